@@ -1,0 +1,323 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See spec_match.h for the words and the idea. */
+#include "spec_match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bins are carved from slabs of this many. */
+#define SLAB_BINS 32u
+/* Buckets of a new table; it doubles when there are as many bins as buckets. */
+#define FIRST_BUCKETS 32u
+/* Empty bins stay in the table, because the next receive will most likely use the same pattern;
+ * past half of the table they are swept, because collectives use a new tag each. */
+#define IDLE_SHARE 2u
+
+typedef struct spec_slab {
+    struct spec_slab *next;
+    spec_bin_t bin[SLAB_BINS];
+} spec_slab_t;
+
+static inline uint32_t hash(int32_t src, int32_t tag)
+{
+    uint64_t key = ((uint64_t) (uint32_t) src << 32) | (uint32_t) tag;
+    key *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: spreads neighbouring keys */
+    return (uint32_t) (key >> 32);
+}
+
+static bool bin_is_idle(const spec_bin_t *bin)
+{
+    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->holds;
+}
+
+static inline spec_bin_t *bin_find(const spec_match_t *m, int32_t src, int32_t tag)
+{
+    spec_bin_t *bin = m->bucket[hash(src, tag) & m->mask];
+    while (NULL != bin && (bin->tag != tag || bin->src != src)) {
+        bin = bin->chain;
+    }
+    return bin;
+}
+
+/* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many
+ * removals as there are buckets: constant per operation. */
+static void sweep(spec_match_t *m)
+{
+    for (uint32_t i = 0; i <= m->mask; ++i) {
+        spec_bin_t **link = &m->bucket[i];
+        while (NULL != *link) {
+            spec_bin_t *bin = *link;
+            if (bin_is_idle(bin)) {
+                *link = bin->chain;
+                bin->chain = m->free_bins;
+                m->free_bins = bin;
+                --m->bins;
+            } else {
+                link = &bin->chain;
+            }
+        }
+    }
+    m->idle_bins = 0;
+}
+
+static void grow(spec_match_t *m)
+{
+    uint32_t buckets = 2 * (m->mask + 1);
+    spec_bin_t **table = calloc(buckets, sizeof(*table));
+    if (NULL == table) {
+        return; /* longer chains are slower, not wrong */
+    }
+    for (uint32_t i = 0; i <= m->mask; ++i) {
+        spec_bin_t *bin = m->bucket[i];
+        while (NULL != bin) {
+            spec_bin_t *next = bin->chain;
+            spec_bin_t **head = &table[hash(bin->src, bin->tag) & (buckets - 1)];
+            bin->chain = *head;
+            *head = bin;
+            bin = next;
+        }
+    }
+    free(m->bucket);
+    m->bucket = table;
+    m->mask = buckets - 1;
+}
+
+static spec_bin_t *bin_create(spec_match_t *m, int32_t src, int32_t tag)
+{
+    if (m->bins > m->mask && m->idle_bins > m->mask / IDLE_SHARE) {
+        sweep(m);
+    }
+    if (m->bins > m->mask) {
+        grow(m);
+    }
+    if (NULL == m->free_bins) {
+        spec_slab_t *slab = malloc(sizeof(*slab));
+        if (NULL == slab) {
+            return NULL;
+        }
+        slab->next = m->slabs;
+        m->slabs = slab;
+        for (unsigned i = 0; i < SLAB_BINS; ++i) {
+            slab->bin[i].chain = m->free_bins;
+            m->free_bins = &slab->bin[i];
+        }
+    }
+    spec_bin_t *bin = m->free_bins;
+    m->free_bins = bin->chain;
+
+    spec_bin_t **head = &m->bucket[hash(src, tag) & m->mask];
+    *bin = (spec_bin_t){.chain = *head, .src = src, .tag = tag};
+    spec_list_init(&bin->posted);
+    spec_list_init(&bin->unexp);
+    *head = bin;
+    ++m->bins;
+    return bin;
+}
+
+static inline spec_bin_t *bin_get(spec_match_t *m, int32_t src, int32_t tag)
+{
+    spec_bin_t *bin = bin_find(m, src, tag);
+    return NULL != bin ? bin : bin_create(m, src, tag);
+}
+
+int spec_match_init(spec_match_t *m)
+{
+    memset(m, 0, sizeof(*m));
+    m->bucket = calloc(FIRST_BUCKETS, sizeof(*m->bucket));
+    if (NULL == m->bucket) {
+        return -1;
+    }
+    m->mask = FIRST_BUCKETS - 1;
+    m->indexed[SPEC_BY_EXACT] = true;
+    spec_list_init(&m->arrival);
+    return 0;
+}
+
+void spec_match_fini(spec_match_t *m)
+{
+    while (NULL != m->slabs) {
+        spec_slab_t *slab = m->slabs;
+        m->slabs = slab->next;
+        free(slab);
+    }
+    free(m->bucket);
+    memset(m, 0, sizeof(*m));
+}
+
+int spec_match_post(spec_match_t *m, spec_posted_t *p)
+{
+    spec_bin_t *bin = bin_get(m, p->src, p->tag);
+    if (NULL == bin) {
+        return -1;
+    }
+    p->bin = bin;
+    p->order = m->next_order++;
+    p->has_rtr = p->cancel_wanted = false;
+    spec_list_append(&bin->posted, &p->node);
+    ++bin->posted_n;
+    m->wild_n += SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    if (++m->posted_n > m->posted_max) {
+        m->posted_max = m->posted_n;
+    }
+    return 0;
+}
+
+static inline spec_posted_t *head_of(const spec_bin_t *bin)
+{
+    return NULL == bin || spec_list_is_empty(&bin->posted)
+               ? NULL
+               : SPEC_ENTRY(bin->posted.next, spec_posted_t, node);
+}
+
+static inline spec_posted_t *earlier(spec_posted_t *a, spec_posted_t *b)
+{
+    if (NULL == a || NULL == b) {
+        return NULL == a ? b : a;
+    }
+    return a->order < b->order ? a : b;
+}
+
+spec_posted_t *spec_match_find_posted(spec_match_t *m, int32_t src, int32_t tag)
+{
+    if (0 == m->posted_n) {
+        return NULL;
+    }
+    spec_posted_t *p = head_of(bin_find(m, src, tag));
+    if (m->wild_n > 0) {
+        p = earlier(p, head_of(bin_find(m, SPEC_ANY, tag)));
+        if (tag >= 0) {
+            p = earlier(p, head_of(bin_find(m, src, SPEC_ANY)));
+            p = earlier(p, head_of(bin_find(m, SPEC_ANY, SPEC_ANY)));
+        }
+    }
+    return p;
+}
+
+void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p)
+{
+    spec_bin_t *bin = p->bin;
+    spec_list_remove(&p->node);
+    p->bin = NULL;
+    --bin->posted_n;
+    bin->rtr_n -= p->has_rtr;
+    --m->posted_n;
+    m->wild_n -= SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    m->idle_bins += 0 == bin->posted_n;
+}
+
+static inline void pattern_of(const spec_unexp_t *u, int shape, int32_t *src, int32_t *tag)
+{
+    *src = SPEC_BY_EXACT == shape || SPEC_BY_SRC == shape ? u->src : SPEC_ANY;
+    *tag = SPEC_BY_EXACT == shape || SPEC_BY_TAG == shape ? u->tag : SPEC_ANY;
+}
+
+/* Enter u under one shape of pattern. 0, or -1 when memory is out. */
+static int index_unexp(spec_match_t *m, spec_unexp_t *u, int shape)
+{
+    int32_t src, tag;
+    pattern_of(u, shape, &src, &tag);
+    if (SPEC_ANY == tag && u->tag < 0) {
+        return 0; /* the tag wildcard does not match the library's own tags */
+    }
+    spec_bin_t *bin = bin_get(m, src, tag);
+    if (NULL == bin) {
+        return -1;
+    }
+    u->bin[shape] = bin;
+    spec_list_append(&bin->unexp, &u->node[shape]);
+    return 0;
+}
+
+static void unindex_unexp(spec_match_t *m, spec_unexp_t *u, int shape)
+{
+    if (NULL != u->bin[shape]) {
+        spec_list_remove(&u->node[shape]);
+        m->idle_bins += spec_list_is_empty(&u->bin[shape]->unexp);
+        u->bin[shape] = NULL;
+    }
+}
+
+int spec_match_add_unexp(spec_match_t *m, spec_unexp_t *u)
+{
+    memset(u->bin, 0, sizeof(u->bin));
+    for (int shape = 0; shape < SPEC_SHAPES; ++shape) {
+        if (m->indexed[shape] && 0 != index_unexp(m, u, shape)) {
+            while (shape-- > 0) {
+                unindex_unexp(m, u, shape);
+            }
+            return -1;
+        }
+    }
+    spec_list_append(&m->arrival, &u->arrival);
+    if (++m->unexp_n > m->unexp_max) {
+        m->unexp_max = m->unexp_n;
+    }
+    return 0;
+}
+
+void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u)
+{
+    for (int shape = 0; shape < SPEC_SHAPES; ++shape) {
+        unindex_unexp(m, u, shape);
+    }
+    spec_list_remove(&u->arrival);
+    --m->unexp_n;
+}
+
+/* Somebody asks with a wildcard of this shape for the first time. False when memory is out. */
+static bool build_index(spec_match_t *m, int shape)
+{
+    for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;
+         n = spec_list_next(&m->arrival, n)) {
+        if (0 != index_unexp(m, SPEC_ENTRY(n, spec_unexp_t, arrival), shape)) {
+            for (n = spec_list_first(&m->arrival); NULL != n; n = spec_list_next(&m->arrival, n)) {
+                unindex_unexp(m, SPEC_ENTRY(n, spec_unexp_t, arrival), shape);
+            }
+            return false;
+        }
+    }
+    m->indexed[shape] = true;
+    return true;
+}
+
+spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag)
+{
+    if (0 == m->unexp_n) {
+        return NULL;
+    }
+    int shape = SPEC_ANY == src ? (SPEC_ANY == tag ? SPEC_BY_ANY : SPEC_BY_TAG)
+                                : (SPEC_ANY == tag ? SPEC_BY_SRC : SPEC_BY_EXACT);
+    if (!m->indexed[shape] && !build_index(m, shape)) {
+        /* No memory for an index: fall back to the walk, which is slow and right. */
+        for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;
+             n = spec_list_next(&m->arrival, n)) {
+            spec_unexp_t *u = SPEC_ENTRY(n, spec_unexp_t, arrival);
+            if ((SPEC_ANY == src || u->src == src) && (SPEC_ANY == tag ? u->tag >= 0 : u->tag == tag)) {
+                return u;
+            }
+        }
+        return NULL;
+    }
+    spec_bin_t *bin = bin_find(m, src, tag);
+    spec_node_t *n = NULL == bin ? NULL : spec_list_first(&bin->unexp);
+    return NULL == n ? NULL : SPEC_ENTRY(n - shape, spec_unexp_t, node);
+}
+
+spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag)
+{
+    return bin_find(m, src, tag);
+}
+
+static bool waits_in(const spec_match_t *m, int32_t src, int32_t tag)
+{
+    return NULL != head_of(bin_find(m, src, tag));
+}
+
+bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag)
+{
+    if (0 == m->wild_n) {
+        return false;
+    }
+    return waits_in(m, SPEC_ANY, tag)
+           || (tag >= 0 && (waits_in(m, src, SPEC_ANY) || waits_in(m, SPEC_ANY, SPEC_ANY)));
+}

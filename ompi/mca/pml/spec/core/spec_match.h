@@ -1,0 +1,115 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Matching: posted receives against arrived messages of one communicator.
+ *
+ * Words
+ *   posted      a receive that waits for its message
+ *   unexpected  a message that arrived before a receive wanted it
+ *   pattern     (source, tag) as a receive gives them, either may be SPEC_ANY
+ *   bin         all that is queued under one pattern, in order; found by hash
+ *
+ * A posted receive sits in exactly one bin, that of its own pattern. An arriving message (s, t)
+ * can therefore be wanted only by the heads of four bins - (s,t) (s,*) (*,t) (*,*) - and takes the
+ * one posted first. An unexpected message sits in the bin of its exact (s,t) and, as soon as
+ * somebody has asked with a wildcard pattern of that shape, also in the bins of those patterns
+ * (the three wildcard indexes are built at their first use, so that programs without wildcards do
+ * not pay for them). So neither direction ever walks a queue: the cost of a match does not depend
+ * on how much is queued.
+ *
+ * SPEC_ANY as a tag matches tags >= 0 only: negative tags belong to the library's own traffic
+ * (collectives), as Open MPI defines it.
+ *
+ * Memory: bins come from slabs that the engine keeps until fini; queued objects are embedded in
+ * the caller's objects (requests, fragments). Threads: none here, the caller holds one lock per
+ * communicator. Nothing here does I/O or knows Open MPI. */
+#ifndef SPEC_MATCH_H
+#define SPEC_MATCH_H
+
+#include "spec_list.h"
+
+#include <stdint.h>
+
+/* Wildcard for source or tag. Equal to MPI_ANY_SOURCE and MPI_ANY_TAG of Open MPI. */
+#define SPEC_ANY (-1)
+
+/* Bins of one (source, tag) pattern. */
+typedef struct spec_bin {
+    struct spec_bin *chain; /* next bin of the same hash bucket, or next free bin */
+    int32_t src, tag;
+    uint32_t posted_n; /* receives in `posted` */
+    uint32_t rtr_n;    /* of those, how many have an RTR out (spec_recv.h) */
+    uint32_t holds;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    spec_node_t posted;
+    spec_node_t unexp;
+} spec_bin_t;
+
+/* Embedded in a receive request. Places: in no queue (bin == NULL) or in one bin. */
+typedef struct spec_posted {
+    spec_node_t node;
+    spec_bin_t *bin;
+    uint64_t order; /* position in the order of posting, over all bins */
+    int32_t src, tag;
+    bool has_rtr;       /* an RTR for it was sent and not revoked */
+    bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
+} spec_posted_t;
+
+/* The shapes of pattern under which an unexpected message can be found. */
+enum { SPEC_BY_EXACT, SPEC_BY_SRC, SPEC_BY_TAG, SPEC_BY_ANY, SPEC_SHAPES };
+
+/* Embedded in the stored message. Places: in no queue (exact bin == NULL), or in `arrival` and the
+ * bins of the indexes that exist. */
+typedef struct spec_unexp {
+    spec_node_t arrival;
+    spec_node_t node[SPEC_SHAPES];
+    spec_bin_t *bin[SPEC_SHAPES];
+    int32_t src, tag;
+} spec_unexp_t;
+
+typedef struct spec_match {
+    spec_bin_t **bucket; /* power of two many */
+    uint32_t mask;
+    uint32_t bins;      /* in the table */
+    uint32_t idle_bins; /* of those, how many have become empty (an upper estimate) */
+    spec_bin_t *free_bins;
+    struct spec_slab *slabs;
+    uint64_t next_order;
+    uint32_t posted_n;  /* receives posted, all patterns */
+    uint32_t wild_n;    /* of those, with a wildcard */
+    uint32_t unexp_n;   /* unexpected messages */
+    uint32_t posted_max, unexp_max; /* longest each has been */
+    bool indexed[SPEC_SHAPES];      /* which indexes of unexpected messages exist */
+    spec_node_t arrival;            /* all unexpected messages, oldest first */
+} spec_match_t;
+
+/* 0, or -1 when memory is out. */
+int spec_match_init(spec_match_t *m);
+
+/* Frees the engine's own memory. What is still queued is the caller's. */
+void spec_match_fini(spec_match_t *m);
+
+/* Queue a receive behind all earlier ones; p->src and p->tag are set by the caller.
+ * 0, or -1 when memory is out (nothing was queued). */
+int spec_match_post(spec_match_t *m, spec_posted_t *p);
+
+/* The receive that a message (src, tag) belongs to by MPI's rules, still queued; NULL if none. */
+spec_posted_t *spec_match_find_posted(spec_match_t *m, int32_t src, int32_t tag);
+
+/* Take a receive out of its queue. */
+void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p);
+
+/* Queue a message that nobody wants yet; u->src and u->tag are set by the caller.
+ * 0, or -1 when memory is out (nothing was queued). */
+int spec_match_add_unexp(spec_match_t *m, spec_unexp_t *u);
+
+/* The oldest unexpected message for the pattern, still queued; NULL if none. */
+spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag);
+
+/* Take an unexpected message out of all its queues. */
+void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u);
+
+/* The bin of a pattern, or NULL if nothing was ever queued under it (or it was swept). */
+spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag);
+
+/* Could a pending wildcard receive take a message (src, tag)? */
+bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag);
+
+#endif

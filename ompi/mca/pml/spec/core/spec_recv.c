@@ -1,0 +1,94 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See spec_recv.h. */
+#include "spec_recv.h"
+
+#include <string.h>
+
+void spec_recv_init(spec_recv_t *r)
+{
+    memset(r, 0, sizeof(*r));
+    spec_stream_init(&r->msgs);
+    spec_list_init(&r->revokes);
+}
+
+void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
+{
+    if (!r->epoch_is_known && epoch != r->epoch) {
+        r->ctl_no = 0;
+    }
+    r->epoch = epoch;
+    r->epoch_is_known = true;
+}
+
+bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer)
+{
+    spec_bin_t *bin = p->bin;
+    if (bin->holds > 0 || spec_match_wildcard_waits(m, p->src, p->tag)) {
+        return false;
+    }
+    p->has_rtr = true;
+    ++bin->rtr_n;
+    *offer = (spec_offer_t){.no = r->ctl_no++, .e = r->msgs.nxt, .k = bin->posted_n - 1};
+    return true;
+}
+
+spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p,
+                               spec_revoke_t *fresh)
+{
+    spec_bin_t *bin = p->bin;
+    if (NULL == bin) {
+        return SPEC_CANCEL_TOO_LATE;
+    }
+    if (0 == bin->rtr_n && 0 == bin->holds) {
+        spec_match_remove_posted(m, p);
+        return SPEC_CANCEL_DONE;
+    }
+    p->cancel_wanted = true;
+    if (bin->holds > 0) {
+        return SPEC_CANCEL_WAIT;
+    }
+    ++bin->holds;
+    *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
+    spec_list_append(&r->revokes, &fresh->node);
+    return SPEC_CANCEL_ASK;
+}
+
+bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)
+{
+    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
+         n = spec_list_next(&r->revokes, n)) {
+        spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
+        if (revoke->no == no && revoke->bin->tag == tag && !revoke->answered) {
+            revoke->answered = true;
+            revoke->s = s;
+            return true;
+        }
+    }
+    return false;
+}
+
+spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled)
+{
+    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
+         n = spec_list_next(&r->revokes, n)) {
+        spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
+        if (!revoke->answered || spec_seq_before(r->msgs.nxt, revoke->s)) {
+            continue;
+        }
+        spec_bin_t *bin = revoke->bin;
+        spec_list_remove(n);
+        for (spec_node_t *q = spec_list_first(&bin->posted), *next; NULL != q; q = next) {
+            spec_posted_t *p = SPEC_ENTRY(q, spec_posted_t, node);
+            next = spec_list_next(&bin->posted, q);
+            bin->rtr_n -= p->has_rtr;
+            p->has_rtr = false;
+            if (p->cancel_wanted) {
+                spec_match_remove_posted(m, p);
+                spec_list_append(cancelled, &p->node);
+            }
+        }
+        --bin->holds;
+        return revoke;
+    }
+    return NULL;
+}

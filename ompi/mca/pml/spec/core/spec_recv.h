@@ -1,0 +1,83 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The receiver's side of one (communicator, sender -> me): when to speculate, and how to take it
+ * back.
+ *
+ * The rule (docs/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
+ * unexpected fits, may send RTR(t, E, k): E is the next sequence number that I have not processed
+ * from s, k the number of receives for exactly (s, t) posted before R and still pending. Then R
+ * will get the (k+1)-th message with tag t among those with sequence >= E - unless a pending
+ * wildcard receive posted before R could take one of them (then no RTR is sent), or one of the k
+ * is cancelled (then the RTR is revoked first).
+ *
+ * Taking back. The sender may be writing into R's buffer at any time, so a receive whose bin has
+ * an RTR out leaves the queue by MPI_Cancel only after REVOKE(t) -> REVOKED(t, S): the sender
+ * dropped every RTR of this tag that it still kept, and no message with sequence >= S uses one.
+ * When I have processed all messages before S, what is still in the queue is nobody's target. The
+ * whole bin is revoked, because cancelling one receive changes k for those behind it, whether or
+ * not it had an RTR itself. While that goes on the bin is on hold: nothing new speculates in it.
+ *
+ * RTR and REVOKE are numbered per stream, so that at the sender no REVOKE overtakes an RTR.
+ *
+ * Threads: none here; the lock of the communicator's matching covers it. */
+#ifndef SPEC_RECV_H
+#define SPEC_RECV_H
+
+#include "spec_match.h"
+#include "spec_stream.h"
+
+typedef struct spec_recv {
+    spec_stream_t msgs;    /* messages of this sender; msgs.nxt is E */
+    uint32_t ctl_no;       /* number of my next RTR or REVOKE to this sender */
+    spec_node_t revokes;   /* spec_revoke_t under way */
+    uint8_t epoch;         /* the sender's epoch of this communicator, as far as known */
+    bool epoch_is_known;   /* else `epoch` is the guess 0: see docs/protocol.md, "Epochs" */
+} spec_recv_t;
+
+/* What an RTR tells the sender. */
+typedef struct spec_offer {
+    uint32_t no; /* number on the control stream */
+    uint32_t e;  /* E */
+    uint32_t k;
+} spec_offer_t;
+
+/* A REVOKE under way: allocated by the caller, given back by spec_recv_revoke_done. */
+typedef struct spec_revoke {
+    spec_node_t node;
+    spec_bin_t *bin;
+    uint32_t no;       /* its number on the control stream */
+    bool answered;
+    uint32_t s;        /* of the answer */
+} spec_revoke_t;
+
+typedef enum spec_cancel {
+    SPEC_CANCEL_TOO_LATE, /* it has its message (or was cancelled) already */
+    SPEC_CANCEL_DONE,     /* out of the queue, nobody writes: complete it as cancelled */
+    SPEC_CANCEL_ASK,      /* send REVOKE(revoke->no, tag); the cancel completes later */
+    SPEC_CANCEL_WAIT,     /* a REVOKE for the bin is under way: the cancel completes later */
+} spec_cancel_t;
+
+void spec_recv_init(spec_recv_t *r);
+
+/* The sender's epoch became known from a message of its. Numbering of RTRs starts anew if the
+ * guess was wrong, since all that went out under the guess is dropped there. */
+void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);
+
+/* May the receive just posted speculate? Call directly after spec_match_post, under the same lock.
+ * On true, p is marked as having an RTR and *offer says what to send; it must then be sent, because
+ * it holds a number of the control stream. */
+bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer);
+
+/* Cancel p. r is the stream of p's source, NULL for SPEC_ANY. `fresh` is memory for a REVOKE; it
+ * is consumed only on SPEC_CANCEL_ASK. */
+spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p,
+                               spec_revoke_t *fresh);
+
+/* REVOKED(tag, s) arrived. False: nobody asked for that (refuse the packet). */
+bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
+
+/* After E advanced or REVOKED arrived: the next REVOKE whose exchange is finished, out of the
+ * list, or NULL. Its bin is off hold and has no RTR out any more; the receives in `cancelled`
+ * (linked by their node) left the queue and are to be completed as cancelled. */
+spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled);
+
+#endif
