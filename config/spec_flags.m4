@@ -1,0 +1,61 @@
+# Flags that every file of ours is compiled and every component linked with.
+
+# SPEC_DEFAULT_CFLAGS: before AC_PROG_CC. Without CFLAGS from the user autoconf would choose -g -O2.
+AC_DEFUN([SPEC_DEFAULT_CFLAGS], [
+    AC_ARG_ENABLE([debug],
+        [AS_HELP_STRING([--enable-debug],
+            [keep assertions and debugger information, do not optimise (default: no)])],
+        [], [enable_debug=no])
+    AS_IF([test -z "${CFLAGS+set}"],
+        [AS_IF([test "x$enable_debug" = xno],
+            [CFLAGS='-O3 -DNDEBUG'],
+            [CFLAGS='-O0 -g3'])])
+])
+
+# SPEC_TRY_CFLAG(FLAG): adds FLAG to SPEC_CFLAGS if the compiler takes it.
+AC_DEFUN([SPEC_TRY_CFLAG], [
+    AC_MSG_CHECKING([whether $CC takes $1])
+    spec_save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS -Werror $1"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[]], [[]])],
+        [AC_MSG_RESULT([yes])
+         SPEC_CFLAGS="$SPEC_CFLAGS $1"],
+        [AC_MSG_RESULT([no])])
+    CFLAGS=$spec_save_CFLAGS
+])
+
+AC_DEFUN([SPEC_FLAGS], [
+    AC_REQUIRE([AC_CANONICAL_HOST])
+
+    SPEC_CFLAGS='-std=gnu11'
+    # Open MPI's lists are lock-free with a 16-byte compare-and-swap; a component built without it would disagree with
+    # the library about their layout.
+    AS_CASE([$host_cpu], [x86_64], [SPEC_CFLAGS="$SPEC_CFLAGS -mcx16"])
+    # Open MPI loads components into the global scope: whatever is visible may be taken for another component's symbol.
+    SPEC_CFLAGS="$SPEC_CFLAGS -fvisibility=hidden"
+    # Open MPI's object system casts between struct types freely.
+    SPEC_CFLAGS="$SPEC_CFLAGS -fno-strict-aliasing"
+    SPEC_CFLAGS="$SPEC_CFLAGS -Wall -Wextra"
+    SPEC_TRY_CFLAG([-Wstrict-prototypes])
+    SPEC_TRY_CFLAG([-Wmissing-prototypes])
+    SPEC_TRY_CFLAG([-Wvla])
+
+    AC_MSG_CHECKING([whether a program with these flags links])
+    spec_save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS $SPEC_CFLAGS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[]], [[]])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([$CC does not take '$SPEC_CFLAGS'. A GNU C compiler or clang is needed: apt-get install gcc])])
+    CFLAGS=$spec_save_CFLAGS
+    AC_SUBST([SPEC_CFLAGS])
+
+    # How a component is linked. The libraries are written as linker flags because libtool puts flags behind
+    # libraries, where --as-needed would have no effect. libopen-pal is needed whether a symbol of it is used or not:
+    # its soname differs between the major releases of Open MPI and is what keeps one from loading a component built
+    # for another.
+    SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-Bsymbolic'
+    SPEC_OMPI_DSO_LIBS='-Wl,--as-needed,-lmpi,-lopen-rte,-lpthread -Wl,--no-as-needed,-lopen-pal'
+    AC_SUBST([SPEC_DSO_LDFLAGS])
+    AC_SUBST([SPEC_OMPI_DSO_LIBS])
+])

@@ -1,0 +1,186 @@
+# Finding the Open MPI to build for, and refusing one that cannot work.
+#
+# The wrapper compiler says where headers and libraries are, ompi_info where components live. The version comes from
+# opal_config.h through the preprocessor, so what is judged is what would be compiled against, and nothing is run.
+
+# SPEC_FIND_OPENMPI
+# Sets MPICC, OMPI_INFO, MPIRUN, OMPI_INCDIRS, OMPI_LIBDIRS, OMPI_VERSION, SPEC_OMPI_CPPFLAGS (for components),
+# SPEC_OMPI_LIBFLAGS (-L...), MPI_CPPFLAGS and MPI_LIBS (for plain MPI programs), SPEC_OMPI_PKGLIBDIR.
+AC_DEFUN([SPEC_FIND_OPENMPI], [
+    AC_ARG_VAR([MPICC], [wrapper compiler of the Open MPI to build for (default: mpicc)])
+    AC_ARG_VAR([OMPI_INFO], [the ompi_info that belongs to it (default: the one beside MPICC, then the one in PATH)])
+    AC_ARG_WITH([mpicc],
+        [AS_HELP_STRING([--with-mpicc=PROGRAM],
+            [the wrapper compiler of the Open MPI to build for; the same as MPICC=PROGRAM])],
+        [AS_CASE([$withval],
+            [yes|no], [AC_MSG_ERROR([--with-mpicc needs the name or path of a wrapper compiler])],
+            [MPICC=$withval])])
+
+    AS_IF([test -n "$MPICC"],
+        [spec_mpicc_named=yes
+         AC_PATH_PROG([spec_mpicc_path], [$MPICC])],
+        [spec_mpicc_named=no
+         AC_PATH_PROGS([spec_mpicc_path], [mpicc mpicc.openmpi])])
+    AS_IF([test -z "$spec_mpicc_path"],
+        [AS_IF([test $spec_mpicc_named = yes],
+            [AC_MSG_ERROR([cannot find the wrapper compiler '$MPICC'. Give an existing one with --with-mpicc=PROGRAM.])],
+            [AC_MSG_ERROR([no Open MPI found: there is no mpicc in PATH.
+  On Debian: apt-get install openmpi-bin libopenmpi-dev
+  For an Open MPI elsewhere: --with-mpicc=/that/place/bin/mpicc])])])
+    MPICC=$spec_mpicc_path
+
+    AC_MSG_CHECKING([whether $MPICC is Open MPI's])
+    spec_wrapper=`$MPICC --showme:version 2>/dev/null </dev/null`
+    AS_CASE([$spec_wrapper],
+        [*"Open MPI"*], [AC_MSG_RESULT([yes ($spec_wrapper)])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([$MPICC is not the wrapper compiler of an Open MPI: it does not understand --showme:version.
+  Where several MPIs are installed, Debian calls Open MPI's one mpicc.openmpi: --with-mpicc=mpicc.openmpi
+  Where none is: apt-get install openmpi-bin libopenmpi-dev])])
+
+    OMPI_INCDIRS=`$MPICC --showme:incdirs 2>/dev/null </dev/null`
+    OMPI_LIBDIRS=`$MPICC --showme:libdirs 2>/dev/null </dev/null`
+    MPI_CPPFLAGS=`$MPICC --showme:compile 2>/dev/null </dev/null`
+    MPI_LIBS=`$MPICC --showme:link 2>/dev/null </dev/null`
+
+    # Headers of Open MPI are not ours to mend: as system headers they give no warnings. /usr/include must not be named
+    # that way, it would be searched too early.
+    SPEC_OMPI_CPPFLAGS=
+    for spec_dir in $OMPI_INCDIRS; do
+        AS_CASE([$spec_dir],
+            [/usr/include|/usr/include/], [],
+            [SPEC_OMPI_CPPFLAGS="$SPEC_OMPI_CPPFLAGS -isystem $spec_dir"])
+    done
+    SPEC_OMPI_LIBFLAGS=
+    for spec_dir in $OMPI_LIBDIRS; do
+        SPEC_OMPI_LIBFLAGS="$SPEC_OMPI_LIBFLAGS -L$spec_dir"
+    done
+
+    _SPEC_OPENMPI_HEADERS
+    _SPEC_OPENMPI_VERSION
+    _SPEC_OPENMPI_FEATURES
+    _SPEC_OPENMPI_INFO
+
+    AC_SUBST([SPEC_OMPI_CPPFLAGS])
+    AC_SUBST([SPEC_OMPI_LIBFLAGS])
+    AC_SUBST([MPI_CPPFLAGS])
+    AC_SUBST([MPI_LIBS])
+    AC_SUBST([OMPI_VERSION])
+])
+
+# What to tell somebody whose Open MPI lacks development headers.
+m4_define([_SPEC_NEED_HEADERS],
+[the Open MPI of $MPICC has no development headers ($1 was not found).
+  On Debian: apt-get install libopenmpi-dev
+  For an Open MPI built by hand: configure it with --with-devel-headers and install it again])
+
+AC_DEFUN([_SPEC_OPENMPI_HEADERS], [
+    spec_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS"
+    AC_MSG_CHECKING([for the development headers of Open MPI])
+    for spec_header in mpi.h opal_config.h ompi/mca/pml/pml.h opal/mca/btl/btl.h; do
+        # Only whether it is there: some of them cannot be preprocessed alone.
+        spec_found=no
+        for spec_dir in $OMPI_INCDIRS /usr/include; do
+            AS_IF([test -f "$spec_dir/$spec_header"], [spec_found=yes])
+        done
+        AS_IF([test $spec_found = no],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([_SPEC_NEED_HEADERS([$spec_header])])])
+    done
+    AC_MSG_RESULT([yes])
+    CPPFLAGS=$spec_save_CPPFLAGS
+])
+
+# _SPEC_OPAL_MACRO(VARIABLE, MACRO)
+# VARIABLE becomes what MACRO of opal_config.h stands for, or 'undefined'.
+AC_DEFUN([_SPEC_OPAL_MACRO], [
+    spec_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS"
+    AC_LANG_CONFTEST([AC_LANG_SOURCE([[
+#include <opal_config.h>
+#ifdef $2
+spec_value_is $2 .
+#else
+spec_value_is undefined .
+#endif
+]])])
+    $1=`(eval "$ac_cpp conftest.$ac_ext") 2>&AS_MESSAGE_LOG_FD | grep -v '^#' | tr '\n' ' ' |
+        sed -n 's/.*spec_value_is *\(@<:@^ @:>@*\) *\. *$/\1/p'`
+    rm -f conftest.$ac_ext
+    CPPFLAGS=$spec_save_CPPFLAGS
+])
+
+AC_DEFUN([_SPEC_OPENMPI_VERSION], [
+    AC_MSG_CHECKING([the version of Open MPI])
+    _SPEC_OPAL_MACRO([spec_major], [OMPI_MAJOR_VERSION])
+    _SPEC_OPAL_MACRO([spec_minor], [OMPI_MINOR_VERSION])
+    _SPEC_OPAL_MACRO([spec_release], [OMPI_RELEASE_VERSION])
+    OMPI_VERSION=$spec_major.$spec_minor.$spec_release
+    AC_MSG_RESULT([$OMPI_VERSION])
+    AS_CASE([$spec_major.$spec_minor],
+        [4.1], [SPEC_OMPI_SHIM=shim-4.1],
+        [5.0], [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION: support for 5.0 comes with a later release of this package.
+  Until then it builds for Open MPI 4.1, as in Debian 12: --with-mpicc=/that/place/bin/mpicc])],
+        [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION, but this package builds for Open MPI 4.1 only.
+  For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])])
+    AC_SUBST([SPEC_OMPI_SHIM])
+])
+
+AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
+    AC_MSG_CHECKING([that Open MPI was built for equal machines])
+    _SPEC_OPAL_MACRO([spec_hetero], [OPAL_ENABLE_HETEROGENEOUS_SUPPORT])
+    AS_IF([test "x$spec_hetero" = x1],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([this Open MPI was configured with --enable-heterogeneous.
+  The components exchange addresses and headers in the byte order of the machine and cannot serve a job whose machines
+  differ. Use an Open MPI configured without that option, as Debian's is, with --with-mpicc=/that/place/bin/mpicc])])
+    AC_MSG_RESULT([yes])
+
+    # With the headers that an installation lacks (config/shim-4.1/README.md) the rest must compile.
+    AC_MSG_CHECKING([that components can be compiled for it])
+    spec_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS -idirafter $srcdir/config/$SPEC_OMPI_SHIM"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+#include "ompi_config.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/mca/pml/base/pml_base_sendreq.h"
+#include "ompi/mca/pml/base/pml_base_recvreq.h"
+#include "ompi/mca/bml/bml.h"
+#include "opal/mca/btl/btl.h"
+]], [[]])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([a component cannot be compiled against this Open MPI; the compiler's words are in config.log.
+  If a header is missing on Debian: apt-get install libopenmpi-dev])])
+    CPPFLAGS=$spec_save_CPPFLAGS
+])
+
+AC_DEFUN([_SPEC_OPENMPI_INFO], [
+    spec_bindir=`AS_DIRNAME([$MPICC])`
+    AS_IF([test -z "$OMPI_INFO"],
+        [AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$spec_bindir$PATH_SEPARATOR$PATH])])
+    AC_PATH_PROG([MPIRUN], [mpirun], [mpirun], [$spec_bindir$PATH_SEPARATOR$PATH])
+    AC_ARG_VAR([MPIRUN], [the mpirun that belongs to it, for the tests])
+    AS_IF([test -z "$OMPI_INFO"],
+        [AC_MSG_ERROR([there is no ompi_info beside $MPICC nor in PATH.
+  On Debian: apt-get install openmpi-bin
+  Otherwise name it: OMPI_INFO=/that/place/bin/ompi_info])])
+
+    AC_MSG_CHECKING([where this Open MPI keeps its components])
+    # Its error output is of no interest: some releases complain there about things that are no concern here.
+    SPEC_OMPI_PKGLIBDIR=`$OMPI_INFO --parsable --path pkglibdir 2>/dev/null </dev/null |
+        sed -n 's/^path:pkglibdir://p' | sed 1q`
+    AS_IF([test -z "$SPEC_OMPI_PKGLIBDIR"],
+        [AC_MSG_RESULT([unknown])
+         AC_MSG_ERROR([$OMPI_INFO does not tell the component directory (--path pkglibdir).
+  If it belongs to another MPI, name the right one: OMPI_INFO=/that/place/bin/ompi_info])])
+    AC_MSG_RESULT([$SPEC_OMPI_PKGLIBDIR])
+
+    spec_info_version=`$OMPI_INFO --parsable --version ompi full 2>/dev/null </dev/null |
+        sed -n 's/^ompi:version:full://p' | sed 1q`
+    AS_CASE([$spec_info_version],
+        ['' | $spec_major.$spec_minor.*], [],
+        [AC_MSG_ERROR([$OMPI_INFO belongs to Open MPI $spec_info_version, but $MPICC to Open MPI $OMPI_VERSION.
+  Name the right one: OMPI_INFO=/that/place/bin/ompi_info])])
+])
