@@ -16,11 +16,13 @@ AC_DEFUN([SPEC_FIND_OPENMPI], [
             [yes|no], [AC_MSG_ERROR([--with-mpicc needs the name or path of a wrapper compiler])],
             [MPICC=$withval])])
 
-    AS_IF([test -n "$MPICC"],
-        [spec_mpicc_named=yes
-         AC_PATH_PROG([spec_mpicc_path], [$MPICC])],
-        [spec_mpicc_named=no
-         AC_PATH_PROGS([spec_mpicc_path], [mpicc mpicc.openmpi])])
+    spec_mpicc_named=yes
+    AS_CASE([$MPICC],
+        [''], [spec_mpicc_named=no
+               AC_PATH_PROGS([spec_mpicc_path], [mpicc mpicc.openmpi])],
+        [*/*], [AS_IF([test -x "$MPICC"],
+                   [spec_mpicc_path=`cd "\`AS_DIRNAME(["$MPICC"])\`" && pwd`/`AS_BASENAME(["$MPICC"])`])],
+        [AC_PATH_PROG([spec_mpicc_path], [$MPICC])])
     AS_IF([test -z "$spec_mpicc_path"],
         [AS_IF([test $spec_mpicc_named = yes],
             [AC_MSG_ERROR([cannot find the wrapper compiler '$MPICC'. Give an existing one with --with-mpicc=PROGRAM.])],
