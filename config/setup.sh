@@ -143,7 +143,9 @@ build_and_install() {
 # started from here do not get, so that one left over cannot keep it.
 one_at_a_time() {
     log_dir=$build/log
-    mkdir -p "$log_dir" || die "cannot write to $top"
+    if ! mkdir -p "$log_dir" 2>/dev/null || ! [ -w "$log_dir" ] || { [ -e "$build/lock" ] && ! [ -w "$build/lock" ]; }; then
+        die "you may not write to $build. If another user (root?) built here, remove _build, _build-* and _install first"
+    fi
     exec 9>"$build/lock"
     flock -w 3000 9 || die "another quickstart or check has been running in this tree for too long"
 }
