@@ -1,0 +1,299 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages arrive: EAGER, RTS and MATCH, the packets with a sequence number.
+ *
+ * Every packet is checked before anything is changed. Then messages of one sender are processed in
+ * the order of their numbers, whatever the order of arrival; processing one means to match it
+ * under the communicator's lock, and to act on the match after the lock is released. */
+#include "pml_spec_arrive.h"
+
+#include "pml_spec_proto.h"
+
+/* NULL if the packet makes sense, else what is wrong with it. */
+static const char *check(const mca_pml_spec_packet_t *packet)
+{
+    const size_t have = packet->nseg > 0 ? packet->seg[0].seg_len : 0;
+    if (have < sizeof(mca_pml_spec_match_hdr_t)) {
+        return "it is shorter than its header";
+    }
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    if (MCA_PML_SPEC_RTS == hdr->type) {
+        const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+        if (have < sizeof(*rts) || have - sizeof(*rts) < rts->key_len
+            || rts->key_len > MCA_PML_SPEC_KEY_MAX) {
+            return "it is shorter than its header and key";
+        }
+        if (packet->size - sizeof(*rts) - rts->key_len > rts->length) {
+            return "it carries more data than the message has";
+        }
+    } else if (MCA_PML_SPEC_MATCH == hdr->type) {
+        const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+        if (have < sizeof(*match)) {
+            return "it is shorter than its header";
+        }
+        if (match->bytes > match->length || 0 == match->length) {
+            return "its lengths contradict each other";
+        }
+    } else if (MCA_PML_SPEC_EAGER != hdr->type) {
+        return "its type is none that begins a message";
+    }
+    return NULL;
+}
+
+size_t mca_pml_spec_message_length(const mca_pml_spec_frag_t *frag)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
+    return MCA_PML_SPEC_RTS == hdr->type ? ((const mca_pml_spec_rts_hdr_t *) hdr)->length
+                                         : frag->seg.seg_len - sizeof(*hdr);
+}
+
+static inline void deliver(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
+                           const mca_pml_spec_packet_t *packet)
+{
+    recvreq->peer = peer;
+    switch (((const mca_pml_spec_match_hdr_t *) mca_pml_spec_packet_hdr(packet))->type) {
+    case MCA_PML_SPEC_EAGER:
+        mca_pml_spec_eager_deliver(recvreq, packet);
+        break;
+    case MCA_PML_SPEC_RTS:
+        mca_pml_spec_rts_deliver(recvreq, packet);
+        break;
+    default:
+        mca_pml_spec_match_deliver(recvreq, packet);
+        break;
+    }
+}
+
+void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
+    mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+    deliver(recvreq, mca_pml_spec_peer(comm, mca_pml_spec_frag_hdr(frag)->src), &packet);
+    mca_pml_spec_frag_free(frag);
+}
+
+static mca_pml_spec_frag_t *must_keep(const mca_pml_spec_packet_t *packet)
+{
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for an unexpected message of %zu bytes; "
+                           "receive messages earlier, or send fewer before they are received",
+                           packet->size);
+    }
+    return frag;
+}
+
+/* A MATCH must find the receive whose RTR was used: by the rule of RTRs it is the one that matching
+ * finds too. Anything else means that sender and receiver disagree about MPI's order; going on
+ * would deliver wrong data. */
+static void check_match(const mca_pml_spec_match_notice_t *match, const spec_posted_t *posted)
+{
+    if (OPAL_LIKELY(NULL != posted)) {
+        const mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
+        if (OPAL_LIKELY(recvreq->handle == match->r && match->length <= recvreq->capacity)) {
+            return;
+        }
+    }
+    mca_pml_spec_abort(OMPI_ERR_FATAL,
+                       "pml/spec: rank %d wrote message %u (tag %d) into a receive that is not "
+                       "the one the message belongs to: the two processes disagree about the "
+                       "protocol. Are all processes of the job using the same build?",
+                       match->match.src, match->match.seq, match->match.tag);
+}
+
+/* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
+ * held and is released. */
+static inline void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
+                           const mca_pml_spec_packet_t *packet, mca_pml_spec_frag_t *frag)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    if (OPAL_UNLIKELY(!peer->recv.epoch_is_known)) {
+        spec_recv_learn_epoch(&peer->recv, hdr->epoch);
+    }
+    spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_MATCH == hdr->type)) {
+        check_match((const mca_pml_spec_match_notice_t *) hdr, posted);
+    }
+    if (NULL != posted) {
+        spec_match_remove_posted(&comm->match, posted);
+        mca_pml_spec_unlock(&comm->lock);
+        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet);
+        if (NULL != frag) {
+            mca_pml_spec_frag_free(frag);
+        }
+        return;
+    }
+    if (NULL == frag) {
+        frag = must_keep(packet);
+    }
+    frag->unexp.src = hdr->src;
+    frag->unexp.tag = hdr->tag;
+    MCA_PML_SPEC_COUNT(unexpected);
+    if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for the queue of unexpected messages");
+    }
+    mca_pml_spec_unlock(&comm->lock);
+}
+
+/* Messages that were held because they came too early, as far as it is their turn now. */
+static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
+{
+    for (;;) {
+        mca_pml_spec_lock(&comm->lock);
+        spec_item_t *item = spec_stream_take(&peer->recv.msgs);
+        if (NULL == item) {
+            mca_pml_spec_unlock(&comm->lock);
+            return;
+        }
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(item, mca_pml_spec_frag_t, item);
+        mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+        process(comm, peer, &packet, frag);
+    }
+}
+
+static void hold_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet)
+{
+    mca_pml_spec_frag_t *frag = must_keep(packet);
+    frag->item.no = mca_pml_spec_frag_hdr(frag)->seq;
+    if (!spec_stream_hold(&peer->recv.msgs, &frag->item)) {
+        mca_pml_spec_frag_free(frag);
+        mca_pml_spec_refuse("a message", "its sequence number was used before");
+        return;
+    }
+    MCA_PML_SPEC_COUNT(early);
+}
+
+/* A checked packet of a known communicator. */
+static inline void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    if (OPAL_UNLIKELY((uint32_t) hdr->src >= comm->size)) {
+        mca_pml_spec_refuse("a message", "its source is not in the communicator");
+        return;
+    }
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, hdr->src);
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
+        return;
+    }
+    mca_pml_spec_lock(&comm->lock);
+    if (OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)) {
+        hold_early(peer, packet);
+        mca_pml_spec_unlock(&comm->lock);
+        return;
+    }
+    ++peer->recv.msgs.nxt;
+    const bool more = !spec_list_is_empty(&peer->recv.msgs.early);
+    const bool revokes = !spec_list_is_empty(&peer->recv.revokes);
+    if (OPAL_UNLIKELY(more || revokes)) {
+        /* The request may be the last reference to the communicator. */
+        OBJ_RETAIN(comm->ompi_comm);
+        ompi_communicator_t *keep = comm->ompi_comm;
+        process(comm, peer, packet, NULL);
+        process_early(comm, peer);
+        mca_pml_spec_revokes_finish(peer);
+        OBJ_RELEASE(keep);
+        return;
+    }
+    process(comm, peer, packet, NULL);
+}
+
+bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
+{
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
+    mca_pml_spec_frag_t *frag = must_keep(packet);
+    if (NULL == slot || NULL == frag) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for a message whose communicator does not "
+                           "exist yet");
+        return true;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const bool exists = NULL != slot->comm;
+    if (!exists) {
+        spec_list_append(&slot->parked, &frag->item.node);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (exists) {
+        mca_pml_spec_frag_free(frag);
+    }
+    return !exists;
+}
+
+static inline void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,
+                           size_t nseg)
+{
+    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
+    const char *wrong = check(&packet);
+    if (OPAL_UNLIKELY(NULL != wrong)) {
+        mca_pml_spec_refuse("a message", wrong);
+        return;
+    }
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
+    if (OPAL_UNLIKELY(NULL == comm)) {
+        if (mca_pml_spec_park(hdr->ctx, &packet)) {
+            return;
+        }
+        comm = mca_pml_spec_comm_find(hdr->ctx);
+    }
+    arrive(comm, &packet);
+}
+
+void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    switch (hdr->type) {
+    case MCA_PML_SPEC_RTR:
+        mca_pml_spec_rtr_arrived(packet);
+        break;
+    case MCA_PML_SPEC_REVOKE:
+        mca_pml_spec_revoke_arrived(packet);
+        break;
+    default:
+        arrive(mca_pml_spec_comm_find(hdr->ctx), packet);
+        break;
+    }
+}
+
+MCA_PML_SPEC_AM_CALLBACK(recv_eager)
+{
+    message(btl, seg, nseg);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(recv_rts)
+{
+    message(btl, seg, nseg);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(recv_match)
+{
+    message(btl, seg, nseg);
+}
+
+int mca_pml_spec_arrive_register(void)
+{
+    static const struct {
+        int type;
+        mca_btl_base_module_recv_cb_fn_t callback;
+    } table[] = {
+        {MCA_PML_SPEC_EAGER, recv_eager},
+        {MCA_PML_SPEC_RTS, recv_rts},
+        {MCA_PML_SPEC_MATCH, recv_match},
+        {MCA_PML_SPEC_RTR, mca_pml_spec_recv_rtr},
+        {MCA_PML_SPEC_REVOKE, mca_pml_spec_recv_revoke},
+        {MCA_PML_SPEC_REVOKED, mca_pml_spec_recv_revoked},
+        {MCA_PML_SPEC_CTS, mca_pml_spec_recv_cts},
+        {MCA_PML_SPEC_FRAG, mca_pml_spec_recv_frag},
+        {MCA_PML_SPEC_FIN, mca_pml_spec_recv_fin},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
+        int rc = mca_bml.bml_register((mca_btl_base_tag_t) table[i].type, table[i].callback, NULL);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,203 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See pml_spec_comm.h for the words. */
+#include "pml_spec_comm.h"
+
+#include "pml_spec_arrive.h"
+#include "pml_spec_packet.h"
+#include "pml_spec_proto.h"
+
+#include <stdlib.h>
+
+mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t **chunk = &mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK];
+    if (NULL == *chunk) {
+        mca_pml_spec_cid_slot_t *fresh = calloc(MCA_PML_SPEC_CID_CHUNK, sizeof(*fresh));
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        if (NULL == *chunk && NULL != fresh) {
+            for (unsigned i = 0; i < MCA_PML_SPEC_CID_CHUNK; ++i) {
+                spec_list_init(&fresh[i].parked);
+            }
+            *chunk = fresh;
+            fresh = NULL;
+        }
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        free(fresh);
+    }
+    return NULL == *chunk ? NULL : &(*chunk)[cid % MCA_PML_SPEC_CID_CHUNK];
+}
+
+void mca_pml_spec_cids_fini(void)
+{
+    for (unsigned c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
+        mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
+        for (unsigned i = 0; NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
+            spec_node_t *n;
+            while (NULL != (n = spec_list_pop(&chunk[i].parked))) {
+                mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
+            }
+            free(chunk[i].epitaphs);
+        }
+        free(chunk);
+        mca_pml_spec.cids[c] = NULL;
+    }
+}
+
+mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank)
+{
+    mca_pml_spec_peer_t *fresh = calloc(1, sizeof(*fresh));
+    if (NULL == fresh) {
+        return NULL;
+    }
+    fresh->comm = comm;
+    fresh->rank = rank;
+    fresh->proc = ompi_comm_peer_lookup(comm->ompi_comm, rank);
+    OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
+    spec_list_init(&fresh->unnoticed);
+    spec_recv_init(&fresh->recv);
+
+    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_peer_t *peer = comm->peers[rank];
+    if (NULL == peer) {
+        peer = fresh;
+        fresh = NULL;
+        __atomic_store_n(&comm->peers[rank], peer, __ATOMIC_RELEASE);
+    }
+    mca_pml_spec_unlock(&comm->lock);
+    if (NULL != fresh) {
+        OBJ_DESTRUCT(&fresh->send_lock);
+        free(fresh);
+    }
+    return peer;
+}
+
+mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
+{
+    mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
+    if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
+        opal_show_help("help-mpi-pml-spec.txt", "unreachable", true, peer->rank,
+                       mca_pml_spec_comm_name(peer->comm->ompi_comm),
+                       mca_pml_spec_host_of(&peer->proc->super));
+        return NULL;
+    }
+    size_t limit = SIZE_MAX;
+    for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
+        size_t l = endpoint->btl_eager.bml_btls[i].btl->btl_eager_limit;
+        limit = l < limit ? l : limit;
+    }
+    peer->eager_limit = limit - sizeof(mca_pml_spec_match_hdr_t);
+    __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
+    return endpoint;
+}
+
+int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
+{
+    uint32_t cid = mca_pml_spec_cid(ompi_comm);
+    if (cid > mca_pml_spec.super.pml_max_contextid) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot((uint16_t) cid);
+    mca_pml_spec_comm_t *comm = calloc(1, sizeof(*comm));
+    if (NULL == slot || NULL == comm) {
+        free(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    comm->ompi_comm = ompi_comm;
+    comm->cid = (uint16_t) cid;
+    comm->epoch = (uint8_t) slot->incarnations;
+    comm->my_rank = ompi_comm->c_my_rank;
+    comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;
+    comm->peers = calloc(comm->size + 1u, sizeof(*comm->peers));
+    if (NULL == comm->peers || 0 != spec_match_init(&comm->match)) {
+        free(comm->peers);
+        free(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    OBJ_CONSTRUCT(&comm->lock, opal_mutex_t);
+    ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
+
+    /* From here on packets find the communicator; those that came too early follow in the order of
+     * their arrival (their sequence numbers put right what overtakes them). */
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    slot->comm = comm;
+    ++slot->incarnations;
+    free(slot->epitaphs);
+    slot->epitaphs = NULL;
+    slot->epitaphs_n = 0;
+    spec_node_t *n = spec_list_pop(&slot->parked);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    while (NULL != n) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
+        mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+        mca_pml_spec_arrive_again(&packet);
+        mca_pml_spec_frag_free(frag);
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        n = spec_list_pop(&slot->parked);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    return OMPI_SUCCESS;
+}
+
+/* The sender's side of a peer ends: what it kept is gone, what it sent may still be asked for. */
+static void bury(mca_pml_spec_peer_t *peer, mca_pml_spec_cid_slot_t *slot)
+{
+    spec_node_t left, *n;
+    spec_list_init(&left);
+    slot->epitaphs[slot->epitaphs_n++] = (mca_pml_spec_epitaph_t){
+        .name = mca_pml_spec_name_of(peer->proc), .s = peer->send.nxt};
+    spec_send_close_ledger(&peer->send, &left);
+    while (NULL != (n = spec_list_pop(&left))) {
+        mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
+        mca_pml_spec_rtr_drop(rtr, SPEC_RTR_KEPT);
+    }
+}
+
+int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
+    if (NULL == comm) {
+        return OMPI_SUCCESS;
+    }
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(comm->cid);
+    uint32_t ledgers = 0;
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        ledgers += NULL != comm->peers[i] && NULL != comm->peers[i]->send.ledger;
+    }
+    mca_pml_spec_epitaph_t *epitaphs =
+        0 == ledgers ? NULL : calloc(ledgers, sizeof(*slot->epitaphs));
+
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    slot->comm = NULL;
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    ompi_comm->c_pml_comm = NULL;
+    slot->epitaphs = epitaphs;
+
+    spec_node_t *n;
+    while (NULL != (n = spec_list_first(&comm->match.arrival))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
+        spec_match_remove_unexp(&comm->match, &frag->unexp);
+        mca_pml_spec_frag_free(frag);
+    }
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = comm->peers[i];
+        if (NULL == peer) {
+            continue;
+        }
+        while (NULL != (n = spec_list_pop(&peer->recv.msgs.early))) {
+            mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
+        }
+        while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {
+            free(SPEC_ENTRY(n, spec_revoke_t, node));
+        }
+        if (NULL != peer->send.ledger && NULL != epitaphs) {
+            bury(peer, slot);
+        }
+        OBJ_DESTRUCT(&peer->send_lock);
+        free(peer);
+    }
+    spec_match_fini(&comm->match);
+    OBJ_DESTRUCT(&comm->lock);
+    free(comm->peers);
+    free(comm);
+    return OMPI_SUCCESS;
+}

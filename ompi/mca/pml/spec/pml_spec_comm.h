@@ -1,0 +1,108 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Communicators and their peers, as pml/spec keeps them.
+ *
+ * Words
+ *   peer   one remote process of one communicator, both directions
+ *   cid    communicator id, the number in packet headers; reused after a communicator is freed
+ *   epoch  which incarnation of a cid this process lives in, counted here and put into each header
+ *   parked packet for a cid that does not exist here (yet)
+ *
+ * Per communicator there is an array of peer pointers (zero pages until touched); a peer is
+ * allocated when it is first sent to or heard of. */
+#ifndef PML_SPEC_COMM_H
+#define PML_SPEC_COMM_H
+
+#include "core/spec_match.h"
+#include "core/spec_recv.h"
+#include "core/spec_send.h"
+#include "pml_spec.h"
+
+typedef struct mca_pml_spec_peer {
+    struct mca_pml_spec_comm *comm;
+    ompi_proc_t *proc;
+    mca_bml_base_endpoint_t *endpoint; /* NULL before first use: see mca_pml_spec_endpoint */
+    int32_t rank;
+    size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
+
+    /* Me as the sender. send_lock covers the next four. Taken after nothing and before nothing:
+     * no call to a transport and no completion happens under it. */
+    opal_mutex_t send_lock;
+    spec_send_t send;
+    spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
+    volatile int32_t unnoticed_n;
+
+    /* Me as the receiver; under the communicator's lock. */
+    spec_recv_t recv;
+} mca_pml_spec_peer_t;
+
+typedef struct mca_pml_spec_comm {
+    ompi_communicator_t *ompi_comm;
+    uint16_t cid;
+    uint8_t epoch;
+    int32_t my_rank;
+    uint32_t size; /* peers: the remote group of an inter-communicator */
+    /* Covers match, the creation of peers, and the receiver's side of all peers. No call to a
+     * transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of
+     * free lists may be taken inside. */
+    opal_mutex_t lock;
+    spec_match_t match;
+    mca_pml_spec_peer_t **peers;
+} mca_pml_spec_comm_t;
+
+/* What remains of a freed communicator, for peers that had sent RTRs: the number of messages sent
+ * to them, so that a late REVOKE gets the right answer. */
+typedef struct mca_pml_spec_epitaph {
+    uint64_t name;
+    uint32_t s;
+} mca_pml_spec_epitaph_t;
+
+typedef struct mca_pml_spec_cid_slot {
+    mca_pml_spec_comm_t *comm;
+    uint32_t incarnations; /* communicators that had this cid so far */
+    uint32_t epitaphs_n;
+    mca_pml_spec_epitaph_t *epitaphs;
+    spec_node_t parked; /* mca_pml_spec_frag_t.item; .next NULL until first used */
+} mca_pml_spec_cid_slot_t;
+
+int mca_pml_spec_add_comm(ompi_communicator_t *comm);
+int mca_pml_spec_del_comm(ompi_communicator_t *comm);
+
+/* The slot of a cid, created if need be; NULL when memory is out. */
+mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid);
+
+/* Free the table of communicators (at finalize). */
+void mca_pml_spec_cids_fini(void);
+
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_of(const ompi_communicator_t *comm)
+{
+    return (mca_pml_spec_comm_t *) comm->c_pml_comm;
+}
+
+/* The communicator of a cid, or NULL. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_find(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK];
+    return NULL == chunk ? NULL : chunk[cid % MCA_PML_SPEC_CID_CHUNK].comm;
+}
+
+/* Slow path of the next: creates the peer. NULL when memory is out. */
+mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank);
+
+/* The peer of a rank that is known to be in range. */
+static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, int32_t rank)
+{
+    mca_pml_spec_peer_t *peer = comm->peers[rank];
+    return OPAL_LIKELY(NULL != peer) ? peer : mca_pml_spec_peer_create(comm, rank);
+}
+
+/* Slow path of the next. */
+mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer);
+
+/* How to reach the peer; NULL: no transport does (a message was given). */
+static inline mca_bml_base_endpoint_t *mca_pml_spec_endpoint(mca_pml_spec_peer_t *peer)
+{
+    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    return OPAL_LIKELY(NULL != endpoint) ? endpoint : mca_pml_spec_endpoint_create(peer);
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What differs between the Open MPI releases that pml/spec is built for. Nothing else in this
+ * component tests the version. */
+#ifndef PML_SPEC_COMPAT_H
+#define PML_SPEC_COMPAT_H
+
+#include "ompi_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/bml/base/base.h"
+#include "ompi/mca/bml/bml.h"
+#include "ompi/mca/pml/base/base.h"
+#include "ompi/mca/pml/base/pml_base_bsend.h"
+#include "ompi/mca/pml/base/pml_base_recvreq.h"
+#include "ompi/mca/pml/base/pml_base_sendreq.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/message/message.h"
+#include "ompi/proc/proc.h"
+#include "ompi/request/request.h"
+#include "ompi/runtime/params.h"
+#include "opal/mca/allocator/allocator.h"
+#include "opal/mca/allocator/base/base.h"
+#include "opal/mca/base/mca_base_pvar.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#if OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
+
+#    include "ompi/mca/rte/rte.h"
+#    include "opal/threads/mutex.h"
+
+#    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
+
+typedef mca_pml_base_module_1_0_1_t mca_pml_spec_super_t;
+
+/* Fields of the module that only one of the releases has. */
+#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_ft_event = NULL
+
+/* Define the callback `name` of an active message, whose body follows. It sees the transport and
+ * the segments, whatever form the release passes them in. */
+#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg);                                                        \
+        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
+                  mca_btl_base_descriptor_t *des, void *cbdata)                                    \
+        {                                                                                          \
+            (void) am_tag, (void) cbdata;                                                          \
+            name##_am(btl, des->des_segments, des->des_segment_count);                             \
+        }                                                                                          \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg)
+
+/* Declare such a callback in a header. */
+#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
+        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
+                  mca_btl_base_descriptor_t *des, void *cbdata)
+
+/* The number that stands for a communicator in message headers. */
+static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
+{
+    return comm->c_contextid;
+}
+
+static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm)
+{
+    return comm->c_name;
+}
+
+/* Ends the job with a message. Does not return in practice. */
+#    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
+
+/* The host of a process, for messages to people. */
+static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
+{
+    return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
+}
+
+#else
+#    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
+#endif
+
+/* A process's name as one number; the same on every process of the job. */
+static inline uint64_t mca_pml_spec_name_of(const ompi_proc_t *proc)
+{
+    return (uint64_t) proc->super.proc_name.jobid << 32 | proc->super.proc_name.vpid;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The component: parameters, selection, life. */
+#include "pml_spec.h"
+
+#include "pml_spec_comm.h"
+#include "pml_spec_proto.h"
+
+#define HELP_FILE "help-mpi-pml-spec.txt"
+
+/* Below ob1's default of 20: an installed but unasked-for spec changes nothing. */
+#define DEFAULT_PRIORITY 10
+
+static const mca_base_var_enum_value_t speculation_values[] = {
+    {.value = MCA_PML_SPEC_SPECULATION_OFF, .string = "off"},
+    {.value = MCA_PML_SPEC_SPECULATION_ON, .string = "on"},
+    {.value = MCA_PML_SPEC_SPECULATION_AUTO, .string = "auto"},
+    {.value = 0, .string = NULL},
+};
+
+static int register_int(const char *name, const char *help, int level, int *storage)
+{
+    return mca_base_component_var_register(&mca_pml_spec_component.pmlm_version, name, help,
+                                           MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
+                                           (mca_base_var_info_lvl_t) level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static int register_size(const char *name, const char *help, int level, size_t *storage)
+{
+    return mca_base_component_var_register(&mca_pml_spec_component.pmlm_version, name, help,
+                                           MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+                                           (mca_base_var_info_lvl_t) level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static int register_speculation(void)
+{
+    mca_base_var_enum_t *values = NULL;
+    int rc = mca_base_var_enum_create("pml_spec_speculation_values", speculation_values, &values);
+    if (OPAL_SUCCESS != rc) {
+        return rc;
+    }
+    mca_pml_spec.speculation = MCA_PML_SPEC_SPECULATION_AUTO;
+    rc = mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, "speculation",
+        "May a large receive that is posted before its message offers its buffer to the sender "
+        "(RTR), so that the message arrives while the receiver computes? off: never, the sender "
+        "always comes first; on: always; auto: where it helps (today the same as on). No unit; "
+        "default auto. Try off if the summary of counters shows that most RTRs are dropped",
+        MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_1, MCA_BASE_VAR_SCOPE_READONLY,
+        &mca_pml_spec.speculation);
+    OBJ_RELEASE(values);
+    return rc;
+}
+
+/* A number outside its range is an error with a text, not a surprise later. */
+static bool in_range(const char *name, long long value, long long least, long long most)
+{
+    if (value >= least && value <= most) {
+        return true;
+    }
+    opal_show_help(HELP_FILE, "parameter out of range", true, name, value, least, most);
+    return false;
+}
+
+static int spec_register(void)
+{
+    mca_pml_spec.priority = DEFAULT_PRIORITY;
+    register_int("priority",
+                 "Priority of this component when several are asked for. No unit; default 10, "
+                 "below ob1's, so that an installed spec is used only when asked for "
+                 "(--mca pml spec)",
+                 OPAL_INFO_LVL_9, &mca_pml_spec.priority);
+
+    mca_pml_spec.verbose = 0;
+    register_int("verbose",
+                 "How much to tell on the standard error: 0 nothing, 10 decisions per communicator "
+                 "and refused packets, 30 each RTR, 50 each step of each large message. Range 0 to "
+                 "100; default 0. Slows the job down",
+                 OPAL_INFO_LVL_3, &mca_pml_spec.verbose);
+
+    mca_pml_spec.pipeline_depth = 4;
+    register_int("pipeline_depth",
+                 "Fragments of one message under way at once when its data must be sent by copy "
+                 "(datatype with gaps, transport without RDMA). Unit: fragments, range 1 to 1024; "
+                 "default 4. More helps on a long line with small fragments",
+                 OPAL_INFO_LVL_5, &mca_pml_spec.pipeline_depth);
+
+    mca_pml_spec.copy_limit = 4096;
+    register_size("copy_limit",
+                  "Eager messages up to this size are copied into the transport's buffer and are "
+                  "then complete for the sender; longer ones are sent from the user's buffer where "
+                  "the transport can do that. Unit: bytes, any size; default 4096. The copy costs "
+                  "less than tracking a request up to a few KiB",
+                  OPAL_INFO_LVL_5, &mca_pml_spec.copy_limit);
+
+    mca_pml_spec.stripe_min = 64 * 1024;
+    register_size("stripe_min",
+                  "A large message is shared among several transports only if each gets at least "
+                  "this much. Unit: bytes, at least 1; default 65536. Raise it if the transports "
+                  "differ much in latency",
+                  OPAL_INFO_LVL_5, &mca_pml_spec.stripe_min);
+
+    mca_pml_spec.free_list_inc = 64;
+    register_int("free_list_inc",
+                 "By how many objects the lists of requests and fragments grow when they are "
+                 "empty. Unit: objects, range 1 to 65536; default 64",
+                 OPAL_INFO_LVL_9, &mca_pml_spec.free_list_inc);
+
+    mca_pml_spec_counters_register();
+
+    int rc = register_speculation();
+    if (rc < 0) {
+        opal_show_help(HELP_FILE, "unknown speculation", true);
+        return OPAL_ERR_BAD_PARAM;
+    }
+    if (!in_range("pml_spec_verbose", mca_pml_spec.verbose, 0, 100)
+        || !in_range("pml_spec_pipeline_depth", mca_pml_spec.pipeline_depth, 1, 1024)
+        || !in_range("pml_spec_free_list_inc", mca_pml_spec.free_list_inc, 1, 65536)
+        || !in_range("pml_spec_stripe_min", (long long) mca_pml_spec.stripe_min, 1, INT64_MAX)) {
+        return OPAL_ERR_BAD_PARAM;
+    }
+    return OPAL_SUCCESS;
+}
+
+static int spec_open(void)
+{
+    opal_show_help_add_dir(SPEC_HELP_DIR);
+    mca_pml_spec.output = opal_output_open(NULL);
+    opal_output_set_verbosity(mca_pml_spec.output, mca_pml_spec.verbose);
+    mca_pml_spec.enabled = false;
+    /* Open MPI 4.1 has opened the BML already, 5.0 leaves it to the PML; opens are counted. */
+    return mca_base_framework_open(&ompi_bml_base_framework, 0);
+}
+
+static int spec_close(void)
+{
+    opal_output_close(mca_pml_spec.output);
+    return mca_base_framework_close(&ompi_bml_base_framework);
+}
+
+/* What the transports ask of a PML that uses them. */
+static void look_at_transports(void)
+{
+    mca_btl_base_selected_module_t *selected;
+    mca_pml_spec.eager_min = SIZE_MAX;
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
+                       mca_btl_base_selected_module_t) {
+        const mca_btl_base_module_t *btl = selected->btl_module;
+        if (btl->btl_flags & MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED) {
+            mca_pml_spec.threaded = true;
+        }
+        if (btl->btl_flags & MCA_BTL_FLAGS_SINGLE_ADD_PROCS) {
+            mca_pml_spec.super.pml_flags |= MCA_PML_BASE_FLAG_REQUIRE_WORLD;
+        }
+        if (btl->btl_eager_limit < mca_pml_spec.eager_min) {
+            mca_pml_spec.eager_min = btl->btl_eager_limit;
+        }
+    }
+    if (SIZE_MAX == mca_pml_spec.eager_min
+        || mca_pml_spec.eager_min < sizeof(mca_pml_spec_match_hdr_t)) {
+        mca_pml_spec.eager_min = 0;
+    } else {
+        mca_pml_spec.eager_min -= sizeof(mca_pml_spec_match_hdr_t);
+    }
+}
+
+static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bool mpi_threads)
+{
+    *priority = mca_pml_spec.priority;
+
+    mca_allocator_base_component_t *bucket = mca_allocator_component_lookup("bucket");
+    if (NULL == bucket) {
+        opal_show_help(HELP_FILE, "no allocator", true);
+        return NULL;
+    }
+    if (OMPI_SUCCESS != mca_bml_base_init(progress_threads, mpi_threads)) {
+        return NULL;
+    }
+    mca_pml_spec.threaded = mpi_threads || opal_using_threads();
+    look_at_transports();
+    return &mca_pml_spec.super;
+}
+
+static int spec_fini(void)
+{
+    mca_pml_spec_finalize();
+    return mca_bml.bml_finalize();
+}
+
+__attribute__((visibility("default"))) mca_pml_base_component_t mca_pml_spec_component = {
+    .pmlm_version = {
+        MCA_PML_SPEC_COMPONENT_VERSION,
+        .mca_component_name = "spec",
+        .mca_component_major_version = SPEC_VERSION_MAJOR,
+        .mca_component_minor_version = SPEC_VERSION_MINOR,
+        .mca_component_release_version = SPEC_VERSION_RELEASE,
+        .mca_register_component_params = spec_register,
+        .mca_open_component = spec_open,
+        .mca_close_component = spec_close,
+    },
+    .pmlm_data = {MCA_BASE_METADATA_PARAM_NONE},
+    .pmlm_init = spec_init,
+    .pmlm_finalize = spec_fini,
+};

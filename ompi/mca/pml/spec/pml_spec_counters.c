@@ -1,0 +1,90 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+#include "pml_spec_counters.h"
+
+#include "pml_spec.h"
+#include "pml_spec_comm.h"
+
+static const struct {
+    const char *name;
+    const char *text;
+    size_t offset;
+} table[] = {
+#define ROW(name, text) {#name, text, offsetof(mca_pml_spec_counters_t, name)},
+    MCA_PML_SPEC_COUNTERS(ROW)
+#undef ROW
+};
+
+static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    *(unsigned long long *) value =
+        *(const uint64_t *) ((const char *) &mca_pml_spec.counters + (uintptr_t) pvar->ctx);
+    return OMPI_SUCCESS;
+}
+
+/* The two queue lengths have an element per peer of a communicator, as ob1's of the same name, so
+ * that tools which know those find these. */
+static int one_per_peer(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
+{
+    (void) pvar;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        const ompi_communicator_t *comm = object;
+        *count = comm->c_remote_group->grp_proc_count;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int read_unexpected(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
+    unsigned *length = value;
+    memset(length, 0, comm->size * sizeof(*length));
+    mca_pml_spec_lock(&comm->lock);
+    for (spec_node_t *n = spec_list_first(&comm->match.arrival); NULL != n;
+         n = spec_list_next(&comm->match.arrival, n)) {
+        ++length[SPEC_ENTRY(n, spec_unexp_t, arrival)->src];
+    }
+    mca_pml_spec_unlock(&comm->lock);
+    return OMPI_SUCCESS;
+}
+
+static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
+    unsigned *length = value;
+    memset(length, 0, comm->size * sizeof(*length));
+    mca_pml_spec_lock(&comm->lock);
+    for (uint32_t i = 0; i <= comm->match.mask; ++i) {
+        for (const spec_bin_t *bin = comm->match.bucket[i]; NULL != bin; bin = bin->chain) {
+            if (SPEC_ANY != bin->src) {
+                length[bin->src] += bin->posted_n;
+            }
+        }
+    }
+    mca_pml_spec_unlock(&comm->lock);
+    return OMPI_SUCCESS;
+}
+
+void mca_pml_spec_counters_register(void)
+{
+    const mca_base_component_t *component = &mca_pml_spec_component.pmlm_version;
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
+        (void) mca_base_component_pvar_register(
+            component, table[i].name, table[i].text, OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
+            (void *) (uintptr_t) table[i].offset);
+    }
+    (void) mca_base_component_pvar_register(
+        component, "unexpected_msgq_length", "unexpected messages waiting, per peer",
+        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
+        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+        read_unexpected, NULL, one_per_peer, NULL);
+    (void) mca_base_component_pvar_register(
+        component, "posted_recvq_length", "receives posted and not matched, per peer",
+        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
+        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+        read_posted, NULL, one_per_peer, NULL);
+}

@@ -1,0 +1,47 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Counters: one list makes the struct, the MPI_T performance variables and their descriptions.
+ * All are monotonic counts per process since MPI_Init. */
+#ifndef PML_SPEC_COUNTERS_H
+#define PML_SPEC_COUNTERS_H
+
+#include <stdint.h>
+
+/* X(name, description) */
+#define MCA_PML_SPEC_COUNTERS(X)                                                                   \
+    X(sent_eager, "messages sent with their data at once")                                         \
+    X(sent_rts, "messages announced by RTS (sender first)")                                        \
+    X(sent_rtr, "messages written into a buffer offered by an RTR (receiver first)")               \
+    X(bytes_eager, "bytes sent with the message header")                                           \
+    X(bytes_put, "bytes written by RDMA")                                                          \
+    X(bytes_get, "bytes read by RDMA")                                                             \
+    X(bytes_copied, "bytes sent in fragments through the transport's buffers")                     \
+    X(bytes_control, "bytes of protocol packets that carry no data")                               \
+    X(rtr_sent, "RTRs sent (receives that speculated)")                                            \
+    X(rtr_arrived, "RTRs that arrived")                                                            \
+    X(rtr_used, "RTRs used for a message")                                                         \
+    X(rtr_crossed, "RTRs dropped: the message they wanted was under way already")                  \
+    X(rtr_mispredicted, "RTRs dropped: the message was small or not fit for RDMA")                 \
+    X(rtr_too_short, "RTRs dropped: the message was longer than the receive's buffer")             \
+    X(rtr_too_old, "RTRs dropped: too many messages were sent while they travelled")               \
+    X(rtr_full, "RTRs dropped: too many were kept for one receiver")                               \
+    X(rtr_stale, "RTRs dropped: meant for an earlier communicator with the same id")               \
+    X(rtr_revoked, "RTRs dropped: the receiver took them back")                                    \
+    X(rtr_abandoned, "RTRs still kept when their communicator was freed")                          \
+    X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
+    X(match_notices, "MATCH notices sent ahead of another message")                                \
+    X(early, "messages that arrived before an earlier one and were held")                          \
+    X(unexpected, "messages that arrived before their receive")                                    \
+    X(pending, "packets and transfers that had to wait for the transport")                         \
+    X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
+    X(refused, "packets refused because they made no sense")
+
+typedef struct mca_pml_spec_counters {
+#define MCA_PML_SPEC_FIELD(name, text) uint64_t name;
+    MCA_PML_SPEC_COUNTERS(MCA_PML_SPEC_FIELD)
+#undef MCA_PML_SPEC_FIELD
+} mca_pml_spec_counters_t;
+
+/* Register them as performance variables pml_spec_<name>. */
+void mca_pml_spec_counters_register(void);
+
+#endif

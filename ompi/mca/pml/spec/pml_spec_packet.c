@@ -1,0 +1,135 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See pml_spec_packet.h. */
+#include "pml_spec_packet.h"
+
+#include <stdlib.h>
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
+
+mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
+{
+    mca_pml_spec_frag_t *frag = (mca_pml_spec_frag_t *) mca_pml_spec_get(&mca_pml_spec.frags);
+    if (NULL == frag) {
+        return NULL;
+    }
+    void *data = frag->space;
+    if (packet->size > sizeof(frag->space)) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        data = mca_pml_spec.allocator->alc_alloc(mca_pml_spec.allocator, packet->size, 0);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (NULL == data) {
+            mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
+            return NULL;
+        }
+    }
+    frag->btl = packet->btl;
+    frag->seg.seg_addr.pval = data;
+    frag->seg.seg_len = packet->size;
+    mca_pml_spec_packet_copy(packet, 0, data, packet->size);
+    return frag;
+}
+
+void mca_pml_spec_frag_free(mca_pml_spec_frag_t *frag)
+{
+    if (frag->seg.seg_addr.pval != frag->space) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        mca_pml_spec.allocator->alc_free(mca_pml_spec.allocator, frag->seg.seg_addr.pval);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
+}
+
+void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                          mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep, (void) des, (void) status;
+}
+
+mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
+                                          const mca_btl_base_module_t *btl)
+{
+    for (size_t i = 0; i < endpoint->btl_rdma.arr_size; ++i) {
+        if (endpoint->btl_rdma.bml_btls[i].btl == btl) {
+            return &endpoint->btl_rdma.bml_btls[i];
+        }
+    }
+    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
+        if (endpoint->btl_send.bml_btls[i].btl == btl) {
+            return &endpoint->btl_send.bml_btls[i];
+        }
+    }
+    return NULL;
+}
+
+static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
+{
+    const uint8_t type = *(const uint8_t *) hdr;
+    const uint32_t flags = MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                           | MCA_BTL_DES_FLAGS_SIGNAL;
+    mca_btl_base_descriptor_t *des = NULL;
+
+    if (NULL != bml_btl->btl->btl_sendi
+        && 0 <= mca_bml_base_sendi(bml_btl, NULL, (void *) (uintptr_t) hdr, len, 0,
+                                   MCA_BTL_NO_ORDER, flags, type, NULL)) {
+        return true;
+    }
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, len, flags);
+    if (NULL == des) {
+        return false;
+    }
+    memcpy(des->des_segments[0].seg_addr.pval, hdr, len);
+    des->des_segments[0].seg_len = len;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (0 <= mca_bml_base_send(bml_btl, des, type)) {
+        return true;
+    }
+    mca_bml_base_free(bml_btl, des);
+    return false;
+}
+
+/* A control packet that waits for its transport. */
+typedef struct waiting_control {
+    mca_pml_spec_pending_t pending;
+    mca_bml_base_btl_t *bml_btl;
+    size_t len;
+    char hdr[];
+} waiting_control_t;
+
+static bool control_retry(mca_pml_spec_pending_t *pending)
+{
+    waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
+    if (!control_try(w->bml_btl, w->hdr, w->len)) {
+        return false;
+    }
+    free(w);
+    return true;
+}
+
+void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
+                               const void *hdr, size_t len)
+{
+    if (NULL == bml_btl) {
+        bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_control, len);
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len))) {
+        return;
+    }
+    waiting_control_t *w = malloc(sizeof(*w) + len);
+    if (NULL == w) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for a control packet of %zu bytes", len);
+        return;
+    }
+    w->pending.retry = control_retry;
+    w->bml_btl = bml_btl;
+    w->len = len;
+    memcpy(w->hdr, hdr, len);
+    mca_pml_spec_pend(&w->pending);
+}
+
+void mca_pml_spec_refuse(const char *what, const char *why)
+{
+    MCA_PML_SPEC_COUNT(refused);
+    MCA_PML_SPEC_VERBOSE(10, "refused %s: %s", what, why);
+}

@@ -1,0 +1,94 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* MPI's probe calls: look at the unexpected messages, and for matched probes take one out. */
+#include "pml_spec_arrive.h"
+#include "pml_spec_comm.h"
+#include "pml_spec_packet.h"
+
+/* Look once. With `taken` the message leaves the queue. What is told of it is copied under the
+ * lock: otherwise another thread may receive it meanwhile. */
+static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag,
+                       mca_pml_spec_frag_t **taken, ompi_status_public_t *status,
+                       ompi_status_public_t *found)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
+    mca_pml_spec_lock(&comm->lock);
+    spec_unexp_t *unexp = spec_match_find_unexp(&comm->match, src, tag);
+    if (NULL != unexp) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
+        found->MPI_SOURCE = unexp->src;
+        found->MPI_TAG = unexp->tag;
+        found->_ucount = mca_pml_spec_message_length(frag);
+        if (NULL != taken) {
+            spec_match_remove_unexp(&comm->match, unexp);
+            *taken = frag;
+        }
+    }
+    mca_pml_spec_unlock(&comm->lock);
+    if (NULL != unexp && MPI_STATUS_IGNORE != status) {
+        OMPI_COPY_STATUS(status, *found, false);
+    }
+    return NULL != unexp;
+}
+
+static ompi_message_t *message_of(ompi_communicator_t *comm, mca_pml_spec_frag_t *frag,
+                                  const ompi_status_public_t *found)
+{
+    ompi_message_t *message = ompi_message_alloc();
+    if (NULL != message) {
+        message->comm = comm;
+        message->req_ptr = frag;
+        message->peer = found->MPI_SOURCE;
+        message->count = found->_ucount;
+    }
+    return message;
+}
+
+int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                        ompi_status_public_t *status)
+{
+    ompi_status_public_t found = ompi_status_empty;
+    *matched = probe_once(comm, src, tag, NULL, status, &found);
+    if (!*matched) {
+        opal_progress();
+        *matched = probe_once(comm, src, tag, NULL, status, &found);
+    }
+    return OMPI_SUCCESS;
+}
+
+int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    ompi_status_public_t found = ompi_status_empty;
+    while (!probe_once(comm, src, tag, NULL, status, &found)) {
+        opal_progress();
+    }
+    return OMPI_SUCCESS;
+}
+
+int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                         ompi_message_t **message, ompi_status_public_t *status)
+{
+    ompi_status_public_t found = ompi_status_empty;
+    mca_pml_spec_frag_t *frag = NULL;
+    *matched = probe_once(comm, src, tag, &frag, status, &found);
+    if (!*matched) {
+        opal_progress();
+        *matched = probe_once(comm, src, tag, &frag, status, &found);
+    }
+    if (*matched) {
+        *message = message_of(comm, frag, &found);
+        return NULL == *message ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    }
+    return OMPI_SUCCESS;
+}
+
+int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
+                        ompi_status_public_t *status)
+{
+    ompi_status_public_t found = ompi_status_empty;
+    mca_pml_spec_frag_t *frag = NULL;
+    while (!probe_once(comm, src, tag, &frag, status, &found)) {
+        opal_progress();
+    }
+    *message = message_of(comm, frag, &found);
+    return NULL == *message ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+}

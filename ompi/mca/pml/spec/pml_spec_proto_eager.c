@@ -1,0 +1,175 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Eager: a small message goes out with its header. */
+#include "pml_spec_proto.h"
+
+enum { NEW, SENDING, WAITING };
+
+#define EAGER_FLAGS                                                                                \
+    (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
+
+bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t *endpoint,
+                             const void *data, size_t length, int32_t tag, uint32_t seq)
+{
+    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    mca_btl_base_descriptor_t *des = NULL;
+    struct {
+        mca_pml_spec_match_hdr_t match;
+        char data[MCA_PML_SPEC_TINY];
+    } packet;
+    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+
+    if (length <= sizeof(packet.data) && NULL != bml_btl->btl->btl_sendi) {
+        /* Header and data in one piece: no convertor for the transport to look at. */
+        if (length > 0) {
+            memcpy(packet.data, data, length);
+        }
+        if (OPAL_LIKELY(0 <= mca_bml_base_sendi(bml_btl, NULL, &packet,
+                                                sizeof(packet.match) + length, 0, MCA_BTL_NO_ORDER,
+                                                EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL))) {
+            MCA_PML_SPEC_COUNT(sent_eager);
+            MCA_PML_SPEC_COUNT_N(bytes_eager, length);
+            return true;
+        }
+    }
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(packet.match) + length, EAGER_FLAGS);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return false;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, &packet.match, sizeof(packet.match));
+    if (length > 0) {
+        memcpy(to + sizeof(packet.match), data, length);
+    }
+    des->des_segments[0].seg_len = sizeof(packet.match) + length;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    MCA_PML_SPEC_COUNT(sent_eager);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
+    return true;
+}
+
+static void in_place_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                          mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep;
+    mca_pml_spec_send_request_t *sendreq = des->des_cbdata;
+    if (OPAL_UNLIKELY(status < 0)) {
+        sendreq->status = status;
+    }
+    mca_pml_spec_send_done(sendreq);
+}
+
+/* From the user's buffer, without a copy where the transport can do that. */
+static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                          const mca_pml_spec_match_hdr_t *match)
+{
+    size_t size = sendreq->req_send.req_bytes_packed;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_prepare_src(bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER,
+                             sizeof(*match), &size, EAGER_FLAGS | MCA_BTL_DES_SEND_ALWAYS_CALLBACK,
+                             &des);
+    if (NULL == des) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(size != sendreq->req_send.req_bytes_packed)) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    memcpy(des->des_segments[0].seg_addr.pval, match, sizeof(*match));
+    des->des_cbfunc = in_place_sent;
+    des->des_cbdata = sendreq;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    return true; /* the callback may have ended the request already */
+}
+
+/* Packed into the transport's buffer; the request is done when it has left. */
+static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                        const mca_pml_spec_match_hdr_t *match)
+{
+    size_t size = sendreq->req_send.req_bytes_packed;
+    opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size, EAGER_FLAGS);
+    if (NULL == des) {
+        return false;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, match, sizeof(*match));
+    struct iovec iov = {.iov_base = to + sizeof(*match), .iov_len = size};
+    uint32_t iovs = 1;
+    size_t zero = 0;
+    opal_convertor_set_position(convertor, &zero);
+    opal_convertor_pack(convertor, &iov, &iovs, &size);
+    des->des_segments[0].seg_len = sizeof(*match) + size;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    mca_pml_spec_send_done(sendreq);
+    return true;
+}
+
+static bool try_once(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+
+    if (0 == length || (sendreq->is_flat && length <= mca_pml_spec.copy_limit)) {
+        if (!mca_pml_spec_eager_copy(peer, endpoint, sendreq->flat, length, tag, sendreq->seq)) {
+            return false;
+        }
+        mca_pml_spec_send_done(sendreq);
+        return true;
+    }
+    mca_pml_spec_match_hdr_t match =
+        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, sendreq->seq);
+    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    bool sent = sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
+                    ? send_in_place(sendreq, bml_btl, &match)
+                    : send_packed(sendreq, bml_btl, &match);
+    if (sent) {
+        MCA_PML_SPEC_COUNT(sent_eager);
+        MCA_PML_SPEC_COUNT_N(bytes_eager, length);
+    }
+    return sent;
+}
+
+static bool retry(mca_pml_spec_pending_t *pending)
+{
+    return try_once(SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending));
+}
+
+void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, SENDING);
+    if (OPAL_UNLIKELY(!try_once(sendreq))) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
+        sendreq->pending.retry = retry;
+        mca_pml_spec_pend(&sendreq->pending);
+    }
+}
+
+void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
+                                const mca_pml_spec_packet_t *packet)
+{
+    const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
+    const size_t length = packet->size - skip;
+    mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
+    mca_pml_spec_recv_place(recvreq, packet, skip, 0, length);
+    mca_pml_spec_recv_done(recvreq);
+}
+
+const mca_pml_spec_protocol_t mca_pml_spec_proto_eager = {
+    .name = "eager",
+    .description = "the data goes out with the message header",
+    .stage = {[NEW] = "new", [SENDING] = "sending", [WAITING] = "waiting for the transport"},
+};

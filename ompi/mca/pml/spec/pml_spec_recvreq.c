@@ -1,0 +1,246 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The life of a receive request, whatever its protocol. */
+#include "pml_spec_arrive.h"
+#include "pml_spec_proto.h"
+#include "pml_spec_request.h"
+
+static void recv_return(mca_pml_spec_recv_request_t *recvreq)
+{
+    MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
+    mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
+}
+
+static int recv_free(ompi_request_t **request)
+{
+    mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
+    *request = MPI_REQUEST_NULL;
+    recvreq->req_recv.req_base.req_free_called = true;
+    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED);
+    if (MCA_PML_SPEC_DONE == before) {
+        while (!REQUEST_COMPLETE(&recvreq->req_recv.req_base.req_ompi)) {
+            opal_atomic_rmb(); /* another thread is inside ompi_request_complete() */
+        }
+        recv_return(recvreq);
+    }
+    return OMPI_SUCCESS;
+}
+
+static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
+{
+    ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
+    recvreq->req_recv.req_base.req_type = MCA_PML_REQUEST_RECV;
+    request->req_start = mca_pml_spec_start;
+    request->req_free = recv_free;
+    request->req_cancel = mca_pml_spec_recv_cancel;
+    recvreq->handle = 0;
+    recvreq->keys = 0;
+    recvreq->converts = false;
+    recvreq->posted.bin = NULL;
+    OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
+}
+
+static void recv_destruct(mca_pml_spec_recv_request_t *recvreq)
+{
+    OBJ_DESTRUCT(&recvreq->convert_lock);
+}
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_recv_request_t, mca_pml_base_recv_request_t, recv_construct,
+                   recv_destruct);
+
+uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (0 == recvreq->handle) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        recvreq->handle = spec_handle_open(&mca_pml_spec.recv_handles, recvreq);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (0 == recvreq->handle) {
+            mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
+        }
+    }
+    return recvreq->handle;
+}
+
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char *what)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_recv_request_t *recvreq = spec_handle_find(&mca_pml_spec.recv_handles, handle);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_UNLIKELY(NULL == recvreq)) {
+        mca_pml_spec_refuse(what, "no receive has this handle");
+    }
+    return recvreq;
+}
+
+void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
+                               const mca_pml_spec_match_hdr_t *hdr, size_t length)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    recvreq->matched = true;
+    recvreq->req_recv.req_bytes_packed = length;
+    base->req_ompi.req_status.MPI_SOURCE = hdr->src;
+    base->req_ompi.req_status.MPI_TAG = hdr->tag;
+    base->req_sequence = hdr->seq;
+}
+
+/* Slow path of recv_place: unpack through the convertor. */
+static void unpack(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet,
+                   size_t skip, size_t offset, size_t length)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    opal_convertor_t *convertor = &base->req_convertor;
+
+    mca_pml_spec_lock(&recvreq->convert_lock);
+    if (!recvreq->converts) {
+        opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
+                                                 &base->req_datatype->super, base->req_count,
+                                                 base->req_addr, 0, convertor);
+        recvreq->converts = true;
+    }
+    opal_convertor_set_position(convertor, &offset);
+    for (size_t i = 0; i < packet->nseg && length > 0; ++i) {
+        size_t len = packet->seg[i].seg_len;
+        if (skip >= len) {
+            skip -= len;
+            continue;
+        }
+        size_t n = len - skip < length ? len - skip : length;
+        struct iovec iov = {.iov_base = (char *) packet->seg[i].seg_addr.pval + skip, .iov_len = n};
+        uint32_t iovs = 1;
+        size_t max = n;
+        opal_convertor_unpack(convertor, &iov, &iovs, &max);
+        length -= n;
+        skip = 0;
+    }
+    mca_pml_spec_unlock(&recvreq->convert_lock);
+}
+
+void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
+                             const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                             size_t length)
+{
+    if (offset >= recvreq->capacity) {
+        return; /* truncated, or nothing at all */
+    }
+    if (length > recvreq->capacity - offset) {
+        length = recvreq->capacity - offset;
+    }
+    if (0 == length) {
+        return;
+    }
+    if (OPAL_LIKELY(recvreq->is_flat)) {
+        mca_pml_spec_packet_copy(packet, skip, recvreq->flat + offset, length);
+    } else {
+        unpack(recvreq, packet, skip, offset, length);
+    }
+}
+
+void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    const size_t length = recvreq->req_recv.req_bytes_packed;
+
+    if (0 != recvreq->handle) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        recvreq->handle = 0;
+    }
+    while (recvreq->keys > 0) {
+        --recvreq->keys;
+        mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
+                                    recvreq->key[recvreq->keys].handle);
+    }
+    base->req_ompi.req_status._ucount = length;
+    base->req_ompi.req_status.MPI_ERROR = recvreq->status < 0              ? recvreq->status
+                                          : length > recvreq->capacity ? MPI_ERR_TRUNCATE
+                                                                       : MPI_SUCCESS;
+    base->req_pml_complete = true;
+    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE);
+    if (before & MCA_PML_SPEC_FREED) {
+        if (OPAL_UNLIKELY(recvreq->status < 0)) {
+            mca_pml_spec_abort(recvreq->status,
+                               "pml/spec: a receive from rank %d failed (error %d) after its "
+                               "request was freed, so that nobody can be told",
+                               base->req_peer, recvreq->status);
+        }
+        recv_return(recvreq);
+    } else {
+        ompi_request_complete(&base->req_ompi, true);
+    }
+}
+
+void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status)
+{
+    if (OPAL_UNLIKELY(status < 0)) {
+        recvreq->status = status;
+    }
+    if (0 == mca_pml_spec_add64(&recvreq->missing, -(int64_t) bytes)) {
+        mca_pml_spec_recv_done(recvreq);
+    }
+}
+
+void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    MCA_PML_BASE_RECV_START(&recvreq->req_recv);
+    base->req_free_called = false;
+    recvreq->life = 0;
+    recvreq->status = OMPI_SUCCESS;
+    recvreq->matched = false;
+    recvreq->converts = false; /* a restart may have another peer */
+    recvreq->missing = 0;
+    recvreq->waive = 0;
+    recvreq->peer = NULL;
+    recvreq->capacity = base->req_count * base->req_datatype->super.size;
+    recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}
+
+int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
+    spec_offer_t offer;
+
+    mca_pml_spec_recv_reset(recvreq);
+    if (OMPI_ANY_SOURCE != base->req_peer) {
+        recvreq->peer = mca_pml_spec_peer(comm, base->req_peer);
+        if (OPAL_UNLIKELY(NULL == recvreq->peer)) {
+            return OMPI_ERR_OUT_OF_RESOURCE;
+        }
+    }
+    const bool predicts =
+        recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);
+    if (predicts) {
+        opal_progress(); /* an RTS that has arrived is answered at once */
+        mca_pml_spec_rtr_prepare(recvreq);
+    }
+
+    recvreq->posted.src = base->req_peer;
+    recvreq->posted.tag = base->req_tag;
+    mca_pml_spec_lock(&comm->lock);
+    spec_unexp_t *unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
+    if (NULL != unexp) {
+        spec_match_remove_unexp(&comm->match, unexp);
+        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_deliver_frag(recvreq, SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp));
+        return OMPI_SUCCESS;
+    }
+    if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
+        mca_pml_spec_unlock(&comm->lock);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (predicts
+        && spec_recv_speculate(&recvreq->peer->recv, &comm->match, &recvreq->posted, &offer)) {
+        /* Under the lock only the packet is built: as soon as it is released the message may
+         * arrive in another thread and end the request. */
+        mca_pml_spec_peer_t *peer = recvreq->peer;
+        mca_pml_spec_rtr_packet_t packet;
+        mca_pml_spec_rtr_build(recvreq, &offer, &packet);
+        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_rtr_send(peer, &packet);
+        return OMPI_SUCCESS;
+    }
+    mca_pml_spec_unlock(&comm->lock);
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,171 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Send and receive requests.
+ *
+ * A request is in one stage of one protocol; mca_pml_spec_stage() moves it and logs the move. The
+ * protocols and the names of their stages are descriptors at the end of their files
+ * (pml_spec_proto_*.c).
+ *
+ * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
+ * the user has freed it (FREED). Both are bits of `life`; whoever sets the second returns the
+ * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
+ * comes first, for all others together with DONE. */
+#ifndef PML_SPEC_REQUEST_H
+#define PML_SPEC_REQUEST_H
+
+#include "core/spec_match.h"
+#include "pml_spec.h"
+#include "pml_spec_comm.h"
+#include "pml_spec_packet.h"
+
+struct mca_pml_spec_rtr; /* pml_spec_proto.h */
+
+enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2 };
+
+#define MCA_PML_SPEC_STAGES 6
+
+/* Transports that may share one message. */
+#define MCA_PML_SPEC_STRIPES 8
+
+typedef struct mca_pml_spec_protocol {
+    const char *name;
+    const char *description;
+    const char *stage[MCA_PML_SPEC_STAGES];
+} mca_pml_spec_protocol_t;
+
+extern const mca_pml_spec_protocol_t mca_pml_spec_proto_eager; /* pml_spec_proto_eager.c */
+extern const mca_pml_spec_protocol_t mca_pml_spec_proto_rts;   /* pml_spec_proto_rts.c */
+extern const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr;   /* pml_spec_proto_rtr.c */
+
+/* A range of a message that is to be sent by copy. */
+typedef struct mca_pml_spec_range {
+    opal_free_list_item_t super;
+    spec_node_t node;
+    uint64_t offset, length;
+} mca_pml_spec_range_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_range_t);
+
+typedef struct mca_pml_spec_send_request {
+    mca_pml_base_send_request_t req_send;
+    mca_pml_spec_peer_t *peer;
+    const mca_pml_spec_protocol_t *proto;
+    int32_t stage;
+    volatile int32_t life;
+    char *flat;            /* the data if it is one block (also of size 0), else NULL */
+    bool is_flat;
+    bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    uint32_t seq;
+    uint64_t handle;       /* mine on the wire, 0: none */
+    uint64_t r;            /* the receive's handle, once known */
+    volatile int64_t left; /* bytes not yet known to be delivered */
+    int32_t status;        /* first error */
+    mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
+    mca_bml_base_btl_t *key_btl;
+    mca_pml_spec_pending_t pending;
+    spec_node_t unnoticed; /* in peer->unnoticed */
+
+    /* by copy (pml_spec_proto_frag.c) */
+    opal_mutex_t range_lock; /* covers ranges; innermost */
+    spec_node_t ranges;
+    volatile int32_t in_flight;
+    volatile int32_t scheduling; /* > 0: somebody is in the loop */
+    volatile int32_t waiting;    /* 1: in the list of pending */
+} mca_pml_spec_send_request_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_send_request_t);
+
+typedef struct mca_pml_spec_recv_request {
+    mca_pml_base_recv_request_t req_recv;
+    spec_posted_t posted;
+    mca_pml_spec_peer_t *peer; /* the sender: exact source, or since the match */
+    volatile int32_t life;
+    char *flat; /* as above */
+    bool is_flat;
+    bool converts;   /* the convertor is prepared */
+    volatile int32_t matched;
+    size_t capacity; /* bytes that fit the buffer */
+    uint64_t handle; /* mine on the wire, 0: none */
+    uint64_t s;      /* the sender's handle, once known */
+    uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
+    /* Bytes of the message that are not here yet, as soon as its length is known; before that,
+     * minus the bytes that came already. Whoever brings it to 0 completes the request. */
+    volatile int64_t missing;
+    mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
+    int32_t status; /* first error */
+    struct {        /* registrations of the buffer that were offered to the sender */
+        mca_btl_base_registration_handle_t *handle;
+        mca_bml_base_btl_t *btl;
+    } key[MCA_PML_SPEC_STRIPES];
+    int32_t keys;
+    opal_mutex_t convert_lock; /* the convertor has one position; innermost */
+} mca_pml_spec_recv_request_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_recv_request_t);
+
+#define MCA_PML_SPEC_SENDREQ(base) ((mca_pml_spec_send_request_t *) (base))
+#define MCA_PML_SPEC_RECVREQ(base) ((mca_pml_spec_recv_request_t *) (base))
+
+static inline void mca_pml_spec_stage(const void *request, const mca_pml_spec_protocol_t *proto,
+                                      int32_t *stage, int32_t to)
+{
+    MCA_PML_SPEC_VERBOSE(50, "request %p: %s: %s -> %s", request, proto->name, proto->stage[*stage],
+                         proto->stage[to]);
+    *stage = to;
+}
+
+/* ---- send requests: pml_spec_sendreq.c ---- */
+
+/* The PML is done with the request: complete it for MPI (unless that was before) and return it if
+ * the user has freed it. The caller touches it no more. */
+void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
+
+/* bytes more are delivered (or given up, with a negative status); done at the last. */
+void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
+
+/* Start the message: give it its sequence number and choose the protocol. */
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq);
+
+/* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
+void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);
+
+/* The request of a handle that a peer names; NULL (and counted) if there is none. */
+mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char *what);
+
+/* ---- receive requests: pml_spec_recvreq.c ---- */
+
+/* Post the request, or give it the unexpected message that it wants. */
+int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq);
+
+/* Make the request ready for a (new) start. */
+void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
+
+/* A message was matched: note source, tag and length. */
+void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
+                               const mca_pml_spec_match_hdr_t *hdr, size_t length);
+
+/* Put data of the packet (from byte skip on) at offset of the message. */
+void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
+                             const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                             size_t length);
+
+/* bytes more are in place (or given up, with a negative status); done at the last. */
+void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
+
+/* The receive is complete. The caller touches it no more. */
+void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq);
+
+uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq);
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char *what);
+
+/* Match bits common to the packets that carry them. */
+static inline mca_pml_spec_match_hdr_t mca_pml_spec_match_hdr(uint8_t type,
+                                                              const mca_pml_spec_peer_t *peer,
+                                                              int32_t tag, uint32_t seq)
+{
+    const mca_pml_spec_comm_t *comm = peer->comm;
+    return (mca_pml_spec_match_hdr_t){.type = type,
+                                      .epoch = comm->epoch,
+                                      .ctx = comm->cid,
+                                      .src = comm->my_rank,
+                                      .tag = tag,
+                                      .seq = seq};
+}
+
+#endif

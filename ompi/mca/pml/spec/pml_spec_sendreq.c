@@ -1,0 +1,216 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The life of a send request, whatever its protocol. */
+#include "pml_spec_proto.h"
+#include "pml_spec_request.h"
+
+static const mca_pml_spec_protocol_t unstarted = {
+    .name = "unstarted", .description = "no protocol chosen yet", .stage = {"new"}};
+
+static void send_return(mca_pml_spec_send_request_t *sendreq)
+{
+    MCA_PML_BASE_SEND_REQUEST_FINI(&sendreq->req_send);
+    mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
+}
+
+static int send_free(ompi_request_t **request)
+{
+    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
+    *request = MPI_REQUEST_NULL;
+    sendreq->req_send.req_base.req_free_called = true;
+    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED);
+    if (MCA_PML_SPEC_DONE == before) {
+        /* Another thread may be inside ompi_request_complete() at this moment. */
+        while (!REQUEST_COMPLETE(&sendreq->req_send.req_base.req_ompi)) {
+            opal_atomic_rmb();
+        }
+        send_return(sendreq);
+    }
+    return OMPI_SUCCESS;
+}
+
+static int send_cancel(ompi_request_t *request, int flag)
+{
+    /* A send cannot be taken back once its number is given; MPI allows that it then just
+     * completes. */
+    (void) request, (void) flag;
+    return OMPI_SUCCESS;
+}
+
+static void send_construct(mca_pml_spec_send_request_t *sendreq)
+{
+    ompi_request_t *request = &sendreq->req_send.req_base.req_ompi;
+    sendreq->req_send.req_base.req_type = MCA_PML_REQUEST_SEND;
+    request->req_start = mca_pml_spec_start;
+    request->req_free = send_free;
+    request->req_cancel = send_cancel;
+    sendreq->proto = &unstarted;
+    sendreq->stage = 0;
+    sendreq->handle = 0;
+    sendreq->key = NULL;
+    sendreq->in_flight = 0;
+    sendreq->scheduling = 0;
+    spec_list_init(&sendreq->ranges);
+    OBJ_CONSTRUCT(&sendreq->range_lock, opal_mutex_t);
+}
+
+static void send_destruct(mca_pml_spec_send_request_t *sendreq)
+{
+    OBJ_DESTRUCT(&sendreq->range_lock);
+}
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, send_construct,
+                   send_destruct);
+OBJ_CLASS_INSTANCE(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
+
+void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+
+    if (0 != sendreq->handle) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        spec_handle_close(&mca_pml_spec.send_handles, sendreq->handle);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        sendreq->handle = 0;
+    }
+    if (NULL != sendreq->key) {
+        mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
+        sendreq->key = NULL;
+    }
+    if (buffered && sendreq->req_send.req_addr != base->req_addr) {
+        mca_pml_base_bsend_request_fini(&base->req_ompi);
+    }
+    if (!buffered) {
+        base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
+        base->req_ompi.req_status.MPI_TAG = base->req_tag;
+        base->req_ompi.req_status.MPI_ERROR = sendreq->status;
+        base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
+    }
+    base->req_pml_complete = true;
+    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE);
+    if (before & MCA_PML_SPEC_FREED) {
+        if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status)) {
+            mca_pml_spec_abort(sendreq->status,
+                               "pml/spec: a send to rank %d failed (error %d) after its request "
+                               "was freed, so that nobody can be told",
+                               base->req_peer, sendreq->status);
+        }
+        send_return(sendreq);
+    } else if (!buffered) {
+        ompi_request_complete(&base->req_ompi, true);
+    }
+}
+
+void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status)
+{
+    if (OPAL_UNLIKELY(status < 0)) {
+        sendreq->status = status;
+    }
+    if (OPAL_UNLIKELY(bytes > (uint64_t) sendreq->left)) {
+        mca_pml_spec_refuse("an answer to a send", "it covers more than is left of the message");
+        return;
+    }
+    if (0 == mca_pml_spec_add64(&sendreq->left, -(int64_t) bytes)) {
+        mca_pml_spec_send_done(sendreq);
+    }
+}
+
+mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char *what)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_UNLIKELY(NULL == sendreq)) {
+        mca_pml_spec_refuse(what, "no send has this handle");
+    }
+    return sendreq;
+}
+
+void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    if (NULL != rtr) {
+        sendreq->proto = &mca_pml_spec_proto_rtr;
+        mca_pml_spec_rtr_use(sendreq, rtr);
+    } else if (length <= sendreq->peer->eager_limit
+               && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
+        sendreq->proto = &mca_pml_spec_proto_eager;
+        mca_pml_spec_eager_send(sendreq);
+    } else {
+        sendreq->proto = &mca_pml_spec_proto_rts;
+        mca_pml_spec_rts_send(sendreq);
+    }
+}
+
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    if (OPAL_UNLIKELY(NULL == endpoint)) {
+        return OMPI_ERR_UNREACH;
+    }
+    MCA_PML_BASE_SEND_START(&sendreq->req_send);
+    base->req_free_called = false;
+    sendreq->life = 0;
+    sendreq->status = OMPI_SUCCESS;
+    sendreq->noticed = false;
+    sendreq->proto = &unstarted;
+    sendreq->stage = 0;
+    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
+    sendreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
+        int rc = mca_pml_base_bsend_request_start(&base->req_ompi);
+        if (OMPI_SUCCESS != rc) {
+            sendreq->life = MCA_PML_SPEC_DONE;
+            base->req_pml_complete = true;
+            return rc;
+        }
+        if (sendreq->req_send.req_addr != base->req_addr) {
+            sendreq->is_flat = true;
+            sendreq->flat = (char *) (uintptr_t) sendreq->req_send.req_addr;
+        }
+        base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
+        base->req_ompi.req_status._ucount = length;
+    }
+
+    const bool rendezvous = length > peer->eager_limit;
+    const bool can_put = rendezvous && sendreq->is_flat
+                         && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
+    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation) {
+        opal_progress(); /* an RTR that has arrived is used at once */
+    }
+    if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
+        mca_pml_spec_rtr_notice(peer);
+    }
+    spec_ctl_t *ctl;
+    spec_rtr_fate_t fate = SPEC_RTR_KEPT;
+    mca_pml_spec_lock(&peer->send_lock);
+    sendreq->seq = spec_send_issue(&peer->send, base->req_tag, length, can_put, &ctl, &fate);
+    if (NULL != ctl && SPEC_RTR_USED == fate) {
+        sendreq->r = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl)->r;
+        spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
+        ++peer->unnoticed_n;
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+
+    mca_pml_spec_rtr_t *rtr = NULL;
+    if (NULL != ctl) {
+        rtr = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl);
+        if (SPEC_RTR_USED != fate) {
+            mca_pml_spec_rtr_drop(rtr, fate);
+            rtr = NULL;
+        }
+    }
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    if (buffered) {
+        /* Complete for MPI before the transfer: the caller still holds the request, so that it
+         * cannot be freed below us. */
+        ompi_request_complete(&base->req_ompi, true);
+    }
+    mca_pml_spec_send_begin(sendreq, rtr);
+    return OMPI_SUCCESS;
+}
