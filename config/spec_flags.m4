@@ -37,7 +37,6 @@ AC_DEFUN([SPEC_FLAGS], [
     SPEC_CFLAGS="$SPEC_CFLAGS -fno-strict-aliasing"
     SPEC_CFLAGS="$SPEC_CFLAGS -Wall -Wextra"
     SPEC_TRY_CFLAG([-Wstrict-prototypes])
-    SPEC_TRY_CFLAG([-Wmissing-prototypes])
     SPEC_TRY_CFLAG([-Wvla])
 
     AC_MSG_CHECKING([whether a program with these flags links])
