@@ -47,6 +47,7 @@ int mca_pml_spec_enable(bool enable)
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
     OBJ_CONSTRUCT(&mca_pml_spec.transfers, opal_free_list_t);
     OBJ_CONSTRUCT(&mca_pml_spec.ranges, opal_free_list_t);
+    OBJ_CONSTRUCT(&mca_pml_spec.rtrs, opal_free_list_t);
     mca_pml_spec.enabled = true;
 
     int rc = list_init(&mca_pml_spec.frags, sizeof(mca_pml_spec_frag_t),
@@ -58,6 +59,10 @@ int mca_pml_spec_enable(bool enable)
     if (OMPI_SUCCESS == rc) {
         rc = list_init(&mca_pml_spec.ranges, sizeof(mca_pml_spec_range_t),
                        OBJ_CLASS(mca_pml_spec_range_t));
+    }
+    if (OMPI_SUCCESS == rc) {
+        rc = list_init(&mca_pml_spec.rtrs, sizeof(mca_pml_spec_rtr_t),
+                       OBJ_CLASS(mca_pml_spec_rtr_t));
     }
     /* The selected PML makes the lists of requests that debuggers read. */
     if (OMPI_SUCCESS == rc) {
@@ -87,6 +92,7 @@ void mca_pml_spec_finalize(void)
     OBJ_DESTRUCT(&mca_pml_spec.frags);
     OBJ_DESTRUCT(&mca_pml_spec.transfers);
     OBJ_DESTRUCT(&mca_pml_spec.ranges);
+    OBJ_DESTRUCT(&mca_pml_spec.rtrs);
     mca_pml_spec.allocator->alc_finalize(mca_pml_spec.allocator);
     mca_pml_spec.allocator = NULL;
     OBJ_DESTRUCT(&mca_pml_spec.lock);
@@ -97,6 +103,9 @@ static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_pro
                              char *info)
 {
     (void) flags;
+    if (mca_pml_spec_is_ending()) {
+        return;
+    }
     mca_pml_spec_abort(OMPI_ERR_UNREACH,
                        "pml/spec: the transport %s lost its connection to a process on host %s "
                        "(%s); the job cannot go on without it",

@@ -48,6 +48,7 @@ typedef struct mca_pml_spec_module {
     opal_free_list_t frags;                 /* mca_pml_spec_frag_t */
     opal_free_list_t transfers;             /* mca_pml_spec_transfer_t */
     opal_free_list_t ranges;                /* mca_pml_spec_range_t */
+    opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
     /* Protects handles, pending, parked and the slots of the table of communicators. Innermost:
      * nothing is called under it. */

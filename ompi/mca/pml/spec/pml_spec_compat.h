@@ -12,6 +12,7 @@
 #include "ompi/communicator/communicator.h"
 #include "ompi/constants.h"
 #include "ompi/datatype/ompi_datatype.h"
+#include "ompi/errhandler/errcode-internal.h"
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/mca/bml/bml.h"
 #include "ompi/mca/pml/base/base.h"
@@ -22,6 +23,7 @@
 #include "ompi/message/message.h"
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
+#include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
 #include "opal/mca/allocator/allocator.h"
 #include "opal/mca/allocator/base/base.h"
@@ -77,6 +79,12 @@ static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm
 /* Ends the job with a message. Does not return in practice. */
 #    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
 
+/* Is MPI_Finalize so far that peers may be gone by right? */
+static inline bool mca_pml_spec_is_ending(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
 /* The host of a process, for messages to people. */
 static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 {
@@ -86,6 +94,12 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 #else
 #    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
 #endif
+
+/* The MPI error class for a status inside; MPI_SUCCESS for 0. */
+static inline int mca_pml_spec_mpi_error(int status)
+{
+    return status < 0 ? ompi_errcode_get_mpi_code(status) : MPI_SUCCESS;
+}
 
 /* A process's name as one number; the same on every process of the job. */
 static inline uint64_t mca_pml_spec_name_of(const ompi_proc_t *proc)

@@ -26,13 +26,15 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
 
 /* An RTR or REVOKE at the sender, from its arrival until it is used or dropped. */
 typedef struct mca_pml_spec_rtr {
+    opal_free_list_item_t super;
     spec_ctl_t ctl;
     mca_btl_base_module_t *btl; /* by which it came */
     uint64_t r;
     uint64_t addr;
     uint16_t key_len;
-    char key[]; /* key_len bytes */
+    char key[MCA_PML_SPEC_KEY_MAX];
 } mca_pml_spec_rtr_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_rtr_t);
 
 /* An RTR as it goes out. */
 typedef struct mca_pml_spec_rtr_packet {

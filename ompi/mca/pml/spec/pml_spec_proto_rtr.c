@@ -18,6 +18,23 @@
 
 enum { NEW, WRITING, COPYING };
 
+OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
+
+/* For an RTR or REVOKE that arrived; memory is out: the job ends. */
+static mca_pml_spec_rtr_t *rtr_new(void)
+{
+    mca_pml_spec_rtr_t *rtr = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
+    if (OPAL_UNLIKELY(NULL == rtr)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for an RTR");
+    }
+    return rtr;
+}
+
+static void rtr_free(mca_pml_spec_rtr_t *rtr)
+{
+    mca_pml_spec_put_back(&mca_pml_spec.rtrs, &rtr->super);
+}
+
 /* ---- receiver: RTR goes out ---- */
 
 /* The transport that an RTR for this peer names: the first that can put. */
@@ -216,7 +233,7 @@ void mca_pml_spec_rtr_drop(mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
 {
     MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped (%d)", rtr->ctl.tag, (int) fate);
     if (rtr->ctl.is_revoke) {
-        free(rtr);
+        rtr_free(rtr);
         return;
     }
     switch (fate) {
@@ -245,7 +262,7 @@ void mca_pml_spec_rtr_drop(mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
         mca_pml_spec_refuse("RTR", "it contradicts what was sent");
         break;
     }
-    free(rtr);
+    rtr_free(rtr);
 }
 
 static void answer_revoke(mca_bml_base_endpoint_t *endpoint, const mca_pml_spec_rtr_t *revoke,
@@ -282,7 +299,7 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
         mca_pml_spec_rtr_notice(peer); /* else the receiver waits for messages before s */
         answer_revoke(peer->endpoint, ctl, peer->comm->cid, peer->comm->my_rank, s);
     }
-    free(ctl);
+    rtr_free(ctl);
     mca_pml_spec_lock(&peer->send_lock);
 }
 
@@ -298,7 +315,7 @@ static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     spec_stream_t *stream = spec_send_ctl(&peer->send);
     if (!spec_stream_hold(stream, &ctl->ctl.item)) {
         mca_pml_spec_unlock(&peer->send_lock);
-        free(ctl);
+        rtr_free(ctl);
         mca_pml_spec_refuse("RTR or REVOKE", "its number was used before");
         return;
     }
@@ -337,15 +354,16 @@ void mca_pml_spec_rtr_arrived(const mca_pml_spec_packet_t *packet)
         mca_pml_spec_refuse("RTR", "it comes from another process than its rank says");
         return;
     }
-    mca_pml_spec_rtr_t *rtr = malloc(sizeof(*rtr) + hdr->key_len);
-    if (NULL == rtr) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for an RTR");
-        return;
-    }
-    *rtr = (mca_pml_spec_rtr_t){
-        .ctl = {.item = {.no = hdr->no}, .tag = hdr->tag, .e = hdr->e, .k = hdr->k,
-                .length = hdr->length},
-        .btl = packet->btl, .r = hdr->r, .addr = hdr->addr, .key_len = hdr->key_len};
+    mca_pml_spec_rtr_t *rtr = rtr_new();
+    rtr->ctl = (spec_ctl_t){.item = {.no = hdr->no},
+                            .tag = hdr->tag,
+                            .e = hdr->e,
+                            .k = hdr->k,
+                            .length = hdr->length};
+    rtr->btl = packet->btl;
+    rtr->r = hdr->r;
+    rtr->addr = hdr->addr;
+    rtr->key_len = hdr->key_len;
     memcpy(rtr->key, hdr + 1, hdr->key_len);
     MCA_PML_SPEC_COUNT(rtr_arrived);
     control_arrived(peer, rtr);
@@ -399,23 +417,17 @@ void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet)
         }
         comm = slot->comm;
     }
-    mca_pml_spec_rtr_t *revoke = calloc(1, sizeof(*revoke));
-    if (NULL == revoke) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a REVOKE");
-        return;
-    }
-    revoke->ctl.is_revoke = true;
-    revoke->ctl.item.no = hdr->no;
-    revoke->ctl.tag = hdr->tag;
+    mca_pml_spec_rtr_t *revoke = rtr_new();
+    revoke->ctl = (spec_ctl_t){.item = {.no = hdr->no}, .is_revoke = true, .tag = hdr->tag};
     if (NULL == comm || hdr->epoch != comm->epoch) {
         revoke_without_comm(hdr, revoke);
-        free(revoke);
+        rtr_free(revoke);
         return;
     }
     mca_pml_spec_peer_t *peer =
         (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
     if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
-        free(revoke);
+        rtr_free(revoke);
         mca_pml_spec_refuse("REVOKE", "it comes from another process than its rank says");
         return;
     }
@@ -539,7 +551,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     if (0 == n) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, &sendreq->stage, COPYING);
         write_by_copy(sendreq, 0, length);
-        free(rtr);
+        rtr_free(rtr);
         return;
     }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
@@ -552,7 +564,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
             write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
         }
     }
-    free(rtr);
+    rtr_free(rtr);
 }
 
 const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr = {

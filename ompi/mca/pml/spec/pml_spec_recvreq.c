@@ -151,7 +151,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                     recvreq->key[recvreq->keys].handle);
     }
     base->req_ompi.req_status._ucount = length;
-    base->req_ompi.req_status.MPI_ERROR = recvreq->status < 0              ? recvreq->status
+    base->req_ompi.req_status.MPI_ERROR = recvreq->status < 0 ? mca_pml_spec_mpi_error(recvreq->status)
                                           : length > recvreq->capacity ? MPI_ERR_TRUNCATE
                                                                        : MPI_SUCCESS;
     base->req_pml_complete = true;

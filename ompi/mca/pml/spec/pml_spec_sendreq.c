@@ -83,7 +83,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (!buffered) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
-        base->req_ompi.req_status.MPI_ERROR = sendreq->status;
+        base->req_ompi.req_status.MPI_ERROR = mca_pml_spec_mpi_error(sendreq->status);
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
@@ -167,6 +167,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
         if (OMPI_SUCCESS != rc) {
             sendreq->life = MCA_PML_SPEC_DONE;
             base->req_pml_complete = true;
+            base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
+            base->req_ompi.req_complete = REQUEST_COMPLETED;
             return rc;
         }
         if (sendreq->req_send.req_addr != base->req_addr) {
