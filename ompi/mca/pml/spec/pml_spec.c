@@ -44,6 +44,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     spec_list_init(&mca_pml_spec.pending);
+    mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
     OBJ_CONSTRUCT(&mca_pml_spec.transfers, opal_free_list_t);
     OBJ_CONSTRUCT(&mca_pml_spec.ranges, opal_free_list_t);
@@ -89,6 +90,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_cids_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);
+    OBJ_DESTRUCT(&mca_pml_spec.bytes);
     OBJ_DESTRUCT(&mca_pml_spec.frags);
     OBJ_DESTRUCT(&mca_pml_spec.transfers);
     OBJ_DESTRUCT(&mca_pml_spec.ranges);

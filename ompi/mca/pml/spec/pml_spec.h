@@ -15,6 +15,8 @@
 /* Messages up to this size (bytes) are built on the stack and handed to the transport in one
  * piece, without a request. */
 #define MCA_PML_SPEC_TINY 256
+/* Of these, up to this size are copied behind the header first: cheaper than a convertor. */
+#define MCA_PML_SPEC_TINY_COPY 64
 
 typedef enum mca_pml_spec_speculation {
     MCA_PML_SPEC_SPECULATION_OFF,
@@ -48,6 +50,7 @@ typedef struct mca_pml_spec_module {
     opal_free_list_t frags;                 /* mca_pml_spec_frag_t */
     opal_free_list_t transfers;             /* mca_pml_spec_transfer_t */
     opal_free_list_t ranges;                /* mca_pml_spec_range_t */
+    opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
     /* Protects handles, pending, parked and the slots of the table of communicators. Innermost:

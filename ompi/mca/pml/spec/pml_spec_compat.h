@@ -95,6 +95,26 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 #    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
 #endif
 
+/* A convertor for one block of bytes, once and for all; only the block changes from use to use.
+ * Transports' send-immediate reads the address from it and may pack through it. */
+static inline void mca_pml_spec_bytes_convertor_init(opal_convertor_t *convertor)
+{
+    static char dummy;
+    OBJ_CONSTRUCT(convertor, opal_convertor_t);
+    opal_convertor_copy_and_prepare_for_send(ompi_proc_local()->super.proc_convertor,
+                                             &ompi_mpi_byte.dt.super, 1, &dummy, 0, convertor);
+}
+
+static inline void mca_pml_spec_bytes_convertor_set(opal_convertor_t *convertor, const void *data,
+                                                    size_t length)
+{
+    convertor->pBaseBuf = (unsigned char *) (uintptr_t) data;
+    convertor->count = length;
+    convertor->local_size = convertor->remote_size = length;
+    convertor->bConverted = 0;
+    convertor->flags &= ~CONVERTOR_COMPLETED;
+}
+
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */
 static inline int mca_pml_spec_mpi_error(int status)
 {

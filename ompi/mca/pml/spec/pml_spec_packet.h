@@ -37,8 +37,8 @@ OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);
 
 static inline size_t mca_pml_spec_seg_bytes(const mca_btl_base_segment_t *seg, size_t nseg)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < nseg; ++i) {
+    size_t bytes = nseg > 0 ? seg[0].seg_len : 0;
+    for (size_t i = 1; i < nseg; ++i) {
         bytes += seg[i].seg_len;
     }
     return bytes;
@@ -72,6 +72,10 @@ static inline size_t mca_pml_spec_packet_copy(const mca_pml_spec_packet_t *packe
                                               void *to, size_t max)
 {
     size_t done = 0;
+    if (OPAL_LIKELY(packet->seg[0].seg_len >= skip + max)) {
+        memcpy(to, (const char *) packet->seg[0].seg_addr.pval + skip, max);
+        return max;
+    }
     for (size_t i = 0; i < packet->nseg && done < max; ++i) {
         size_t len = packet->seg[i].seg_len;
         if (skip >= len) {

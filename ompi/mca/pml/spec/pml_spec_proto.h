@@ -13,8 +13,15 @@ bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t 
                              const void *data, size_t length, int32_t tag, uint32_t seq);
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq);
 /* The message of an EAGER packet was matched to recvreq. */
-void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
-                                const mca_pml_spec_packet_t *packet);
+static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
+                                              const mca_pml_spec_packet_t *packet)
+{
+    const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
+    const size_t length = packet->size - skip;
+    mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
+    mca_pml_spec_recv_place(recvreq, packet, skip, 0, length);
+    mca_pml_spec_recv_done(recvreq);
+}
 
 /* ---- sender first: pml_spec_proto_rts.c ---- */
 

@@ -18,14 +18,22 @@ bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t 
     } packet;
     packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
 
-    if (length <= sizeof(packet.data) && NULL != bml_btl->btl->btl_sendi) {
-        /* Header and data in one piece: no convertor for the transport to look at. */
-        if (length > 0) {
-            memcpy(packet.data, data, length);
+    if (length <= MCA_PML_SPEC_TINY && NULL != bml_btl->btl->btl_sendi) {
+        int rc;
+        if (length <= MCA_PML_SPEC_TINY_COPY || mca_pml_spec.threaded) {
+            /* Header and data in one piece: no convertor for the transport to look at. */
+            if (length > 0) {
+                memcpy(packet.data, data, length);
+            }
+            rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
+                                    MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
+        } else {
+            mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
+            rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match,
+                                    sizeof(packet.match), length, MCA_BTL_NO_ORDER, EAGER_FLAGS,
+                                    MCA_PML_SPEC_EAGER, NULL);
         }
-        if (OPAL_LIKELY(0 <= mca_bml_base_sendi(bml_btl, NULL, &packet,
-                                                sizeof(packet.match) + length, 0, MCA_BTL_NO_ORDER,
-                                                EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL))) {
+        if (OPAL_LIKELY(0 <= rc)) {
             MCA_PML_SPEC_COUNT(sent_eager);
             MCA_PML_SPEC_COUNT_N(bytes_eager, length);
             return true;
@@ -156,16 +164,6 @@ void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
         sendreq->pending.retry = retry;
         mca_pml_spec_pend(&sendreq->pending);
     }
-}
-
-void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
-                                const mca_pml_spec_packet_t *packet)
-{
-    const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
-    const size_t length = packet->size - skip;
-    mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
-    mca_pml_spec_recv_place(recvreq, packet, skip, 0, length);
-    mca_pml_spec_recv_done(recvreq);
 }
 
 const mca_pml_spec_protocol_t mca_pml_spec_proto_eager = {

@@ -4,7 +4,7 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 
-static void recv_return(mca_pml_spec_recv_request_t *recvreq)
+void mca_pml_spec_recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
     MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
@@ -20,7 +20,7 @@ static int recv_free(ompi_request_t **request)
         while (!REQUEST_COMPLETE(&recvreq->req_recv.req_base.req_ompi)) {
             opal_atomic_rmb(); /* another thread is inside ompi_request_complete() */
         }
-        recv_return(recvreq);
+        mca_pml_spec_recv_return(recvreq);
     }
     return OMPI_SUCCESS;
 }
@@ -71,20 +71,9 @@ mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char 
     return recvreq;
 }
 
-void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
-                               const mca_pml_spec_match_hdr_t *hdr, size_t length)
-{
-    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    recvreq->matched = true;
-    recvreq->req_recv.req_bytes_packed = length;
-    base->req_ompi.req_status.MPI_SOURCE = hdr->src;
-    base->req_ompi.req_status.MPI_TAG = hdr->tag;
-    base->req_sequence = hdr->seq;
-}
-
-/* Slow path of recv_place: unpack through the convertor. */
-static void unpack(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet,
-                   size_t skip, size_t offset, size_t length)
+void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, size_t skip,
+                              size_t offset, size_t length)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     opal_convertor_t *convertor = &base->req_convertor;
@@ -114,32 +103,12 @@ static void unpack(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_pack
     mca_pml_spec_unlock(&recvreq->convert_lock);
 }
 
-void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
-                             const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
-                             size_t length)
-{
-    if (offset >= recvreq->capacity) {
-        return; /* truncated, or nothing at all */
-    }
-    if (length > recvreq->capacity - offset) {
-        length = recvreq->capacity - offset;
-    }
-    if (0 == length) {
-        return;
-    }
-    if (OPAL_LIKELY(recvreq->is_flat)) {
-        mca_pml_spec_packet_copy(packet, skip, recvreq->flat + offset, length);
-    } else {
-        unpack(recvreq, packet, skip, offset, length);
-    }
-}
-
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     const size_t length = recvreq->req_recv.req_bytes_packed;
 
-    if (0 != recvreq->handle) {
+    if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
         spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
         mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -163,7 +132,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                "request was freed, so that nobody can be told",
                                base->req_peer, recvreq->status);
         }
-        recv_return(recvreq);
+        mca_pml_spec_recv_return(recvreq);
     } else {
         ompi_request_complete(&base->req_ompi, true);
     }
@@ -219,7 +188,10 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;
     mca_pml_spec_lock(&comm->lock);
-    spec_unexp_t *unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
+    spec_unexp_t *unexp = NULL;
+    if (comm->match.unexp_n > 0) {
+        unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
+    }
     if (NULL != unexp) {
         spec_match_remove_unexp(&comm->match, unexp);
         mca_pml_spec_unlock(&comm->lock);

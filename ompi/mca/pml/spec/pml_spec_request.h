@@ -137,13 +137,46 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq);
 void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
 
 /* A message was matched: note source, tag and length. */
-void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
-                               const mca_pml_spec_match_hdr_t *hdr, size_t length);
+static inline void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
+                                             const mca_pml_spec_match_hdr_t *hdr, size_t length)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    recvreq->matched = true;
+    recvreq->req_recv.req_bytes_packed = length;
+    base->req_ompi.req_status.MPI_SOURCE = hdr->src;
+    base->req_ompi.req_status.MPI_TAG = hdr->tag;
+    base->req_sequence = hdr->seq;
+}
 
-/* Put data of the packet (from byte skip on) at offset of the message. */
-void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
-                             const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
-                             size_t length);
+/* Slow path of the next: through the convertor. */
+void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                              size_t length);
+
+/* Put data of the packet (from byte skip on) at offset of the message; what the buffer has no room
+ * for is left out. */
+static inline void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
+                                           const mca_pml_spec_packet_t *packet, size_t skip,
+                                           size_t offset, size_t length)
+{
+    if (offset >= recvreq->capacity) {
+        return;
+    }
+    if (length > recvreq->capacity - offset) {
+        length = recvreq->capacity - offset;
+    }
+    if (0 == length) {
+        return;
+    }
+    if (OPAL_LIKELY(recvreq->is_flat)) {
+        mca_pml_spec_packet_copy(packet, skip, recvreq->flat + offset, length);
+    } else {
+        mca_pml_spec_recv_unpack(recvreq, packet, skip, offset, length);
+    }
+}
+
+/* Give the object back to its list: complete and freed. */
+void mca_pml_spec_recv_return(mca_pml_spec_recv_request_t *recvreq);
 
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);

@@ -18,25 +18,9 @@ typedef struct spec_slab {
     spec_bin_t bin[SLAB_BINS];
 } spec_slab_t;
 
-static inline uint32_t hash(int32_t src, int32_t tag)
-{
-    uint64_t key = ((uint64_t) (uint32_t) src << 32) | (uint32_t) tag;
-    key *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: spreads neighbouring keys */
-    return (uint32_t) (key >> 32);
-}
-
 static bool bin_is_idle(const spec_bin_t *bin)
 {
     return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->holds;
-}
-
-static inline spec_bin_t *bin_find(const spec_match_t *m, int32_t src, int32_t tag)
-{
-    spec_bin_t *bin = m->bucket[hash(src, tag) & m->mask];
-    while (NULL != bin && (bin->tag != tag || bin->src != src)) {
-        bin = bin->chain;
-    }
-    return bin;
 }
 
 /* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many
@@ -71,7 +55,7 @@ static void grow(spec_match_t *m)
         spec_bin_t *bin = m->bucket[i];
         while (NULL != bin) {
             spec_bin_t *next = bin->chain;
-            spec_bin_t **head = &table[hash(bin->src, bin->tag) & (buckets - 1)];
+            spec_bin_t **head = &table[spec_match_hash(bin->src, bin->tag) & (buckets - 1)];
             bin->chain = *head;
             *head = bin;
             bin = next;
@@ -82,7 +66,7 @@ static void grow(spec_match_t *m)
     m->mask = buckets - 1;
 }
 
-static spec_bin_t *bin_create(spec_match_t *m, int32_t src, int32_t tag)
+spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag)
 {
     if (m->bins > m->mask && m->idle_bins > m->mask / IDLE_SHARE) {
         sweep(m);
@@ -105,19 +89,13 @@ static spec_bin_t *bin_create(spec_match_t *m, int32_t src, int32_t tag)
     spec_bin_t *bin = m->free_bins;
     m->free_bins = bin->chain;
 
-    spec_bin_t **head = &m->bucket[hash(src, tag) & m->mask];
+    spec_bin_t **head = &m->bucket[spec_match_hash(src, tag) & m->mask];
     *bin = (spec_bin_t){.chain = *head, .src = src, .tag = tag};
     spec_list_init(&bin->posted);
     spec_list_init(&bin->unexp);
     *head = bin;
     ++m->bins;
     return bin;
-}
-
-static inline spec_bin_t *bin_get(spec_match_t *m, int32_t src, int32_t tag)
-{
-    spec_bin_t *bin = bin_find(m, src, tag);
-    return NULL != bin ? bin : bin_create(m, src, tag);
 }
 
 int spec_match_init(spec_match_t *m)
@@ -144,67 +122,6 @@ void spec_match_fini(spec_match_t *m)
     memset(m, 0, sizeof(*m));
 }
 
-int spec_match_post(spec_match_t *m, spec_posted_t *p)
-{
-    spec_bin_t *bin = bin_get(m, p->src, p->tag);
-    if (NULL == bin) {
-        return -1;
-    }
-    p->bin = bin;
-    p->order = m->next_order++;
-    p->has_rtr = p->cancel_wanted = false;
-    spec_list_append(&bin->posted, &p->node);
-    ++bin->posted_n;
-    m->wild_n += SPEC_ANY == p->src || SPEC_ANY == p->tag;
-    if (++m->posted_n > m->posted_max) {
-        m->posted_max = m->posted_n;
-    }
-    return 0;
-}
-
-static inline spec_posted_t *head_of(const spec_bin_t *bin)
-{
-    return NULL == bin || spec_list_is_empty(&bin->posted)
-               ? NULL
-               : SPEC_ENTRY(bin->posted.next, spec_posted_t, node);
-}
-
-static inline spec_posted_t *earlier(spec_posted_t *a, spec_posted_t *b)
-{
-    if (NULL == a || NULL == b) {
-        return NULL == a ? b : a;
-    }
-    return a->order < b->order ? a : b;
-}
-
-spec_posted_t *spec_match_find_posted(spec_match_t *m, int32_t src, int32_t tag)
-{
-    if (0 == m->posted_n) {
-        return NULL;
-    }
-    spec_posted_t *p = head_of(bin_find(m, src, tag));
-    if (m->wild_n > 0) {
-        p = earlier(p, head_of(bin_find(m, SPEC_ANY, tag)));
-        if (tag >= 0) {
-            p = earlier(p, head_of(bin_find(m, src, SPEC_ANY)));
-            p = earlier(p, head_of(bin_find(m, SPEC_ANY, SPEC_ANY)));
-        }
-    }
-    return p;
-}
-
-void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p)
-{
-    spec_bin_t *bin = p->bin;
-    spec_list_remove(&p->node);
-    p->bin = NULL;
-    --bin->posted_n;
-    bin->rtr_n -= p->has_rtr;
-    --m->posted_n;
-    m->wild_n -= SPEC_ANY == p->src || SPEC_ANY == p->tag;
-    m->idle_bins += 0 == bin->posted_n;
-}
-
 static inline void pattern_of(const spec_unexp_t *u, int shape, int32_t *src, int32_t *tag)
 {
     *src = SPEC_BY_EXACT == shape || SPEC_BY_SRC == shape ? u->src : SPEC_ANY;
@@ -219,7 +136,7 @@ static int index_unexp(spec_match_t *m, spec_unexp_t *u, int shape)
     if (SPEC_ANY == tag && u->tag < 0) {
         return 0; /* the tag wildcard does not match the library's own tags */
     }
-    spec_bin_t *bin = bin_get(m, src, tag);
+    spec_bin_t *bin = spec_match_bin_get(m, src, tag);
     if (NULL == bin) {
         return -1;
     }
@@ -298,19 +215,14 @@ spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag)
         }
         return NULL;
     }
-    spec_bin_t *bin = bin_find(m, src, tag);
+    spec_bin_t *bin = spec_match_bin(m, src, tag);
     spec_node_t *n = NULL == bin ? NULL : spec_list_first(&bin->unexp);
     return NULL == n ? NULL : SPEC_ENTRY(n - shape, spec_unexp_t, node);
 }
 
-spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag)
-{
-    return bin_find(m, src, tag);
-}
-
 static bool waits_in(const spec_match_t *m, int32_t src, int32_t tag)
 {
-    return NULL != head_of(bin_find(m, src, tag));
+    return NULL != spec_bin_head(spec_match_bin(m, src, tag));
 }
 
 bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag)

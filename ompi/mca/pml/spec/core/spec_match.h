@@ -86,15 +86,100 @@ int spec_match_init(spec_match_t *m);
 /* Frees the engine's own memory. What is still queued is the caller's. */
 void spec_match_fini(spec_match_t *m);
 
+/* ---- the hot paths, inline ---- */
+
+static inline uint32_t spec_match_hash(int32_t src, int32_t tag)
+{
+    uint64_t key = ((uint64_t) (uint32_t) src << 32) | (uint32_t) tag;
+    key *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: spreads neighbouring keys */
+    return (uint32_t) (key >> 32);
+}
+
+/* The bin of a pattern, or NULL if nothing was ever queued under it (or it was swept). */
+static inline spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag)
+{
+    spec_bin_t *bin = m->bucket[spec_match_hash(src, tag) & m->mask];
+    while (NULL != bin && (bin->tag != tag || bin->src != src)) {
+        bin = bin->chain;
+    }
+    return bin;
+}
+
+/* Make a bin that does not exist yet; NULL when memory is out. */
+spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag);
+
+static inline spec_bin_t *spec_match_bin_get(spec_match_t *m, int32_t src, int32_t tag)
+{
+    spec_bin_t *bin = spec_match_bin(m, src, tag);
+    return NULL != bin ? bin : spec_match_bin_create(m, src, tag);
+}
+
 /* Queue a receive behind all earlier ones; p->src and p->tag are set by the caller.
  * 0, or -1 when memory is out (nothing was queued). */
-int spec_match_post(spec_match_t *m, spec_posted_t *p);
+static inline int spec_match_post(spec_match_t *m, spec_posted_t *p)
+{
+    spec_bin_t *bin = spec_match_bin_get(m, p->src, p->tag);
+    if (NULL == bin) {
+        return -1;
+    }
+    p->bin = bin;
+    p->order = m->next_order++;
+    p->has_rtr = p->cancel_wanted = false;
+    spec_list_append(&bin->posted, &p->node);
+    ++bin->posted_n;
+    m->wild_n += SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    if (++m->posted_n > m->posted_max) {
+        m->posted_max = m->posted_n;
+    }
+    return 0;
+}
+
+static inline spec_posted_t *spec_bin_head(const spec_bin_t *bin)
+{
+    return NULL == bin || spec_list_is_empty(&bin->posted)
+               ? NULL
+               : SPEC_ENTRY(bin->posted.next, spec_posted_t, node);
+}
+
+static inline spec_posted_t *spec_posted_earlier(spec_posted_t *a, spec_posted_t *b)
+{
+    if (NULL == a || NULL == b) {
+        return NULL == a ? b : a;
+    }
+    return a->order < b->order ? a : b;
+}
 
 /* The receive that a message (src, tag) belongs to by MPI's rules, still queued; NULL if none. */
-spec_posted_t *spec_match_find_posted(spec_match_t *m, int32_t src, int32_t tag);
+static inline spec_posted_t *spec_match_find_posted(spec_match_t *m, int32_t src, int32_t tag)
+{
+    if (0 == m->posted_n) {
+        return NULL;
+    }
+    spec_posted_t *p = spec_bin_head(spec_match_bin(m, src, tag));
+    if (m->wild_n > 0) {
+        p = spec_posted_earlier(p, spec_bin_head(spec_match_bin(m, SPEC_ANY, tag)));
+        if (tag >= 0) {
+            p = spec_posted_earlier(p, spec_bin_head(spec_match_bin(m, src, SPEC_ANY)));
+            p = spec_posted_earlier(p, spec_bin_head(spec_match_bin(m, SPEC_ANY, SPEC_ANY)));
+        }
+    }
+    return p;
+}
 
 /* Take a receive out of its queue. */
-void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p);
+static inline void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p)
+{
+    spec_bin_t *bin = p->bin;
+    spec_list_remove(&p->node);
+    p->bin = NULL;
+    --bin->posted_n;
+    bin->rtr_n -= p->has_rtr;
+    --m->posted_n;
+    m->wild_n -= SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    m->idle_bins += 0 == bin->posted_n;
+}
+
+/* ---- the others ---- */
 
 /* Queue a message that nobody wants yet; u->src and u->tag are set by the caller.
  * 0, or -1 when memory is out (nothing was queued). */
@@ -105,9 +190,6 @@ spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag);
 
 /* Take an unexpected message out of all its queues. */
 void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u);
-
-/* The bin of a pattern, or NULL if nothing was ever queued under it (or it was swept). */
-spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag);
 
 /* Could a pending wildcard receive take a message (src, tag)? */
 bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag);
