@@ -65,6 +65,8 @@ static bool in_range(const char *name, long long value, long long least, long lo
 
 static int spec_register(void)
 {
+    opal_show_help_add_dir(SPEC_HELP_DIR); /* here, because parameters may have to be refused */
+
     mca_pml_spec.priority = DEFAULT_PRIORITY;
     register_int("priority",
                  "Priority of this component when several are asked for. No unit; default 10, "
@@ -125,7 +127,6 @@ static int spec_register(void)
 
 static int spec_open(void)
 {
-    opal_show_help_add_dir(SPEC_HELP_DIR);
     mca_pml_spec.output = opal_output_open(NULL);
     opal_output_set_verbosity(mca_pml_spec.output, mca_pml_spec.verbose);
     mca_pml_spec.enabled = false;
