@@ -163,6 +163,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
 
     const size_t length = sendreq->req_send.req_bytes_packed;
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
+        /* The last start of a persistent request left the convertor on the buffered copy. */
+        opal_convertor_copy_and_prepare_for_send(peer->proc->super.proc_convertor,
+                                                 &base->req_datatype->super, base->req_count,
+                                                 base->req_addr, 0, &base->req_convertor);
         int rc = mca_pml_base_bsend_request_start(&base->req_ompi);
         if (OMPI_SUCCESS != rc) {
             sendreq->life = MCA_PML_SPEC_DONE;
