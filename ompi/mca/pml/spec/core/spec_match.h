@@ -92,6 +92,8 @@ static inline uint32_t spec_match_hash(int32_t src, int32_t tag)
 {
     uint64_t key = ((uint64_t) (uint32_t) src << 32) | (uint32_t) tag;
     key *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: spreads neighbouring keys */
+    key ^= key >> 32; /* and again: else sources in steps of 2^n leave n lower bits alike */
+    key *= UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t) (key >> 32);
 }
 
