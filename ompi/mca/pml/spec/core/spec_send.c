@@ -14,7 +14,7 @@ typedef struct tag_bin {
 
 struct spec_ledger {
     spec_stream_t ctl;
-    uint32_t base; /* first sequence number in the ring (if the ring has not gone past it) */
+    uint32_t base; /* first sequence number in the ring, as of the latest RTR */
     uint32_t kept;
     tag_bin_t *free_bins;
     tag_bin_t *bucket[SPEC_LEDGER_BUCKETS];
@@ -129,7 +129,10 @@ spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
     if (spec_seq_before(s->nxt, rtr->e)) {
         return SPEC_RTR_REFUSED;
     }
-    if (spec_seq_before(rtr->e, l->base) || s->nxt - rtr->e > SPEC_RING) {
+    if (s->nxt - l->base > SPEC_RING) {
+        l->base = s->nxt - SPEC_RING; /* a base left behind would be the later one after 2^31 */
+    }
+    if (spec_seq_before(rtr->e, l->base)) {
         return SPEC_RTR_TOO_OLD;
     }
     uint32_t n = 0;
@@ -138,6 +141,9 @@ spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
     }
     if (n > rtr->k) {
         return SPEC_RTR_CROSSED;
+    }
+    if (rtr->k - n > INT32_MAX) {
+        return SPEC_RTR_REFUSED; /* forged: its due would sort before all and block the bin */
     }
     if (l->kept >= SPEC_KEPT_MAX) {
         return SPEC_RTR_FULL;
