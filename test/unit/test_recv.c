@@ -1,0 +1,524 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The receiver's side (core/spec_recv.h): when to speculate, and how to take it back. */
+#include "spec_unit.h"
+
+#include "spec_recv.h"
+
+#define ANY SPEC_ANY
+#define ME  1 /* the sender that most tests are about */
+#define T   7
+
+static spec_match_t m;
+static spec_recv_t r;
+static spec_offer_t offer;
+static spec_node_t cancelled;
+
+static int setup(void **state)
+{
+    (void) state;
+    spec_recv_init(&r);
+    spec_list_init(&cancelled);
+    offer = (spec_offer_t){0};
+    return spec_match_init(&m);
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    spec_match_fini(&m);
+    return 0;
+}
+
+static void post(spec_posted_t *p, int32_t src, int32_t tag)
+{
+    p->src = src;
+    p->tag = tag;
+    assert_int_equal(spec_match_post(&m, p), 0);
+}
+
+/* Post a receive that must speculate with this k. */
+static void offers(spec_posted_t *p, int32_t src, int32_t tag, uint32_t k)
+{
+    uint32_t no = r.ctl_no;
+    post(p, src, tag);
+    assert_true(spec_recv_speculate(&r, &m, p, &offer));
+    assert_true(p->has_rtr);
+    assert_int_equal(offer.no, no);
+    assert_int_equal(r.ctl_no, (uint32_t) (no + 1));
+    assert_int_equal(offer.e, r.msgs.nxt);
+    assert_int_equal(offer.k, k);
+}
+
+/* Post a receive that must not. */
+static void stays_silent(spec_posted_t *p, int32_t src, int32_t tag)
+{
+    uint32_t no = r.ctl_no;
+    post(p, src, tag);
+    assert_false(spec_recv_speculate(&r, &m, p, &offer));
+    assert_false(p->has_rtr);
+    assert_int_equal(r.ctl_no, no);
+}
+
+/* The next message is processed: it must go to this receive. */
+static void message_to(spec_posted_t *expected, int32_t src, int32_t tag)
+{
+    ++r.msgs.nxt;
+    spec_posted_t *p = spec_match_find_posted(&m, src, tag);
+    assert_ptr_equal(p, expected);
+    if (NULL != p) {
+        spec_match_remove_posted(&m, p);
+    }
+}
+
+/* A message that is none of ours goes by. */
+static void message_passes(void)
+{
+    ++r.msgs.nxt;
+}
+
+static void asks(spec_posted_t *p, spec_revoke_t *revoke)
+{
+    uint32_t no = r.ctl_no;
+    spec_bin_t *bin = p->bin;
+    assert_int_equal(spec_recv_cancel(&r, &m, p, revoke), SPEC_CANCEL_ASK);
+    assert_int_equal(revoke->no, no);
+    assert_int_equal(r.ctl_no, (uint32_t) (no + 1));
+    assert_ptr_equal(p->bin, bin); /* the sender may be writing: it stays where it is */
+    assert_int_equal(bin->holds, 1);
+}
+
+static void not_done(void)
+{
+    assert_null(spec_recv_revoke_done(&r, &m, &cancelled));
+    assert_true(spec_list_is_empty(&cancelled));
+}
+
+static void done(spec_revoke_t *revoke)
+{
+    spec_bin_t *bin = revoke->bin;
+    assert_ptr_equal(spec_recv_revoke_done(&r, &m, &cancelled), revoke);
+    assert_int_equal(bin->holds, 0);
+    assert_int_equal(bin->rtr_n, 0);
+}
+
+static void next_cancelled(spec_posted_t *expected)
+{
+    spec_node_t *n = spec_list_pop(&cancelled);
+    if (NULL == expected) {
+        assert_null(n);
+        return;
+    }
+    assert_ptr_equal(n, &expected->node);
+    assert_null(expected->bin);
+}
+
+/* ---- speculating ---- */
+
+static void k_counts_earlier_pending_receives(void **state)
+{
+    (void) state;
+    spec_posted_t p[6] = {{.order = 0}}, other = {0};
+    offers(&p[0], ME, T, 0);
+    offers(&p[1], ME, T, 1);
+    offers(&other, ME, T + 1, 0);
+    post(&p[2], ME, T); /* a small one that does not speculate counts */
+    offers(&p[3], ME, T, 3);
+    message_to(&p[0], ME, T);
+    message_to(&p[1], ME, T);
+    offers(&p[4], ME, T, 2);
+    message_to(&other, ME, T + 1);
+    message_to(&p[2], ME, T);
+    message_to(&p[3], ME, T);
+    message_to(&p[4], ME, T);
+    offers(&p[5], ME, T, 0);
+    assert_int_equal(offer.e, 6);
+}
+
+static void sources_are_apart(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0}, c = {0};
+    spec_recv_t r2;
+    spec_recv_init(&r2);
+    r2.msgs.nxt = 55;
+    offers(&a, ME, T, 0);
+    post(&b, 2, T);
+    assert_true(spec_recv_speculate(&r2, &m, &b, &offer));
+    assert_int_equal(offer.no, 0);
+    assert_int_equal(offer.e, 55);
+    assert_int_equal(offer.k, 0);
+    offers(&c, ME, T, 1);
+}
+
+static const struct {
+    int32_t wild_src, wild_tag, src, tag;
+    bool forbids;
+} wildcards[] = {
+    {ME, ANY, ME, T, true},    {ANY, T, ME, T, true},      {ANY, ANY, ME, T, true},
+    {ME, ANY, ME, 0, true},    {ME, ANY, 2, T, false},     {ANY, T, ME, T + 1, false},
+    {2, ANY, ME, T, false},    {ANY, T + 1, ME, T, false}, {ANY, ANY, ME, -20, false},
+    {ME, ANY, ME, -20, false}, {ANY, -20, ME, -20, true},  {ANY, -21, ME, -20, false},
+};
+
+static void an_earlier_wildcard_forbids(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof(wildcards) / sizeof(wildcards[0]); ++i) {
+        spec_posted_t wild = {0}, p = {0}, later = {0};
+        post(&wild, wildcards[i].wild_src, wildcards[i].wild_tag);
+        if (wildcards[i].forbids) {
+            stays_silent(&p, wildcards[i].src, wildcards[i].tag);
+        } else {
+            offers(&p, wildcards[i].src, wildcards[i].tag, 0);
+        }
+        spec_match_remove_posted(&m, &wild);
+        offers(&later, wildcards[i].src, wildcards[i].tag, 1); /* p is counted either way */
+        spec_match_remove_posted(&m, &later);
+        spec_match_remove_posted(&m, &p);
+    }
+}
+
+static void a_later_wildcard_does_not(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof(wildcards) / sizeof(wildcards[0]); ++i) {
+        spec_posted_t wild = {0}, p = {0};
+        offers(&p, wildcards[i].src, wildcards[i].tag, 0);
+        post(&wild, wildcards[i].wild_src, wildcards[i].wild_tag);
+        message_to(&p, wildcards[i].src, wildcards[i].tag);
+        spec_match_remove_posted(&m, &wild);
+    }
+}
+
+/* ---- taking back ---- */
+
+static void without_an_rtr_it_is_done_at_once(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0}, c = {0}, wild = {0}, other = {0};
+    spec_revoke_t fresh;
+    post(&a, ME, T);
+    post(&b, ME, T);
+    post(&c, ME, T);
+    post(&wild, ANY, ANY);
+    spec_match_remove_posted(&m, &wild);
+    offers(&other, ME, T + 1, 0); /* another tag's RTR is of no concern */
+    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_DONE);
+    assert_null(b.bin);
+    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_TOO_LATE);
+    message_to(&a, ME, T);
+    message_to(&c, ME, T);
+    assert_int_equal(spec_recv_cancel(&r, &m, &a, &fresh), SPEC_CANCEL_TOO_LATE);
+    assert_true(spec_list_is_empty(&r.revokes));
+}
+
+static void wildcards_are_done_at_once(void **state)
+{
+    (void) state;
+    const int32_t src[] = {ANY, ANY, ME}, tag[] = {ANY, T, ANY};
+    spec_posted_t rtr = {0};
+    offers(&rtr, ME, T, 0);
+    for (int i = 0; i < 3; ++i) {
+        spec_posted_t p = {0};
+        spec_revoke_t fresh;
+        post(&p, src[i], tag[i]);
+        assert_int_equal(spec_recv_cancel(ANY == src[i] ? NULL : &r, &m, &p, &fresh),
+                         SPEC_CANCEL_DONE);
+        assert_null(p.bin);
+    }
+    assert_int_equal(m.wild_n, 0);
+}
+
+static void an_rtr_that_was_matched_is_no_obstacle(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0};
+    spec_revoke_t fresh;
+    offers(&a, ME, T, 0);
+    post(&b, ME, T);
+    message_to(&a, ME, T);
+    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_DONE);
+}
+
+/* Any of n receives is cancelled, all with RTR or only some. */
+static void any_position(void **state)
+{
+    (void) state;
+    enum { N = 5 };
+    for (unsigned with_rtr = 1; with_rtr < 1u << N; ++with_rtr) {
+        for (unsigned victim = 0; victim < N; ++victim) {
+            spec_posted_t p[N] = {{.order = 0}}, later = {0};
+            spec_revoke_t revoke;
+            for (unsigned i = 0; i < N; ++i) {
+                if (with_rtr >> i & 1) {
+                    offers(&p[i], ME, T, i);
+                } else {
+                    post(&p[i], ME, T);
+                }
+            }
+            asks(&p[victim], &revoke);
+            not_done();
+            assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt));
+            done(&revoke);
+            next_cancelled(&p[victim]);
+            next_cancelled(NULL);
+            not_done();
+            offers(&later, ME, T, N - 1);
+            for (unsigned i = 0; i < N; ++i) {
+                if (i != victim) {
+                    assert_false(p[i].has_rtr);
+                    message_to(&p[i], ME, T);
+                }
+            }
+            message_to(&later, ME, T);
+            assert_int_equal(m.posted_n, 0);
+        }
+    }
+}
+
+static void meanwhile_the_bin_is_on_hold(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0}, c = {0}, d = {0}, other = {0}, stranger = {0};
+    spec_revoke_t revoke;
+    spec_recv_t r2;
+    spec_recv_init(&r2);
+    offers(&a, ME, T, 0);
+    asks(&a, &revoke);
+    stays_silent(&b, ME, T);
+    offers(&other, ME, T + 1, 0);
+    post(&stranger, 2, T);
+    assert_true(spec_recv_speculate(&r2, &m, &stranger, &offer));
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 2));
+    stays_silent(&c, ME, T);
+    message_passes();
+    not_done();
+    message_passes();
+    done(&revoke);
+    next_cancelled(&a);
+    next_cancelled(NULL);
+    offers(&d, ME, T, 2);          /* behind b and c */
+    assert_int_equal(offer.no, 3); /* RTR, REVOKE, RTR for another tag */
+    message_to(&b, ME, T);
+    message_to(&c, ME, T);
+    message_to(&d, ME, T);
+}
+
+static void messages_before_s_are_awaited(void **state)
+{
+    (void) state;
+    const uint32_t firsts[] = {0, 17, UINT32_MAX, UINT32_MAX - 3, UINT32_C(0x7ffffffe)};
+    for (size_t f = 0; f < sizeof(firsts) / sizeof(firsts[0]); ++f) {
+        for (uint32_t ahead = 0; ahead < 8; ++ahead) {
+            spec_posted_t a = {0}, b = {0};
+            spec_revoke_t revoke;
+            spec_recv_init(&r);
+            r.msgs.nxt = firsts[f];
+            offers(&a, ME, T, 0);
+            offers(&b, ME, T, 1);
+            asks(&b, &revoke);
+            assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt + ahead));
+            for (uint32_t i = 0; i < ahead; ++i) {
+                not_done();
+                if (i == ahead / 2) {
+                    message_to(&a, ME, T);
+                } else {
+                    message_passes();
+                }
+            }
+            done(&revoke);
+            next_cancelled(&b);
+            next_cancelled(NULL);
+            if (0 == ahead) {
+                message_to(&a, ME, T);
+            }
+        }
+    }
+}
+
+/* More may have been processed than the answer asks for. */
+static void an_s_of_the_past_is_done_at_once(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0};
+    spec_revoke_t revoke;
+    offers(&a, ME, T, 0);
+    asks(&a, &revoke);
+    for (int i = 0; i < 5; ++i) {
+        message_passes();
+    }
+    not_done();
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 3));
+    done(&revoke);
+    next_cancelled(&a);
+}
+
+static void a_message_may_come_first(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0};
+    spec_revoke_t revoke, fresh;
+    offers(&a, ME, T, 0);
+    asks(&a, &revoke);
+    stays_silent(&b, ME, T);
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 1));
+    message_to(&a, ME, T);
+    assert_int_equal(spec_recv_cancel(&r, &m, &a, &fresh), SPEC_CANCEL_TOO_LATE);
+    done(&revoke);
+    next_cancelled(NULL); /* the cancel failed, as MPI allows */
+    message_to(&b, ME, T);
+}
+
+static void several_cancels_in_one_bin(void **state)
+{
+    (void) state;
+    spec_posted_t p[5] = {{.order = 0}}, late = {0};
+    spec_revoke_t revoke, fresh;
+    for (uint32_t i = 0; i < 5; ++i) {
+        offers(&p[i], ME, T, i);
+    }
+    asks(&p[3], &revoke);
+    assert_int_equal(spec_recv_cancel(&r, &m, &p[1], &fresh), SPEC_CANCEL_WAIT);
+    assert_int_equal(spec_recv_cancel(&r, &m, &p[1], &fresh), SPEC_CANCEL_WAIT); /* again */
+    assert_int_equal(spec_recv_cancel(&r, &m, &p[3], &fresh), SPEC_CANCEL_WAIT);
+    stays_silent(&late, ME, T);
+    assert_int_equal(spec_recv_cancel(&r, &m, &late, &fresh), SPEC_CANCEL_WAIT);
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 2));
+    message_to(&p[0], ME, T);
+    assert_int_equal(spec_recv_cancel(&r, &m, &p[4], &fresh), SPEC_CANCEL_WAIT);
+    not_done();
+    message_to(&p[1], ME, T); /* in the last moment */
+    done(&revoke);
+    next_cancelled(&p[3]);
+    next_cancelled(&p[4]);
+    next_cancelled(&late);
+    next_cancelled(NULL);
+    message_to(&p[2], ME, T);
+    assert_int_equal(m.posted_n, 0);
+}
+
+static void revokes_of_several_tags(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0}, c = {0};
+    spec_revoke_t ra, rb, rc;
+    offers(&a, ME, 1, 0);
+    offers(&b, ME, 2, 0);
+    offers(&c, ME, 3, 0);
+    asks(&a, &ra);
+    asks(&b, &rb);
+    asks(&c, &rc);
+    assert_true(spec_recv_revoked(&r, rc.no, 3, 0));
+    assert_true(spec_recv_revoked(&r, ra.no, 1, 1));
+    done(&rc);
+    next_cancelled(&c);
+    not_done();
+    message_passes();
+    done(&ra);
+    next_cancelled(&a);
+    not_done();
+    assert_true(spec_recv_revoked(&r, rb.no, 2, 0));
+    done(&rb);
+    next_cancelled(&b);
+    assert_true(spec_list_is_empty(&r.revokes));
+}
+
+static void again_after_it_is_done(void **state)
+{
+    (void) state;
+    for (int i = 0; i < 10; ++i) {
+        spec_posted_t a = {0}, b = {0};
+        spec_revoke_t revoke;
+        offers(&a, ME, T, 0);
+        offers(&b, ME, T, 1);
+        asks(i % 2 ? &a : &b, &revoke);
+        message_to(&a, ME, T);
+        message_passes();
+        assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt));
+        done(&revoke);
+        next_cancelled(i % 2 ? NULL : &b);
+        if (i % 2) {
+            message_to(&b, ME, T);
+        }
+        assert_int_equal(m.posted_n, 0);
+    }
+}
+
+static void answers_nobody_waits_for_are_refused(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0};
+    spec_revoke_t revoke;
+    offers(&a, ME, T, 0);
+    offers(&b, ME, T, 1);
+    assert_false(spec_recv_revoked(&r, 0, T, 0)); /* an RTR's number */
+    asks(&a, &revoke);
+    assert_false(spec_recv_revoked(&r, revoke.no + 1, T, 0));
+    assert_false(spec_recv_revoked(&r, revoke.no - 1, T, 0));
+    assert_false(spec_recv_revoked(&r, revoke.no, T + 1, 0));
+    assert_false(spec_recv_revoked(&r, revoke.no, ANY, 0));
+    not_done();
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 1));
+    assert_false(spec_recv_revoked(&r, revoke.no, T, 0)); /* a second one must not move S */
+    not_done();
+    message_passes();
+    done(&revoke);
+    next_cancelled(&a);
+    assert_false(spec_recv_revoked(&r, revoke.no, T, 0));
+    not_done();
+    message_to(&b, ME, T);
+}
+
+/* ---- epochs ---- */
+
+static void a_wrong_guess_starts_the_numbers_anew(void **state)
+{
+    (void) state;
+    spec_posted_t p[4] = {{.order = 0}};
+    offers(&p[0], ME, T, 0);
+    offers(&p[1], ME, T, 1);
+    assert_int_equal(r.ctl_no, 2);
+    spec_recv_learn_epoch(&r, 3);
+    assert_int_equal(r.ctl_no, 0);
+    assert_int_equal(r.epoch, 3);
+    offers(&p[2], ME, T, 2);
+    assert_int_equal(offer.no, 0);
+    spec_recv_learn_epoch(&r, 3);
+    assert_int_equal(r.ctl_no, 1);
+}
+
+static void a_right_guess_does_not(void **state)
+{
+    (void) state;
+    spec_posted_t p = {0};
+    offers(&p, ME, T, 0);
+    assert_false(r.epoch_is_known);
+    spec_recv_learn_epoch(&r, 0);
+    assert_true(r.epoch_is_known);
+    assert_int_equal(r.ctl_no, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(k_counts_earlier_pending_receives, setup, teardown),
+        cmocka_unit_test_setup_teardown(sources_are_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_earlier_wildcard_forbids, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_later_wildcard_does_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_an_rtr_it_is_done_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(wildcards_are_done_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_rtr_that_was_matched_is_no_obstacle, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_position, setup, teardown),
+        cmocka_unit_test_setup_teardown(meanwhile_the_bin_is_on_hold, setup, teardown),
+        cmocka_unit_test_setup_teardown(messages_before_s_are_awaited, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_s_of_the_past_is_done_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_message_may_come_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_cancels_in_one_bin, setup, teardown),
+        cmocka_unit_test_setup_teardown(revokes_of_several_tags, setup, teardown),
+        cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_nobody_waits_for_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("spec_recv", tests, NULL, NULL);
+}
