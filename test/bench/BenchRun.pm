@@ -1,0 +1,226 @@
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# What the drivers share: the options of all of them, running one benchmark program under mpirun, statistics, tables.
+#
+# Words: run = one mpirun of one program under one PML; record = one line 'NAME key=value ...' that it printed, as a hash
+# with the name under 'bench'; a = the PML under test, b = the one it is compared with.
+# Not here: what is measured (the C programs) and what the numbers mean (compare, overlap-table).
+package BenchRun;
+
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Temp qw(tempfile);
+use Getopt::Long qw(GetOptionsFromArray);
+use POSIX qw(uname);
+
+my $here = dirname(abs_path(__FILE__));
+
+our $common_usage = <<'TEXT';
+  --programs DIR       where the compiled programs are (default: beside this script, or _build/test/bench)
+  --component-dir DIR  where pml/spec is installed (default: $SPEC_COMPONENT_DIR, or _install/components)
+  --pml-a NAME         the PML under test (spec)
+  --pml-b NAME         the PML it is compared with (ob1)
+  --btl NAME           transport: vader (default), tcp, ... ('self' is added)
+  --mca 'KEY VALUE'    a parameter for every run; may be given several times
+  --mca-a, --mca-b     the same for the runs of one PML
+  --mpirun PROGRAM     mpirun to use
+  --timeout SECONDS    for one run (300)
+  --verbose            show every command
+TEXT
+
+# new(\@ARGV, \%options_of_the_driver): a runner, or the message what is wrong with the command line.
+sub new {
+    my ($class, $argv, $more) = @_;
+    my $self = bless {
+        pml_a => 'spec', pml_b => 'ob1', btl => 'vader', mca => [], mca_a => [], mca_b => [],
+        mpirun => 'mpirun', timeout => 300, component_dir => $ENV{SPEC_COMPONENT_DIR},
+    }, $class;
+    Getopt::Long::Configure(qw(no_auto_abbrev no_ignore_case));
+    my $said = '';
+    local $SIG{__WARN__} = sub { $said .= $_[0] };
+    my $fine = GetOptionsFromArray(
+        $argv,
+        'programs=s' => \$self->{programs}, 'component-dir=s' => \$self->{component_dir},
+        'pml-a=s' => \$self->{pml_a}, 'pml-b=s' => \$self->{pml_b}, 'btl=s' => \$self->{btl},
+        'mca=s' => $self->{mca}, 'mca-a=s' => $self->{mca_a}, 'mca-b=s' => $self->{mca_b},
+        'mpirun=s' => \$self->{mpirun}, 'timeout=i' => \$self->{timeout}, 'verbose' => \$self->{verbose},
+        %$more);
+    return $said if !$fine;
+    return "'$argv->[0]' is not known\n" if @$argv;
+    $self->{programs} //= -x "$here/overlap" ? $here : "$here/../../_build/test/bench";
+    my $private = "$here/../../_install/components";
+    if (!defined $self->{component_dir} && !defined $ENV{OMPI_MCA_mca_base_component_path} && -d $private) {
+        $self->{component_dir} = abs_path($private);
+    }
+    $ENV{OMPI_MCA_mca_base_component_path} = "SYSTEM_DEFAULT:$self->{component_dir}" if defined $self->{component_dir};
+    # What the tests of this machine may do is decided by who starts them.
+    $ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1 if $> == 0;
+    return $self;
+}
+
+# How the two PMLs are called in tables.
+sub labels {
+    my ($self) = @_;
+    my ($a, $b) = @$self{qw(pml_a pml_b)};
+    return $a ne $b ? ($a, $b) : ("$a (A)", "$b (B)");
+}
+
+# Runs a command with a time limit: (status, standard output, standard error). status is 'timeout' or as in $?.
+my $child;
+sub command {
+    my ($seconds, @command) = @_;
+    my ($log, $log_name) = tempfile('bench-XXXXXX', TMPDIR => 1, UNLINK => 1);
+    my $output = '';
+    $child = open(my $pipe, '-|') // die "cannot fork: $!\n";
+    if ($child == 0) {
+        setpgrp(0, 0);
+        open(STDIN, '<', '/dev/null');
+        open(STDERR, '>&', $log);
+        exec {$command[0]} @command or do {
+            print STDERR "cannot run $command[0]: $!\n";
+            POSIX::_exit(127);
+        };
+    }
+    my $late = 0;
+    # mpirun ends its processes when it is told to end.
+    my $end = sub { kill 'TERM', -$child; sleep 3; kill 'KILL', -$child };
+    local $SIG{INT} = local $SIG{TERM} = sub { $end->(); exit 130 };
+    local $SIG{ALRM} = sub { $late = 1; $end->() };
+    alarm $seconds;
+    while (defined(my $line = <$pipe>)) {
+        $output .= $line;
+    }
+    close $pipe;
+    my $status = $?;
+    alarm 0;
+    seek($log, 0, 0);
+    my $errors = join '', <$log>;
+    close $log;
+    unlink $log_name;
+    return ($late ? 'timeout' : $status, $output, $errors);
+}
+
+# How processes are placed: one to a core if there are enough of them.
+sub placement {
+    my ($self, $processes) = @_;
+    return $self->{placement}{$processes} //= do {
+        my @bound = qw(--bind-to core --map-by core);
+        my ($status) = command(60, $self->{mpirun}, '-np', $processes, @bound, 'true');
+        $self->{unbound} = 1 if $status ne '0';
+        $status eq '0' ? \@bound : [qw(--oversubscribe --bind-to none)];
+    };
+}
+
+# One run under PML 'a' or 'b': its records. Dies with a text for the user when the run failed.
+sub run {
+    my ($self, $which, $processes, $program, @arguments) = @_;
+    my $path = "$self->{programs}/$program";
+    -x $path or die "there is no program $path: build it first, or give --programs DIR\n";
+    my $btl = $self->{btl} =~ /self/ ? $self->{btl} : "self,$self->{btl}";
+    my @mca = map { my ($key, $value) = split ' ', $_, 2; ('--mca', $key, $value // '') }
+        @{$self->{mca}}, @{$self->{"mca_$which"}};
+    my @command = ($self->{mpirun}, '-np', $processes, @{$self->placement($processes)},
+        '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca, $path, @arguments);
+    print STDERR "@command\n" if $self->{verbose};
+    my ($status, $output, $errors) = command($self->{timeout}, @command);
+    my @records = parse($output);
+    my $wrong = $status eq 'timeout' ? "was not done after $self->{timeout} seconds"
+        : $status & 127 ? 'was ended by signal ' . ($status & 127)
+        : $status ? 'ended with status ' . ($status >> 8)
+        : grep({ ($_->{errors} // 0) != 0 } @records) ? 'found corrupted data'
+        : !@records ? 'printed no result' : undef;
+    return @records if !defined $wrong;
+    my @tail = split /\n/, $errors;
+    splice @tail, 0, -30 if @tail > 30;
+    die "this run $wrong:\n    @command\n", map { "    | $_\n" } @tail;
+}
+
+sub parse {
+    my @records;
+    for (split /\n/, $_[0]) {
+        next if !/^(\w+)((?: +[\w-]+=\S*)+) *$/;
+        push @records, {bench => $1, map { split /=/, $_, 2 } split ' ', $2};
+    }
+    return @records;
+}
+
+# The order of the runs: a b, b a, a b, ... so that a machine that becomes slower or faster favours neither.
+sub pair_order { return $_[0] % 2 ? qw(b a) : qw(a b) }
+
+sub quantile {
+    my ($q, @values) = @_;
+    @values = sort { $a <=> $b } @values;
+    return 'nan' if !@values;
+    my $place = $q * $#values;
+    my $below = int $place;
+    return $values[-1] if $below >= $#values;
+    return $values[$below] + ($place - $below) * ($values[$below + 1] - $values[$below]);
+}
+
+sub median { return quantile(0.5, @_) }
+
+# (key, value) pairs that say where the numbers come from.
+sub environment {
+    my ($self) = @_;
+    my @uname = uname();
+    my $cpu = 'unknown';
+    my $cpus = 0;
+    if (open my $info, '<', '/proc/cpuinfo') {
+        while (<$info>) {
+            $cpu = $1 if /^model name\s*:\s*(.*\S)/;
+            ++$cpus if /^processor\s*:/;
+        }
+    }
+    my ($status, $version) = command(60, $self->{mpirun}, '--version');
+    $version = $status eq '0' && $version =~ /\(Open MPI\) *(\S+)/ ? $1 : 'unknown';
+    my $load = 'unknown';
+    if (open my $info, '<', '/proc/loadavg') {
+        ($load) = split ' ', <$info>;
+    }
+    return (
+        kernel => "$uname[0] $uname[2] $uname[4]", cpu => "$cpu, $cpus processors", 'Open MPI' => $version,
+        'load at the start' => $load, transport => $self->{btl},
+    );
+}
+
+sub print_environment {
+    my ($self, @environment) = @_;
+    while (my ($key, $value) = splice @environment, 0, 2) {
+        printf "  %-18s %s\n", "$key:", $value;
+    }
+    print "  note: not enough free cores; the processes were not bound, expect noise\n" if $self->{unbound};
+}
+
+# print_table(\@head, \@rows): the first column to the left, numbers to the right; a row that is no list is a rule.
+sub print_table {
+    my ($head, @rows) = @_;
+    my @width = map { length } @$head;
+    for my $row (grep { ref } @rows) {
+        for (0 .. $#$row) {
+            $width[$_] = length $row->[$_] if length $row->[$_] > $width[$_];
+        }
+    }
+    my @right = map {
+        my $column = $_;
+        !grep { ref && $_->[$column] !~ /^[-\d.]+( *%| [KM]?i?B)?$/ && $_->[$column] ne 'nan' } @rows
+    } 0 .. $#$head;
+    my $line = sub {
+        my $text = join '  ', map { sprintf $right[$_] ? '%*s' : '%-*s', $width[$_], $_[0][$_] } 0 .. $#$head;
+        $text =~ s/ +$//;
+        print "  $text\n";
+    };
+    my $rule = '  ' . join('  ', map { '-' x $_ } @width) . "\n";
+    $line->($head);
+    print $rule;
+    ref $_ ? $line->($_) : print $rule for @rows;
+}
+
+sub size_text {
+    my ($size) = @_;
+    return $size >= 1 << 20 && $size % (1 << 20) == 0 ? ($size >> 20) . ' MiB'
+        : $size >= 1 << 10 && $size % (1 << 10) == 0 ? ($size >> 10) . ' KiB'
+        : "$size B";
+}
+
+1;

@@ -1,0 +1,134 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Latency, bandwidth and message rate between ranks 0 and 1, in runs short enough to alternate many of them.
+ *
+ * --mode lat   blocking ping-pong; us = half a round trip
+ * --mode bw    windows of 64 nonblocking messages, each answered by an empty message; us = one message
+ * --mode rate  the same with messages of 8 bytes and many windows per repetition
+ * Every size is warmed up and then measured in repetitions. A line per size:
+ *     lat  size= us= min_us= repetitions= errors=
+ *     bw   size= us= min_us= mb_s= max_mb_s= repetitions= errors=
+ *     rate size= us= min_us= msg_s= max_msg_s= repetitions= errors=
+ * us, mb_s, msg_s = median over the repetitions; min_us, max_ = the best one. 1 MB = 10^6 bytes.
+ * Data: in mode lat the last message of each repetition is checked, else the last window. */
+#include "bench.h"
+
+static const char *const modes[] = {"lat", "bw", "rate", NULL};
+enum { LAT, BW, RATE };
+enum { TAG = 3, TAG_DONE = 4, WARM_REPETITIONS = 2 };
+
+static char *out, *in;
+static MPI_Request *requests;
+static int window;
+
+/* Half a round trip. */
+static double ping_pong(size_t size, int round_trips, uint64_t key)
+{
+    int count = (int) size, peer = 1 - bench.rank;
+    bench_fill(out, size, key + (uint64_t) bench.rank);
+    bench_clear(in, size);
+    MPI_Barrier(bench.ctl);
+    double start = bench_now();
+    for (int i = 0; i < round_trips; ++i) {
+        if (0 == bench.rank) {
+            MPI_Send(out, count, MPI_BYTE, peer, TAG, bench.comm);
+            MPI_Recv(in, count, MPI_BYTE, peer, TAG, bench.comm, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(in, count, MPI_BYTE, peer, TAG, bench.comm, MPI_STATUS_IGNORE);
+            MPI_Send(out, count, MPI_BYTE, peer, TAG, bench.comm);
+        }
+    }
+    double us = (bench_now() - start) / (2.0 * round_trips);
+    bench_verify(in, size, key + (uint64_t) peer);
+    return us;
+}
+
+/* Time of one message among windows of them. The send buffer is one, every receive has its own place. */
+static double stream(size_t size, size_t place, int windows, uint64_t key)
+{
+    int count = (int) size, peer = 1 - bench.rank;
+    if (0 == bench.rank) {
+        bench_fill(out, size, key);
+    } else {
+        bench_clear(in, place * (size_t) window);
+    }
+    MPI_Barrier(bench.ctl);
+    double start = bench_now();
+    for (int w = 0; w < windows; ++w) {
+        for (int i = 0; i < window; ++i) {
+            if (0 == bench.rank) {
+                MPI_Isend(out, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
+            } else {
+                MPI_Irecv(in + (size_t) i * place, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
+            }
+        }
+        MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+        if (0 == bench.rank) {
+            MPI_Recv(NULL, 0, MPI_BYTE, peer, TAG_DONE, bench.comm, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Send(NULL, 0, MPI_BYTE, peer, TAG_DONE, bench.comm);
+        }
+    }
+    double us = (bench_now() - start) / ((double) windows * window);
+    if (1 == bench.rank) {
+        for (int i = 0; i < window; ++i) {
+            bench_verify(in + (size_t) i * place, size, key);
+        }
+    }
+    return us;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const default_sizes[] = {"0,1,8,64,256,1K,2K,4K", "64K,256K,1M,4M", "8"};
+    bench_init(&argc, &argv, 2, true);
+    size_t sizes[BENCH_SIZES], largest = 0;
+    int mode = bench_choice("--mode", LAT, modes);
+    int n = bench_sizes("--sizes", default_sizes[mode], sizes);
+    int repetitions = (int) bench_number("--repetitions", BW == mode ? 7 : 15, 1);
+    /* Round trips or windows of a repetition; 0: as many as fit the mode and size. */
+    int inner = (int) bench_number("--inner", 0, 0);
+    window = (int) bench_number("--window", 64, 1);
+    bench_options_end();
+
+    for (int i = 0; i < n; ++i) {
+        largest = sizes[i] > largest ? sizes[i] : largest;
+    }
+    size_t places = LAT == mode ? 1 : (size_t) window;
+    out = bench_buffer(largest);
+    in = bench_buffer(places * (largest + 8));
+    requests = calloc((size_t) window, sizeof(requests[0]));
+    double *us = calloc((size_t) repetitions, sizeof(us[0]));
+
+    for (int i = 0; i < n; ++i) {
+        size_t size = sizes[i], place = (size + 7) / 8 * 8;
+        int times = inner;
+        if (0 == times) {
+            times = LAT == mode ? 1000 : RATE == mode ? 200 : size <= 256 << 10 ? 4 : 1;
+        }
+        for (int r = -WARM_REPETITIONS; r < repetitions; ++r) {
+            uint64_t key = ((uint64_t) i << 32) + 2 * (uint64_t) (r + WARM_REPETITIONS);
+            double t = LAT == mode ? ping_pong(size, times, key) : stream(size, place, times, key);
+            if (r >= 0) {
+                us[r] = t;
+            }
+        }
+        double median = stat_median(us, (size_t) repetitions), least = us[0];
+        long errors = bench_errors();
+        if (0 != bench.rank) {
+            continue;
+        }
+        printf("%s size=%zu us=%.4f min_us=%.4f ", modes[mode], size, median, least);
+        if (BW == mode) {
+            printf("mb_s=%.1f max_mb_s=%.1f ", (double) size / median, (double) size / least);
+        } else if (RATE == mode) {
+            printf("msg_s=%.0f max_msg_s=%.0f ", 1e6 / median, 1e6 / least);
+        }
+        printf("repetitions=%d errors=%ld\n", repetitions, errors);
+        fflush(stdout);
+    }
+    free(us);
+    free(requests);
+    free(in);
+    free(out);
+    return bench_finish();
+}
