@@ -96,8 +96,8 @@ static inline bool model_remove(model_list_t *l, const void *what)
     return false;
 }
 
-/* What the rule of RTRs asks about a receive that would be posted now: how many pending ones are for
- * exactly (src, tag), and could a pending wildcard take a message of (src, tag)? */
+/* What the rule of RTRs asks about a receive that would be posted now: how many pending ones are
+ * for exactly (src, tag), and could a pending wildcard take a message of (src, tag)? */
 static inline uint32_t model_pending_exact(const model_t *m, int32_t src, int32_t tag)
 {
     uint32_t n = 0;

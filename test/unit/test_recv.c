@@ -369,6 +369,23 @@ static void a_message_may_come_first(void **state)
     message_to(&b, ME, T);
 }
 
+static void the_hold_outlives_the_rtrs(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0};
+    spec_revoke_t revoke, fresh;
+    offers(&a, ME, T, 0);
+    asks(&a, &revoke);
+    stays_silent(&b, ME, T);
+    message_to(&a, ME, T);
+    assert_int_equal(b.bin->rtr_n, 0);
+    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_WAIT);
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 1));
+    done(&revoke);
+    next_cancelled(&b);
+    next_cancelled(NULL);
+}
+
 static void several_cancels_in_one_bin(void **state)
 {
     (void) state;
@@ -513,6 +530,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_before_s_are_awaited, setup, teardown),
         cmocka_unit_test_setup_teardown(an_s_of_the_past_is_done_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_message_may_come_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_hold_outlives_the_rtrs, setup, teardown),
         cmocka_unit_test_setup_teardown(several_cancels_in_one_bin, setup, teardown),
         cmocka_unit_test_setup_teardown(revokes_of_several_tags, setup, teardown),
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),

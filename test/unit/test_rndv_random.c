@@ -122,7 +122,7 @@ typedef struct world {
 
 /* What happened, over all schedules: shows that the interesting cases were met. */
 static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away,
-    matched_meanwhile;
+    matched_meanwhile, past_ring;
 static uint64_t seed_now;
 
 #define CHECK(condition)                                                                           \
@@ -462,9 +462,11 @@ static void control_turn(sender_t *s, rtr_t *rtr)
 {
     if (!rtr->ctl.is_revoke) {
         const uint32_t n = sent_since(s, rtr->first, rtr->ctl.tag);
-        const bool is_forgotten = rtr->first < s->opened || s->log.n - rtr->first > SPEC_RING;
+        const bool is_past_ring = s->log.n - rtr->first > SPEC_RING;
+        const bool is_forgotten = rtr->first < s->opened || is_past_ring;
         spec_rtr_fate_t fate = spec_send_admit(&s->send, &rtr->ctl);
         CHECK(is_forgotten == (SPEC_RTR_TOO_OLD == fate));
+        past_ring += is_past_ring;
         switch (fate) {
         case SPEC_RTR_KEPT:
             CHECK(n <= rtr->ctl.k);
@@ -730,7 +732,7 @@ static void schedule(uint64_t seed, uint32_t steps)
     w.weight_write = 1 + rng_below(&w.rng, 20);
     w.ahead = 1 + rng_below(&w.rng, rng_percent(&w.rng, 50) ? 4 : 20);
     w.pending = 1 + rng_below(&w.rng, 20);
-    if (rng_percent(&w.rng, 5)) { /* far: past the ring of the ledger */
+    if (rng_percent(&w.rng, steps > SHORT_STEPS + 10 ? 40 : 5)) { /* past the ledger's ring */
         w.ahead = 2 * SPEC_RING;
         w.weight_up = 1;
     }
@@ -810,6 +812,7 @@ static void the_hard_cases_were_met(void **state)
     assert_true(cancels[SPEC_CANCEL_WAIT] > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_DONE] > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_TOO_LATE] > rounds / 10);
+    assert_true(past_ring > 0);
     assert_true(revoked_away > rounds / 10);
     assert_true(matched_meanwhile > rounds / 100);
 }
@@ -830,12 +833,12 @@ static int report(void **state)
         }
     }
     printf("\n# cancels at once %llu, asked %llu, waited %llu, too late %llu; revoked away %llu, "
-           "matched meanwhile %llu\n",
+           "matched meanwhile %llu; past the ring %llu\n",
            (unsigned long long) cancels[SPEC_CANCEL_DONE],
            (unsigned long long) cancels[SPEC_CANCEL_ASK],
            (unsigned long long) cancels[SPEC_CANCEL_WAIT],
            (unsigned long long) cancels[SPEC_CANCEL_TOO_LATE], (unsigned long long) revoked_away,
-           (unsigned long long) matched_meanwhile);
+           (unsigned long long) matched_meanwhile, (unsigned long long) past_ring);
     fflush(stdout);
     return 0;
 }
