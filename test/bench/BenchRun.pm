@@ -203,7 +203,7 @@ sub print_table {
     }
     my @right = map {
         my $column = $_;
-        !grep { ref && $_->[$column] !~ /^[-\d.]+( *%| [KM]?i?B)?$/ && $_->[$column] ne 'nan' } @rows
+        !grep { ref && $_->[$column] !~ /^[-\d.]+( *% *\??| [KM]?i?B)?$/ && $_->[$column] ne 'nan' } @rows
     } 0 .. $#$head;
     my $line = sub {
         my $text = join '  ', map { sprintf $right[$_] ? '%*s' : '%-*s', $width[$_], $_[0][$_] } 0 .. $#$head;

@@ -7,17 +7,18 @@
  * alone, so that the other side can finish the transfer within it. Every message is checked.
  *
  * A line per case:  overlap size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
- *                   iterations= omitted= errors=
+ *                   iterations= disturbed= noisy= errors=
  * overlap = (comm + compute - total) / comm of the medians, within 0..1; raw = the same as it is; q1, q3 = quartiles of
- * raw over the iterations; wait_us = time in the wait after the computation; omitted = measurements (three to an
- * iteration) left out because a process lost its processor meanwhile. */
+ * raw over the iterations; wait_us = time in the wait after the computation; iterations = how many the
+ * result comes from; disturbed = further ones, in which a process lost its processor to another (used only if there are
+ * hardly any others: then noisy=1, and the result means little). */
 #include "bench.h"
 
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
 static const char *const sides[] = {"receive", "send", "both", NULL};
 enum { RECEIVER_FIRST, SENDER_FIRST };
 enum { SIDE_RECEIVE, SIDE_SEND };
-enum { TAG = 7, ATTEMPTS = 3, WARM = 10, WARM_PAIRS = 3, FEWEST = 5 };
+enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, FEWEST = 5, PATIENCE = 2, ROOM = 8 };
 static const double enough = 1.5, shortest_us = 20.0;
 
 struct one_case {
@@ -44,11 +45,11 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     } else {
         bench_clear(c->buffer, c->size);
     }
+    long preemptions = bench_preemptions(); /* one in the barrier makes the other side wait, too */
     MPI_Barrier(bench.ctl);
     if (!c->early) {
         bench_await();
     }
-    long preemptions = bench_preemptions();
     double start = bench_now();
     if (0 == bench.rank) {
         MPI_Isend(c->buffer, (int) c->size, MPI_BYTE, 1, TAG, bench.comm, &request);
@@ -88,49 +89,76 @@ static struct times computation(struct one_case *c, uint64_t steps)
     return t;
 }
 
-/* What is timed in turn, and its results. */
+/* What is timed in turn. */
 enum { COMM, COMPUTE, TOTAL, KINDS };
 
+/* Results of one kind: the undisturbed ones from the front, the others from the back. */
 struct series {
-    double *us, *wait;
-    int *disturbed; /* on either side */
-    size_t n;
+    struct times *times;
+    size_t room, clean, disturbed;
 };
 
-static void series_add(struct series *s, struct times t)
+static void series_add(struct series *s, struct times t, bool disturbed)
 {
-    s->us[s->n] = t.total;
-    s->wait[s->n] = t.wait;
-    s->disturbed[s->n++] = t.disturbed;
+    if (disturbed) {
+        s->times[s->room - ++s->disturbed] = t;
+    } else {
+        s->times[s->clean++] = t;
+    }
 }
 
-/* Keeps what no side was disturbed in, unless that is too little; returns how many were left out. */
-static size_t series_clean(struct series *s)
+/* The values to use: undisturbed ones, if there are enough, else all. Returns how many. */
+static size_t series_values(const struct series *s, double *total, double *wait)
 {
-    size_t kept = 0, before = s->n;
-    MPI_Allreduce(MPI_IN_PLACE, s->disturbed, (int) s->n, MPI_INT, MPI_MAX, bench.ctl);
-    for (size_t i = 0; i < s->n; ++i) {
-        kept += !s->disturbed[i];
-    }
-    if (kept < FEWEST) {
-        return 0;
-    }
-    s->n = 0;
-    for (size_t i = 0; i < before; ++i) {
-        if (!s->disturbed[i]) {
-            s->us[s->n] = s->us[i];
-            s->wait[s->n++] = s->wait[i];
+    size_t n = 0;
+    for (size_t i = 0; i < s->room; ++i) {
+        bool used = s->clean >= FEWEST ? i < s->clean : i < s->clean || i >= s->room - s->disturbed;
+        if (used) {
+            total[n] = s->times[i].total;
+            wait[n++] = s->times[i].wait;
         }
     }
-    return before - s->n;
+    return n;
 }
 
-/* Whether the measured side wants another round; both sides ask at the same time. */
-static bool agreed(int measured_rank, bool more)
+/* Both sides tell whether they were disturbed; the measured side says whether it wants more. */
+struct verdict {
+    int disturbed[KINDS], more;
+};
+
+static void agree(struct verdict *v)
 {
-    int go = more;
-    MPI_Bcast(&go, 1, MPI_INT, measured_rank, bench.ctl);
-    return go;
+    MPI_Allreduce(MPI_IN_PLACE, v, KINDS + 1, MPI_INT, MPI_MAX, bench.ctl);
+}
+
+/* One pass over all kinds until there are enough undisturbed iterations, or for too long. */
+static void measure(struct one_case *c, struct series *series, uint64_t steps, size_t wanted, double us)
+{
+    double start = bench_now();
+    bool more = true;
+    for (size_t n = 1; more; ++n) {
+        struct times t[KINDS];
+        t[COMM] = transfer(c, 0);
+        t[COMPUTE] = computation(c, steps);
+        t[TOTAL] = transfer(c, steps);
+        struct verdict v = {.more = 0};
+        for (int k = 0; k < KINDS; ++k) {
+            v.disturbed[k] = t[k].disturbed;
+        }
+        double spent = bench_now() - start;
+        size_t clean = series[0].clean;
+        for (int k = 1; k < KINDS; ++k) {
+            clean = series[k].clean < clean ? series[k].clean : clean;
+        }
+        if (c->measured && n < series[0].room) {
+            v.more = clean + 1 < wanted && (spent < us || (clean < FEWEST && spent < PATIENCE * us));
+        }
+        agree(&v);
+        for (int k = 0; k < KINDS; ++k) {
+            series_add(&series[k], t[k], v.disturbed[k]);
+        }
+        more = v.more;
+    }
 }
 
 static void run_case(struct one_case *c, int iterations, double factor, double seconds)
@@ -138,63 +166,65 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
     int measured_rank = SIDE_SEND == c->side ? 0 : 1;
     c->measured = bench.rank == measured_rank;
     c->early = (SENDER_FIRST == c->order) == (0 == bench.rank);
-    double warm[WARM], comm_us, compute_us, total_us, wait_us;
-    size_t n, omitted;
+    size_t room = (size_t) iterations * ROOM, n[KINDS];
+    double warm[WARM], middle[KINDS], wait_us = 0;
+    double *raw = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double));
     struct series series[KINDS];
     for (int k = 0; k < KINDS; ++k) {
-        series[k].us = calloc((size_t) iterations, sizeof(double));
-        series[k].wait = calloc((size_t) iterations, sizeof(double));
-        series[k].disturbed = calloc((size_t) iterations, sizeof(int));
+        series[k] = (struct series){.times = calloc(room, sizeof(struct times)), .room = room};
     }
 
     for (int i = 0; i < WARM; ++i) {
         warm[i] = transfer(c, 0).total;
     }
-    double expected = stat_median(warm, WARM);
+    double expected = stat_quantile(warm, WARM, 0.1); /* the others may have been disturbed */
+    struct verdict again = {.more = 0};
     int attempt = 0;
     do {
         uint64_t steps = bench_steps(factor * (expected > shortest_us ? expected : shortest_us));
         for (int i = 0; i < WARM_PAIRS; ++i) {
             transfer(c, steps);
         }
-        double until = bench_now() + seconds * 1e6;
-        series[COMM].n = series[COMPUTE].n = series[TOTAL].n = n = 0;
-        do {
-            series_add(&series[COMM], transfer(c, 0));
-            series_add(&series[COMPUTE], computation(c, steps));
-            series_add(&series[TOTAL], transfer(c, steps));
-            ++n;
-        } while (agreed(measured_rank, n < (size_t) iterations && (n < FEWEST || bench_now() < until)));
-        omitted = series_clean(&series[COMM]) + series_clean(&series[COMPUTE]) + series_clean(&series[TOTAL]);
-        comm_us = stat_median(series[COMM].us, series[COMM].n);
-        compute_us = stat_median(series[COMPUTE].us, series[COMPUTE].n);
-        total_us = stat_median(series[TOTAL].us, series[TOTAL].n);
-        wait_us = stat_median(series[TOTAL].wait, series[TOTAL].n);
+        for (int k = 0; k < KINDS; ++k) {
+            series[k].clean = series[k].disturbed = 0;
+        }
+        measure(c, series, steps, (size_t) iterations, seconds * 1e6);
+        for (int k = 0; k < KINDS; ++k) {
+            n[k] = series_values(&series[k], raw, wait);
+            middle[k] = stat_median(raw, n[k]);
+            wait_us = stat_median(wait, n[k]);
+        }
         /* The machine was faster or slower meanwhile. */
-        expected = comm_us;
-    } while (agreed(measured_rank, ++attempt < ATTEMPTS && compute_us < enough * comm_us && factor >= enough));
+        expected = middle[COMM];
+        again.more = c->measured && ++attempt < ATTEMPTS && middle[COMPUTE] < enough * expected && factor >= enough;
+        agree(&again);
+    } while (again.more);
 
-    double ratio = overlap_ratio(comm_us, compute_us, total_us);
-    double *raw = series[TOTAL].us;
-    for (size_t i = 0; i < series[TOTAL].n; ++i) {
-        raw[i] = overlap_ratio(comm_us, compute_us, raw[i]);
+    bool noisy = false;
+    for (int k = 0; k < KINDS; ++k) {
+        noisy = noisy || (series[k].clean < FEWEST && series[k].disturbed > 0);
     }
-    double result[] = {comm_us, compute_us, total_us, wait_us, ratio, stat_quantile(raw, series[TOTAL].n, 0.25),
-                       stat_quantile(raw, series[TOTAL].n, 0.75)};
+    double ratio = overlap_ratio(middle[COMM], middle[COMPUTE], middle[TOTAL]);
+    for (size_t i = 0; i < n[TOTAL]; ++i) {
+        raw[i] = overlap_ratio(middle[COMM], middle[COMPUTE], raw[i]);
+    }
+    double result[] = {middle[COMM], middle[COMPUTE], middle[TOTAL], wait_us, ratio,
+                       stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75)};
     bench_to_rank0(measured_rank, result, 7);
     long errors = bench_errors();
     if (0 == bench.rank) {
         printf("overlap size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f wait_us=%.2f "
-               "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f iterations=%zu omitted=%zu errors=%ld\n",
+               "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f iterations=%zu disturbed=%zu noisy=%d errors=%ld\n",
                c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[3],
-               overlap_shown(result[4]), result[4], result[5], result[6], n, omitted, errors);
+               overlap_shown(result[4]), result[4], result[5], result[6], n[TOTAL],
+               series[TOTAL].disturbed, noisy, errors);
         fflush(stdout);
     }
     for (int k = 0; k < KINDS; ++k) {
-        free(series[k].us);
-        free(series[k].wait);
-        free(series[k].disturbed);
+        free(series[k].times);
     }
+    free(wait);
+    free(raw);
 }
 
 int main(int argc, char **argv)
@@ -204,7 +234,7 @@ int main(int argc, char **argv)
     int n = bench_sizes("--sizes", "64K,128K,256K,512K,1M,2M,4M", sizes);
     int order = bench_choice("--order", 2, orders), side = bench_choice("--side", 2, sides);
     int iterations = (int) bench_number("--iterations", 50, 1);
-    double seconds = (double) bench_number("--milliseconds", 1500, 1) / 1000.0; /* of a case, on a busy machine */
+    double seconds = (double) bench_number("--milliseconds", 1000, 1) / 1000.0; /* of a case, on a busy machine */
     double factor = (double) bench_number("--compute-percent", 200, 1) / 100.0;
     bench_options_end();
 
