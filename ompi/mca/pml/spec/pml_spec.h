@@ -14,7 +14,7 @@
 
 /* Messages up to this size (bytes) are built on the stack and handed to the transport in one
  * piece, without a request. */
-#define MCA_PML_SPEC_TINY 256
+#define MCA_PML_SPEC_TINY ((size_t) 256)
 /* Of these, up to this size are copied behind the header first: cheaper than a convertor. */
 #define MCA_PML_SPEC_TINY_COPY 64
 

@@ -21,22 +21,42 @@ static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
     return sendreq;
 }
 
+/* How far a message came without a request. */
+typedef enum {
+    NEEDS_REQUEST, /* nothing was done */
+    NUMBERED,      /* it has its sequence number, the transport had no room */
+    GONE,          /* sent */
+} direct_t;
+
+static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                      mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep, (void) status;
+    volatile bool *sent = des->des_cbdata;
+    opal_atomic_wmb();
+    *sent = true;
+}
+
 /* A small message from one block of memory, in a mode that asks for nothing special: sent without
- * a request. False: it needs one; *seq is its number if *numbered. */
-static inline bool send_directly(mca_pml_spec_peer_t *peer, const void *buf, size_t count,
-                                 const ompi_datatype_t *dtype, int tag,
-                                 mca_pml_base_send_mode_t mode, uint32_t *seq, bool *numbered)
+ * a request. With `wait`, also one that the transport's send-immediate does not take; it has then
+ * left when this returns. *seq is the message's number unless NEEDS_REQUEST. */
+static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf, size_t count,
+                                     const ompi_datatype_t *dtype, int tag,
+                                     mca_pml_base_send_mode_t mode, bool wait, uint32_t *seq)
 {
     const size_t length = count * dtype->super.size;
-    *numbered = false;
-    if (length > mca_pml_spec.copy_limit || MCA_PML_BASE_SEND_SYNCHRONOUS == mode
-        || MCA_PML_BASE_SEND_BUFFERED == mode
+    if (length > (wait ? mca_pml_spec.copy_limit : MCA_PML_SPEC_TINY)
+        || MCA_PML_BASE_SEND_SYNCHRONOUS == mode || MCA_PML_BASE_SEND_BUFFERED == mode
         || (length > 0 && !mca_pml_spec_is_flat(dtype, count))) {
-        return false;
+        return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
     if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
-        return false;
+        return NEEDS_REQUEST;
+    }
+    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    if (!wait && NULL == bml_btl->btl->btl_sendi) {
+        return NEEDS_REQUEST;
     }
     if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
         mca_pml_spec_rtr_notice(peer);
@@ -49,9 +69,27 @@ static inline bool send_directly(mca_pml_spec_peer_t *peer, const void *buf, siz
     if (OPAL_UNLIKELY(NULL != ctl)) {
         mca_pml_spec_rtr_drop(SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
     }
-    *numbered = true;
-    return mca_pml_spec_eager_copy(peer, endpoint, mca_pml_spec_flat_base(buf, dtype), length, tag,
-                                   *seq);
+    const char *flat = mca_pml_spec_flat_base(buf, dtype);
+    if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
+        return GONE;
+    }
+    if (!wait) {
+        return NUMBERED;
+    }
+    volatile bool sent = false;
+    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq, mark_sent,
+                                    (void *) (uintptr_t) &sent)) {
+    case MCA_PML_SPEC_NO_ROOM:
+        return NUMBERED;
+    case MCA_PML_SPEC_UNDER_WAY:
+        while (!sent) {
+            opal_progress();
+        }
+        break;
+    case MCA_PML_SPEC_SENT:
+        break;
+    }
+    return GONE;
 }
 
 /* A message that send_directly() numbered and found no room for. */
@@ -92,11 +130,11 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
 {
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     uint32_t seq;
-    bool numbered;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (send_directly(peer, buf, count, dtype, tag, mode, &seq, &numbered)) {
+    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
+    if (GONE == direct) {
         *request = &ompi_request_empty;
         return OMPI_SUCCESS;
     }
@@ -106,7 +144,7 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     *request = &sendreq->req_send.req_base.req_ompi;
-    if (OPAL_UNLIKELY(numbered)) {
+    if (OPAL_UNLIKELY(NUMBERED == direct)) {
         send_later(sendreq, seq);
         return OMPI_SUCCESS;
     }
@@ -125,11 +163,11 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     ompi_request_t *request;
     uint32_t seq;
-    bool numbered;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (send_directly(peer, buf, count, dtype, tag, mode, &seq, &numbered)) {
+    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
+    if (GONE == direct) {
         return OMPI_SUCCESS;
     }
     mca_pml_spec_send_request_t *sendreq =
@@ -139,7 +177,7 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
     }
     request = &sendreq->req_send.req_base.req_ompi;
     int rc = OMPI_SUCCESS;
-    if (OPAL_UNLIKELY(numbered)) {
+    if (OPAL_UNLIKELY(NUMBERED == direct)) {
         send_later(sendreq, seq);
     } else {
         rc = mca_pml_spec_send_start(sendreq);

@@ -7,10 +7,27 @@
 
 /* ---- eager: pml_spec_proto_eager.c ---- */
 
-/* Send a flat message of at most copy_limit (or MCA_PML_SPEC_TINY) bytes without a request.
- * False: the transport has no room now. */
-bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t *endpoint,
+/* What the transport did with a message. */
+typedef enum mca_pml_spec_sent {
+    MCA_PML_SPEC_NO_ROOM,   /* nothing; try again later */
+    MCA_PML_SPEC_SENT,      /* it is on its way and needs nothing more of this process */
+    MCA_PML_SPEC_UNDER_WAY, /* it needs progress here (a connection that is being made, a full
+                             * socket); the callback tells when that is over */
+} mca_pml_spec_sent_t;
+
+/* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
+ * it has none or no room now; else the message needs nothing more of this process. */
+bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                              const void *data, size_t length, int32_t tag, uint32_t seq);
+
+/* Send a flat message through the transport's buffer. The user's is free afterwards in any case,
+ * but a send call that returns while the message is UNDER_WAY leaves it lying there until the next
+ * MPI call - for ever, if this process then waits for something else (MPI_Comm_spawn does). The
+ * callback is called only if UNDER_WAY is returned. */
+mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                            const void *data, size_t length, int32_t tag,
+                                            uint32_t seq, mca_btl_base_completion_fn_t callback,
+                                            void *cbdata);
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq);
 /* The message of an EAGER packet was matched to recvreq. */
 static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,

@@ -7,51 +7,34 @@ enum { NEW, SENDING, WAITING };
 #define EAGER_FLAGS                                                                                \
     (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
 
-bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t *endpoint,
+bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                              const void *data, size_t length, int32_t tag, uint32_t seq)
 {
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
-    mca_btl_base_descriptor_t *des = NULL;
     struct {
         mca_pml_spec_match_hdr_t match;
-        char data[MCA_PML_SPEC_TINY];
+        char data[MCA_PML_SPEC_TINY_COPY];
     } packet;
-    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    int rc;
 
-    if (length <= MCA_PML_SPEC_TINY && NULL != bml_btl->btl->btl_sendi) {
-        int rc;
-        if (length <= MCA_PML_SPEC_TINY_COPY || mca_pml_spec.threaded) {
-            /* Header and data in one piece: no convertor for the transport to look at. */
-            if (length > 0) {
-                memcpy(packet.data, data, length);
-            }
-            rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
-                                    MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
-        } else {
-            mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
-            rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match,
-                                    sizeof(packet.match), length, MCA_BTL_NO_ORDER, EAGER_FLAGS,
-                                    MCA_PML_SPEC_EAGER, NULL);
-        }
-        if (OPAL_LIKELY(0 <= rc)) {
-            MCA_PML_SPEC_COUNT(sent_eager);
-            MCA_PML_SPEC_COUNT_N(bytes_eager, length);
-            return true;
-        }
-    }
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(packet.match) + length, EAGER_FLAGS);
-    if (OPAL_UNLIKELY(NULL == des)) {
+    if (length > MCA_PML_SPEC_TINY || NULL == bml_btl->btl->btl_sendi) {
         return false;
     }
-    char *to = des->des_segments[0].seg_addr.pval;
-    memcpy(to, &packet.match, sizeof(packet.match));
-    if (length > 0) {
-        memcpy(to + sizeof(packet.match), data, length);
+    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    if (length <= sizeof(packet.data)) {
+        /* Header and data in one piece: no convertor for the transport to look at. */
+        if (length > 0) {
+            memcpy(packet.data, data, length);
+        }
+        rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
+                                MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
+    } else if (!mca_pml_spec.threaded) {
+        mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
+        rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
+                                length, MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
+    } else {
+        return false;
     }
-    des->des_segments[0].seg_len = sizeof(packet.match) + length;
-    des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
-        mca_bml_base_free(bml_btl, des);
+    if (OPAL_UNLIKELY(0 > rc)) {
         return false;
     }
     MCA_PML_SPEC_COUNT(sent_eager);
@@ -59,7 +42,39 @@ bool mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_endpoint_t 
     return true;
 }
 
-static void in_place_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                            const void *data, size_t length, int32_t tag,
+                                            uint32_t seq, mca_btl_base_completion_fn_t callback,
+                                            void *cbdata)
+{
+    const mca_pml_spec_match_hdr_t match =
+        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    mca_btl_base_descriptor_t *des = NULL;
+
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, EAGER_FLAGS);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return MCA_PML_SPEC_NO_ROOM;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, &match, sizeof(match));
+    if (length > 0) {
+        memcpy(to + sizeof(match), data, length);
+    }
+    des->des_segments[0].seg_len = sizeof(match) + length;
+    des->des_cbfunc = callback;
+    des->des_cbdata = cbdata;
+    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
+    if (OPAL_UNLIKELY(0 > rc)) {
+        mca_bml_base_free(bml_btl, des);
+        return MCA_PML_SPEC_NO_ROOM;
+    }
+    MCA_PML_SPEC_COUNT(sent_eager);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
+    return 1 == rc ? MCA_PML_SPEC_SENT : MCA_PML_SPEC_UNDER_WAY;
+}
+
+/* The transport is done with a message that a request stands for. */
+static void request_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
                           mca_btl_base_descriptor_t *des, int status)
 {
     (void) btl, (void) ep;
@@ -87,7 +102,7 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
         return false;
     }
     memcpy(des->des_segments[0].seg_addr.pval, match, sizeof(*match));
-    des->des_cbfunc = in_place_sent;
+    des->des_cbfunc = request_sent;
     des->des_cbdata = sendreq;
     if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
         mca_bml_base_free(bml_btl, des);
@@ -115,12 +130,16 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     opal_convertor_set_position(convertor, &zero);
     opal_convertor_pack(convertor, &iov, &iovs, &size);
     des->des_segments[0].seg_len = sizeof(*match) + size;
-    des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
+    des->des_cbfunc = request_sent;
+    des->des_cbdata = sendreq;
+    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
+    if (OPAL_UNLIKELY(0 > rc)) {
         mca_bml_base_free(bml_btl, des);
         return false;
     }
-    mca_pml_spec_send_done(sendreq);
+    if (1 == rc) {
+        mca_pml_spec_send_done(sendreq);
+    }
     return true;
 }
 
@@ -131,16 +150,19 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
     const size_t length = sendreq->req_send.req_bytes_packed;
     const int32_t tag = sendreq->req_send.req_base.req_tag;
 
+    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+
     if (0 == length || (sendreq->is_flat && length <= mca_pml_spec.copy_limit)) {
-        if (!mca_pml_spec_eager_copy(peer, endpoint, sendreq->flat, length, tag, sendreq->seq)) {
-            return false;
+        mca_pml_spec_sent_t sent =
+            mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
+                                    request_sent, sendreq);
+        if (MCA_PML_SPEC_SENT == sent) {
+            mca_pml_spec_send_done(sendreq);
         }
-        mca_pml_spec_send_done(sendreq);
-        return true;
+        return MCA_PML_SPEC_NO_ROOM != sent;
     }
     mca_pml_spec_match_hdr_t match =
         mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, sendreq->seq);
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
     bool sent = sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
                     ? send_in_place(sendreq, bml_btl, &match)
                     : send_packed(sendreq, bml_btl, &match);
