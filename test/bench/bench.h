@@ -26,7 +26,7 @@
 
 #include "overlap_math.h"
 
-enum { BENCH_SIZES = 64, BENCH_TOKEN = 1, BENCH_RESULT = 2, BENCH_POLLS = 4 };
+enum { BENCH_SIZES = 64, BENCH_TOKEN = 1, BENCH_RESULT = 2, BENCH_POLLS = 4, BENCH_FEWEST = 5 };
 
 static struct {
     int rank, size;
@@ -290,6 +290,28 @@ static inline void bench_to_rank0(int from, double *values, int n)
     } else if (0 == bench.rank) {
         MPI_Recv(values, n, MPI_DOUBLE, from, BENCH_RESULT, bench.ctl, MPI_STATUS_IGNORE);
     }
+}
+
+/* Leaves out the values during which any rank lost its processor (disturbed), unless fewer than BENCH_FEWEST remain:
+ * then *noisy is set and all stay. Returns how many remain, in front. Collective, the same n on every rank. */
+static inline size_t bench_undisturbed(double *values, int *disturbed, size_t n, int *noisy)
+{
+    size_t kept = 0;
+    MPI_Allreduce(MPI_IN_PLACE, disturbed, (int) n, MPI_INT, MPI_MAX, bench.ctl);
+    for (size_t i = 0; i < n; ++i) {
+        kept += 0 == disturbed[i];
+    }
+    *noisy = kept < BENCH_FEWEST && kept < n;
+    if (*noisy) {
+        return n;
+    }
+    kept = 0;
+    for (size_t i = 0; i < n; ++i) {
+        if (0 == disturbed[i]) {
+            values[kept++] = values[i];
+        }
+    }
+    return kept;
 }
 
 /* Errors of all ranks so far; collective. */

@@ -18,7 +18,7 @@ static const char *const orders[] = {"receiver-first", "sender-first", "both", N
 static const char *const sides[] = {"receive", "send", "both", NULL};
 enum { RECEIVER_FIRST, SENDER_FIRST };
 enum { SIDE_RECEIVE, SIDE_SEND };
-enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, FEWEST = 5, PATIENCE = 2, ROOM = 8 };
+enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, PATIENCE = 2, ROOM = 8 };
 static const double enough = 1.5, shortest_us = 20.0;
 
 struct one_case {
@@ -112,7 +112,7 @@ static size_t series_values(const struct series *s, double *total, double *wait)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->room; ++i) {
-        bool used = s->clean >= FEWEST ? i < s->clean : i < s->clean || i >= s->room - s->disturbed;
+        bool used = s->clean >= BENCH_FEWEST ? i < s->clean : i < s->clean || i >= s->room - s->disturbed;
         if (used) {
             total[n] = s->times[i].total;
             wait[n++] = s->times[i].wait;
@@ -151,7 +151,7 @@ static void measure(struct one_case *c, struct series *series, uint64_t steps, s
             clean = series[k].clean < clean ? series[k].clean : clean;
         }
         if (c->measured && n < series[0].room) {
-            v.more = clean + 1 < wanted && (spent < us || (clean < FEWEST && spent < PATIENCE * us));
+            v.more = clean + 1 < wanted && (spent < us || (clean < BENCH_FEWEST && spent < PATIENCE * us));
         }
         agree(&v);
         for (int k = 0; k < KINDS; ++k) {
@@ -202,7 +202,7 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
 
     bool noisy = false;
     for (int k = 0; k < KINDS; ++k) {
-        noisy = noisy || (series[k].clean < FEWEST && series[k].disturbed > 0);
+        noisy = noisy || (series[k].clean < BENCH_FEWEST && series[k].disturbed > 0);
     }
     double ratio = overlap_ratio(middle[COMM], middle[COMPUTE], middle[TOTAL]);
     for (size_t i = 0; i < n[TOTAL]; ++i) {

@@ -5,16 +5,18 @@
  * --mode bw    windows of 64 nonblocking messages, each answered by an empty message; us = one message
  * --mode rate  the same with messages of 8 bytes and many windows per repetition
  * Every size is warmed up and then measured in repetitions. A line per size:
- *     lat  size= us= min_us= repetitions= errors=
- *     bw   size= us= min_us= mb_s= max_mb_s= repetitions= errors=
- *     rate size= us= min_us= msg_s= max_msg_s= repetitions= errors=
+ *     lat  size= us= min_us= repetitions= noisy= errors=
+ *     bw   size= us= min_us= mb_s= max_mb_s= repetitions= noisy= errors=
+ *     rate size= us= min_us= msg_s= max_msg_s= repetitions= noisy= errors=
  * us, mb_s, msg_s = median over the repetitions; min_us, max_ = the best one. 1 MB = 10^6 bytes.
+ * repetitions = how many the result comes from; those in which a process lost its processor to another are left out
+ * (noisy=1: hardly any others, so all are in).
  * Data: in mode lat the last message of each repetition is checked, else the last window. */
 #include "bench.h"
 
 static const char *const modes[] = {"lat", "bw", "rate", NULL};
 enum { LAT, BW, RATE };
-enum { TAG = 3, TAG_DONE = 4, WARM_REPETITIONS = 2 };
+enum { TAG = 3, TAG_DONE = 4, WARM_SHARE = 5 };
 
 static char *out, *in;
 static MPI_Request *requests;
@@ -84,7 +86,7 @@ int main(int argc, char **argv)
     size_t sizes[BENCH_SIZES], largest = 0;
     int mode = bench_choice("--mode", LAT, modes);
     int n = bench_sizes("--sizes", default_sizes[mode], sizes);
-    int repetitions = (int) bench_number("--repetitions", BW == mode ? 7 : 15, 1);
+    int repetitions = (int) bench_number("--repetitions", BW == mode ? 9 : 60, 1);
     /* Round trips or windows of a repetition; 0: as many as fit the mode and size. */
     int inner = (int) bench_number("--inner", 0, 0);
     window = (int) bench_number("--window", 64, 1);
@@ -98,21 +100,27 @@ int main(int argc, char **argv)
     in = bench_buffer(places * (largest + 8));
     requests = calloc((size_t) window, sizeof(requests[0]));
     double *us = calloc((size_t) repetitions, sizeof(us[0]));
+    int *disturbed = calloc((size_t) repetitions, sizeof(disturbed[0]));
+    int warm = repetitions / WARM_SHARE + 1;
 
     for (int i = 0; i < n; ++i) {
         size_t size = sizes[i], place = (size + 7) / 8 * 8;
         int times = inner;
         if (0 == times) {
-            times = LAT == mode ? 1000 : RATE == mode ? 200 : size <= 256 << 10 ? 4 : 1;
+            times = LAT == mode ? 200 : RATE == mode ? 20 : 1;
         }
-        for (int r = -WARM_REPETITIONS; r < repetitions; ++r) {
-            uint64_t key = ((uint64_t) i << 32) + 2 * (uint64_t) (r + WARM_REPETITIONS);
+        for (int r = -warm; r < repetitions; ++r) {
+            uint64_t key = ((uint64_t) i << 32) + 2 * (uint64_t) (r + warm);
+            long preemptions = bench_preemptions();
             double t = LAT == mode ? ping_pong(size, times, key) : stream(size, place, times, key);
             if (r >= 0) {
                 us[r] = t;
+                disturbed[r] = bench_preemptions() != preemptions;
             }
         }
-        double median = stat_median(us, (size_t) repetitions), least = us[0];
+        int noisy;
+        size_t kept = bench_undisturbed(us, disturbed, (size_t) repetitions, &noisy);
+        double median = stat_median(us, kept), least = us[0];
         long errors = bench_errors();
         if (0 != bench.rank) {
             continue;
@@ -123,9 +131,10 @@ int main(int argc, char **argv)
         } else if (RATE == mode) {
             printf("msg_s=%.0f max_msg_s=%.0f ", 1e6 / median, 1e6 / least);
         }
-        printf("repetitions=%d errors=%ld\n", repetitions, errors);
+        printf("repetitions=%zu noisy=%d errors=%ld\n", kept, noisy, errors);
         fflush(stdout);
     }
+    free(disturbed);
     free(us);
     free(requests);
     free(in);

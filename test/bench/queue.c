@@ -6,8 +6,8 @@
  * tag (exact), or is a wildcard (any-source; any-tag). Afterwards the N are matched and their contents checked, so that
  * each depth starts from an empty queue. Depths take turns in every round.
  *
- * A line per case:  queue kind= receive= sources= depth= us= min_us= ratio= rounds= errors=
- * us = half a round trip, median over the rounds; ratio = us / us of the first depth of the same case (0). */
+ * A line per case:  queue kind= receive= sources= depth= us= min_us= ratio= rounds= noisy= errors=
+ * us = half a round trip, median over the rounds in which no process lost its processor (noisy=1: over all of them); ratio = us / us of the first depth of the same case (0). */
 #include "bench.h"
 
 enum { TAG_PING = 1, TAG_PONG = 2, TAG_FIRST = 1000, CASES = 6 };
@@ -127,25 +127,38 @@ static void run_case(const struct queue_case *c, int rounds, int times, const si
 {
     size_t all = (size_t) rounds;
     double *us = calloc((size_t) n * all, sizeof(double));
+    int *disturbed = calloc((size_t) n * all, sizeof(int));
     for (int r = -1; r < rounds; ++r) { /* the first one is the warm-up */
         for (int d = 0; d < n; ++d) {
             build(c, (int) depths[d]);
             half_round_trip(c, times / 10 + 1);
+            long preemptions = bench_preemptions();
             double t = half_round_trip(c, times);
+            bool lost = bench_preemptions() != preemptions;
             take_down(c, (int) depths[d]);
             if (r >= 0) {
                 us[(size_t) d * all + (size_t) r] = t;
+                disturbed[(size_t) d * all + (size_t) r] = lost;
             }
         }
     }
     long errors = bench_errors();
-    for (int d = 0; d < n && 0 == bench.rank; ++d) {
-        double median = stat_median(us + (size_t) d * all, all), empty = stat_median(us, all);
-        printf("queue kind=%s receive=%s sources=%s depth=%zu us=%.4f min_us=%.4f ratio=%.3f rounds=%d errors=%ld\n",
-               kinds[c->kind], receives[c->receive], c->many ? "many" : "one", depths[d], median,
-               us[(size_t) d * all], median / empty, rounds, errors);
-        fflush(stdout);
+    double empty = 0;
+    for (int d = 0; d < n; ++d) {
+        int noisy;
+        double *mine = us + (size_t) d * all;
+        size_t kept = bench_undisturbed(mine, disturbed + (size_t) d * all, all, &noisy);
+        double median = stat_median(mine, kept);
+        empty = 0 == d ? median : empty;
+        if (0 == bench.rank) {
+            printf("queue kind=%s receive=%s sources=%s depth=%zu us=%.4f min_us=%.4f ratio=%.3f rounds=%zu noisy=%d "
+                   "errors=%ld\n",
+                   kinds[c->kind], receives[c->receive], c->many ? "many" : "one", depths[d], median, mine[0],
+                   median / empty, kept, noisy, errors);
+            fflush(stdout);
+        }
     }
+    free(disturbed);
     free(us);
 }
 
@@ -155,8 +168,8 @@ int main(int argc, char **argv)
     size_t depths[BENCH_SIZES];
     int n = bench_sizes("--depths", "0,1000,10000", depths);
     int kind = bench_choice("--kind", 2, kinds);
-    int rounds = (int) bench_number("--rounds", 5, 1);
-    int times = (int) bench_number("--round-trips", 500, 1);
+    int rounds = (int) bench_number("--rounds", 15, 1);
+    int times = (int) bench_number("--round-trips", 100, 1);
     bench_options_end();
     for (int i = 0; i < n; ++i) {
         deepest = (int) depths[i] > deepest ? (int) depths[i] : deepest;

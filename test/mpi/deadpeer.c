@@ -1,0 +1,28 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A process dies while others wait for it: the job must end, not hang. The driver (deadpeer.pl)
+ * expects mpirun to end with an error within bounded time. --how exit|kill|segv */
+#include "testlib.h"
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "deadpeer", 30);
+    char *buf = tl_buf(1 << 20);
+    MPI_Request request[2];
+    const int dies = tl.size - 1;
+    MPI_Irecv(buf, 1 << 20, MPI_BYTE, dies, 1, MPI_COMM_WORLD, &request[0]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (tl.rank == dies) {
+        for (int i = 1; i + 1 < argc; ++i) {
+            if (0 == strcmp(argv[i], "--how") && 0 == strcmp(argv[i + 1], "kill")) {
+                raise(SIGKILL);
+            } else if (0 == strcmp(argv[i], "--how") && 0 == strcmp(argv[i + 1], "segv")) {
+                signal(SIGSEGV, SIG_DFL);
+                raise(SIGSEGV);
+            }
+        }
+        _exit(7);
+    }
+    MPI_Wait(&request[0], MPI_STATUS_IGNORE);
+    printf("a message from a dead process was received\n");
+    return 0;
+}

@@ -1,0 +1,25 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# A process of a job dies while the others wait for a large message of it: mpirun must end with an
+# error within a minute, by each of three ways to die and over two transports.
+use strict;
+use warnings;
+use Getopt::Long;
+use Time::HiRes 'time';
+
+my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
+my ($passed, $failed) = (0, 0);
+for my $btl ('self,vader', 'self,tcp') {
+    for my $how ('exit', 'kill', 'segv') {
+        my $start = time;
+        my $out = `timeout -k 5 60 mpirun -np 3 --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl $btl $programs/deadpeer --how $how 2>&1 </dev/null`;
+        my ($code, $took) = ($? >> 8, time - $start);
+        my $good = $code != 0 && $code != 124 && $out !~ /was received|watchdog/;
+        printf "%s deadpeer $btl $how: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $code, $took;
+        $good ? ++$passed : ++$failed;
+        print $out if !$good;
+    }
+}
+print "$passed passed, $failed failed, 0 skipped\n";
+exit($failed > 0);
