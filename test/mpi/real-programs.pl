@@ -93,7 +93,9 @@ INPUT
 
 # ---- mpi4py ----
 my $python = (grep { system("$_ -c 'import mpi4py' 2>/dev/null") == 0 } '/usr/bin/python3', 'python3')[0];
-if (!defined $python) {
+if (!$full) {
+    skip('mpi4py', 'long, and not seen to end (docs/known-issues.md): only with --full');
+} elsif (!defined $python) {
     skip('mpi4py', 'the Python module mpi4py is not installed (Debian package python3-mpi4py)');
 } else {
     write_file('objects.py', <<'SCRIPT');
