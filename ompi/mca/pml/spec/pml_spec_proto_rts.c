@@ -357,6 +357,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
     recvreq->waive = rts->length - want + inside;
     recvreq->missing = (int64_t) (want - inside);
+    recvreq->nxt = inside;
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
         ask_copy(recvreq, inside, want - inside);

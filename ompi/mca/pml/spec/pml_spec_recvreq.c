@@ -4,24 +4,25 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 
-void mca_pml_spec_recv_return(mca_pml_spec_recv_request_t *recvreq)
+static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
     MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
+}
+
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+{
+    recvreq->req_recv.req_base.req_free_called = true;
+    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED)) {
+        recv_return(recvreq);
+    }
 }
 
 static int recv_free(ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
-    recvreq->req_recv.req_base.req_free_called = true;
-    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED);
-    if (MCA_PML_SPEC_DONE == before) {
-        while (!REQUEST_COMPLETE(&recvreq->req_recv.req_base.req_ompi)) {
-            opal_atomic_rmb(); /* another thread is inside ompi_request_complete() */
-        }
-        mca_pml_spec_recv_return(recvreq);
-    }
+    mca_pml_spec_recv_release(recvreq);
     return OMPI_SUCCESS;
 }
 
@@ -36,6 +37,8 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     recvreq->keys = 0;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
+    recvreq->early_bytes = 0;
+    spec_list_init(&recvreq->early);
     OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
 }
 
@@ -78,7 +81,6 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     opal_convertor_t *convertor = &base->req_convertor;
 
-    mca_pml_spec_lock(&recvreq->convert_lock);
     if (!recvreq->converts) {
         opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
                                                  &base->req_datatype->super, base->req_count,
@@ -100,7 +102,6 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
         length -= n;
         skip = 0;
     }
-    mca_pml_spec_unlock(&recvreq->convert_lock);
 }
 
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
@@ -124,17 +125,15 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                           : length > recvreq->capacity ? MPI_ERR_TRUNCATE
                                                                        : MPI_SUCCESS;
     base->req_pml_complete = true;
-    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE);
-    if (before & MCA_PML_SPEC_FREED) {
-        if (OPAL_UNLIKELY(recvreq->status < 0)) {
-            mca_pml_spec_abort(recvreq->status,
-                               "pml/spec: a receive from rank %d failed (error %d) after its "
-                               "request was freed, so that nobody can be told",
-                               base->req_peer, recvreq->status);
-        }
-        mca_pml_spec_recv_return(recvreq);
-    } else {
-        ompi_request_complete(&base->req_ompi, true);
+    if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))) {
+        mca_pml_spec_abort(recvreq->status,
+                           "pml/spec: a receive from rank %d failed (error %d) after its "
+                           "request was freed, so that nobody can be told",
+                           base->req_peer, recvreq->status);
+    }
+    ompi_request_complete(&base->req_ompi, true);
+    if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+        recv_return(recvreq);
     }
 }
 

@@ -17,12 +17,7 @@ static int send_free(ompi_request_t **request)
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
     *request = MPI_REQUEST_NULL;
     sendreq->req_send.req_base.req_free_called = true;
-    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED);
-    if (MCA_PML_SPEC_DONE == before) {
-        /* Another thread may be inside ompi_request_complete() at this moment. */
-        while (!REQUEST_COMPLETE(&sendreq->req_send.req_base.req_ompi)) {
-            opal_atomic_rmb();
-        }
+    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED)) {
         send_return(sendreq);
     }
     return OMPI_SUCCESS;
@@ -87,17 +82,17 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE);
-    if (before & MCA_PML_SPEC_FREED) {
-        if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status)) {
-            mca_pml_spec_abort(sendreq->status,
-                               "pml/spec: a send to rank %d failed (error %d) after its request "
-                               "was freed, so that nobody can be told",
-                               base->req_peer, sendreq->status);
-        }
-        send_return(sendreq);
-    } else if (!buffered) {
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && (sendreq->life & MCA_PML_SPEC_FREED))) {
+        mca_pml_spec_abort(sendreq->status,
+                           "pml/spec: a send to rank %d failed (error %d) after its request "
+                           "was freed, so that nobody can be told",
+                           base->req_peer, sendreq->status);
+    }
+    if (!buffered) {
         ompi_request_complete(&base->req_ompi, true);
+    }
+    if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+        send_return(sendreq);
     }
 }
 
