@@ -7,6 +7,7 @@
 
 #include "pml_spec_compat.h"
 
+#include "core/spec_adapt.h"
 #include "core/spec_handle.h"
 #include "core/spec_list.h"
 #include "pml_spec_counters.h"
@@ -39,6 +40,9 @@ typedef struct mca_pml_spec_module {
     size_t copy_limit;
     size_t stripe_min;
     int free_list_inc;
+    int adapt_threshold; /* percent */
+    int adapt_window;
+    int adapt_entries;
 
     int output;     /* stream of opal_output_verbose */
     bool enabled;
@@ -61,6 +65,12 @@ typedef struct mca_pml_spec_module {
     spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
     bool progress_registered;
     struct mca_pml_spec_cid_slot *cids[65536u / MCA_PML_SPEC_CID_CHUNK];
+
+    /* Adaptation (pml_spec_adapt.c): what I receive, what I send. Innermost lock; covers also the
+     * clocks of all peers. */
+    opal_mutex_t adapt_lock;
+    spec_adapt_t adapt_in;
+    spec_adapt_t adapt_out;
 
     mca_pml_spec_counters_t counters;
 } mca_pml_spec_module_t;

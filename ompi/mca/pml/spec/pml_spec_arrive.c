@@ -9,6 +9,7 @@
  * is a constant there and a small message pays for no other. */
 #include "pml_spec_arrive.h"
 
+#include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 
 #define INLINED static inline __attribute__((always_inline))
@@ -295,6 +296,9 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_CTS, mca_pml_spec_recv_cts},
         {MCA_PML_SPEC_FRAG, mca_pml_spec_recv_frag},
         {MCA_PML_SPEC_FIN, mca_pml_spec_recv_fin},
+        {MCA_PML_SPEC_STOP, mca_pml_spec_recv_stop},
+        {MCA_PML_SPEC_PING, mca_pml_spec_recv_ping},
+        {MCA_PML_SPEC_PONG, mca_pml_spec_recv_pong},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         int rc = mca_bml.bml_register((mca_btl_base_tag_t) table[i].type, table[i].callback, NULL);

@@ -148,7 +148,7 @@ static void bury(mca_pml_spec_peer_t *peer, mca_pml_spec_cid_slot_t *slot)
     spec_send_close_ledger(&peer->send, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
-        mca_pml_spec_rtr_drop(rtr, SPEC_RTR_KEPT);
+        mca_pml_spec_rtr_drop(peer, rtr, SPEC_RTR_KEPT);
     }
 }
 

@@ -27,6 +27,9 @@
     X(rtr_stale, "RTRs dropped: meant for an earlier communicator with the same id")               \
     X(rtr_revoked, "RTRs dropped: the receiver took them back")                                    \
     X(rtr_abandoned, "RTRs still kept when their communicator was freed")                          \
+    X(stops_sent, "times STOP was said (few of a receiver's RTRs were of use)")                    \
+    X(stops, "times STOP was heard: an envelope sends no RTRs for now")                            \
+    X(resumes, "times an envelope that was stopped began to send RTRs again")                      \
     X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one and were held")                          \

@@ -117,8 +117,9 @@ void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_pac
 void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
 /* Tell the peer which messages use RTRs, ahead of another packet. */
 void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer);
-/* The RTR was dropped: count why and free it. */
-void mca_pml_spec_rtr_drop(mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate);
+/* The RTR of peer was dropped: count why and free it. */
+void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr,
+                           spec_rtr_fate_t fate);
 /* The message of a MATCH packet was matched to recvreq. */
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet);

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -109,6 +110,9 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     const size_t length = recvreq->req_recv.req_bytes_packed;
 
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
+        mca_pml_spec_adapt_judge(recvreq, false, 0); /* a small message: its RTR would be lost */
+    }
     if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
         spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
@@ -158,6 +162,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->converts = false; /* a restart may have another peer */
     recvreq->missing = 0;
     recvreq->waive = 0;
+    recvreq->watched_since = 0;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
     recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
@@ -177,11 +182,16 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
             return OMPI_ERR_OUT_OF_RESOURCE;
         }
     }
-    const bool predicts =
+    bool predicts =
         recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);
     if (predicts) {
         opal_progress(); /* an RTS that has arrived is answered at once */
-        mca_pml_spec_rtr_prepare(recvreq);
+        predicts = mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
+        if (OPAL_LIKELY(predicts)) {
+            mca_pml_spec_rtr_prepare(recvreq);
+        } else {
+            mca_pml_spec_adapt_watch(recvreq);
+        }
     }
 
     recvreq->posted.src = base->req_peer;
@@ -194,6 +204,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
     if (NULL != unexp) {
         spec_match_remove_unexp(&comm->match, unexp);
         mca_pml_spec_unlock(&comm->lock);
+        if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
+            mca_pml_spec_adapt_judge(recvreq, false, 0); /* the sender was first */
+        }
         mca_pml_spec_deliver_frag(recvreq, SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp));
         return OMPI_SUCCESS;
     }
@@ -211,6 +224,10 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_rtr_send(peer, &packet);
         return OMPI_SUCCESS;
+    }
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)
+        && !spec_recv_may_speculate(&comm->match, &recvreq->posted)) {
+        recvreq->watched_since = 0; /* it would not have sent an RTR */
     }
     mca_pml_spec_unlock(&comm->lock);
     return OMPI_SUCCESS;

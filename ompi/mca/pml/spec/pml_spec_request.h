@@ -56,6 +56,8 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
+    uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
+    uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
     uint64_t r;            /* the receive's handle, once known */
     volatile int64_t left; /* bytes not yet known to be delivered */
@@ -86,6 +88,7 @@ typedef struct mca_pml_spec_recv_request {
     size_t capacity; /* bytes that fit the buffer */
     uint64_t handle; /* mine on the wire, 0: none */
     uint64_t s;      /* the sender's handle, once known */
+    uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 
@@ -181,7 +182,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     const bool rendezvous = length > peer->eager_limit;
     const bool can_put = rendezvous && sendreq->is_flat
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
-    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation) {
+    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+        && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
         opal_progress(); /* an RTR that has arrived is used at once */
     }
     if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
@@ -202,7 +204,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     if (NULL != ctl) {
         rtr = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl);
         if (SPEC_RTR_USED != fate) {
-            mca_pml_spec_rtr_drop(rtr, fate);
+            mca_pml_spec_rtr_drop(peer, rtr, fate);
+            if (!rendezvous) {
+                mca_pml_spec_adapt_say(peer, base->req_tag, sendreq->seq);
+            }
             rtr = NULL;
         }
     }
