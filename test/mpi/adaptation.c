@@ -3,7 +3,8 @@
  * of no use, stays silent, and begins again in the same run when the receives come first again;
  * other envelopes are not concerned.
  *   --adapts 1   pml_spec_speculation auto (without the counters only the data is checked)
- *   --adapts 0   on: it never stops */
+ *   --adapts 0   on: it never stops
+ *   --misses N   only N messages for which an RTR is of no use (for report.pl) */
 #include "testlib.h"
 
 enum { LARGE = 300000, TAG = 3, OTHER = 4, ROUNDS = 400 };
@@ -75,6 +76,15 @@ int main(int argc, char **argv)
     const bool counted = tl_pvar("pml_spec_rtr_sent") >= 0;
     const bool adapts = tl_option("--adapts", 1) > 0;
     buf = tl_buf(LARGE);
+
+    const long long misses = tl_option("--misses", 0);
+    if (misses > 0) {
+        for (long long i = 0; i < misses; ++i) {
+            receiver_first(TAG, 10, 0);
+        }
+        FREE(buf);
+        return tl_finish();
+    }
 
     remember("receives come first");
     for (int i = 0; i < ROUNDS; ++i) {

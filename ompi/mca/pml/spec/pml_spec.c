@@ -7,6 +7,7 @@
 #include "pml_spec_comm.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
+#include "pml_spec_report.h"
 
 #include <stdlib.h>
 
@@ -45,6 +46,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     mca_pml_spec_adapt_init();
+    mca_pml_spec_profile_load();
     spec_list_init(&mca_pml_spec.pending);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);

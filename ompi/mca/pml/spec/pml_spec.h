@@ -43,9 +43,12 @@ typedef struct mca_pml_spec_module {
     int adapt_threshold; /* percent */
     int adapt_window;
     int adapt_entries;
+    bool summary;
+    char *profile; /* file, or NULL */
 
     int output;     /* stream of opal_output_verbose */
     bool enabled;
+    bool profile_refused; /* it is somebody else's file: do not write it */
     bool threaded;  /* callbacks may come in other threads: locks and atomics are needed */
     size_t eager_min; /* smallest eager payload of all transports, bytes */
     uint64_t my_name;

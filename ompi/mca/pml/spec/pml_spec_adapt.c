@@ -50,6 +50,15 @@ void mca_pml_spec_adapt_fini(void)
     OBJ_DESTRUCT(&mca_pml_spec.adapt_lock);
 }
 
+/* For the profile: the peer's rank in MPI_COMM_WORLD and mine in the communicator. A process of
+ * another job has no place in this job's profile. */
+static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
+{
+    const opal_process_name_t name = peer->proc->super.proc_name;
+    return name.jobid != mca_pml_spec_job_id() ? MCA_PML_SPEC_NO_COOKIE
+                                               : (uint64_t) name.vpid << 32 | (uint32_t) peer->comm->my_rank;
+}
+
 /* ---- at the sender ---- */
 
 void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t e)
@@ -198,7 +207,7 @@ void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag)
     spec_adapt_entry_t *entry =
         spec_adapt_in_stop(&mca_pml_spec.adapt_in, mca_pml_spec_envelope(peer, tag));
     if (NULL != entry) {
-        entry->cookie = (uint64_t) peer->proc->super.proc_name.vpid << 32 | (uint32_t) peer->comm->my_rank;
+        entry->cookie = cookie_of(peer);
     }
     unlock();
     if (NULL != entry) {

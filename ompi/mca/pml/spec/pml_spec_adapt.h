@@ -15,6 +15,9 @@ static inline bool mca_pml_spec_adapts(void)
     return MCA_PML_SPEC_SPECULATION_AUTO == mca_pml_spec.speculation;
 }
 
+/* spec_adapt_entry_t.cookie of an envelope that the profile leaves out. */
+#define MCA_PML_SPEC_NO_COOKIE UINT64_MAX
+
 void mca_pml_spec_adapt_init(void);
 void mca_pml_spec_adapt_fini(void);
 

@@ -132,6 +132,25 @@ static int spec_register(void)
                  "first is needed",
                  OPAL_INFO_LVL_7, &mca_pml_spec.adapt_entries);
 
+    mca_pml_spec.summary = false;
+    (void) mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, "summary",
+        "Print one table at MPI_Finalize: messages by protocol, RTRs and what became of them, bytes "
+        "by path, longest queues; summed over the job, with the least and the most of a rank. "
+        "0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_READONLY,
+        &mca_pml_spec.summary);
+
+    mca_pml_spec.profile = NULL;
+    (void) mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, "profile",
+        "With speculation auto: a file that keeps for which (communicator, source, tag) speculation "
+        "did not pay. If it exists it is used from the beginning, if the number of ranks is the "
+        "same; at MPI_Finalize it is written anew, one file for the job. Name of a file that all "
+        "hosts see; default none",
+        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+        &mca_pml_spec.profile);
+
     mca_pml_spec_counters_register();
 
     int rc = register_speculation();

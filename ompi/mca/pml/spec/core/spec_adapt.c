@@ -135,6 +135,15 @@ bool spec_adapt_out_arrived(spec_adapt_t *a, spec_envelope_t envelope, uint32_t 
     return true;
 }
 
+void spec_adapt_out_preset(spec_adapt_t *a, spec_envelope_t envelope)
+{
+    spec_adapt_entry_t *entry = spec_adapt_open(a, envelope);
+    if (NULL != entry) {
+        enter(entry, SPEC_ADAPT_STOPPED);
+        entry->mark = UINT32_MAX;
+    }
+}
+
 spec_adapt_entry_t *spec_adapt_in_stop(spec_adapt_t *a, spec_envelope_t envelope)
 {
     spec_adapt_entry_t *known = spec_adapt_find(a, envelope);

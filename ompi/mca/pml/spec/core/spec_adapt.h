@@ -99,6 +99,9 @@ bool spec_adapt_out_say(spec_adapt_t *a, spec_envelope_t envelope, uint32_t seq)
 /* An RTR arrived that was sent when the receiver expected message e. True: it has resumed. */
 bool spec_adapt_out_arrived(spec_adapt_t *a, spec_envelope_t envelope, uint32_t e);
 
+/* As if STOP had been said long ago: any RTR means that the receiver has resumed. */
+void spec_adapt_out_preset(spec_adapt_t *a, spec_envelope_t envelope);
+
 /* ---- at the receiver ---- */
 
 /* STOP was said. The entry if that is news, else NULL. */
