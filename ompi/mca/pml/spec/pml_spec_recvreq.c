@@ -4,6 +4,7 @@
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
+#include "pml_spec_why.h"
 
 static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
@@ -221,6 +222,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         mca_pml_spec_peer_t *peer = recvreq->peer;
         mca_pml_spec_rtr_packet_t packet;
         mca_pml_spec_rtr_build(recvreq, &offer, &packet);
+        if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+            mca_pml_spec_why_recv(recvreq, true, true);
+        }
         mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_rtr_send(peer, &packet);
         return OMPI_SUCCESS;
@@ -228,6 +232,10 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)
         && !spec_recv_may_speculate(&comm->match, &recvreq->posted)) {
         recvreq->watched_since = 0; /* it would not have sent an RTR */
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
+        mca_pml_spec_why_recv(recvreq, false,
+                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
     }
     mca_pml_spec_unlock(&comm->lock);
     return OMPI_SUCCESS;

@@ -3,6 +3,7 @@
 #include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
+#include "pml_spec_why.h"
 
 static const mca_pml_spec_protocol_t unstarted = {
     .name = "unstarted", .description = "no protocol chosen yet", .stage = {"new"}};
@@ -210,6 +211,9 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
             }
             rtr = NULL;
         }
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        mca_pml_spec_why_send(sendreq, NULL != rtr, fate);
     }
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
     if (buffered) {
