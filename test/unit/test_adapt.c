@@ -191,6 +191,13 @@ static void envelopes_do_not_share_entries(void **state)
         assert_int_equal(e->cookie, i);
     }
     spec_adapt_fini(&a);
+
+    a = table(SPEC_ADAPT_WAYS); /* one set: nothing but the comparison tells them apart */
+    assert_non_null(spec_adapt_in_stop(&a, env));
+    assert_false(spec_adapt_is_stopped(&a, (spec_envelope_t){env.ctx + 1, env.peer, env.tag}));
+    assert_false(spec_adapt_is_stopped(&a, (spec_envelope_t){env.ctx, env.peer + 1, env.tag}));
+    assert_false(spec_adapt_is_stopped(&a, (spec_envelope_t){env.ctx, env.peer, env.tag + 1}));
+    spec_adapt_fini(&a);
 }
 
 static void clock_keeps_the_quickest_answer(void **state)
