@@ -55,7 +55,7 @@ static long long sent, used, stops, resumes;
 
 static void remember(const char *step)
 {
-    tl_step(step);
+    tl_step("%s", step);
     tl_tell((tl.rank + 1) % 2);
     tl_hear((tl.rank + 1) % 2);
     sent = tl_pvar("pml_spec_rtr_sent");
