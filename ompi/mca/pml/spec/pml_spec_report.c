@@ -154,21 +154,26 @@ static void summarise(int rank, int ranks)
 
 /* ---- the profile ---- */
 
-static void explain_profile(const char *why, unsigned line)
+/* Straight to the standard error, and by one process: mpirun 4.1 now and then loses help texts. */
+static void tell(char *text)
 {
-    if (0 == mca_pml_spec_my_rank()) {
-        opal_show_help(HELP_FILE, "profile refused", true, mca_pml_spec.profile, line, why);
-    }
-}
-
-/* Straight to the standard error: mpirun 4.1 loses help texts that it is given during MPI_Finalize. */
-static void explain_unwritten(const char *why)
-{
-    char *text = opal_show_help_string(HELP_FILE, "profile not written", true, mca_pml_spec.profile, why);
     if (NULL != text) {
         fputs(text, stderr);
         free(text);
     }
+}
+
+static void explain_profile(const char *why, unsigned line)
+{
+    if (0 == mca_pml_spec_my_rank()) {
+        tell(opal_show_help_string(HELP_FILE, "profile refused", true, mca_pml_spec.profile, line,
+                                   why));
+    }
+}
+
+static void explain_unwritten(const char *why)
+{
+    tell(opal_show_help_string(HELP_FILE, "profile not written", true, mca_pml_spec.profile, why));
 }
 
 static void preset(void *context, const spec_profile_stop_t *s)
