@@ -49,6 +49,7 @@ struct mca_btl_base_registration_handle_t {
 /* ---- objects ---- */
 
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
 
 struct mca_btl_base_endpoint_t {

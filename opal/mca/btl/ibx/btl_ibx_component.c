@@ -246,7 +246,7 @@ static bool set_faults(iw_port_config_t *config, uint32_t module)
         if (0 == config->fault_seed) {
             (void) !getrandom(&config->fault_seed, 4, 0);
         }
-        config->fault_seed += opal_process_info.my_name.vpid * 1000u + module;
+        config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
         opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
     }
     return true;
@@ -294,7 +294,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     iw_config_t config;
     iw_config_default(&config);
     iw_key_make(&module->key);
-    config.identity = (uint64_t) opal_process_info.my_name.jobid << 32 | opal_process_info.my_name.vpid;
+    config.identity = mca_btl_ibx_name_of(opal_proc_local_get());
     config.key = module->key;
     config.auth = (iw_auth_mode_t) c->auth;
     config.start = wall_clock();

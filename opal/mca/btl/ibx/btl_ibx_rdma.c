@@ -4,6 +4,7 @@
 
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_message.h"
+#include "iwarp/iw_locate.h"
 #include "iwarp/iw_memory.h"
 
 #include <stdlib.h>

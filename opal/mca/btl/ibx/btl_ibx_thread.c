@@ -96,7 +96,7 @@ int mca_btl_ibx_thread_start(void)
     thread->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (thread->wake < 0) {
         free(thread);
-        return OPAL_ERR_SYS_LIMITS_SOCKETS;
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     sigfillset(&all); /* signals are the application's */
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -105,7 +105,7 @@ int mca_btl_ibx_thread_start(void)
     if (0 != rc) {
         close(thread->wake);
         free(thread);
-        return OPAL_ERR_SYS_LIMITS_CHILDREN;
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     mca_btl_ibx_component.thread = thread;
     return OPAL_SUCCESS;
