@@ -2,10 +2,12 @@
 /* The module: start, processes, end. */
 #include "pml_spec.h"
 
+#include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
+#include "pml_spec_report.h"
 
 #include <stdlib.h>
 
@@ -43,6 +45,8 @@ int mca_pml_spec_enable(bool enable)
     }
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
+    mca_pml_spec_adapt_init();
+    mca_pml_spec_profile_load();
     spec_list_init(&mca_pml_spec.pending);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
@@ -88,6 +92,7 @@ void mca_pml_spec_finalize(void)
         mca_pml_spec.progress_registered = false;
     }
     mca_pml_spec_cids_fini();
+    mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);
     OBJ_DESTRUCT(&mca_pml_spec.bytes);

@@ -7,6 +7,7 @@
 
 #include "pml_spec_compat.h"
 
+#include "core/spec_adapt.h"
 #include "core/spec_handle.h"
 #include "core/spec_list.h"
 #include "pml_spec_counters.h"
@@ -39,9 +40,15 @@ typedef struct mca_pml_spec_module {
     size_t copy_limit;
     size_t stripe_min;
     int free_list_inc;
+    int adapt_threshold; /* percent */
+    int adapt_window;
+    int adapt_entries;
+    bool summary;
+    char *profile; /* file, or NULL */
 
     int output;     /* stream of opal_output_verbose */
     bool enabled;
+    bool profile_refused; /* it is somebody else's file: do not write it */
     bool threaded;  /* callbacks may come in other threads: locks and atomics are needed */
     size_t eager_min; /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
@@ -61,6 +68,12 @@ typedef struct mca_pml_spec_module {
     spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
     bool progress_registered;
     struct mca_pml_spec_cid_slot *cids[65536u / MCA_PML_SPEC_CID_CHUNK];
+
+    /* Adaptation (pml_spec_adapt.c): what I receive, what I send. Innermost lock; covers also the
+     * clocks of all peers. */
+    opal_mutex_t adapt_lock;
+    spec_adapt_t adapt_in;
+    spec_adapt_t adapt_out;
 
     mca_pml_spec_counters_t counters;
 } mca_pml_spec_module_t;

@@ -3,20 +3,29 @@
  *
  * Every packet is checked before anything is changed. Then messages of one sender are processed in
  * the order of their numbers, whatever the order of arrival; processing one means to match it
- * under the communicator's lock, and to act on the match after the lock is released. */
+ * under the communicator's lock, and to act on the match after the lock is released.
+ *
+ * What every small message goes through is inlined into the callback of its type, so that the type
+ * is a constant there and a small message pays for no other. */
 #include "pml_spec_arrive.h"
 
+#include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 
-/* NULL if the packet makes sense, else what is wrong with it. */
-static const char *check(const mca_pml_spec_packet_t *packet)
+#define INLINED static inline __attribute__((always_inline))
+
+/* NULL if the packet makes sense as one of this type, else what is wrong with it. */
+INLINED const char *check(const mca_pml_spec_packet_t *packet, int type)
 {
     const size_t have = packet->nseg > 0 ? packet->seg[0].seg_len : 0;
     if (have < sizeof(mca_pml_spec_match_hdr_t)) {
         return "it is shorter than its header";
     }
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    if (MCA_PML_SPEC_RTS == hdr->type) {
+    if (hdr->type != type) {
+        return "its type is not that of the channel it came by";
+    }
+    if (MCA_PML_SPEC_RTS == type) {
         const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
         if (have < sizeof(*rts) || have - sizeof(*rts) < rts->key_len
             || rts->key_len > MCA_PML_SPEC_KEY_MAX) {
@@ -25,7 +34,7 @@ static const char *check(const mca_pml_spec_packet_t *packet)
         if (packet->size - sizeof(*rts) - rts->key_len > rts->length) {
             return "it carries more data than the message has";
         }
-    } else if (MCA_PML_SPEC_MATCH == hdr->type) {
+    } else if (MCA_PML_SPEC_MATCH == type) {
         const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
         if (have < sizeof(*match)) {
             return "it is shorter than its header";
@@ -33,8 +42,6 @@ static const char *check(const mca_pml_spec_packet_t *packet)
         if (match->bytes > match->length || 0 == match->length) {
             return "its lengths contradict each other";
         }
-    } else if (MCA_PML_SPEC_EAGER != hdr->type) {
-        return "its type is none that begins a message";
     }
     return NULL;
 }
@@ -46,11 +53,11 @@ size_t mca_pml_spec_message_length(const mca_pml_spec_frag_t *frag)
                                          : frag->seg.seg_len - sizeof(*hdr);
 }
 
-static inline void deliver(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
-                           const mca_pml_spec_packet_t *packet)
+INLINED void deliver(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
+                     const mca_pml_spec_packet_t *packet, int type)
 {
     recvreq->peer = peer;
-    switch (((const mca_pml_spec_match_hdr_t *) mca_pml_spec_packet_hdr(packet))->type) {
+    switch (type) {
     case MCA_PML_SPEC_EAGER:
         mca_pml_spec_eager_deliver(recvreq, packet);
         break;
@@ -67,7 +74,8 @@ void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spe
 {
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
     mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
-    deliver(recvreq, mca_pml_spec_peer(comm, mca_pml_spec_frag_hdr(frag)->src), &packet);
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
+    deliver(recvreq, mca_pml_spec_peer(comm, hdr->src), &packet, hdr->type);
     mca_pml_spec_frag_free(frag);
 }
 
@@ -104,21 +112,21 @@ static void check_match(const mca_pml_spec_match_notice_t *match, const spec_pos
 
 /* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
  * held and is released. */
-static inline void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
-                           const mca_pml_spec_packet_t *packet, mca_pml_spec_frag_t *frag)
+INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
+                     const mca_pml_spec_packet_t *packet, mca_pml_spec_frag_t *frag, int type)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     if (OPAL_UNLIKELY(!peer->recv.epoch_is_known)) {
         spec_recv_learn_epoch(&peer->recv, hdr->epoch);
     }
     spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_MATCH == hdr->type)) {
+    if (MCA_PML_SPEC_MATCH == type) {
         check_match((const mca_pml_spec_match_notice_t *) hdr, posted);
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
         mca_pml_spec_unlock(&comm->lock);
-        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet);
+        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet, type);
         if (NULL != frag) {
             mca_pml_spec_frag_free(frag);
         }
@@ -149,7 +157,7 @@ static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
         }
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(item, mca_pml_spec_frag_t, item);
         mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
-        process(comm, peer, &packet, frag);
+        process(comm, peer, &packet, frag, mca_pml_spec_frag_hdr(frag)->type);
     }
 }
 
@@ -166,7 +174,7 @@ static void hold_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *p
 }
 
 /* A checked packet of a known communicator. */
-static inline void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
+INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet, int type)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     if (OPAL_UNLIKELY((uint32_t) hdr->src >= comm->size)) {
@@ -191,13 +199,13 @@ static inline void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t
         /* The request may be the last reference to the communicator. */
         OBJ_RETAIN(comm->ompi_comm);
         ompi_communicator_t *keep = comm->ompi_comm;
-        process(comm, peer, packet, NULL);
+        process(comm, peer, packet, NULL, type);
         process_early(comm, peer);
         mca_pml_spec_revokes_finish(peer);
         OBJ_RELEASE(keep);
         return;
     }
-    process(comm, peer, packet, NULL);
+    process(comm, peer, packet, NULL, type);
 }
 
 bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
@@ -222,11 +230,11 @@ bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
     return !exists;
 }
 
-static inline void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,
-                           size_t nseg)
+INLINED void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg, size_t nseg,
+                     int type)
 {
     mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    const char *wrong = check(&packet);
+    const char *wrong = check(&packet, type);
     if (OPAL_UNLIKELY(NULL != wrong)) {
         mca_pml_spec_refuse("a message", wrong);
         return;
@@ -239,7 +247,7 @@ static inline void message(mca_btl_base_module_t *btl, const mca_btl_base_segmen
         }
         comm = mca_pml_spec_comm_find(hdr->ctx);
     }
-    arrive(comm, &packet);
+    arrive(comm, &packet, type);
 }
 
 void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
@@ -253,24 +261,24 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
         mca_pml_spec_revoke_arrived(packet);
         break;
     default:
-        arrive(mca_pml_spec_comm_find(hdr->ctx), packet);
+        arrive(mca_pml_spec_comm_find(hdr->ctx), packet, hdr->type);
         break;
     }
 }
 
 MCA_PML_SPEC_AM_CALLBACK(recv_eager)
 {
-    message(btl, seg, nseg);
+    message(btl, seg, nseg, MCA_PML_SPEC_EAGER);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(recv_rts)
 {
-    message(btl, seg, nseg);
+    message(btl, seg, nseg, MCA_PML_SPEC_RTS);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(recv_match)
 {
-    message(btl, seg, nseg);
+    message(btl, seg, nseg, MCA_PML_SPEC_MATCH);
 }
 
 int mca_pml_spec_arrive_register(void)
@@ -288,6 +296,9 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_CTS, mca_pml_spec_recv_cts},
         {MCA_PML_SPEC_FRAG, mca_pml_spec_recv_frag},
         {MCA_PML_SPEC_FIN, mca_pml_spec_recv_fin},
+        {MCA_PML_SPEC_STOP, mca_pml_spec_recv_stop},
+        {MCA_PML_SPEC_PING, mca_pml_spec_recv_ping},
+        {MCA_PML_SPEC_PONG, mca_pml_spec_recv_pong},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         int rc = mca_bml.bml_register((mca_btl_base_tag_t) table[i].type, table[i].callback, NULL);

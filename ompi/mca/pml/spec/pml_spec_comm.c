@@ -5,6 +5,7 @@
 #include "pml_spec_arrive.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
+#include "pml_spec_report.h"
 
 #include <stdlib.h>
 
@@ -113,6 +114,9 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
         free(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    if (MPI_COMM_SELF == ompi_comm) {
+        mca_pml_spec_report_arm();
+    }
     OBJ_CONSTRUCT(&comm->lock, opal_mutex_t);
     ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
 
@@ -148,7 +152,7 @@ static void bury(mca_pml_spec_peer_t *peer, mca_pml_spec_cid_slot_t *slot)
     spec_send_close_ledger(&peer->send, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
-        mca_pml_spec_rtr_drop(rtr, SPEC_RTR_KEPT);
+        mca_pml_spec_rtr_drop(peer, rtr, SPEC_RTR_KEPT);
     }
 }
 
@@ -195,6 +199,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
         OBJ_DESTRUCT(&peer->send_lock);
         free(peer);
     }
+    mca_pml_spec_counters_fold(comm);
     spec_match_fini(&comm->match);
     OBJ_DESTRUCT(&comm->lock);
     free(comm->peers);

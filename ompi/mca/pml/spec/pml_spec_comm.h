@@ -12,6 +12,7 @@
 #ifndef PML_SPEC_COMM_H
 #define PML_SPEC_COMM_H
 
+#include "core/spec_clock.h"
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
 #include "core/spec_send.h"
@@ -33,6 +34,7 @@ typedef struct mca_pml_spec_peer {
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;
+    spec_clock_t clock; /* under adapt_lock */
 } mca_pml_spec_peer_t;
 
 typedef struct mca_pml_spec_comm {

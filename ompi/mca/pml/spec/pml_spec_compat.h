@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "ompi/attribute/attribute.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/constants.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -83,6 +84,22 @@ static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm
 static inline bool mca_pml_spec_is_ending(void)
 {
     return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+/* This process and its job. */
+static inline uint32_t mca_pml_spec_my_rank(void)
+{
+    return OMPI_PROC_MY_NAME->vpid;
+}
+
+static inline uint32_t mca_pml_spec_job_id(void)
+{
+    return OMPI_PROC_MY_NAME->jobid;
+}
+
+static inline uint32_t mca_pml_spec_job_size(void)
+{
+    return (uint32_t) ompi_process_info.num_procs;
 }
 
 /* The host of a process, for messages to people. */

@@ -45,8 +45,8 @@ static int register_speculation(void)
         &mca_pml_spec_component.pmlm_version, "speculation",
         "May a large receive that is posted before its message offers its buffer to the sender "
         "(RTR), so that the message arrives while the receiver computes? off: never, the sender "
-        "always comes first; on: always; auto: where it helps (today the same as on). No unit; "
-        "default auto. Try off if the summary of counters shows that most RTRs are dropped",
+        "always comes first; on: always; auto: where it helps, found out for "
+        "each (communicator, source, tag) while the program runs. No unit; default auto",
         MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_1, MCA_BASE_VAR_SCOPE_READONLY,
         &mca_pml_spec.speculation);
     OBJ_RELEASE(values);
@@ -76,8 +76,8 @@ static int spec_register(void)
 
     mca_pml_spec.verbose = 0;
     register_int("verbose",
-                 "How much to tell on the standard error: 0 nothing, 10 decisions per communicator "
-                 "and refused packets, 30 each RTR, 50 each step of each large message. Range 0 to "
+                 "How much to tell on the standard error: 0 nothing, 10 speculation that stops or "
+                 "resumes and refused packets, 20 why a protocol is chosen, at each change, 30 each RTR, 50 each step of each large message. Range 0 to "
                  "100; default 0. Slows the job down",
                  OPAL_INFO_LVL_3, &mca_pml_spec.verbose);
 
@@ -109,6 +109,48 @@ static int spec_register(void)
                  "empty. Unit: objects, range 1 to 65536; default 64",
                  OPAL_INFO_LVL_9, &mca_pml_spec.free_list_inc);
 
+    mca_pml_spec.adapt_threshold = 80;
+    register_int("adapt_threshold",
+                 "With speculation auto: a receiver stops offering its buffers to a sender (for one "
+                 "communicator and tag) when fewer than this share of its latest offers was of use, "
+                 "and begins again when halfway from here to 100 % of its receives would have been "
+                 "in time. Unit: percent, range 0 (never stop) to 100; default 80",
+                 OPAL_INFO_LVL_5, &mca_pml_spec.adapt_threshold);
+
+    mca_pml_spec.adapt_window = 16;
+    register_int("adapt_window",
+                 "With speculation auto: how many offers, or receives, make the share of "
+                 "pml_spec_adapt_threshold. Unit: messages, range 1 to 65536; default 16. Larger "
+                 "is slower to change and surer",
+                 OPAL_INFO_LVL_6, &mca_pml_spec.adapt_window);
+
+    mca_pml_spec.adapt_entries = 4096;
+    register_int("adapt_entries",
+                 "With speculation auto: for how many (communicator, source, tag) a process "
+                 "remembers what it found out, in each direction; the longest unused is forgotten. "
+                 "Unit: entries of 40 bytes, range 4 to 1048576; default 4096. Allocated when the "
+                 "first is needed",
+                 OPAL_INFO_LVL_7, &mca_pml_spec.adapt_entries);
+
+    mca_pml_spec.summary = false;
+    (void) mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, "summary",
+        "Print one table at MPI_Finalize: messages by protocol, RTRs and what became of them, bytes "
+        "by path, longest queues; summed over the job, with the least and the most of a rank. "
+        "0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_READONLY,
+        &mca_pml_spec.summary);
+
+    mca_pml_spec.profile = NULL;
+    (void) mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, "profile",
+        "With speculation auto: a file that keeps for which (communicator, source, tag) speculation "
+        "did not pay. If it exists it is used from the beginning, if the number of ranks is the "
+        "same; at MPI_Finalize it is written anew, one file for the job. Name of a file that all "
+        "hosts see; default none",
+        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+        &mca_pml_spec.profile);
+
     mca_pml_spec_counters_register();
 
     int rc = register_speculation();
@@ -119,6 +161,9 @@ static int spec_register(void)
     if (!in_range("pml_spec_verbose", mca_pml_spec.verbose, 0, 100)
         || !in_range("pml_spec_pipeline_depth", mca_pml_spec.pipeline_depth, 1, 1024)
         || !in_range("pml_spec_free_list_inc", mca_pml_spec.free_list_inc, 1, 65536)
+        || !in_range("pml_spec_adapt_threshold", mca_pml_spec.adapt_threshold, 0, 100)
+        || !in_range("pml_spec_adapt_window", mca_pml_spec.adapt_window, 1, 65536)
+        || !in_range("pml_spec_adapt_entries", mca_pml_spec.adapt_entries, 4, 1048576)
         || !in_range("pml_spec_stripe_min", (long long) mca_pml_spec.stripe_min, 1, INT64_MAX)) {
         return OPAL_ERR_BAD_PARAM;
     }

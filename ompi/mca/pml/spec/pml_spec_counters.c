@@ -14,9 +14,57 @@ static const struct {
 #undef ROW
 };
 
+size_t mca_pml_spec_counters_n(void)
+{
+    return sizeof(table) / sizeof(*table);
+}
+
+const char *mca_pml_spec_counter_name(size_t i)
+{
+    return table[i].name;
+}
+
+size_t mca_pml_spec_counter_offset(size_t i)
+{
+    return table[i].offset;
+}
+
+bool mca_pml_spec_counter_is_mark(size_t i)
+{
+    return table[i].offset >= offsetof(mca_pml_spec_counters_t, posted_most);
+}
+
+static void raise_to(uint64_t *mark, uint64_t value)
+{
+    if (*mark < value) {
+        *mark = value;
+    }
+}
+
+void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
+{
+    raise_to(&mca_pml_spec.counters.posted_most, comm->match.posted_max);
+    raise_to(&mca_pml_spec.counters.unexpected_most, comm->match.unexp_max);
+}
+
+void mca_pml_spec_counters_update(void)
+{
+    for (size_t c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
+        for (size_t i = 0; NULL != mca_pml_spec.cids[c] && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
+            const mca_pml_spec_comm_t *comm = mca_pml_spec.cids[c][i].comm;
+            if (NULL != comm) {
+                mca_pml_spec_counters_fold(comm);
+            }
+        }
+    }
+}
+
 static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     (void) object;
+    if ((uintptr_t) pvar->ctx >= offsetof(mca_pml_spec_counters_t, posted_most)) {
+        mca_pml_spec_counters_update();
+    }
     *(unsigned long long *) value =
         *(const uint64_t *) ((const char *) &mca_pml_spec.counters + (uintptr_t) pvar->ctx);
     return OMPI_SUCCESS;
@@ -72,7 +120,8 @@ void mca_pml_spec_counters_register(void)
     const mca_base_component_t *component = &mca_pml_spec_component.pmlm_version;
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         (void) mca_base_component_pvar_register(
-            component, table[i].name, table[i].text, OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_COUNTER,
+            component, table[i].name, table[i].text, OPAL_INFO_LVL_4,
+            mca_pml_spec_counter_is_mark(i) ? MPI_T_PVAR_CLASS_HIGHWATERMARK : MPI_T_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
             (void *) (uintptr_t) table[i].offset);

@@ -1,9 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Counters: one list makes the struct, the MPI_T performance variables and their descriptions.
- * All are monotonic counts per process since MPI_Init. */
+ * All are per process since MPI_Init: counts, and - at the end of the list - marks, of which the job
+ * has not the sum but the most. */
 #ifndef PML_SPEC_COUNTERS_H
 #define PML_SPEC_COUNTERS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* X(name, description) */
@@ -27,13 +30,18 @@
     X(rtr_stale, "RTRs dropped: meant for an earlier communicator with the same id")               \
     X(rtr_revoked, "RTRs dropped: the receiver took them back")                                    \
     X(rtr_abandoned, "RTRs still kept when their communicator was freed")                          \
+    X(stops_sent, "times STOP was said (few of a receiver's RTRs were of use)")                    \
+    X(stops, "times STOP was heard: an envelope sends no RTRs for now")                            \
+    X(resumes, "times an envelope that was stopped began to send RTRs again")                      \
     X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one and were held")                          \
     X(unexpected, "messages that arrived before their receive")                                    \
     X(pending, "packets and transfers that had to wait for the transport")                         \
     X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
-    X(refused, "packets refused because they made no sense")
+    X(refused, "packets refused because they made no sense")                                       \
+    X(posted_most, "most receives that were posted and waiting at once in one communicator")       \
+    X(unexpected_most, "most messages that were unexpected and waiting at once in one communicator")
 
 typedef struct mca_pml_spec_counters {
 #define MCA_PML_SPEC_FIELD(name, text) uint64_t name;
@@ -43,5 +51,17 @@ typedef struct mca_pml_spec_counters {
 
 /* Register them as performance variables pml_spec_<name>. */
 void mca_pml_spec_counters_register(void);
+
+struct mca_pml_spec_comm;
+
+/* Take over the marks of a communicator that ends; of all that are there. */
+void mca_pml_spec_counters_fold(const struct mca_pml_spec_comm *comm);
+void mca_pml_spec_counters_update(void);
+
+/* The list at run time: counter i of n, its name, where it is in the struct, is it a mark? */
+size_t mca_pml_spec_counters_n(void);
+const char *mca_pml_spec_counter_name(size_t i);
+size_t mca_pml_spec_counter_offset(size_t i);
+bool mca_pml_spec_counter_is_mark(size_t i);
 
 #endif

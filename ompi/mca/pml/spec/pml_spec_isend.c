@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI's send calls. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 
@@ -67,7 +68,8 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {
-        mca_pml_spec_rtr_drop(SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
+        mca_pml_spec_adapt_say(peer, tag, *seq);
     }
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
     if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {

@@ -37,8 +37,11 @@ OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);
 
 static inline size_t mca_pml_spec_seg_bytes(const mca_btl_base_segment_t *seg, size_t nseg)
 {
-    size_t bytes = nseg > 0 ? seg[0].seg_len : 0;
-    for (size_t i = 1; i < nseg; ++i) {
+    if (OPAL_LIKELY(1 == nseg)) {
+        return seg[0].seg_len;
+    }
+    size_t bytes = 0;
+    for (size_t i = 0; i < nseg; ++i) {
         bytes += seg[i].seg_len;
     }
     return bytes;

@@ -3,6 +3,7 @@
 #ifndef PML_SPEC_PROTO_H
 #define PML_SPEC_PROTO_H
 
+#include "pml_spec_counters.h"
 #include "pml_spec_request.h"
 
 /* ---- eager: pml_spec_proto_eager.c ---- */
@@ -15,10 +16,47 @@ typedef enum mca_pml_spec_sent {
                              * socket); the callback tells when that is over */
 } mca_pml_spec_sent_t;
 
+#define MCA_PML_SPEC_EAGER_FLAGS                                                                   \
+    (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
+
 /* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
- * it has none or no room now; else the message needs nothing more of this process. */
-bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
-                             const void *data, size_t length, int32_t tag, uint32_t seq);
+ * it has none or no room now; else the message needs nothing more of this process. Inline, because
+ * every small message goes this way. */
+static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                           const void *data, size_t length, int32_t tag,
+                                           uint32_t seq)
+{
+    struct {
+        mca_pml_spec_match_hdr_t match;
+        char data[MCA_PML_SPEC_TINY_COPY];
+    } packet;
+    int rc;
+
+    if (length > MCA_PML_SPEC_TINY || NULL == bml_btl->btl->btl_sendi) {
+        return false;
+    }
+    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    if (length <= sizeof(packet.data)) {
+        /* Header and data in one piece: no convertor for the transport to look at. */
+        if (length > 0) {
+            memcpy(packet.data, data, length);
+        }
+        rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
+                                MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
+    } else if (!mca_pml_spec.threaded) {
+        mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
+        rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
+                                length, MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
+    } else {
+        return false;
+    }
+    if (OPAL_UNLIKELY(0 > rc)) {
+        return false;
+    }
+    MCA_PML_SPEC_COUNT(sent_eager);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
+    return true;
+}
 
 /* Send a flat message through the transport's buffer. The user's is free afterwards in any case,
  * but a send call that returns while the message is UNDER_WAY leaves it lying there until the next
@@ -79,8 +117,9 @@ void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_pac
 void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
 /* Tell the peer which messages use RTRs, ahead of another packet. */
 void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer);
-/* The RTR was dropped: count why and free it. */
-void mca_pml_spec_rtr_drop(mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate);
+/* The RTR of peer was dropped: count why and free it. */
+void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr,
+                           spec_rtr_fate_t fate);
 /* The message of a MATCH packet was matched to recvreq. */
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet);

@@ -4,44 +4,6 @@
 
 enum { NEW, SENDING, WAITING };
 
-#define EAGER_FLAGS                                                                                \
-    (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
-
-bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
-                             const void *data, size_t length, int32_t tag, uint32_t seq)
-{
-    struct {
-        mca_pml_spec_match_hdr_t match;
-        char data[MCA_PML_SPEC_TINY_COPY];
-    } packet;
-    int rc;
-
-    if (length > MCA_PML_SPEC_TINY || NULL == bml_btl->btl->btl_sendi) {
-        return false;
-    }
-    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
-    if (length <= sizeof(packet.data)) {
-        /* Header and data in one piece: no convertor for the transport to look at. */
-        if (length > 0) {
-            memcpy(packet.data, data, length);
-        }
-        rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
-                                MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
-    } else if (!mca_pml_spec.threaded) {
-        mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
-        rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
-                                length, MCA_BTL_NO_ORDER, EAGER_FLAGS, MCA_PML_SPEC_EAGER, NULL);
-    } else {
-        return false;
-    }
-    if (OPAL_UNLIKELY(0 > rc)) {
-        return false;
-    }
-    MCA_PML_SPEC_COUNT(sent_eager);
-    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
-    return true;
-}
-
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                             const void *data, size_t length, int32_t tag,
                                             uint32_t seq, mca_btl_base_completion_fn_t callback,
@@ -51,7 +13,7 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
         mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
     mca_btl_base_descriptor_t *des = NULL;
 
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, EAGER_FLAGS);
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, MCA_PML_SPEC_EAGER_FLAGS);
     if (OPAL_UNLIKELY(NULL == des)) {
         return MCA_PML_SPEC_NO_ROOM;
     }
@@ -92,7 +54,7 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
     size_t size = sendreq->req_send.req_bytes_packed;
     mca_btl_base_descriptor_t *des = NULL;
     mca_bml_base_prepare_src(bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER,
-                             sizeof(*match), &size, EAGER_FLAGS | MCA_BTL_DES_SEND_ALWAYS_CALLBACK,
+                             sizeof(*match), &size, MCA_PML_SPEC_EAGER_FLAGS | MCA_BTL_DES_SEND_ALWAYS_CALLBACK,
                              &des);
     if (NULL == des) {
         return false;
@@ -118,7 +80,7 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     size_t size = sendreq->req_send.req_bytes_packed;
     opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
     mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size, EAGER_FLAGS);
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size, MCA_PML_SPEC_EAGER_FLAGS);
     if (NULL == des) {
         return false;
     }

@@ -158,6 +158,92 @@ void mca_pml_spec_frag_send(mca_pml_spec_send_request_t *sendreq, uint64_t offse
     unguard(sendreq);
 }
 
+/* ---- receiver ---- */
+
+static uint64_t offset_of(const mca_pml_spec_frag_t *frag)
+{
+    return ((const mca_pml_spec_frag_hdr_t *) frag->seg.seg_addr.pval)->offset;
+}
+
+/* Keep a fragment that overtook others. NULL, or why not. convert_lock is held. */
+static const char *hold_early(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, uint64_t offset,
+                              uint64_t length)
+{
+    spec_node_t *place = recvreq->early.prev;
+    while (place != &recvreq->early
+           && offset_of(SPEC_ENTRY(place, mca_pml_spec_frag_t, item.node)) > offset) {
+        place = place->prev;
+    }
+    if (length > recvreq->capacity - recvreq->early_bytes
+        || (place != &recvreq->early
+            && offset_of(SPEC_ENTRY(place, mca_pml_spec_frag_t, item.node)) == offset)) {
+        return "its data came before";
+    }
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a fragment");
+        return NULL;
+    }
+    spec_list_insert_after(place, &frag->item.node);
+    recvreq->early_bytes += length;
+    MCA_PML_SPEC_COUNT(early);
+    return NULL;
+}
+
+/* Unpack the fragments whose turn has come; returns their bytes. convert_lock is held. */
+static uint64_t place_early(mca_pml_spec_recv_request_t *recvreq)
+{
+    uint64_t bytes = 0;
+    spec_node_t *n;
+    while (NULL != (n = spec_list_first(&recvreq->early))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
+        const uint64_t offset = offset_of(frag);
+        const uint64_t length = frag->seg.seg_len - sizeof(mca_pml_spec_frag_hdr_t);
+        if (offset > recvreq->nxt) {
+            break;
+        }
+        spec_list_remove(n);
+        recvreq->early_bytes -= length;
+        if (OPAL_LIKELY(offset == recvreq->nxt)) {
+            mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+            mca_pml_spec_recv_place(recvreq, &packet, sizeof(mca_pml_spec_frag_hdr_t), offset,
+                                    length);
+            recvreq->nxt += length;
+            bytes += length;
+        } else {
+            mca_pml_spec_refuse("FRAG", "it overlaps another");
+        }
+        mca_pml_spec_frag_free(frag);
+    }
+    return bytes;
+}
+
+/* A fragment for a buffer with gaps. Returns how many bytes are in place now that were not before,
+ * of this one and of those that waited for it. */
+static uint64_t place_in_order(mca_pml_spec_recv_request_t *recvreq,
+                               const mca_pml_spec_packet_t *packet, uint64_t offset,
+                               uint64_t length)
+{
+    const char *wrong = NULL;
+    uint64_t bytes = 0;
+    mca_pml_spec_lock(&recvreq->convert_lock);
+    if (OPAL_LIKELY(offset == recvreq->nxt)) {
+        mca_pml_spec_recv_place(recvreq, packet, sizeof(mca_pml_spec_frag_hdr_t), offset, length);
+        recvreq->nxt += length;
+        bytes = length + place_early(recvreq);
+    } else if (offset < recvreq->nxt) {
+        wrong = "its data came before";
+    } else {
+        wrong = hold_early(recvreq, packet, offset, length);
+    }
+    mca_pml_spec_unlock(&recvreq->convert_lock);
+    if (OPAL_UNLIKELY(NULL != wrong)) {
+        mca_pml_spec_refuse("FRAG", wrong);
+    }
+    return bytes;
+}
+
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
 {
     mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
@@ -175,6 +261,13 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
         mca_pml_spec_refuse("FRAG", "its data lies beyond the receive's buffer");
         return;
     }
-    mca_pml_spec_recv_place(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
-    mca_pml_spec_recv_account(recvreq, length, OMPI_SUCCESS);
+    uint64_t bytes = length;
+    if (OPAL_LIKELY(recvreq->is_flat)) {
+        mca_pml_spec_recv_place(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
+    } else {
+        bytes = place_in_order(recvreq, &packet, hdr->offset, length);
+    }
+    if (OPAL_LIKELY(bytes > 0)) {
+        mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
+    }
 }

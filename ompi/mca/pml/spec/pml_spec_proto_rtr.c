@@ -11,6 +11,7 @@
  * When another message to the receiver leaves before the put is done, MATCH(seq, R, 0) goes ahead
  * of it and FIN follows later, so that nothing queues behind a large transfer. Which RTR belongs
  * to which message: core/spec_send.h and core/spec_recv.h. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 
@@ -229,12 +230,22 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
 
 /* ---- sender: RTR and REVOKE arrive ---- */
 
-void mca_pml_spec_rtr_drop(mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
+/* Fates that tell that the receiver need not have bothered. */
+static bool is_a_miss(spec_rtr_fate_t fate)
+{
+    return SPEC_RTR_CROSSED == fate || SPEC_RTR_MISPREDICTED == fate || SPEC_RTR_TOO_SHORT == fate
+           || SPEC_RTR_TOO_OLD == fate || SPEC_RTR_FULL == fate;
+}
+
+void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
 {
     MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped (%d)", rtr->ctl.tag, (int) fate);
     if (rtr->ctl.is_revoke) {
         rtr_free(rtr);
         return;
+    }
+    if (is_a_miss(fate)) {
+        mca_pml_spec_adapt_settled(peer, rtr->ctl.tag, false);
     }
     switch (fate) {
     case SPEC_RTR_CROSSED:
@@ -282,9 +293,10 @@ static void answer_revoke(mca_bml_base_endpoint_t *endpoint, const mca_pml_spec_
 static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
 {
     if (!ctl->ctl.is_revoke) {
+        mca_pml_spec_adapt_arrived(peer, ctl->ctl.tag, ctl->ctl.e);
         spec_rtr_fate_t fate = spec_send_admit(&peer->send, &ctl->ctl);
         if (SPEC_RTR_KEPT != fate) {
-            mca_pml_spec_rtr_drop(ctl, fate);
+            mca_pml_spec_rtr_drop(peer, ctl, fate);
         }
         return;
     }
@@ -293,7 +305,8 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     uint32_t s = spec_send_revoke(&peer->send, ctl->ctl.tag, &dropped);
     mca_pml_spec_unlock(&peer->send_lock);
     while (NULL != (n = spec_list_pop(&dropped))) {
-        mca_pml_spec_rtr_drop(SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node), SPEC_RTR_REVOKED);
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node),
+                              SPEC_RTR_REVOKED);
     }
     if (NULL != mca_pml_spec_endpoint(peer)) {
         mca_pml_spec_rtr_notice(peer); /* else the receiver waits for messages before s */
@@ -538,6 +551,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     const uint64_t local = (uint64_t) (uintptr_t) sendreq->flat;
     size_t n = 0, candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
 
+    mca_pml_spec_adapt_settled(sendreq->peer, rtr->ctl.tag, true);
     MCA_PML_SPEC_COUNT(rtr_used);
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;

@@ -13,6 +13,7 @@
  * Bookkeeping: the sender's `left` begins with the length of the message; each answer of the
  * receiver takes its share: FIN its bytes, CTS its range (when that was delivered) and its waive:
  * what came inside the RTS and what the receive has no room for. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 
@@ -51,7 +52,9 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
                                                         sendreq->req_send.req_base.req_tag,
                                                         sendreq->seq),
                         .length = length,
-                        .s = sendreq->handle}};
+                        .s = sendreq->handle,
+                        .flags = sendreq->rts_flags,
+                        .sent_at = sendreq->sent_at}};
     size_t size = sizeof(packet.hdr);
 
     if (rdma_is_possible(sendreq)) {
@@ -113,6 +116,8 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
+    mca_pml_spec_adapt_announce(sendreq->peer, sendreq->req_send.req_base.req_tag, sendreq->seq,
+                                &sendreq->rts_flags, &sendreq->sent_at);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
     sendreq->pending.retry = retry;
@@ -343,6 +348,12 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     const uint64_t want = rts->length < recvreq->capacity ? rts->length : recvreq->capacity;
 
     mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
+        mca_pml_spec_adapt_judge(recvreq, true, rts->sent_at);
+    }
+    if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
+        mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
+    }
     mca_pml_spec_recv_place(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
     if (inside >= want) {
@@ -357,6 +368,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
     recvreq->waive = rts->length - want + inside;
     recvreq->missing = (int64_t) (want - inside);
+    recvreq->nxt = inside;
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
         ask_copy(recvreq, inside, want - inside);

@@ -1,27 +1,30 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
+#include "pml_spec_why.h"
 
-void mca_pml_spec_recv_return(mca_pml_spec_recv_request_t *recvreq)
+static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
     MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
+}
+
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+{
+    recvreq->req_recv.req_base.req_free_called = true;
+    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED)) {
+        recv_return(recvreq);
+    }
 }
 
 static int recv_free(ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
-    recvreq->req_recv.req_base.req_free_called = true;
-    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED);
-    if (MCA_PML_SPEC_DONE == before) {
-        while (!REQUEST_COMPLETE(&recvreq->req_recv.req_base.req_ompi)) {
-            opal_atomic_rmb(); /* another thread is inside ompi_request_complete() */
-        }
-        mca_pml_spec_recv_return(recvreq);
-    }
+    mca_pml_spec_recv_release(recvreq);
     return OMPI_SUCCESS;
 }
 
@@ -36,6 +39,8 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     recvreq->keys = 0;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
+    recvreq->early_bytes = 0;
+    spec_list_init(&recvreq->early);
     OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
 }
 
@@ -78,7 +83,6 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     opal_convertor_t *convertor = &base->req_convertor;
 
-    mca_pml_spec_lock(&recvreq->convert_lock);
     if (!recvreq->converts) {
         opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
                                                  &base->req_datatype->super, base->req_count,
@@ -100,7 +104,6 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
         length -= n;
         skip = 0;
     }
-    mca_pml_spec_unlock(&recvreq->convert_lock);
 }
 
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
@@ -108,6 +111,9 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     const size_t length = recvreq->req_recv.req_bytes_packed;
 
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
+        mca_pml_spec_adapt_judge(recvreq, false, 0); /* a small message: its RTR would be lost */
+    }
     if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
         spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
@@ -124,17 +130,15 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                           : length > recvreq->capacity ? MPI_ERR_TRUNCATE
                                                                        : MPI_SUCCESS;
     base->req_pml_complete = true;
-    int32_t before = mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE);
-    if (before & MCA_PML_SPEC_FREED) {
-        if (OPAL_UNLIKELY(recvreq->status < 0)) {
-            mca_pml_spec_abort(recvreq->status,
-                               "pml/spec: a receive from rank %d failed (error %d) after its "
-                               "request was freed, so that nobody can be told",
-                               base->req_peer, recvreq->status);
-        }
-        mca_pml_spec_recv_return(recvreq);
-    } else {
-        ompi_request_complete(&base->req_ompi, true);
+    if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))) {
+        mca_pml_spec_abort(recvreq->status,
+                           "pml/spec: a receive from rank %d failed (error %d) after its "
+                           "request was freed, so that nobody can be told",
+                           base->req_peer, recvreq->status);
+    }
+    ompi_request_complete(&base->req_ompi, true);
+    if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+        recv_return(recvreq);
     }
 }
 
@@ -159,6 +163,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->converts = false; /* a restart may have another peer */
     recvreq->missing = 0;
     recvreq->waive = 0;
+    recvreq->watched_since = 0;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
     recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
@@ -178,11 +183,16 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
             return OMPI_ERR_OUT_OF_RESOURCE;
         }
     }
-    const bool predicts =
+    bool predicts =
         recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);
     if (predicts) {
         opal_progress(); /* an RTS that has arrived is answered at once */
-        mca_pml_spec_rtr_prepare(recvreq);
+        predicts = mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
+        if (OPAL_LIKELY(predicts)) {
+            mca_pml_spec_rtr_prepare(recvreq);
+        } else {
+            mca_pml_spec_adapt_watch(recvreq);
+        }
     }
 
     recvreq->posted.src = base->req_peer;
@@ -195,6 +205,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
     if (NULL != unexp) {
         spec_match_remove_unexp(&comm->match, unexp);
         mca_pml_spec_unlock(&comm->lock);
+        if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
+            mca_pml_spec_adapt_judge(recvreq, false, 0); /* the sender was first */
+        }
         mca_pml_spec_deliver_frag(recvreq, SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp));
         return OMPI_SUCCESS;
     }
@@ -209,9 +222,20 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         mca_pml_spec_peer_t *peer = recvreq->peer;
         mca_pml_spec_rtr_packet_t packet;
         mca_pml_spec_rtr_build(recvreq, &offer, &packet);
+        if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+            mca_pml_spec_why_recv(recvreq, true, true);
+        }
         mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_rtr_send(peer, &packet);
         return OMPI_SUCCESS;
+    }
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)
+        && !spec_recv_may_speculate(&comm->match, &recvreq->posted)) {
+        recvreq->watched_since = 0; /* it would not have sent an RTR */
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
+        mca_pml_spec_why_recv(recvreq, false,
+                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
     }
     mca_pml_spec_unlock(&comm->lock);
     return OMPI_SUCCESS;

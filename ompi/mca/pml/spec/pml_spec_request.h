@@ -8,7 +8,9 @@
  * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
  * the user has freed it (FREED). Both are bits of `life`; whoever sets the second returns the
  * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
- * comes first, for all others together with DONE. */
+ * comes first, for all others directly before DONE. So DONE is the PML's last touch, and whoever
+ * was woken by the completion (another thread, or a callback below it) may free the request or
+ * start it again at once: a request that is started before it is DONE is replaced by a new one. */
 #ifndef PML_SPEC_REQUEST_H
 #define PML_SPEC_REQUEST_H
 
@@ -54,6 +56,8 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
+    uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
+    uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
     uint64_t r;            /* the receive's handle, once known */
     volatile int64_t left; /* bytes not yet known to be delivered */
@@ -84,6 +88,7 @@ typedef struct mca_pml_spec_recv_request {
     size_t capacity; /* bytes that fit the buffer */
     uint64_t handle; /* mine on the wire, 0: none */
     uint64_t s;      /* the sender's handle, once known */
+    uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */
@@ -95,7 +100,12 @@ typedef struct mca_pml_spec_recv_request {
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
     int32_t keys;
-    opal_mutex_t convert_lock; /* the convertor has one position; innermost */
+    /* By copy into a buffer with gaps (pml_spec_proto_frag.c): the convertor goes through the
+     * message from front to back, so fragments that overtook others wait. */
+    opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */
+    uint64_t nxt;              /* next byte of the message to be unpacked */
+    spec_node_t early;         /* fragments that came too early, by offset */
+    uint64_t early_bytes;
 } mca_pml_spec_recv_request_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_recv_request_t);
 
@@ -148,7 +158,8 @@ static inline void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvre
     base->req_sequence = hdr->seq;
 }
 
-/* Slow path of the next: through the convertor. */
+/* Slow path of the next: through the convertor. Pieces come in the order of their offsets; where
+ * two threads could be here the caller holds convert_lock. */
 void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
                               size_t length);
@@ -175,8 +186,8 @@ static inline void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
-/* Give the object back to its list: complete and freed. */
-void mca_pml_spec_recv_return(mca_pml_spec_recv_request_t *recvreq);
+/* The user is done with the request; it goes back to its list, now or when the PML is done too. */
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);

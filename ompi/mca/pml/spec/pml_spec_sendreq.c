@@ -1,7 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
+#include "pml_spec_adapt.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
+#include "pml_spec_why.h"
 
 static const mca_pml_spec_protocol_t unstarted = {
     .name = "unstarted", .description = "no protocol chosen yet", .stage = {"new"}};
@@ -17,12 +19,7 @@ static int send_free(ompi_request_t **request)
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
     *request = MPI_REQUEST_NULL;
     sendreq->req_send.req_base.req_free_called = true;
-    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED);
-    if (MCA_PML_SPEC_DONE == before) {
-        /* Another thread may be inside ompi_request_complete() at this moment. */
-        while (!REQUEST_COMPLETE(&sendreq->req_send.req_base.req_ompi)) {
-            opal_atomic_rmb();
-        }
+    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED)) {
         send_return(sendreq);
     }
     return OMPI_SUCCESS;
@@ -87,17 +84,17 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    int32_t before = mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE);
-    if (before & MCA_PML_SPEC_FREED) {
-        if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status)) {
-            mca_pml_spec_abort(sendreq->status,
-                               "pml/spec: a send to rank %d failed (error %d) after its request "
-                               "was freed, so that nobody can be told",
-                               base->req_peer, sendreq->status);
-        }
-        send_return(sendreq);
-    } else if (!buffered) {
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && (sendreq->life & MCA_PML_SPEC_FREED))) {
+        mca_pml_spec_abort(sendreq->status,
+                           "pml/spec: a send to rank %d failed (error %d) after its request "
+                           "was freed, so that nobody can be told",
+                           base->req_peer, sendreq->status);
+    }
+    if (!buffered) {
         ompi_request_complete(&base->req_ompi, true);
+    }
+    if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+        send_return(sendreq);
     }
 }
 
@@ -186,7 +183,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     const bool rendezvous = length > peer->eager_limit;
     const bool can_put = rendezvous && sendreq->is_flat
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
-    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation) {
+    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+        && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
         opal_progress(); /* an RTR that has arrived is used at once */
     }
     if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
@@ -207,9 +205,15 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     if (NULL != ctl) {
         rtr = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl);
         if (SPEC_RTR_USED != fate) {
-            mca_pml_spec_rtr_drop(rtr, fate);
+            mca_pml_spec_rtr_drop(peer, rtr, fate);
+            if (!rendezvous) {
+                mca_pml_spec_adapt_say(peer, base->req_tag, sendreq->seq);
+            }
             rtr = NULL;
         }
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        mca_pml_spec_why_send(sendreq, NULL != rtr, fate);
     }
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
     if (buffered) {

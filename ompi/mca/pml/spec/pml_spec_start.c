@@ -2,16 +2,20 @@
 /* MPI_Start and MPI_Startall on persistent requests. */
 #include "pml_spec_request.h"
 
-/* The request is complete for MPI but the PML still works on it (a buffered send): let it end by
- * itself, and run this start on a new request in its place. */
+/* The request is complete for MPI but the PML still works on it (a buffered send, or the completion
+ * that woke the caller is not over yet): let it end by itself, and run this start on a new request
+ * in its place. */
 static int replace_busy(ompi_request_t **request)
 {
     mca_pml_base_request_t *base = (mca_pml_base_request_t *) *request;
-    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(base);
     ompi_request_t *fresh;
-    int rc = mca_pml_spec_isend_init(base->req_addr, base->req_count, base->req_datatype,
-                                     base->req_peer, base->req_tag, sendreq->req_send.req_send_mode,
-                                     base->req_comm, &fresh);
+    int rc = MCA_PML_REQUEST_SEND == base->req_type
+                 ? mca_pml_spec_isend_init(base->req_addr, base->req_count, base->req_datatype,
+                                           base->req_peer, base->req_tag,
+                                           MCA_PML_SPEC_SENDREQ(base)->req_send.req_send_mode,
+                                           base->req_comm, &fresh)
+                 : mca_pml_spec_irecv_init(base->req_addr, base->req_count, base->req_datatype,
+                                           base->req_peer, base->req_tag, base->req_comm, &fresh);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -34,15 +38,15 @@ int mca_pml_spec_start(size_t count, ompi_request_t **requests)
             && !REQUEST_COMPLETE(requests[i])) {
             return OMPI_ERR_REQUEST; /* started twice */
         }
-        if (MCA_PML_REQUEST_SEND == base->req_type) {
-            if (!(MCA_PML_SPEC_SENDREQ(base)->life & MCA_PML_SPEC_DONE)) {
-                rc = replace_busy(&requests[i]);
-            }
-            if (OMPI_SUCCESS == rc) {
-                rc = mca_pml_spec_send_start(MCA_PML_SPEC_SENDREQ(requests[i]));
-            }
-        } else {
-            rc = mca_pml_spec_recv_start(MCA_PML_SPEC_RECVREQ(base));
+        const bool sends = MCA_PML_REQUEST_SEND == base->req_type;
+        const int32_t life =
+            sends ? MCA_PML_SPEC_SENDREQ(base)->life : MCA_PML_SPEC_RECVREQ(base)->life;
+        if (!(life & MCA_PML_SPEC_DONE)) {
+            rc = replace_busy(&requests[i]);
+        }
+        if (OMPI_SUCCESS == rc) {
+            rc = sends ? mca_pml_spec_send_start(MCA_PML_SPEC_SENDREQ(requests[i]))
+                       : mca_pml_spec_recv_start(MCA_PML_SPEC_RECVREQ(requests[i]));
         }
         if (OMPI_SUCCESS != rc) {
             return rc;

@@ -17,7 +17,11 @@
  *   moves data:
  *     CTS      the receiver's answer to RTS: put or copy this range to receive R
  *     FRAG     a piece of data by copy
- *     FIN      a range is complete (to the sender after a get, to the receiver after a put) */
+ *     FIN      a range is complete (to the sender after a get, to the receiver after a put)
+ *   adapts:
+ *     STOP     no more RTRs for this envelope (an RTS says it with a flag)
+ *     PING     what does your clock show?
+ *     PONG     this */
 #ifndef PML_SPEC_WIRE_H
 #define PML_SPEC_WIRE_H
 
@@ -37,6 +41,9 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_CTS,
     MCA_PML_SPEC_FRAG,
     MCA_PML_SPEC_FIN,
+    MCA_PML_SPEC_STOP,
+    MCA_PML_SPEC_PING,
+    MCA_PML_SPEC_PONG,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -59,6 +66,7 @@ typedef struct mca_pml_spec_match_hdr {
 enum {
     MCA_PML_SPEC_RTS_FLAT = 1, /* the data is one block at addr: put and get are possible */
     MCA_PML_SPEC_RTS_KEY = 2,  /* registered with the transport this came by; the key follows */
+    MCA_PML_SPEC_RTS_STOP = 4, /* send no more RTRs for this envelope */
 };
 
 /* Then: key_len bytes of key, then data until the end of the packet. */
@@ -69,7 +77,7 @@ typedef struct mca_pml_spec_rts_hdr {
     uint64_t addr;
     uint16_t flags;
     uint16_t key_len;
-    uint32_t reserved;
+    uint32_t sent_at; /* while stopped: when this was sent, core/spec_clock.h; else 0 */
 } mca_pml_spec_rts_hdr_t;
 
 typedef struct mca_pml_spec_match_notice {
@@ -154,6 +162,27 @@ typedef struct mca_pml_spec_fin_hdr {
     uint64_t bytes; /* complete with this FIN */
 } mca_pml_spec_fin_hdr_t;
 
+typedef struct mca_pml_spec_stop_hdr {
+    mca_pml_spec_match_hdr_t match; /* seq: of the message that made it so; not a message itself */
+} mca_pml_spec_stop_hdr_t;
+
+typedef struct mca_pml_spec_ping_hdr {
+    uint8_t type;
+    uint8_t reserved;
+    uint16_t ctx;
+    int32_t src;    /* rank of the process that asks */
+    uint64_t asked; /* its clock, ns */
+} mca_pml_spec_ping_hdr_t;
+
+typedef struct mca_pml_spec_pong_hdr {
+    uint8_t type;
+    uint8_t reserved;
+    uint16_t ctx;
+    int32_t src;    /* rank of the process that answers */
+    uint64_t asked; /* as in the PING */
+    uint64_t clock; /* of the process that answers, ns */
+} mca_pml_spec_pong_hdr_t;
+
 #define SPEC_WIRE_SIZE(type, size)                                                                 \
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
 SPEC_WIRE_SIZE(match_hdr_t, 16);
@@ -165,6 +194,9 @@ SPEC_WIRE_SIZE(revoked_hdr_t, 20);
 SPEC_WIRE_SIZE(cts_hdr_t, 56);
 SPEC_WIRE_SIZE(frag_hdr_t, 24);
 SPEC_WIRE_SIZE(fin_hdr_t, 24);
+SPEC_WIRE_SIZE(stop_hdr_t, 16);
+SPEC_WIRE_SIZE(ping_hdr_t, 16);
+SPEC_WIRE_SIZE(pong_hdr_t, 24);
 #undef SPEC_WIRE_SIZE
 _Static_assert(offsetof(mca_pml_spec_rts_hdr_t, length) == 16, "RTS layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");

@@ -20,10 +20,15 @@ void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
     r->epoch_is_known = true;
 }
 
+bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p)
+{
+    return 0 == p->bin->holds && !spec_match_wildcard_waits(m, p->src, p->tag);
+}
+
 bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer)
 {
     spec_bin_t *bin = p->bin;
-    if (bin->holds > 0 || spec_match_wildcard_waits(m, p->src, p->tag)) {
+    if (!spec_recv_may_speculate(m, p)) {
         return false;
     }
     p->has_rtr = true;

@@ -62,6 +62,9 @@ void spec_recv_init(spec_recv_t *r);
  * guess was wrong, since all that went out under the guess is dropped there. */
 void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);
 
+/* Does the rule allow an RTR for p, which was posted just now? */
+bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p);
+
 /* May the receive just posted speculate? Call directly after spec_match_post, under the same lock.
  * On true, p is marked as having an RTR and *offer says what to send; it must then be sent, because
  * it holds a number of the control stream. */

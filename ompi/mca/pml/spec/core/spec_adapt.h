@@ -1,0 +1,128 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Adaptation: is speculation worth it for an envelope? (Paper 001, section 3.6; docs/protocol.md,
+ * "Adaptation".)
+ *
+ * An envelope is one direction of (communicator, peer, tag). Two tables of the same kind:
+ *
+ *   out, at the sender: counts the RTRs that came and those that were used. As soon as the share of
+ *        used ones in a window can no longer reach `stop_below`, the receiver is told STOP with the
+ *        next message. An RTR that the receiver sent after it had processed that message means that
+ *        it has resumed.
+ *   in,  at the receiver: after STOP no RTR is sent; instead each receive that would have sent one
+ *        is judged when its message comes: would the RTR have been at the sender in time? At the
+ *        end of a window with a share of at least `resume_at` speculation resumes.
+ *
+ *           out:  OPEN -> STOPPING -> STOPPED -> OPEN        in:  OPEN -> STOPPED -> OPEN
+ *
+ * Against flapping: resume_at is above stop_below, and a resume that did not last (fewer than
+ * SPEC_ADAPT_LASTING windows of RTRs) doubles the next window of observation, up to
+ * 2^SPEC_ADAPT_BACKOFF_MAX times.
+ *
+ * What is not in a table is OPEN. Tables have a fixed number of entries, allocated with the first;
+ * in a full set the entry that was not touched for longest makes room, one that is OPEN first: what
+ * is forgotten costs a few RTRs, never correctness, since an RTR is only a hint.
+ *
+ * Threads: none here; the caller's lock covers one table. */
+#ifndef SPEC_ADAPT_H
+#define SPEC_ADAPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPEC_ADAPT_WAYS 4u
+#define SPEC_ADAPT_LASTING 4u
+#define SPEC_ADAPT_BACKOFF_MAX 6u
+
+typedef struct spec_envelope {
+    uint32_t ctx; /* communicator, told apart from others that had the same id */
+    int32_t peer; /* rank of the other side */
+    int32_t tag;
+} spec_envelope_t;
+
+typedef enum spec_adapt_state {
+    SPEC_ADAPT_OPEN,
+    SPEC_ADAPT_STOPPING, /* at the sender: to be told with the next message */
+    SPEC_ADAPT_STOPPED,
+} spec_adapt_state_t;
+
+typedef struct spec_adapt_entry {
+    spec_envelope_t envelope;
+    bool in_use;
+    uint8_t state;   /* spec_adapt_state_t */
+    uint8_t backoff; /* in: the window is this often doubled */
+    uint8_t note;    /* the caller's */
+    uint32_t seen;   /* in this window: RTRs settled, or receives judged */
+    uint32_t good;   /* of them: used, or in time */
+    uint32_t mark;   /* out: number of the message that said STOP; in: RTRs since the resume */
+    uint32_t touched;
+    uint64_t cookie; /* the caller's */
+} spec_adapt_entry_t;
+
+typedef struct spec_adapt_policy {
+    uint32_t window;     /* RTRs, or receives; at least 1 */
+    uint32_t stop_below; /* percent of a window */
+    uint32_t resume_at;  /* percent of a window */
+} spec_adapt_policy_t;
+
+typedef struct spec_adapt {
+    spec_adapt_policy_t policy;
+    uint32_t sets; /* a power of two */
+    uint32_t clock;
+    uint32_t n; /* entries in use */
+    uint64_t forgotten;
+    spec_adapt_entry_t *entry; /* sets x SPEC_ADAPT_WAYS, NULL before the first */
+} spec_adapt_t;
+
+/* entries: the most that the table holds, rounded up to a power of two of SPEC_ADAPT_WAYS. No
+ * memory is allocated yet. */
+void spec_adapt_init(spec_adapt_t *a, uint32_t entries, spec_adapt_policy_t policy);
+void spec_adapt_fini(spec_adapt_t *a);
+
+/* The share of a window, in percent, from which observation resumes speculation: halfway between
+ * stop_below and 100. */
+static inline uint32_t spec_adapt_resume_at(uint32_t stop_below)
+{
+    return stop_below + (100 - stop_below) / 2;
+}
+
+/* The entry, or NULL. */
+spec_adapt_entry_t *spec_adapt_find(spec_adapt_t *a, spec_envelope_t envelope);
+/* The entry, created if need be; NULL when memory is out. */
+spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope);
+
+/* ---- at the sender ---- */
+
+/* An RTR ended: used or dropped. True: STOP is to be said from now on. */
+bool spec_adapt_out_settled(spec_adapt_t *a, spec_envelope_t envelope, bool used);
+/* Message seq leaves. True: it is to say STOP (asked once per stop). */
+bool spec_adapt_out_say(spec_adapt_t *a, spec_envelope_t envelope, uint32_t seq);
+/* An RTR arrived that was sent when the receiver expected message e. True: it has resumed. */
+bool spec_adapt_out_arrived(spec_adapt_t *a, spec_envelope_t envelope, uint32_t e);
+
+/* As if STOP had been said long ago: any RTR means that the receiver has resumed. */
+void spec_adapt_out_preset(spec_adapt_t *a, spec_envelope_t envelope);
+
+/* ---- at the receiver ---- */
+
+/* STOP was said. The entry if that is news, else NULL. */
+spec_adapt_entry_t *spec_adapt_in_stop(spec_adapt_t *a, spec_envelope_t envelope);
+/* A receive is about to speculate. False: it must not (STOPPED). */
+bool spec_adapt_in_may(spec_adapt_t *a, spec_envelope_t envelope);
+
+typedef enum spec_adapt_verdict {
+    SPEC_ADAPT_GO_ON,
+    SPEC_ADAPT_WINDOW, /* a window ended, still STOPPED: a good time to measure the latency again */
+    SPEC_ADAPT_RESUME, /* OPEN again */
+} spec_adapt_verdict_t;
+
+/* The message of a receive came that would have sent an RTR: would that have been in time? */
+spec_adapt_verdict_t spec_adapt_in_judge(spec_adapt_t *a, spec_envelope_t envelope, bool in_time);
+
+static inline bool spec_adapt_is_stopped(spec_adapt_t *a, spec_envelope_t envelope)
+{
+    const spec_adapt_entry_t *entry = 0 == a->n ? (spec_adapt_entry_t *) 0
+                                                : spec_adapt_find(a, envelope);
+    return entry && SPEC_ADAPT_STOPPED == entry->state;
+}
+
+#endif
