@@ -115,8 +115,14 @@ __attribute__((target("avx512f"))) static void nh_avx512(const uint32_t *key, co
         a = _mm512_add_epi64(a, product512(_mm512_add_epi32(d, _mm512_loadu_si512(key))));
         b = _mm512_add_epi64(b, product512(_mm512_add_epi32(d, _mm512_loadu_si512(key + 4))));
     }
-    out[0] = (uint64_t) _mm512_reduce_add_epi64(a);
-    out[1] = (uint64_t) _mm512_reduce_add_epi64(b);
+    uint64_t v[16];
+    _mm512_storeu_si512(v, a);
+    _mm512_storeu_si512(v + 8, b);
+    out[0] = out[1] = 0;
+    for (int i = 0; i < 8; ++i) {
+        out[0] += v[i];
+        out[1] += v[i + 8];
+    }
 }
 #endif
 
