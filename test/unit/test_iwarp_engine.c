@@ -512,6 +512,24 @@ static void a_dead_peer_becomes_an_error_in_time(void **state)
     }
 }
 
+/* Time in which this process did not run is not held against the peer. */
+static void being_stopped_kills_nobody(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t buffer[8];
+    iw_completion_t c;
+    pair_init(&t, NULL, 22);
+    post_one(&t.link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t.a, "x", 1, IW_INLINE), IW_OK);
+    link_drain(&t.link);
+    t.link.now += 100 * S;
+    iw_engine_timers(t.link.engine[0], t.link.now);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    link_fini(&t.link);
+}
+
 static void nobody_there_is_dead_too(void **state)
 {
     (void) state;
@@ -892,6 +910,7 @@ int main(void)
         cmocka_unit_test(quota_leaves_buffers_for_others),
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
+        cmocka_unit_test(being_stopped_kills_nobody),
         cmocka_unit_test(nobody_there_is_dead_too),
         cmocka_unit_test(a_peer_that_comes_back),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),

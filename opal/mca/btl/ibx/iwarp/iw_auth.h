@@ -7,7 +7,7 @@
  * SipHash-2-4 alone (libsodium) would be the slowest part of a large transfer, and Poly1305 is
  * hardly faster. So the tag is made as in UMAC (RFC 4418): the first IW_AUTH_DIRECT bytes as they
  * are, the rest in blocks of IW_AUTH_BLOCK through NH, the universal hash of RFC 4418 section 5.2
- * with two Toeplitz iterations (128 bits for each block), and SipHash-2-4 under the key over
+ * (here with neighbouring words for a pair) with two Toeplitz iterations (128 bits for each block), and SipHash-2-4 under the key over
  * length, first bytes and block hashes. Two different datagrams have the same input to SipHash with
  * probability at most 2^-64 for whoever does not know the key; SipHash is a pseudo-random function.
  *
@@ -51,7 +51,7 @@ bool iw_auth_prepare(iw_auth_t *auth);
 /* The tag over count pieces in a row; iw_auth_prepare must have succeeded if they are long. */
 uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count);
 
-/* NH over one block of length bytes, a multiple of 32, as two 64-bit numbers; for tests: in plain
+/* NH over one block of length bytes, a multiple of 64, as two 64-bit numbers; for tests: in plain
  * C, and as this processor does it best. */
 void iw_nh_plain(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
 void iw_nh(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);

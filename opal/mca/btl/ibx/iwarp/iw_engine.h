@@ -166,21 +166,23 @@ typedef struct iw_packet {
     bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
     struct iovec piece[1 + IW_IOV_MAX]; /* the first is head, the others are the user's memory */
-    uint8_t head[IW_PREFIX_MAX];
+    uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
 } iw_packet_t;
 
 /* One datagram, exactly as it came. The buffer is the caller's. */
 void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
 
 /* Up to max datagrams to be sent before anything else is called (what they point to can go away
- * then). Packets to one peer follow each other, those of one size too. Returns how many. */
+ * then). Packets to one peer follow each other, those of one size too. Of large ones only as many as
+ * stay in a processor's cache between here, where the tag is made of them, and the kernel, which
+ * copies them. Returns how many. */
 unsigned iw_engine_output(iw_engine_t *engine, uint64_t now, iw_packet_t *packet, unsigned max);
 bool iw_engine_has_output(const iw_engine_t *engine);
 
 /* These could not be sent for now. */
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
-/* The local interface does not take datagrams as large as this one: find the size again. */
-void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet);
+/* The local interface does not take a datagram as large as this one, but one of limit bytes. */
+void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
 
 /* When iw_engine_timers must be called, UINT64_MAX for never. */
 uint64_t iw_engine_deadline(const iw_engine_t *engine);

@@ -208,6 +208,7 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
         return;
     }
     p->heard = now;
+    p->asked = 0;
     p->confirmed |= 0 != iw_get32(f.head->conn);
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);

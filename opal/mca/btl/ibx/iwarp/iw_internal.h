@@ -28,8 +28,10 @@
 #define IW_ACK_BYTES      (128u * 1024) /* or bytes */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
-#define IW_BLACK_HOLE_PTO 3u  /* probe timeouts in a row that put the datagram size in doubt */
-#define IW_DRAIN          32u /* packets to one peer before another one's turn */
+#define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
+#define IW_BLACK_HOLE_PTO 3u /* probe timeouts in a row that put the datagram size in doubt */
+#define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
+#define IW_DRAIN          32u           /* packets to one peer before another one's turn */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
@@ -139,6 +141,7 @@ struct iw_peer {
     uint32_t resent_out; /* segments in flight for another time */
     uint8_t pto_count;
     uint8_t rnr_count;
+    uint8_t asked; /* probe timeouts and keep-alives since the peer was heard */
     uint8_t allowance; /* probe packets that may leave whatever the window says */
     uint8_t reorder;   /* packets by which one may be overtaken */
     uint8_t peer_reads;

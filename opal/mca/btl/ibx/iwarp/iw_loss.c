@@ -246,6 +246,7 @@ static void probe_timeout(iw_peer_t *p)
     bool large = NULL != oldest->request && oldest->wire > IW_DATAGRAM_MIN;
     ++p->engine->count.probe_timeouts;
     p->pto_count += p->pto_count < UINT8_MAX;
+    p->asked += p->asked < UINT8_MAX;
     if (IW_BLACK_HOLE_PTO <= p->pto_count) {
         iw_cc_collapse(&p->cc, p->path.size);
         if (large && IW_BLACK_HOLE_PTO == p->pto_count
@@ -280,13 +281,15 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     }
     if (0 != p->waiting_since) {
         uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
-        if (now - since >= c->peer_timeout_ns) {
+        /* The time can also have passed while we were stopped. */
+        if (now - since >= c->peer_timeout_ns && p->asked >= IW_DEAD_ASKED) {
             iw_peer_down(p, IW_DEAD, NULL);
             return;
         }
         if (iw_list_empty(&p->in_flight)
             && now - (p->pinged > since ? p->pinged : since) >= c->peer_timeout_ns / 8) {
             p->pinged = now;
+            p->asked += p->asked < UINT8_MAX;
             p->ping_pending = true;
         }
     }

@@ -61,12 +61,17 @@ void iw_path_lost(iw_path_t *p, uint16_t probe)
     }
 }
 
-void iw_path_too_big(iw_path_t *p, uint16_t size)
+void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit)
 {
+    uint16_t most = limit < size ? limit : (uint16_t) (size - 1);
     if (p->probe >= size) {
         p->probe = 0;
     }
-    failed(p, size);
+    if (p->ceiling > most) {
+        p->ceiling = most > p->size ? most : p->size;
+        p->searching = false; /* the limit itself is worth a try */
+        p->lost = 0;
+    }
 }
 
 bool iw_path_black_hole(iw_path_t *p, uint16_t base)

@@ -186,14 +186,20 @@ static void piggyback(iw_peer_t *p, iw_packet_t *k, uint64_t now)
     }
 }
 
+static uint32_t length_of(const iw_packet_t *k)
+{
+    size_t length = 0;
+    for (unsigned i = 0; i < k->count; ++i) {
+        length += k->piece[i].iov_len;
+    }
+    return (uint32_t) length;
+}
+
 /* The tag goes in when everything else is. */
 static void finish(iw_peer_t *p, iw_packet_t *k)
 {
     iw_head_t *h = (iw_head_t *) k->head;
-    k->length = 0;
-    for (unsigned i = 0; i < k->count; ++i) {
-        k->length += (uint32_t) k->piece[i].iov_len;
-    }
+    k->length = length_of(k);
     h->tag = iw_be64(0);
     h->tag = iw_be64(iw_auth_tag(&p->auth, k->piece, k->count));
     ++p->engine->count.packets_out;
@@ -227,7 +233,7 @@ static void put_payload(iw_packet_t *k, const iw_request_t *r, uint32_t offset, 
         return;
     }
     if (r->flags & IW_INLINE) {
-        k->piece[k->count++] = (struct iovec){(uint8_t *) (uintptr_t) r->data + offset, length};
+        memcpy(put(k, length), r->data + offset, length);
         return;
     }
     size_t skip = offset;
@@ -324,8 +330,9 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
         return false;
     }
     seq->ssn = iw_be32(s->ssn);
-    seq->ulpdu.length = iw_be16((uint16_t) (k->piece[0].iov_len - before + s->length));
-    if (wants_ack(p, s, (uint32_t) k->piece[0].iov_len + s->length)) {
+    uint32_t length = length_of(k);
+    seq->ulpdu.length = iw_be16((uint16_t) (length - before));
+    if (wants_ack(p, s, length)) {
         k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
     }
     finish(p, k);
@@ -468,10 +475,11 @@ static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     return 1;
 }
 
-static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
+static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
+                              size_t *bytes)
 {
     unsigned n = output_probes(p, now, packet, max);
-    while (n < max) {
+    while (n < max && *bytes < IW_CACHE) {
         keep_within(p);
         iw_request_t *datagram = iw_list_empty(&p->lost) ? next_datagram(p) : NULL;
         if (NULL != datagram) {
@@ -486,7 +494,7 @@ static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
         if (!emit(p, s, &packet[n], now)) {
             return n;
         }
-        ++n;
+        *bytes += packet[n++].length;
     }
     if (p->ack_now && n < max) {
         begin(p, &packet[n], IW_CONTROL);
@@ -510,7 +518,8 @@ static void build_terminate(iw_peer_t *p, iw_packet_t *k)
     finish(p, k);
 }
 
-static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
+static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
+                            size_t *bytes)
 {
     unsigned n = 0;
     if (IW_IDLE == p->state && !iw_peer_activate(p, now)) {
@@ -519,7 +528,7 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
     }
     switch (p->state) {
     case IW_ACTIVE:
-        n = output_active(p, now, packet, max);
+        n = output_active(p, now, packet, max, bytes);
         if (IW_ACTIVE == p->state) {
             iw_timer_set(p);
         }
@@ -545,13 +554,15 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
 unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, unsigned max)
 {
     unsigned n = 0;
-    while (n < max && !iw_list_empty(&e->ready)) {
+    size_t bytes = 0;
+    while (n < max && bytes < IW_CACHE && !iw_list_empty(&e->ready)) {
         iw_peer_t *p = IW_ITEM(e->ready.next, iw_peer_t, ready);
         unsigned share = max - n < IW_DRAIN ? max - n : IW_DRAIN;
         iw_list_remove(&p->ready);
-        unsigned made = output_peer(p, now, packet + n, share);
+        unsigned made = output_peer(p, now, packet + n, share, &bytes);
         n += made;
-        if (made == share && IW_CLOSE != (packet[n - 1].head[0] & 0x0f)) {
+        if ((made == share || bytes >= IW_CACHE) && made > 0
+            && IW_CLOSE != (packet[n - 1].head[0] & 0x0f)) {
             iw_ready(p); /* there may be more; the others first */
         }
     }
@@ -580,17 +591,17 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
     }
 }
 
-void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet)
+void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit)
 {
     iw_peer_t *p = packet->peer;
     ++e->count.unsent;
     if (NULL == p || IW_ACTIVE != p->state || NULL == packet->segment) {
         return;
     }
-    iw_path_too_big(&p->path, (uint16_t) packet->length);
     if (packet->length <= p->path.size) {
         iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
     }
+    iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
     iw_loss_take_back(p, packet->segment);
     p->large = true;
     iw_ready(p);
