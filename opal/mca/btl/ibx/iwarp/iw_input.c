@@ -207,6 +207,9 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
         refuse(&e->count.refused_ack);
         return;
     }
+    if (IW_ACTIVE != p->state) {
+        return; /* the acknowledgement ended the connection */
+    }
     p->heard = now;
     p->asked = 0;
     p->confirmed |= 0 != iw_get32(f.head->conn);

@@ -74,7 +74,12 @@ typedef struct iw_segment {
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
+    uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
 } iw_segment_t;
+
+/* Answers to this many questions that the peer lacks what cannot be sent any more: it is so, and not
+ * only that the segment was overtaken. */
+#define IW_HOLLOW_MAX 16
 
 typedef struct iw_receive {
     void *buffer;

@@ -47,9 +47,10 @@ static bool covers(acked_t *a, uint64_t pn)
     return a->at < a->count && pn >= a->span[a->at].low;
 }
 
+/* The number of a hollow segment was that of a question about it. */
 static bool arrived(acked_t *a, const iw_segment_t *s)
 {
-    return covers(a, s->pn) || (NULL != s->request && iw_seq_before(s->ssn, a->next));
+    return (covers(a, s->pn) && 0 == s->hollow) || (NULL != s->request && iw_seq_before(s->ssn, a->next));
 }
 
 static void request_acked(iw_request_t *r)
@@ -114,7 +115,7 @@ void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s)
 static void segment_lost(iw_peer_t *p, iw_segment_t *s, uint64_t now)
 {
     /* A probe larger than the path says nothing about congestion (RFC 8899, 3). */
-    if (NULL != s->request && 0 == p->rnr_until) {
+    if (NULL != s->request && 0 == s->hollow && 0 == p->rnr_until) {
         iw_cc_lost(&p->cc, s->sent, p->path.size, now);
     }
     iw_loss_take_back(p, s);
@@ -161,7 +162,9 @@ static void spare_lost(iw_peer_t *p, acked_t *a)
     }
 }
 
-static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t delay, uint64_t now)
+/* *lacks: the peer waits for data that is gone. */
+static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t delay, uint64_t now,
+                        bool *lacks)
 {
     bool progress = false;
     for (iw_link_t *next, *l = p->in_flight.next; l != &p->in_flight; l = next) {
@@ -172,6 +175,7 @@ static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t del
             break;
         }
         if (!arrived(a, s)) {
+            *lacks |= s->hollow >= IW_HOLLOW_MAX && covers(a, s->pn) && s->ssn == a->next;
             continue;
         }
         if (s->pn == largest) {
@@ -217,7 +221,8 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         p->largest_acked = largest;
         p->acked_any = true;
     }
-    if (acknowledge(p, &a, largest, delay, now)) {
+    bool lacks = false;
+    if (acknowledge(p, &a, largest, delay, now, &lacks)) {
         p->pto_count = 0;
         p->allowance = 0;
     }
@@ -226,6 +231,10 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
     }
     if (iw_seq_before(p->una_ssn, a.next)) {
         p->una_ssn = a.next;
+    }
+    if (lacks) {
+        iw_rdmap_terminate(p, IW_TERM_STAG, p->una_ssn);
+        return true;
     }
     p->window = iw_get32(f->ack->window);
     if (NULL != f->rnr) {

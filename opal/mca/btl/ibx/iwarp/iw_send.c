@@ -316,10 +316,32 @@ static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
            || !iw_cc_room(&p->cc, p->window, bytes + p->path.size + 2 * IW_OVERHEAD);
 }
 
+static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
+
+/* Is the memory of a read that we serve still there? */
+static bool is_hollow(const iw_segment_t *s)
+{
+    const iw_request_t *r = s->request;
+    uint8_t *at;
+    return IW_DO_RESPONSE == r->operation
+           && IW_ACCESS_OK
+                  != iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer,
+                                     IW_REMOTE_READ, r->local_to + s->offset, s->length, &at, NULL);
+}
+
 /* A datagram of a segment that is in no list. False: the connection ended over it. */
 static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 {
     uint64_t pn = p->next_pn;
+    /* Whoever read the memory says above us that it has all, and the memory is taken back, while the
+     * acknowledgement of this segment was lost. So do not send again, but ask: an answer that counts
+     * the segment as arrived is the acknowledgement. */
+    if (s->resent && is_hollow(s)) {
+        s->hollow += s->hollow < UINT8_MAX;
+        emit_probe(p, s, k, 0, now);
+        ++p->resent_out;
+        return true;
+    }
     begin(p, k, IW_SEGMENT);
     piggyback(p, k, now);
     iw_seq_t *seq = put(k, sizeof(*seq));
