@@ -52,6 +52,9 @@ static inline void link_key(unsigned i, iw_key_t *key)
     memset(key, (int) (0x11 * (i + 1)), sizeof(*key));
 }
 
+/* Changes the configuration of every engine made from now on; may be NULL. */
+static void (*link_tune)(iw_config_t *config);
+
 static inline void link_config(unsigned i, iw_config_t *c)
 {
     iw_config_default(c);
@@ -61,6 +64,9 @@ static inline void link_config(unsigned i, iw_config_t *c)
     c->start = 1000;
     c->datagram_max = 9000;
     c->peer_timeout_ns = UINT64_C(10000000000);
+    if (NULL != link_tune) {
+        link_tune(c);
+    }
 }
 
 static inline iw_peer_t *link_peer(link_t *l, unsigned from, unsigned to, void *user)

@@ -187,6 +187,28 @@ static void faults_of_every_rate(void **state)
     }
 }
 
+/* Hardly any memory: what comes ahead of its turn must not take what the one whose turn it is needs. */
+static void next_to_nothing(iw_config_t *c)
+{
+    c->early_max = 1;
+    c->quota = 2;
+    c->requests_max = 24;
+}
+
+static void faults_with_hardly_any_memory(void **state)
+{
+    (void) state;
+    const iw_fault_rates_t rates = {
+        .drop = 100000, .duplicate = 50000, .reorder = 200000, .delay_ns = MS};
+    link_tune = next_to_nothing;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+        link_t l;
+        run_exchange(&rates, seed, 60, 60 * S, &l);
+        link_fini(&l);
+    }
+    link_tune = NULL;
+}
+
 typedef struct pair {
     link_t link;
     iw_peer_t *a, *b; /* a: engine 0's peer 1; b: engine 1's peer 0 */
@@ -902,6 +924,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test(faults_of_every_rate),
+        cmocka_unit_test(faults_with_hardly_any_memory),
         cmocka_unit_test(writes_are_in_place_before_the_send),
         cmocka_unit_test(reads_bring_data_and_hold_back_fenced_sends),
         cmocka_unit_test(refused_access_ends_the_connection),

@@ -3,6 +3,7 @@
  * faults, and strangers who send anything to the socket. */
 #include "spec_unit.h"
 
+#include "iw_agent.h"
 #include "iw_memory.h"
 #include "iw_port.h"
 
@@ -273,12 +274,69 @@ static void many_peers(void **state)
     free(e);
 }
 
+/* The application of one end posts, and then never calls again: its agent does everything. */
+static void the_agent_answers_for_a_silent_application(void **state)
+{
+    (void) state;
+    enum { SIZE = 3000000 };
+    for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
+        end_t *e = ends_open("drop=0.02", true, 60 * S);
+        uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE), *back = must_alloc(SIZE);
+        iw_agent_config_t config;
+        iw_completion_t c;
+        memset(source, 7, SIZE);
+        uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE | IW_REMOTE_READ);
+        iw_agent_config_default(&config);
+        config.mode = (iw_agent_mode_t) mode;
+        iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
+        assert_non_null(agent);
+        for (int i = 0; i < 10; ++i) {
+            iw_agent_progress(agent);
+        }
+        struct iovec piece = {source, SIZE}, note = {source, 100};
+        iw_agent_lock(agent);
+        assert_int_equal(iw_post_send(e[1].peer, &note, 1, IW_INLINE, NULL), IW_OK);
+        iw_agent_flush(agent);
+        iw_agent_unlock(agent);
+        assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, 0, NULL), IW_OK);
+        uint64_t until = iw_port_now() + 120 * S;
+        int received = 0, written = 0, read = 0;
+        while (received + written + read < 3) {
+            assert_true(iw_port_now() < until);
+            iw_port_progress(e[0].port, e[0].engine);
+            if (1 == iw_engine_poll(e[0].engine, &c, 1)) {
+                assert_int_equal(c.status, IW_OK);
+                received += IW_RECEIVED == c.what;
+                written += IW_WRITTEN == c.what;
+                read += IW_READ == c.what;
+                if (IW_WRITTEN == c.what) {
+                    assert_int_equal(iw_post_read(e[0].peer, back, SIZE, stag, 0, 0, NULL), IW_OK);
+                }
+            }
+        }
+        assert_true(received == 1 && written == 1 && read == 1);
+        assert_true(iw_agent_takeovers(agent) >= 1);
+        iw_agent_stop(agent);
+        assert_memory_equal(back, source, SIZE);
+        assert_memory_equal(target, source, SIZE);
+        expect(e, 1, IW_SENT, &c);
+        ends_close(e);
+        free(source);
+        free(target);
+        free(back);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_goes_through),        cmocka_unit_test(trains),
-        cmocka_unit_test(data_goes_through_faults), cmocka_unit_test(strangers),
-        cmocka_unit_test(a_dead_process),           cmocka_unit_test(many_peers),
+        cmocka_unit_test(data_goes_through),
+        cmocka_unit_test(trains),
+        cmocka_unit_test(data_goes_through_faults),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(a_dead_process),
+        cmocka_unit_test(many_peers),
+        cmocka_unit_test(the_agent_answers_for_a_silent_application),
     };
     return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
 }

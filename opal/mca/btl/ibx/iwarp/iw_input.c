@@ -215,6 +215,10 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
     if (IW_TERMINATED == verdict) {
         return;
     }
+    if (IW_REFUSED == verdict && eliciting) {
+        p->ack_now = true; /* what is missing, and that we are here */
+        iw_ready(p);
+    }
     if (IW_ACCEPTED == verdict) {
         bool in_order = iw_seen_add(&p->seen, f.pn, f.floor);
         if (f.pn + 1 == p->seen.end) {

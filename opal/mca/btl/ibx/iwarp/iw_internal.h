@@ -29,7 +29,7 @@
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
-#define IW_BLACK_HOLE_PTO 3u /* probe timeouts in a row that put the datagram size in doubt */
+#define IW_PERSISTENT_PTO 3u /* probe timeouts in a row that void what was known of the path */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
 #define IW_DRAIN          32u           /* packets to one peer before another one's turn */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */

@@ -239,29 +239,43 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
     return true;
 }
 
-/* RFC 9002, 6.2.4: send something that must be answered, whatever the window. */
+/* The segment in flight that the peer's delivery waits for, or a probe if there is nothing else. */
+static iw_segment_t *most_wanted(const iw_peer_t *p)
+{
+    iw_segment_t *best = NULL;
+    for (iw_link_t *l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        if (NULL == best || NULL == best->request
+            || (NULL != s->request && iw_seq_before(s->ssn, best->ssn))) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* RFC 9002, 6.2.4: send something that must be answered, whatever the window. The first segment that
+ * is missing does most good: the peer may have had no memory for later ones. */
 static void probe_timeout(iw_peer_t *p)
 {
-    iw_segment_t *oldest = IW_ITEM(p->in_flight.next, iw_segment_t, link);
-    bool large = NULL != oldest->request && oldest->wire > IW_DATAGRAM_MIN;
+    iw_segment_t *s = most_wanted(p);
+    bool large = NULL != s->request && s->wire > IW_DATAGRAM_MIN;
     ++p->engine->count.probe_timeouts;
     p->pto_count += p->pto_count < UINT8_MAX;
     p->asked += p->asked < UINT8_MAX;
-    if (IW_BLACK_HOLE_PTO <= p->pto_count) {
+    iw_loss_take_back(p, s);
+    if (IW_PERSISTENT_PTO <= p->pto_count) {
+        /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
         iw_cc_collapse(&p->cc, p->path.size);
-        if (large && IW_BLACK_HOLE_PTO == p->pto_count
+        while (!iw_list_empty(&p->in_flight)) {
+            iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
+        }
+        if (large && IW_PERSISTENT_PTO == p->pto_count
             && iw_path_black_hole(&p->path, IW_DATAGRAM_MIN)) {
             p->large = true;
         }
     }
-    for (int i = 0; i < 2 && !iw_list_empty(&p->in_flight); ++i) {
-        iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
-    }
-    p->allowance = 2;
-    if (iw_list_empty(&p->lost)) {
-        p->allowance = 0;
-        p->ping_pending = !iw_list_empty(&p->requests);
-    }
+    p->allowance = iw_list_empty(&p->lost) ? 0 : 2;
+    p->ping_pending = iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
 }
 
 bool iw_outstanding(const iw_peer_t *p)

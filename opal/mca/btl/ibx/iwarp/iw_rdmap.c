@@ -113,12 +113,14 @@ static iw_verdict_t not_ready(iw_peer_t *p, const iw_frame_t *f)
 static iw_verdict_t message_new(iw_peer_t *p, const iw_frame_t *f, uint32_t msn,
                                 iw_message_t **message)
 {
-    iw_message_t *m = iw_pool_get(&p->engine->messages);
+    iw_pool_t *pool = &p->engine->messages;
+    uint32_t ahead = msn - p->expected_msn;
+    /* As with the buffers: the last one is for a message whose turn it is. */
+    iw_message_t *m = ahead > 0 && pool->in_use + 1 >= pool->max ? NULL : iw_pool_get(pool);
     if (NULL == m) {
         ++p->engine->count.refused_memory;
         return IW_REFUSED;
     }
-    uint32_t ahead = msn - p->expected_msn;
     if (!iw_receive_take(p->engine, p, 0 == ahead ? 0 : ahead + 1, &m->receive)) {
         iw_pool_put(&p->engine->messages, m);
         return not_ready(p, f);
@@ -141,8 +143,9 @@ static int message_check(const iw_message_t *m, const iw_ddp_t *d)
     if (m->total != UINT32_MAX && (end > m->total || d->last)) {
         return IW_TERM_DDP_MO;
     }
-    if (d->length > (d->last ? end : m->total) - m->got) {
-        return IW_TERM_DDP_MO;
+    uint64_t limit = d->last ? end : m->total;
+    if (limit < m->got || d->length > limit - m->got) {
+        return IW_TERM_DDP_MO; /* they overlap */
     }
     return IW_TERM_NONE;
 }
