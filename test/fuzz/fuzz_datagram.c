@@ -35,6 +35,7 @@ static void feed(const uint8_t *data, size_t size, iw_auth_mode_t auth)
     iw_config_t c;
     link_config(0, &c);
     c.auth = auth;
+    iw_key_make(&c.key); /* another one each time: the fuzzer sees what its tag is compared with */
     iw_engine_t *e = iw_engine_create(&c);
     iw_address_t a;
     iw_key_t key;

@@ -11,15 +11,16 @@
  * A message is an 8-byte header (which callback it is for) and what the PML gave. Large data goes by
  * RDMA Write and Read and never through these buffers.
  *
- * Threads: lock covers a module's engine, lists and endpoints. It is taken only if several threads
- * can be here: MPI_THREAD_MULTIPLE, or the module's own thread (btl_ibx_thread.c). No callback is
- * called under it. */
+ * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
+ * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
+ * it, and none in the agent's thread: completions wait in the engine for progress. */
 #ifndef BTL_IBX_H
 #define BTL_IBX_H
 
 #include "btl_ibx_compat.h"
 
 #include "btl_ibx_net.h"
+#include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
 #include "window/ibx_window.h"
@@ -113,6 +114,7 @@ struct mca_btl_ibx_module {
     opal_mutex_t lock;
     iw_port_t *port;
     iw_engine_t *engine;
+    iw_agent_t *agent; /* NULL: only progress moves data */
     iw_key_t key;
     opal_list_t endpoints;
     opal_hash_table_t by_name;
@@ -147,8 +149,6 @@ typedef struct mca_btl_ibx_component {
     unsigned long long fault_seed;
     /* state */
     bool locked; /* several threads */
-    struct mca_btl_ibx_thread *thread; /* NULL: only progress moves data */
-    uint64_t progressed;               /* when progress was called last, while there is a thread */
     uint32_t modules_n;
     mca_btl_ibx_module_t **modules;
 } mca_btl_ibx_component_t;
@@ -158,15 +158,37 @@ extern const mca_btl_ibx_module_t mca_btl_ibx_module_template;
 
 static inline void mca_btl_ibx_lock(mca_btl_ibx_module_t *module)
 {
-    if (mca_btl_ibx_component.locked) {
+    if (NULL != module->agent) {
+        iw_agent_lock(module->agent);
+    } else if (mca_btl_ibx_component.locked) {
         opal_mutex_lock(&module->lock);
     }
 }
 
+/* For progress: false if somebody else is at it. */
+static inline bool mca_btl_ibx_enter(mca_btl_ibx_module_t *module)
+{
+    return NULL != module->agent ? iw_agent_enter(module->agent)
+                                 : !mca_btl_ibx_component.locked
+                                       || 0 == opal_mutex_trylock(&module->lock);
+}
+
 static inline void mca_btl_ibx_unlock(mca_btl_ibx_module_t *module)
 {
-    if (mca_btl_ibx_component.locked) {
+    if (NULL != module->agent) {
+        iw_agent_unlock(module->agent);
+    } else if (mca_btl_ibx_component.locked) {
         opal_mutex_unlock(&module->lock);
+    }
+}
+
+/* Send what was posted, now. The lock is held. */
+static inline void mca_btl_ibx_flush(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_flush(module->agent);
+    } else {
+        iw_port_flush(module->port, module->engine);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "btl_ibx_message.h"
 #include "btl_ibx_progress.h"
 #include "btl_ibx_rdma.h"
-#include "btl_ibx_thread.h"
+#include "btl_ibx_async.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,6 +45,7 @@ static int ibx_register(void)
         {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
     static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
                                                        {MCA_BTL_IBX_ASYNC_ON, "on"},
+                                                       {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
                                                        {MCA_BTL_IBX_ASYNC_OFF, "off"},
                                                        {0, NULL}};
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
@@ -68,8 +69,10 @@ static int ibx_register(void)
                OPAL_INFO_LVL_2, auths, &c->auth);
     c->async = MCA_BTL_IBX_ASYNC_AUTO;
     add_choice("iwarp_async",
-               "A thread that moves data while the application computes: on; off; auto: if there is a "
-               "processor to spare for each process of the host. Default auto",
+               "A thread that moves data while the application computes: on, takes every datagram as it "
+               "comes; backup, only while the application does not call MPI; off, none (what gets lost "
+               "is then sent again only in MPI calls); auto: on if there is a processor to spare for "
+               "each process of the host, else backup. Default auto",
                OPAL_INFO_LVL_2, asyncs, &c->async);
     c->peer_timeout_ms = 30000;
     add("iwarp_peer_timeout",
@@ -119,7 +122,6 @@ static int ibx_open(void)
 {
     mca_btl_ibx_component.modules_n = 0;
     mca_btl_ibx_component.modules = NULL;
-    mca_btl_ibx_component.thread = NULL;
     return OPAL_SUCCESS;
 }
 
@@ -170,8 +172,12 @@ static void module_free(mca_btl_ibx_module_t *module)
         }
         OBJ_RELEASE(endpoint);
     }
+    if (NULL != module->agent) {
+        iw_agent_stop(module->agent);
+        module->agent = NULL;
+    }
     if (NULL != module->engine) {
-        (void) iw_port_progress(module->port, module->engine); /* goodbyes */
+        iw_port_flush(module->port, module->engine); /* goodbyes */
         iw_engine_destroy(module->engine);
     }
     if (NULL != module->port) {
@@ -197,7 +203,6 @@ static void module_free(mca_btl_ibx_module_t *module)
 static int module_finalize(mca_btl_base_module_t *btl)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    mca_btl_ibx_thread_stop(); /* of all modules: the component ends */
     for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
         if (mca_btl_ibx_component.modules[i] == module) {
             mca_btl_ibx_component.modules[i] =
@@ -253,7 +258,8 @@ static bool set_faults(iw_port_config_t *config, uint32_t module)
 }
 
 /* A socket and an engine for an interface. NULL: not possible (told). */
-static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index)
+static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index,
+                                        mca_btl_ibx_async_t async)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     mca_btl_ibx_module_t *module = malloc(sizeof(*module));
@@ -314,6 +320,18 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
         opal_show_help(HELP_FILE, "out of memory", true, interface->name);
         module_free(module);
         return NULL;
+    }
+    if (MCA_BTL_IBX_ASYNC_OFF != async) {
+        iw_agent_config_t agent;
+        iw_agent_config_default(&agent);
+        agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
+        agent.started = mca_btl_ibx_async_place;
+        module->agent = iw_agent_start(&agent, module->port, module->engine);
+        if (NULL == module->agent) {
+            opal_show_help(HELP_FILE, "no thread", true, interface->name, strerror(errno));
+            module_free(module);
+            return NULL;
+        }
     }
     return module;
 }
@@ -378,9 +396,8 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
         }
         return NULL;
     }
-    const bool thread = MCA_BTL_IBX_ASYNC_ON == c->async
-                        || (MCA_BTL_IBX_ASYNC_AUTO == c->async && mca_btl_ibx_thread_pays());
-    c->locked = mpi_threads || opal_using_threads() || thread;
+    const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
+    c->locked = mpi_threads || opal_using_threads();
     c->modules = calloc((size_t) interfaces, sizeof(*c->modules));
     mca_btl_base_module_t **modules = calloc((size_t) interfaces, sizeof(*modules));
     if (NULL == c->modules || NULL == modules) {
@@ -388,14 +405,13 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
         return NULL;
     }
     for (int i = 0; i < interfaces; ++i) {
-        mca_btl_ibx_module_t *module = module_new(&found[i], c->modules_n);
+        mca_btl_ibx_module_t *module = module_new(&found[i], c->modules_n, async);
         if (NULL != module) {
             modules[c->modules_n] = &module->super;
             c->modules[c->modules_n++] = module;
         }
     }
-    if (0 == c->modules_n || OPAL_SUCCESS != publish()
-        || (thread && OPAL_SUCCESS != mca_btl_ibx_thread_start())) {
+    if (0 == c->modules_n || OPAL_SUCCESS != publish()) {
         while (c->modules_n > 0) {
             module_free(c->modules[--c->modules_n]);
         }
@@ -409,7 +425,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
                             c->modules[i]->interface.name,
                             mca_btl_ibx_address_text(iw_port_address(c->modules[i]->port), text,
                                                      sizeof(text)),
-                            c->modules[i]->super.btl_bandwidth, thread ? ", with a thread" : "");
+                            c->modules[i]->super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
     }
     *n = (int) c->modules_n;
     return modules;

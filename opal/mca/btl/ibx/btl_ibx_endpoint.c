@@ -124,7 +124,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             if (NULL != endpoint->peer) {
                 iw_peer_remove(endpoint->peer);
                 endpoint->peer = NULL;
-                (void) iw_port_progress(module->port, module->engine); /* says goodbye */
+                mca_btl_ibx_flush(module); /* says goodbye */
             }
             OBJ_RELEASE(endpoint);
         }

@@ -175,7 +175,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
          * is called before the PML gives the fragment away. */
         frag->is_complete = own;
         frag->is_freed = own && (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-        (void) iw_port_progress(module->port, module->engine);
+        mca_btl_ibx_flush(module);
     } else if (IW_AGAIN == status) {
         frag->is_posted = true; /* counts as the engine's: mca_btl_ibx_free must not take it */
         opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
@@ -248,7 +248,7 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
             struct iovec piece = {.iov_base = packet, .iov_len = size};
             sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
             if (OPAL_LIKELY(sent)) {
-                (void) iw_port_progress(module->port, module->engine);
+                mca_btl_ibx_flush(module);
             }
         }
         mca_btl_ibx_unlock(module);

@@ -105,10 +105,8 @@ static int module_progress(mca_btl_ibx_module_t *module)
     unsigned n, events = 0;
     opal_list_t ended;
 
-    if (mca_btl_ibx_component.locked) {
-        if (0 != opal_mutex_trylock(&module->lock)) {
-            return 0; /* somebody else is at it */
-        }
+    if (!mca_btl_ibx_enter(module)) {
+        return 0; /* somebody else is at it */
     }
     (void) iw_port_progress(module->port, module->engine);
     n = iw_engine_poll(module->engine, completion, BATCH);
@@ -151,7 +149,7 @@ waiting:
         module->looked_at = now;
         (void) ibx_window_look(&module->window, iw_receives_free(module->engine), now);
     }
-    (void) iw_port_progress(module->port, module->engine); /* acknowledgements, answers */
+    mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
     mca_btl_ibx_unlock(module);
     OBJ_DESTRUCT(&ended);
     return (int) events;
@@ -160,9 +158,6 @@ waiting:
 int mca_btl_ibx_progress(void)
 {
     int events = 0;
-    if (NULL != mca_btl_ibx_component.thread) {
-        __atomic_store_n(&mca_btl_ibx_component.progressed, iw_port_now(), __ATOMIC_RELAXED);
-    }
     for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
         events += module_progress(mca_btl_ibx_component.modules[i]);
     }

@@ -185,7 +185,7 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoint
     } else {
         opal_list_append(&module->waiting_jobs, (opal_list_item_t *) job);
     }
-    (void) iw_port_progress(module->port, module->engine);
+    mca_btl_ibx_flush(module);
     mca_btl_ibx_unlock(module);
     if (OPAL_UNLIKELY(ended)) { /* nothing could be issued */
         mca_btl_ibx_job_end(module, job);
@@ -329,7 +329,7 @@ static int ask_atomic(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoi
     const bool said = mca_btl_ibx_say(endpoint, MCA_BTL_IBX_TAG_ATOMIC, ask, sizeof(*ask));
     if (said) {
         opal_list_append(&module->atomics, (opal_list_item_t *) job);
-        (void) iw_port_progress(module->port, module->engine);
+        mca_btl_ibx_flush(module);
     }
     mca_btl_ibx_unlock(module);
     if (!said) {

@@ -153,6 +153,12 @@ unsigned iw_agent_progress(iw_agent_t *a)
     return n;
 }
 
+bool iw_agent_enter(iw_agent_t *a)
+{
+    alive(a);
+    return 0 == pthread_mutex_trylock(&a->lock);
+}
+
 void iw_agent_flush(iw_agent_t *a)
 {
     iw_port_flush(a->port, a->engine);

@@ -42,6 +42,9 @@ void iw_agent_unlock(iw_agent_t *agent);
 
 /* iw_port_progress by the application; 0 if the thread is at it. */
 unsigned iw_agent_progress(iw_agent_t *agent);
+/* For an application that does more than that under the lock: take it if it is free (the thread knows
+ * then that the application is alive). True: iw_agent_unlock must follow. */
+bool iw_agent_enter(iw_agent_t *agent);
 /* Under the lock, after posting from a thread that may not come back soon: send now, and let the
  * agent know that there are timers. */
 void iw_agent_flush(iw_agent_t *agent);
