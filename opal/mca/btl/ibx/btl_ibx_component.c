@@ -304,6 +304,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     config.key = module->key;
     config.auth = (iw_auth_mode_t) c->auth;
     config.start = wall_clock();
+    config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
     config.receive_space = iw_port_space(module->port);
     config.peer_timeout_ns = c->peer_timeout_ms * MS;
     config.unknown = mca_btl_ibx_unknown;
