@@ -11,7 +11,7 @@ component_dir=$install/components
 
 # What a build needs, beyond what every Debian system has.
 build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin libopenmpi-dev libibverbs-dev
-    librdmacm-dev libhwloc-dev libevent-dev'
+    librdmacm-dev libhwloc-dev libevent-dev libsodium-dev libisal-dev'
 
 say() { printf '%s: %s\n' "$me" "$*"; }
 complain() { printf '%s: %s\n' "$me" "$*" >&2; }

@@ -18,6 +18,10 @@ AC_DEFUN([SPEC_CHECK_LIBS], [
     SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])
     SPEC_REQUIRE_LIB([EVENT], [event2/event.h], [event_core], [event_base_new], [libevent-dev])
 
+    # The datagram-iWARP stack: tags of datagrams and CRC32C.
+    SPEC_REQUIRE_LIB([SODIUM], [sodium.h], [sodium], [crypto_shorthash], [libsodium-dev])
+    SPEC_REQUIRE_LIB([ISAL], [isa-l.h], [isal], [crc32_iscsi], [libisal-dev])
+
     # Only the unit tests need it, so it may be missing.
     AC_CHECK_HEADER([cmocka.h], [spec_cmocka=yes], [spec_cmocka=no], [[
 #include <stdarg.h>

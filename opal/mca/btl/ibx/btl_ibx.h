@@ -1,0 +1,195 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* btl/ibx: byte transfer over datagram iWARP on UDP (iwarp/). What all files of the BTL share.
+ *
+ * Words
+ *   module    one network interface of this process, with one UDP socket and one protocol engine
+ *   endpoint  another process as seen by one module; made when it is first wanted or first heard of
+ *   fragment  a descriptor with its buffer: one message from here
+ *   job       a put, get or atomic operation under way
+ *   bay       a receive buffer
+ *
+ * A message is an 8-byte header (which callback it is for) and what the PML gave. Large data goes by
+ * RDMA Write and Read and never through these buffers.
+ *
+ * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
+ * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
+ * it, and none in the agent's thread: completions wait in the engine for progress. */
+#ifndef BTL_IBX_H
+#define BTL_IBX_H
+
+#include "btl_ibx_compat.h"
+
+#include "btl_ibx_net.h"
+#include "iwarp/iw_agent.h"
+#include "iwarp/iw_engine.h"
+#include "iwarp/iw_port.h"
+#include "window/ibx_window.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- on the wire ---- */
+
+typedef struct mca_btl_ibx_hdr {
+    uint8_t tag; /* active message tag */
+    uint8_t reserved[7];
+} mca_btl_ibx_hdr_t;
+_Static_assert(sizeof(mca_btl_ibx_hdr_t) == 8, "what follows the header stays aligned");
+
+/* Our own messages, below the tags of the PML. */
+enum { MCA_BTL_IBX_TAG_ATOMIC = MCA_BTL_TAG_BTL + 8, MCA_BTL_IBX_TAG_ATOMIC_DONE };
+
+/* Names registered memory to a peer: 16 bytes that travel with the PML's packets. */
+struct mca_btl_base_registration_handle_t {
+    uint64_t base; /* address of the first byte, which has offset 0 */
+    uint32_t stag;
+    uint32_t module; /* index here: who registered it */
+};
+#define MCA_BTL_IBX_HANDLE_SIZE sizeof(struct mca_btl_base_registration_handle_t)
+
+/* ---- objects ---- */
+
+typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
+
+struct mca_btl_base_endpoint_t {
+    opal_list_item_t super; /* in the module's list */
+    mca_btl_ibx_module_t *module;
+    opal_proc_t *proc;
+    uint64_t name;
+    iw_address_t address;
+    iw_key_t key;
+    iw_peer_t *peer; /* NULL before the first word */
+    bool is_self;
+    bool is_dead; /* reported; nothing is sent any more */
+};
+OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
+
+typedef struct mca_btl_ibx_frag {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
+    mca_btl_ibx_endpoint_t *endpoint;
+    bool is_posted;   /* the engine reads from it */
+    bool is_complete; /* the PML was told, or is not to be told */
+    bool is_freed;    /* by the PML, or never its own */
+    mca_btl_ibx_hdr_t hdr; /* directly before the data */
+    char data[];
+} mca_btl_ibx_frag_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
+
+typedef enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ATOMIC } mca_btl_ibx_job_type_t;
+
+typedef struct mca_btl_ibx_job {
+    opal_free_list_item_t super;
+    mca_btl_ibx_job_type_t type;
+    mca_btl_ibx_endpoint_t *endpoint;
+    char *local;
+    uint64_t remote; /* offset in the region */
+    uint32_t stag;
+    uint64_t length;
+    uint64_t issued;
+    uint32_t parts; /* requests under way, and one while parts are still to be issued */
+    int status;
+    mca_btl_base_rdma_completion_fn_t callback;
+    mca_btl_base_registration_handle_t *local_handle;
+    void *context;
+    void *cbdata;
+    uint64_t operand, value; /* atomics */
+    uint32_t op;
+    uint32_t number;
+} mca_btl_ibx_job_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_job_t);
+
+typedef struct mca_btl_ibx_key {
+    opal_free_list_item_t super;
+    struct mca_btl_base_registration_handle_t handle;
+} mca_btl_ibx_key_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_key_t);
+
+struct mca_btl_ibx_module {
+    mca_btl_base_module_t super;
+    uint32_t index;
+    mca_btl_ibx_interface_t interface;
+    opal_mutex_t lock;
+    iw_port_t *port;
+    iw_engine_t *engine;
+    iw_agent_t *agent; /* NULL: only progress moves data */
+    iw_key_t key;
+    opal_list_t endpoints;
+    opal_hash_table_t by_name;
+    opal_free_list_t frags;
+    opal_free_list_t jobs;
+    opal_free_list_t keys;
+    opal_list_t waiting_frags; /* the engine had no room; in their order */
+    opal_list_t waiting_jobs;
+    opal_list_t atomics;       /* jobs that wait for their answer */
+    uint32_t atomic_number;
+    ibx_window_t window;
+    struct mca_btl_ibx_bay *bays; /* all, to be freed */
+    struct mca_btl_ibx_bay *idle; /* above the window */
+    uint32_t bays_n;
+    uint64_t looked_at;
+    mca_btl_base_module_error_cb_fn_t error;
+    uint64_t counted_memory; /* for the performance variable */
+};
+
+typedef struct mca_btl_ibx_component {
+    mca_btl_base_component_3_0_0_t super;
+    /* parameters */
+    char *if_include, *if_exclude;
+    int auth;
+    int async;
+    size_t peer_timeout_ms;
+    int window_initial, window_max;
+    size_t window_quiet_ms;
+    size_t socket_buffer;
+    bool segment;
+    char *fault_in, *fault_out;
+    unsigned long long fault_seed;
+    /* state */
+    bool locked; /* several threads */
+    uint32_t modules_n;
+    mca_btl_ibx_module_t **modules;
+} mca_btl_ibx_component_t;
+
+extern mca_btl_ibx_component_t mca_btl_ibx_component;
+extern const mca_btl_ibx_module_t mca_btl_ibx_module_template;
+
+static inline void mca_btl_ibx_lock(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_lock(module->agent);
+    } else if (mca_btl_ibx_component.locked) {
+        opal_mutex_lock(&module->lock);
+    }
+}
+
+/* For progress: false if somebody else is at it. */
+static inline bool mca_btl_ibx_enter(mca_btl_ibx_module_t *module)
+{
+    return NULL != module->agent ? iw_agent_enter(module->agent)
+                                 : !mca_btl_ibx_component.locked
+                                       || 0 == opal_mutex_trylock(&module->lock);
+}
+
+static inline void mca_btl_ibx_unlock(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_unlock(module->agent);
+    } else if (mca_btl_ibx_component.locked) {
+        opal_mutex_unlock(&module->lock);
+    }
+}
+
+/* Send what was posted, now. The lock is held. */
+static inline void mca_btl_ibx_flush(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_flush(module->agent);
+    } else {
+        iw_port_flush(module->port, module->engine);
+    }
+}
+
+#endif

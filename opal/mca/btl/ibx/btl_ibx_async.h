@@ -1,0 +1,21 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Who moves data while the application computes: which agent a module gets, and where it runs. */
+#ifndef BTL_IBX_ASYNC_H
+#define BTL_IBX_ASYNC_H
+
+typedef enum mca_btl_ibx_async {
+    MCA_BTL_IBX_ASYNC_OFF,
+    MCA_BTL_IBX_ASYNC_ON,
+    MCA_BTL_IBX_ASYNC_AUTO,
+    MCA_BTL_IBX_ASYNC_BACKUP,
+} mca_btl_ibx_async_t;
+
+/* What auto means here: ON if the processors that this process may use, shared fairly among the
+ * processes of the host, leave one for the agent; else BACKUP. Others stay as they are. */
+mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted);
+
+/* The agent's first action: away from the processor that the application is bound to, if it may.
+ * Signals are the application's. */
+void mca_btl_ibx_async_place(void *context);
+
+#endif

@@ -1,0 +1,92 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What differs between the Open MPI releases that btl/ibx is built for. Nothing else in this
+ * component tests the version. */
+#ifndef BTL_IBX_COMPAT_H
+#define BTL_IBX_COMPAT_H
+
+#include "opal_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "opal/class/opal_bitmap.h"
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_hash_table.h"
+#include "opal/class/opal_list.h"
+#include "opal/datatype/opal_convertor.h"
+#include "opal/mca/base/mca_base_pvar.h"
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/base/btl_base_error.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/mca/hwloc/base/base.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
+
+#if OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1
+
+#    include "opal/mca/pmix/pmix.h"
+#    include "opal/threads/mutex.h"
+#    include "opal/threads/threads.h"
+
+#    define MCA_BTL_IBX_MODULE_EXTRAS .btl_ft_event = NULL
+
+/* Publish this process's addresses; fetch another's. */
+static inline int mca_btl_ibx_modex_send(const mca_base_component_t *version, void *data,
+                                         size_t size)
+{
+    int rc;
+    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, version, data, size);
+    return rc;
+}
+
+static inline int mca_btl_ibx_modex_recv(const mca_base_component_t *version,
+                                         const opal_proc_t *proc, void **data, size_t *size)
+{
+    int rc;
+    OPAL_MODEX_RECV(rc, version, &proc->proc_name, data, size);
+    return rc;
+}
+
+/* A message for the callback of its tag. */
+static inline void mca_btl_ibx_dispatch(mca_btl_base_module_t *btl,
+                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                        void *data, size_t size)
+{
+    const mca_btl_active_message_callback_t *trigger = mca_btl_base_active_message_trigger + tag;
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = size};
+    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    (void) endpoint;
+    if (NULL != trigger->cbfunc) {
+        trigger->cbfunc(btl, tag, &descriptor, trigger->cbdata);
+    }
+}
+
+static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
+{
+    return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
+}
+
+/* How many processes of the job run on this host, me included. */
+static inline uint32_t mca_btl_ibx_local_ranks(void)
+{
+    return (uint32_t) opal_process_info.num_local_peers + 1;
+}
+
+#else
+#    error "btl/ibx: this Open MPI release is not supported (configure should have said so)"
+#endif
+
+static inline uint64_t mca_btl_ibx_name_of(const opal_proc_t *proc)
+{
+    return (uint64_t) proc->proc_name.jobid << 32 | proc->proc_name.vpid;
+}
+
+static inline opal_process_name_t mca_btl_ibx_name(uint64_t name)
+{
+    return (opal_process_name_t){.jobid = (uint32_t) (name >> 32), .vpid = (uint32_t) name};
+}
+
+#endif

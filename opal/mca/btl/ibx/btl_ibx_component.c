@@ -1,0 +1,488 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The component: parameters, modules for interfaces, start and end. */
+#include "btl_ibx.h"
+
+#include "btl_ibx_endpoint.h"
+#include "btl_ibx_message.h"
+#include "btl_ibx_progress.h"
+#include "btl_ibx_rdma.h"
+#include "btl_ibx_async.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define HELP_FILE "help-mpi-btl-ibx.txt"
+#define MS UINT64_C(1000000)
+
+/* ---- parameters ---- */
+
+static void add(const char *name, const char *help, mca_base_var_type_t type, int level,
+                mca_base_var_enum_t *values, void *storage)
+{
+    (void) mca_base_component_var_register(&mca_btl_ibx_component.super.btl_version, name, help, type,
+                                           values, 0, 0, (mca_base_var_info_lvl_t) level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static void add_choice(const char *name, const char *help, int level,
+                       const mca_base_var_enum_value_t *choice, int *storage)
+{
+    mca_base_var_enum_t *values = NULL;
+    if (OPAL_SUCCESS == mca_base_var_enum_create(name, choice, &values)) {
+        add(name, help, MCA_BASE_VAR_TYPE_INT, level, values, storage);
+        OBJ_RELEASE(values);
+    }
+}
+
+static mca_btl_ibx_module_t defaults; /* the standard parameters of a BTL are kept here */
+
+static int ibx_register(void)
+{
+    static const mca_base_var_enum_value_t auths[] = {
+        {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
+    static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
+                                                       {MCA_BTL_IBX_ASYNC_ON, "on"},
+                                                       {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
+                                                       {MCA_BTL_IBX_ASYNC_OFF, "off"},
+                                                       {0, NULL}};
+    mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    opal_show_help_add_dir(IBX_HELP_DIR);
+
+    c->if_include = NULL;
+    add("if_include",
+        "Use only these: interfaces or networks, separated by commas (eth0,192.0.2.0/24). Default: "
+        "all that are up; loopback only if nothing else is",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, NULL, &c->if_include);
+    c->if_exclude = NULL;
+    add("if_exclude",
+        "Do not use these: interfaces or networks, separated by commas. Default: none. Not together "
+        "with if_include",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, NULL, &c->if_exclude);
+    c->auth = IW_AUTH_TAG;
+    add_choice("iwarp_auth",
+               "What protects a datagram: tag, a keyed tag that nobody outside the job can make; crc, "
+               "a checksum against accidents; off, nothing but UDP's own. The same in the whole job. "
+               "Default tag",
+               OPAL_INFO_LVL_2, auths, &c->auth);
+    c->async = MCA_BTL_IBX_ASYNC_AUTO;
+    add_choice("iwarp_async",
+               "A thread that moves data while the application computes: on, takes every datagram as it "
+               "comes; backup, only while the application does not call MPI; off, none (what gets lost "
+               "is then sent again only in MPI calls); auto: on if there is a processor to spare for "
+               "each process of the host, else backup. Default auto",
+               OPAL_INFO_LVL_2, asyncs, &c->async);
+    c->peer_timeout_ms = 30000;
+    add("iwarp_peer_timeout",
+        "A process that does not answer for this long is given up. Unit: milliseconds, at least 100; "
+        "default 30000",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_4, NULL, &c->peer_timeout_ms);
+    c->socket_buffer = 4u << 20;
+    add("iwarp_socket_buffer",
+        "What the kernel is asked to buffer in each direction of an interface's socket; it may give "
+        "less (net.core.rmem_max). Unit: bytes; default 4M",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, NULL, &c->socket_buffer);
+    c->segment = true;
+    add("iwarp_segment",
+        "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
+        "can. 0 or 1; default 1",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->segment);
+    c->window_initial = IBX_WINDOW_INITIAL;
+    add("window_initial",
+        "Receive buffers of an interface in the beginning. Doubled whenever half are in use. Unit: "
+        "buffers of btl_ibx_max_send_size, range 2 to window_max; default 8",
+        MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->window_initial);
+    c->window_max = IBX_WINDOW_MAX;
+    add("window_max", "Most receive buffers of an interface. Unit: buffers, up to 65536; default 4096",
+        MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->window_max);
+    c->window_quiet_ms = 2000;
+    add("window_quiet",
+        "After this time with less than a quarter of the receive buffers in use their number is "
+        "halved. Unit: milliseconds, 0: never; default 2000",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, NULL, &c->window_quiet_ms);
+    c->fault_in = c->fault_out = NULL;
+    add("fault_in",
+        "For tests: damage what arrives, as drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,"
+        "corrupt=0.001,truncate=0.001. Default none",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_in);
+    add("fault_out", "For tests: damage what leaves, as fault_in. Default none",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_out);
+    c->fault_seed = 0;
+    add("fault_seed", "For tests: number that the faults are drawn from; 0: by chance, and printed. "
+        "Default 0",
+        MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->fault_seed);
+
+    defaults = mca_btl_ibx_module_template;
+    return mca_btl_base_param_register(&c->super.btl_version, &defaults.super);
+}
+
+static int ibx_open(void)
+{
+    mca_btl_ibx_component.modules_n = 0;
+    mca_btl_ibx_component.modules = NULL;
+    return OPAL_SUCCESS;
+}
+
+static int ibx_close(void)
+{
+    free(mca_btl_ibx_component.modules);
+    mca_btl_ibx_component.modules = NULL;
+    return OPAL_SUCCESS;
+}
+
+/* ---- modules ---- */
+
+static int lists_init(mca_btl_ibx_module_t *module)
+{
+    static const struct {
+        size_t offset, size;
+        opal_class_t *class;
+        bool has_data;
+    } lists[] = {
+        {offsetof(mca_btl_ibx_module_t, frags), sizeof(mca_btl_ibx_frag_t),
+         OBJ_CLASS(mca_btl_ibx_frag_t), true},
+        {offsetof(mca_btl_ibx_module_t, jobs), sizeof(mca_btl_ibx_job_t),
+         OBJ_CLASS(mca_btl_ibx_job_t), false},
+        {offsetof(mca_btl_ibx_module_t, keys), sizeof(mca_btl_ibx_key_t),
+         OBJ_CLASS(mca_btl_ibx_key_t), false},
+    };
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); ++i) {
+        opal_free_list_t *list = (opal_free_list_t *) ((char *) module + lists[i].offset);
+        OBJ_CONSTRUCT(list, opal_free_list_t);
+        int rc = opal_free_list_init(
+            list, lists[i].size + (lists[i].has_data ? module->super.btl_max_send_size : 0),
+            opal_cache_line_size, lists[i].class, 0, opal_cache_line_size, 0, -1,
+            lists[i].has_data ? 8 : 32, NULL, 0, NULL, NULL, NULL);
+        if (OPAL_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+static void module_free(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_endpoint_t *endpoint, *next;
+    OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
+        opal_list_remove_item(&module->endpoints, &endpoint->super);
+        if (NULL != endpoint->peer) {
+            iw_peer_remove(endpoint->peer);
+        }
+        OBJ_RELEASE(endpoint);
+    }
+    if (NULL != module->agent) {
+        iw_agent_stop(module->agent);
+        module->agent = NULL;
+    }
+    if (NULL != module->engine) {
+        iw_port_flush(module->port, module->engine); /* goodbyes */
+        iw_engine_destroy(module->engine);
+    }
+    if (NULL != module->port) {
+        iw_port_close(module->port);
+    }
+    while (NULL != module->bays) {
+        mca_btl_ibx_bay_t *bay = module->bays;
+        module->bays = bay->next;
+        free(bay);
+    }
+    OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->jobs);
+    OBJ_DESTRUCT(&module->keys);
+    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->by_name);
+    OBJ_DESTRUCT(&module->waiting_frags);
+    OBJ_DESTRUCT(&module->waiting_jobs);
+    OBJ_DESTRUCT(&module->atomics);
+    OBJ_DESTRUCT(&module->lock);
+    free(module);
+}
+
+static int module_finalize(mca_btl_base_module_t *btl)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
+        if (mca_btl_ibx_component.modules[i] == module) {
+            mca_btl_ibx_component.modules[i] =
+                mca_btl_ibx_component.modules[--mca_btl_ibx_component.modules_n];
+            break;
+        }
+    }
+    module_free(module);
+    return OPAL_SUCCESS;
+}
+
+static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+{
+    ((mca_btl_ibx_module_t *) btl)->error = callback;
+    return OPAL_SUCCESS;
+}
+
+static uint64_t wall_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+/* Faults as the parameters want them. False: they make no sense (told). */
+static bool set_faults(iw_port_config_t *config, uint32_t module)
+{
+    const struct {
+        const char *name, *text;
+        iw_fault_rates_t *rates;
+    } both[] = {{"btl_ibx_fault_in", mca_btl_ibx_component.fault_in, &config->faults_in},
+                {"btl_ibx_fault_out", mca_btl_ibx_component.fault_out, &config->faults_out}};
+    bool any = false;
+    for (size_t i = 0; i < 2; ++i) {
+        if (NULL == both[i].text || '\0' == *both[i].text) {
+            continue;
+        }
+        if (!iw_fault_parse(both[i].rates, both[i].text)) {
+            opal_show_help(HELP_FILE, "bad faults", true, both[i].name, both[i].text);
+            return false;
+        }
+        any = true;
+    }
+    config->fault_seed = mca_btl_ibx_component.fault_seed;
+    if (any) {
+        if (0 == config->fault_seed) {
+            (void) !getrandom(&config->fault_seed, 4, 0);
+        }
+        config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
+        opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
+    }
+    return true;
+}
+
+/* A socket and an engine for an interface. NULL: not possible (told). */
+static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index,
+                                        mca_btl_ibx_async_t async)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    mca_btl_ibx_module_t *module = malloc(sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    *module = defaults;
+    module->index = index;
+    module->interface = *interface;
+    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
+    OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
+    OBJ_CONSTRUCT(&module->atomics, opal_list_t);
+    OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
+    opal_hash_table_init(&module->by_name, 64);
+    if (0 == module->super.btl_bandwidth) {
+        module->super.btl_bandwidth = interface->mbps;
+    }
+    int rc = lists_init(module);
+
+    iw_port_config_t port;
+    iw_port_config_default(&port);
+    port.address = interface->address;
+    port.buffer = (uint32_t) c->socket_buffer;
+    port.segment = c->segment;
+    if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
+        module_free(module);
+        return NULL;
+    }
+    module->port = iw_port_open(&port);
+    if (NULL == module->port) {
+        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(errno));
+        module_free(module);
+        return NULL;
+    }
+
+    iw_config_t config;
+    iw_config_default(&config);
+    iw_key_make(&module->key);
+    config.identity = mca_btl_ibx_name_of(opal_proc_local_get());
+    config.key = module->key;
+    config.auth = (iw_auth_mode_t) c->auth;
+    config.start = wall_clock();
+    config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
+    config.receive_space = iw_port_space(module->port);
+    config.peer_timeout_ns = c->peer_timeout_ms * MS;
+    config.unknown = mca_btl_ibx_unknown;
+    config.context = module;
+    if (sizeof(config.seed) != getrandom(&config.seed, sizeof(config.seed), 0)
+        || NULL == (module->engine = iw_engine_create(&config))) {
+        opal_show_help(HELP_FILE, "out of memory", true, interface->name);
+        module_free(module);
+        return NULL;
+    }
+    ibx_window_init(&module->window, (uint32_t) c->window_initial, (uint32_t) c->window_max,
+                    c->window_quiet_ms * MS, iw_port_now());
+    if (OPAL_SUCCESS != mca_btl_ibx_fill_window(module)) {
+        opal_show_help(HELP_FILE, "out of memory", true, interface->name);
+        module_free(module);
+        return NULL;
+    }
+    if (MCA_BTL_IBX_ASYNC_OFF != async) {
+        iw_agent_config_t agent;
+        iw_agent_config_default(&agent);
+        agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
+        agent.started = mca_btl_ibx_async_place;
+        module->agent = iw_agent_start(&agent, module->port, module->engine);
+        if (NULL == module->agent) {
+            opal_show_help(HELP_FILE, "no thread", true, interface->name, strerror(errno));
+            module_free(module);
+            return NULL;
+        }
+    }
+    return module;
+}
+
+/* Tell the others how each module is reached. */
+static int publish(void)
+{
+    mca_btl_ibx_modex_t modex = {.version = MCA_BTL_IBX_MODEX_VERSION,
+                                 .auth = (uint8_t) mca_btl_ibx_component.auth};
+    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
+        const mca_btl_ibx_module_t *module = mca_btl_ibx_component.modules[i];
+        mca_btl_ibx_offer_make(&modex.offer[i], &module->interface, iw_port_address(module->port),
+                               &module->key);
+    }
+    modex.count = (uint8_t) mca_btl_ibx_component.modules_n;
+    return mca_btl_ibx_modex_send(&mca_btl_ibx_component.super.btl_version, &modex,
+                                  mca_btl_ibx_modex_size(modex.count));
+}
+
+/* Parameters that contradict themselves. False: told. */
+static bool check_parameters(void)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const char *wrong = NULL;
+    if (NULL != c->if_include && '\0' != *c->if_include && NULL != c->if_exclude
+        && '\0' != *c->if_exclude) {
+        wrong = "btl_ibx_if_include and btl_ibx_if_exclude cannot both be given";
+    } else if (c->window_initial < 2 || c->window_max < c->window_initial || c->window_max > 65536) {
+        wrong = "btl_ibx_window_initial must be at least 2 and at most btl_ibx_window_max, and that "
+                "at most 65536";
+    } else if (c->peer_timeout_ms < 100) {
+        wrong = "btl_ibx_iwarp_peer_timeout must be at least 100 milliseconds";
+    } else if (defaults.super.btl_max_send_size < 1024 || defaults.super.btl_max_send_size > 1u << 20
+               || defaults.super.btl_eager_limit > defaults.super.btl_max_send_size) {
+        wrong = "btl_ibx_max_send_size must be 1024 to 1048576 bytes and not less than "
+                "btl_ibx_eager_limit";
+    }
+    if (NULL != wrong) {
+        opal_show_help(HELP_FILE, "bad parameters", true, wrong);
+    }
+    return NULL == wrong;
+}
+
+static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_threads)
+{
+    mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
+    const char *wrong;
+    (void) progress_threads;
+    *n = 0;
+    if (!check_parameters()) {
+        return NULL;
+    }
+    const int interfaces = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude, &wrong);
+    if (interfaces < 0) {
+        opal_show_help(HELP_FILE, "bad interfaces", true, wrong);
+        return NULL;
+    }
+    if (0 == interfaces) {
+        if (NULL != c->if_include && '\0' != *c->if_include) {
+            opal_show_help(HELP_FILE, "no interface", true, c->if_include);
+        }
+        return NULL;
+    }
+    const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
+    c->locked = mpi_threads || opal_using_threads();
+    c->modules = calloc((size_t) interfaces, sizeof(*c->modules));
+    mca_btl_base_module_t **modules = calloc((size_t) interfaces, sizeof(*modules));
+    if (NULL == c->modules || NULL == modules) {
+        free(modules);
+        return NULL;
+    }
+    for (int i = 0; i < interfaces; ++i) {
+        mca_btl_ibx_module_t *module = module_new(&found[i], c->modules_n, async);
+        if (NULL != module) {
+            modules[c->modules_n] = &module->super;
+            c->modules[c->modules_n++] = module;
+        }
+    }
+    if (0 == c->modules_n || OPAL_SUCCESS != publish()) {
+        while (c->modules_n > 0) {
+            module_free(c->modules[--c->modules_n]);
+        }
+        free(modules);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->modules_n; ++i) {
+        char text[96];
+        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                            "btl/ibx: module %u on %s, %s, %u Mb/s%s", i,
+                            c->modules[i]->interface.name,
+                            mca_btl_ibx_address_text(iw_port_address(c->modules[i]->port), text,
+                                                     sizeof(text)),
+                            c->modules[i]->super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
+    }
+    *n = (int) c->modules_n;
+    return modules;
+}
+
+const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
+    .super = {
+        .btl_component = &mca_btl_ibx_component.super,
+        .btl_eager_limit = 8192,
+        .btl_rndv_eager_limit = 8192,
+        .btl_max_send_size = 8192,
+        .btl_rdma_pipeline_send_length = 0,
+        .btl_rdma_pipeline_frag_size = 4u << 20,
+        .btl_min_rdma_pipeline_size = 0,
+        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 512, /* above tcp, below vader */
+        .btl_latency = 15,
+        .btl_bandwidth = 0, /* as the interface */
+        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
+                     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS,
+        .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
+        .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
+        .btl_get_limit = 0,
+        .btl_get_local_registration_threshold = SIZE_MAX,
+        .btl_put_limit = 0,
+        .btl_put_local_registration_threshold = SIZE_MAX,
+        .btl_add_procs = mca_btl_ibx_add_procs,
+        .btl_del_procs = mca_btl_ibx_del_procs,
+        .btl_finalize = module_finalize,
+        .btl_alloc = mca_btl_ibx_alloc,
+        .btl_free = mca_btl_ibx_free,
+        .btl_prepare_src = mca_btl_ibx_prepare_src,
+        .btl_send = mca_btl_ibx_send,
+        .btl_sendi = mca_btl_ibx_sendi,
+        .btl_put = mca_btl_ibx_put,
+        .btl_get = mca_btl_ibx_get,
+        .btl_dump = mca_btl_base_dump,
+        .btl_atomic_op = mca_btl_ibx_atomic_op,
+        .btl_atomic_fop = mca_btl_ibx_atomic_fop,
+        .btl_atomic_cswap = mca_btl_ibx_atomic_cswap,
+        .btl_register_mem = mca_btl_ibx_register_mem,
+        .btl_deregister_mem = mca_btl_ibx_deregister_mem,
+        .btl_register_error = register_error,
+        MCA_BTL_IBX_MODULE_EXTRAS,
+    },
+};
+
+__attribute__((visibility("default"))) mca_btl_ibx_component_t mca_btl_ibx_component = {
+    .super = {
+        .btl_version = {
+            MCA_BTL_DEFAULT_VERSION("ibx"),
+            .mca_open_component = ibx_open,
+            .mca_close_component = ibx_close,
+            .mca_register_component_params = ibx_register,
+        },
+        .btl_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+        .btl_init = ibx_init,
+        .btl_progress = mca_btl_ibx_progress,
+    },
+};

@@ -1,0 +1,30 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Endpoints: other processes. Nothing is sent before the first message; a peer that never talks
+ * costs one endpoint if the PML asked for it, and nothing in the engine. */
+#ifndef BTL_IBX_ENDPOINT_H
+#define BTL_IBX_ENDPOINT_H
+
+#include "btl_ibx.h"
+
+int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
+                          mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
+int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
+                          mca_btl_base_endpoint_t **endpoints);
+
+/* The engine's `unknown`: another process talks to us first. lock is held. */
+iw_peer_t *mca_btl_ibx_unknown(void *context, iw_engine_t *engine, uint64_t identity);
+
+/* Slow path of the next. */
+iw_peer_t *mca_btl_ibx_connect(mca_btl_ibx_endpoint_t *endpoint);
+
+/* The engine's peer of an endpoint, NULL when memory is out or the peer is dead. lock is held. */
+static inline iw_peer_t *mca_btl_ibx_peer(mca_btl_ibx_endpoint_t *endpoint)
+{
+    return OPAL_LIKELY(NULL != endpoint->peer) ? endpoint->peer : mca_btl_ibx_connect(endpoint);
+}
+
+/* The connection ended by itself. lock is not held. */
+void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                      iw_status_t status);
+
+#endif

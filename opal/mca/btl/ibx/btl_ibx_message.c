@@ -1,0 +1,327 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See btl_ibx_message.h.
+ *
+ * A fragment belongs to the PML until it is sent, to the engine until it is acknowledged, and can be
+ * reused when both are done with it. What lies in the fragment's own buffer is complete for the PML
+ * as soon as the engine has it: the engine sends it again from there if need be. What is sent from
+ * the user's memory is complete when it is acknowledged. */
+#include "btl_ibx_message.h"
+
+#include "btl_ibx_endpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void frag_construct(mca_btl_ibx_frag_t *frag)
+{
+    frag->base.des_segments = frag->segment;
+    frag->base.des_segment_count = 1;
+    memset(&frag->hdr, 0, sizeof(frag->hdr));
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+/* ---- out ---- */
+
+static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module,
+                                    mca_btl_ibx_endpoint_t *endpoint, uint8_t order, uint32_t flags)
+{
+    mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked
+                                                           ? opal_free_list_get_mt(&module->frags)
+                                                           : opal_free_list_get_st(&module->frags));
+    if (OPAL_LIKELY(NULL != frag)) {
+        frag->endpoint = endpoint;
+        frag->is_posted = false;
+        frag->is_complete = false;
+        frag->is_freed = false;
+        frag->base.order = order;
+        frag->base.des_flags = flags;
+        frag->base.des_cbfunc = NULL;
+        frag->base.des_segment_count = 1;
+        frag->segment[0].seg_addr.pval = frag->data;
+    }
+    return frag;
+}
+
+static void frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+{
+    if (mca_btl_ibx_component.locked) {
+        opal_free_list_return_mt(&module->frags, &frag->base.super);
+    } else {
+        opal_free_list_return_st(&module->frags, &frag->base.super);
+    }
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_alloc(mca_btl_base_module_t *btl,
+                                             mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, order, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    frag->segment[0].seg_len = size;
+    return &frag->base;
+}
+
+int mca_btl_ibx_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) des;
+    mca_btl_ibx_lock(module);
+    const bool now = !frag->is_posted;
+    frag->is_freed = true;
+    mca_btl_ibx_unlock(module);
+    if (now) {
+        frag_return(module, frag);
+    }
+    return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint,
+                                                   opal_convertor_t *convertor, uint8_t order,
+                                                   size_t reserve, size_t *size, uint32_t flags)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, order, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    size_t length = btl->btl_max_send_size - reserve;
+    length = *size < length ? *size : length;
+    if (length > 0 && !opal_convertor_need_buffers(convertor)) {
+        void *data;
+        opal_convertor_get_current_pointer(convertor, &data);
+        frag->segment[1].seg_addr.pval = data;
+        frag->segment[1].seg_len = length;
+        frag->base.des_segment_count = 2;
+        frag->segment[0].seg_len = reserve;
+    } else {
+        struct iovec iov = {.iov_base = frag->data + reserve, .iov_len = length};
+        uint32_t n = 1;
+        if (length > 0 && 0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
+            frag_return(module, frag);
+            return NULL;
+        }
+        frag->segment[0].seg_len = reserve + length;
+    }
+    *size = length;
+    return &frag->base;
+}
+
+/* Hand a fragment to the engine. lock is held. */
+static iw_status_t post(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+{
+    iw_peer_t *peer = mca_btl_ibx_peer(frag->endpoint);
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        return frag->endpoint->is_dead ? IW_DEAD : IW_AGAIN;
+    }
+    struct iovec piece[2] = {
+        {.iov_base = &frag->hdr, .iov_len = sizeof(frag->hdr) + frag->segment[0].seg_len},
+        {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
+    };
+    (void) module;
+    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, 0, frag);
+}
+
+/* To ourselves: no network. */
+static int send_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
+        size += frag->segment[i].seg_len;
+    }
+    char *copy = malloc(size + 1), *to = copy;
+    if (NULL == copy) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
+        memcpy(to, frag->segment[i].seg_addr.pval, frag->segment[i].seg_len);
+        to += frag->segment[i].seg_len;
+    }
+    mca_btl_ibx_dispatch(&module->super, frag->endpoint, frag->hdr.tag, copy, size);
+    free(copy);
+    mca_btl_ibx_frag_done(module, frag, OPAL_SUCCESS);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                     mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) des;
+    const bool own = 1 == des->des_segment_count;
+    const uint32_t flags = des->des_flags;
+
+    frag->hdr.tag = tag;
+    frag->endpoint = endpoint;
+    if (OPAL_UNLIKELY(endpoint->is_self)) {
+        frag->is_posted = true;
+        return send_to_self(module, frag);
+    }
+    mca_btl_ibx_lock(module);
+    iw_status_t status = opal_list_is_empty(&module->waiting_frags) ? post(module, frag) : IW_AGAIN;
+    if (OPAL_LIKELY(IW_OK == status)) {
+        frag->is_posted = true;
+        /* From the buffer: nothing more to be waited for. The callback, if it is wanted in any case,
+         * is called before the PML gives the fragment away. */
+        frag->is_complete = own;
+        frag->is_freed = own && (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+        mca_btl_ibx_flush(module);
+    } else if (IW_AGAIN == status) {
+        frag->is_posted = true; /* counts as the engine's: mca_btl_ibx_free must not take it */
+        opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
+    }
+    mca_btl_ibx_unlock(module);
+    if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
+        return IW_DEAD == status ? OPAL_ERR_UNREACH : OPAL_ERROR;
+    }
+    if (IW_OK != status || !own) {
+        return OPAL_SUCCESS;
+    }
+    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) {
+        des->des_cbfunc(btl, endpoint, des, OPAL_SUCCESS);
+    }
+    return 1;
+}
+
+void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status)
+{
+    const bool tell = !frag->is_complete;
+    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (tell && NULL != frag->base.des_cbfunc) {
+        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, status);
+    }
+    mca_btl_ibx_lock(module);
+    frag->is_posted = false;
+    const bool give_back = ours || frag->is_freed;
+    mca_btl_ibx_unlock(module);
+    if (give_back) {
+        frag_return(module, frag);
+    }
+}
+
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module)
+{
+    while (!opal_list_is_empty(&module->waiting_frags)) {
+        mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) opal_list_get_first(&module->waiting_frags);
+        if (IW_AGAIN == post(module, frag)) {
+            return;
+        }
+        (void) opal_list_remove_first(&module->waiting_frags);
+        /* An error comes as a completion of the peer's end; the fragment's own is lost with it. */
+    }
+}
+
+int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                      opal_convertor_t *convertor, void *header, size_t header_size,
+                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                      mca_btl_base_descriptor_t **descriptor)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    char packet[IW_INLINE_MAX];
+    mca_btl_ibx_hdr_t hdr = {.tag = tag};
+    const size_t size = sizeof(hdr) + header_size + payload_size;
+
+    if (OPAL_LIKELY(size <= sizeof(packet) && !endpoint->is_self)) {
+        bool sent = false;
+        memcpy(packet, &hdr, sizeof(hdr));
+        memcpy(packet + sizeof(hdr), header, header_size);
+        if (payload_size > 0) {
+            struct iovec iov = {.iov_base = packet + sizeof(hdr) + header_size,
+                                .iov_len = payload_size};
+            uint32_t n = 1;
+            size_t length = payload_size;
+            opal_convertor_pack(convertor, &iov, &n, &length);
+        }
+        mca_btl_ibx_lock(module);
+        iw_peer_t *peer = mca_btl_ibx_peer(endpoint);
+        if (OPAL_LIKELY(NULL != peer && opal_list_is_empty(&module->waiting_frags))) {
+            struct iovec piece = {.iov_base = packet, .iov_len = size};
+            sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
+            if (OPAL_LIKELY(sent)) {
+                mca_btl_ibx_flush(module);
+            }
+        }
+        mca_btl_ibx_unlock(module);
+        if (OPAL_LIKELY(sent)) {
+            return OPAL_SUCCESS;
+        }
+        if (payload_size > 0) {
+            size_t back = 0; /* the caller packs again */
+            opal_convertor_set_position(convertor, &back);
+        }
+    }
+    if (NULL != descriptor) {
+        *descriptor = mca_btl_ibx_alloc(btl, endpoint, order, header_size + payload_size, flags);
+    }
+    return OPAL_ERR_RESOURCE_BUSY;
+}
+
+bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size)
+{
+    mca_btl_ibx_hdr_t hdr = {.tag = tag};
+    struct iovec piece[2] = {{.iov_base = &hdr, .iov_len = sizeof(hdr)},
+                             {.iov_base = (void *) (uintptr_t) data, .iov_len = size}};
+    iw_peer_t *peer = mca_btl_ibx_peer(endpoint);
+    return NULL != peer && IW_OK == iw_post_send(peer, piece, 2, IW_INLINE | IW_QUIET, NULL);
+}
+
+/* ---- in ---- */
+
+static mca_btl_ibx_bay_t *bay_new(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_bay_t *bay = module->idle;
+    if (NULL != bay) {
+        module->idle = bay->next_idle;
+        return bay;
+    }
+    bay = malloc(sizeof(*bay) + module->super.btl_max_send_size);
+    if (NULL != bay) {
+        bay->next = module->bays;
+        module->bays = bay;
+        ++module->bays_n;
+    }
+    return bay;
+}
+
+static bool bay_post(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
+{
+    return IW_OK
+           == iw_post_receive(module->engine, &bay->hdr,
+                              (uint32_t) (sizeof(bay->hdr) + module->super.btl_max_send_size), bay);
+}
+
+int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
+{
+    while (iw_receives_free(module->engine) < module->window.current) {
+        mca_btl_ibx_bay_t *bay = bay_new(module);
+        if (NULL == bay) {
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        }
+        if (!bay_post(module, bay)) {
+            bay->next_idle = module->idle;
+            module->idle = bay;
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        }
+    }
+    iw_arm_limit(module->engine, ibx_window_limit(&module->window));
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
+{
+    if (iw_receives_free(module->engine) < module->window.current && bay_post(module, bay)) {
+        return;
+    }
+    bay->next_idle = module->idle; /* the window has shrunk */
+    module->idle = bay;
+}

@@ -1,0 +1,46 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages: fragments that go out, bays that messages come into. */
+#ifndef BTL_IBX_MESSAGE_H
+#define BTL_IBX_MESSAGE_H
+
+#include "btl_ibx.h"
+
+/* A receive buffer. */
+typedef struct mca_btl_ibx_bay {
+    struct mca_btl_ibx_bay *next;      /* of all */
+    struct mca_btl_ibx_bay *next_idle; /* of those not posted */
+    mca_btl_ibx_hdr_t hdr;
+    char data[];
+} mca_btl_ibx_bay_t;
+
+mca_btl_base_descriptor_t *mca_btl_ibx_alloc(mca_btl_base_module_t *btl,
+                                             mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags);
+int mca_btl_ibx_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
+mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint,
+                                                   opal_convertor_t *convertor, uint8_t order,
+                                                   size_t reserve, size_t *size, uint32_t flags);
+int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                     mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
+int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                      opal_convertor_t *convertor, void *header, size_t header_size,
+                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                      mca_btl_base_descriptor_t **descriptor);
+
+/* A message of our own that fits IW_INLINE_MAX. False: no room now. lock is held. */
+bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size);
+
+/* The engine is done with a fragment. lock is not held. */
+void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status);
+
+/* Post fragments that found no room before. lock is held. */
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module);
+
+/* Post receive buffers up to the window. lock is held. */
+int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);
+
+/* A buffer is free again. lock is held. */
+void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay);
+
+#endif

@@ -1,0 +1,73 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Network interfaces: which to use, what to tell the others, which of theirs to talk to.
+ *
+ * Plain C, no Open MPI. Threads: none. */
+#ifndef BTL_IBX_NET_H
+#define BTL_IBX_NET_H
+
+#include "iwarp/iw_engine.h"
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MCA_BTL_IBX_INTERFACES 16
+
+typedef struct mca_btl_ibx_interface {
+    char name[IF_NAMESIZE];
+    iw_address_t address; /* without a port */
+    uint8_t prefix;       /* bits of the network */
+    bool is_loopback;
+    uint32_t mbps; /* megabits per second, as the kernel knows or a guess */
+} mca_btl_ibx_interface_t;
+
+/* What a process tells of one interface. In network byte order where it matters. */
+typedef struct mca_btl_ibx_offer {
+    uint8_t family; /* 4 or 6 */
+    uint8_t prefix;
+    uint8_t port[2];
+    uint8_t address[16];
+    uint8_t is_loopback;
+    uint8_t reserved[3];
+    uint8_t key[16];
+} mca_btl_ibx_offer_t;
+_Static_assert(sizeof(mca_btl_ibx_offer_t) == 40, "an offer has no holes");
+
+#define MCA_BTL_IBX_MODEX_VERSION 1
+
+typedef struct mca_btl_ibx_modex {
+    uint8_t version;
+    uint8_t count;
+    uint8_t auth; /* iw_auth_mode_t: must be the same everywhere */
+    uint8_t reserved[5];
+    mca_btl_ibx_offer_t offer[MCA_BTL_IBX_INTERFACES];
+} mca_btl_ibx_modex_t;
+
+static inline size_t mca_btl_ibx_modex_size(unsigned count)
+{
+    return offsetof(mca_btl_ibx_modex_t, offer) + count * sizeof(mca_btl_ibx_offer_t);
+}
+
+/* The interfaces that are up and wanted: include (if not empty) or all but exclude, both lists of
+ * names and networks (eth0,192.0.2.0/24,fd00::/8). Loopback only if included, or if nothing else is
+ * left. One address for each interface and family; an interface with IPv4 and IPv6 counts with
+ * IPv4 unless `include` names the IPv6 network. Returns how many (at most
+ * MCA_BTL_IBX_INTERFACES), or -1: a list cannot be understood, *wrong points to the word. */
+int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
+                           const char *exclude, const char **wrong);
+
+void mca_btl_ibx_offer_make(mca_btl_ibx_offer_t *offer, const mca_btl_ibx_interface_t *interface,
+                            const iw_address_t *bound, const iw_key_t *key);
+
+/* Which of the peer's count interfaces does my interface (number mine of all) talk to? Both sides
+ * come to the same pairs. -1: none can be reached. */
+int mca_btl_ibx_pair(const mca_btl_ibx_interface_t *all, unsigned n, unsigned mine,
+                     const mca_btl_ibx_offer_t *offer, unsigned count, bool same_host);
+
+void mca_btl_ibx_offer_address(const mca_btl_ibx_offer_t *offer, iw_address_t *address);
+
+/* The address as text, for people. Returns text. */
+const char *mca_btl_ibx_address_text(const iw_address_t *address, char *text, size_t size);
+
+#endif

@@ -1,0 +1,55 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The agent: a thread that keeps a port and its engine going while the application computes.
+ *
+ * BACKUP: as long as the application calls iw_agent_progress the thread only looks now and then
+ * whether it still does. When it has been silent for `patience`, the thread takes over - places data,
+ * acknowledges, sends again - sleeping in the kernel between datagrams, until the application is back.
+ * So acknowledgements leave even if the application never calls again.
+ *
+ * OFFLOAD: the thread takes every datagram as it comes (a software RNIC); for a processor to spare.
+ *
+ * Lock: one mutex protects port and engine. iw_agent_lock around every call of theirs, and nothing
+ * that can block under it. iw_agent_progress takes it only if it is free: if not, the thread is at
+ * work already. */
+#ifndef IW_AGENT_H
+#define IW_AGENT_H
+
+#include "iw_port.h"
+
+typedef struct iw_agent iw_agent_t;
+
+typedef enum iw_agent_mode { IW_AGENT_BACKUP, IW_AGENT_OFFLOAD } iw_agent_mode_t;
+
+typedef struct iw_agent_config {
+    iw_agent_mode_t mode;
+    uint64_t patience_ns; /* BACKUP: silence after which the thread takes over */
+    /* Called by the thread before anything else, to bind itself to a processor; may be NULL. */
+    void (*started)(void *context);
+    void *context;
+} iw_agent_config_t;
+
+/* BACKUP with a patience below the shortest probe timeout, so that a peer's silence is not taken for
+ * loss. */
+void iw_agent_config_default(iw_agent_config_t *config);
+
+/* NULL: errno says why. Port and engine stay the caller's. */
+iw_agent_t *iw_agent_start(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine);
+/* Ends the thread and waits for it. */
+void iw_agent_stop(iw_agent_t *agent);
+
+void iw_agent_lock(iw_agent_t *agent);
+void iw_agent_unlock(iw_agent_t *agent);
+
+/* iw_port_progress by the application; 0 if the thread is at it. */
+unsigned iw_agent_progress(iw_agent_t *agent);
+/* For an application that does more than that under the lock: take it if it is free (the thread knows
+ * then that the application is alive). True: iw_agent_unlock must follow. */
+bool iw_agent_enter(iw_agent_t *agent);
+/* Under the lock, after posting from a thread that may not come back soon: send now, and let the
+ * agent know that there are timers. */
+void iw_agent_flush(iw_agent_t *agent);
+
+/* Times the thread took over. */
+uint64_t iw_agent_takeovers(const iw_agent_t *agent);
+
+#endif

@@ -1,0 +1,59 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The tag of a datagram: says that a member of the job made it and nobody changed it.
+ *
+ * Each process has a random 128-bit key that the job's start-up gives to its peers and to nobody
+ * else. Every datagram carries a 64-bit tag made with the key of the process it goes to.
+ *
+ * SipHash-2-4 alone (libsodium) would be the slowest part of a large transfer, and Poly1305 is
+ * hardly faster. So the tag is made as in UMAC (RFC 4418): the first IW_AUTH_DIRECT bytes as they
+ * are, the rest in blocks of IW_AUTH_BLOCK through NH, the universal hash of RFC 4418 section 5.2
+ * (here with neighbouring words for a pair) with two Toeplitz iterations (128 bits for each block), and SipHash-2-4 under the key over
+ * length, first bytes and block hashes. Two different datagrams have the same input to SipHash with
+ * probability at most 2^-64 for whoever does not know the key; SipHash is a pseudo-random function.
+ *
+ * Instead of the tag the field can have a CRC32C (protects against accidents only) or nothing.
+ *
+ * Threads: contexts are read-only after iw_auth_init. */
+#ifndef IW_AUTH_H
+#define IW_AUTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_CRC, IW_AUTH_OFF } iw_auth_mode_t;
+
+#define IW_AUTH_DIRECT 128  /* bytes given to SipHash as they are */
+#define IW_AUTH_BLOCK  1024 /* bytes hashed to 16 at a time */
+
+typedef struct iw_key {
+    uint8_t b[16];
+} iw_key_t;
+
+/* What is made of one key once, for all datagrams. NH's part is 1 KiB and is made for the first
+ * datagram that is long enough to need it. */
+typedef struct iw_auth {
+    iw_auth_mode_t mode;
+    uint8_t sip[16];
+    uint32_t *nh; /* IW_AUTH_BLOCK + 16 bytes, or NULL */
+    iw_key_t key; /* nh is derived from it */
+} iw_auth_t;
+
+/* A new random key. */
+void iw_key_make(iw_key_t *key);
+
+void iw_auth_init(iw_auth_t *auth, iw_auth_mode_t mode, const iw_key_t *key);
+void iw_auth_fini(iw_auth_t *auth); /* and forgets the key */
+
+/* Make ready for datagrams longer than IW_AUTH_DIRECT. False: out of memory. */
+bool iw_auth_prepare(iw_auth_t *auth);
+
+/* The tag over count pieces in a row; iw_auth_prepare must have succeeded if they are long. */
+uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count);
+
+/* NH over one block of length bytes, a multiple of 64, as two 64-bit numbers; for tests: in plain
+ * C, and as this processor does it best. */
+void iw_nh_plain(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+void iw_nh(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+
+#endif

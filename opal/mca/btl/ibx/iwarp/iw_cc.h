@@ -1,0 +1,137 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Congestion window and pacing: RFC 9002 section 7 (NewReno), with the initial window of a cluster.
+ *
+ * Bytes are bytes of datagrams. datagram is the present size of the largest one. */
+#ifndef IW_CC_H
+#define IW_CC_H
+
+#include "iw_rtt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define IW_CC_INITIAL UINT64_C(262144) /* a switch's share of buffer; more is found by slow start */
+#define IW_CC_MAX     UINT64_C(1 << 30)
+#define IW_CC_BURST   UINT64_C(262144) /* what may leave at once, whatever the pace */
+
+typedef struct iw_cc {
+    uint64_t window;
+    uint64_t threshold; /* slow start ends here */
+    uint64_t in_flight;
+    uint64_t recovery_start; /* packets sent before are part of the loss already answered */
+    int64_t tokens;          /* of the pacer, bytes */
+    uint64_t refilled;       /* when */
+    uint64_t grown;          /* bytes acknowledged towards the next step of avoidance */
+} iw_cc_t;
+
+static inline void iw_cc_init(iw_cc_t *c, uint64_t now)
+{
+    *c = (iw_cc_t){.window = IW_CC_INITIAL,
+                   .threshold = UINT64_MAX,
+                   .tokens = (int64_t) IW_CC_BURST,
+                   .refilled = now};
+}
+
+static inline uint64_t iw_cc_min(uint64_t datagram)
+{
+    return 2 * datagram; /* RFC 9002, 7.2 */
+}
+
+/* sent_at: when the packet that is now acknowledged left. limited: the window was what kept the
+ * sender from sending more; otherwise its size says nothing (RFC 9002, 7.8). */
+static inline void iw_cc_acked(iw_cc_t *c, uint64_t bytes, uint64_t sent_at, uint64_t datagram,
+                               bool limited)
+{
+    c->in_flight -= bytes;
+    if (sent_at <= c->recovery_start || !limited) {
+        return;
+    }
+    if (c->window < c->threshold) {
+        c->window += bytes;
+    } else {
+        c->grown += bytes;
+        if (c->grown >= c->window) {
+            c->grown -= c->window;
+            c->window += datagram;
+        }
+    }
+    if (c->window > IW_CC_MAX) {
+        c->window = IW_CC_MAX;
+    }
+}
+
+/* A packet sent at sent_at is lost: halve, once for each round trip. */
+static inline void iw_cc_lost(iw_cc_t *c, uint64_t sent_at, uint64_t datagram, uint64_t now)
+{
+    if (sent_at <= c->recovery_start) {
+        return;
+    }
+    c->recovery_start = now;
+    c->window /= 2;
+    c->grown = 0;
+    if (c->window < iw_cc_min(datagram)) {
+        c->window = iw_cc_min(datagram);
+    }
+    c->threshold = c->window;
+}
+
+/* Nothing came through for so long that what was known is void (RFC 9002, 7.6). */
+static inline void iw_cc_collapse(iw_cc_t *c, uint64_t datagram)
+{
+    c->window = iw_cc_min(datagram);
+    c->grown = 0;
+}
+
+/* A probe that never came back, or a packet that the peer refused: it has left the network. */
+static inline void iw_cc_gone(iw_cc_t *c, uint64_t bytes)
+{
+    c->in_flight -= bytes;
+}
+
+/* Bytes each second: 5/4 of a window for each round trip, so that the window and not the pacer
+ * decides (RFC 9002, 7.7). */
+static inline uint64_t iw_cc_rate(const iw_cc_t *c, const iw_rtt_t *r)
+{
+    uint64_t rtt = 0 == r->srtt ? IW_RTT_INITIAL : r->srtt;
+    rtt = rtt < IW_US ? IW_US : rtt;
+    return c->window / 4 * 5 * IW_MS / rtt * 1000;
+}
+
+static inline void iw_cc_refill(iw_cc_t *c, const iw_rtt_t *r, uint64_t now)
+{
+    uint64_t past = now - c->refilled;
+    if (past > 10 * IW_MS) {
+        c->tokens = (int64_t) IW_CC_BURST; /* also keeps the product below from overflowing */
+    } else {
+        c->tokens += (int64_t) (iw_cc_rate(c, r) / 1000 * past / IW_MS);
+    }
+    if (c->tokens > (int64_t) IW_CC_BURST) {
+        c->tokens = (int64_t) IW_CC_BURST;
+    }
+    c->refilled = now;
+}
+
+/* When the pacer will let something leave; now or earlier: at once. */
+static inline uint64_t iw_cc_pace(const iw_cc_t *c, const iw_rtt_t *r)
+{
+    if (c->tokens > 0) {
+        return 0;
+    }
+    uint64_t need = (uint64_t) (-c->tokens) + IW_CC_BURST / 4, rate = iw_cc_rate(c, r);
+    return c->refilled + need * IW_MS / (rate / 1000 + 1);
+}
+
+static inline void iw_cc_sent(iw_cc_t *c, uint64_t bytes)
+{
+    c->in_flight += bytes;
+    c->tokens -= (int64_t) bytes;
+}
+
+/* Room for a packet of these bytes? At least one packet may always be in flight. */
+static inline bool iw_cc_room(const iw_cc_t *c, uint64_t window, uint64_t bytes)
+{
+    uint64_t limit = c->window < window ? c->window : window;
+    return 0 == c->in_flight || c->in_flight + bytes <= limit;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Everything that is counted, once: the struct, and the names and meanings for whoever shows it. */
+#ifndef IW_COUNTERS_H
+#define IW_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name, meaning). refused_*: datagrams that changed nothing. */
+#define IW_COUNTERS(X)                                                                             \
+    X(packets_out, "datagrams handed out to be sent")                                              \
+    X(bytes_out, "bytes of these")                                                                 \
+    X(packets_in, "datagrams received, whatever became of them")                                   \
+    X(bytes_in, "bytes of these")                                                                  \
+    X(segments_out, "DDP segments sent for the first time")                                        \
+    X(segments_resent, "DDP segments sent again")                                                  \
+    X(segments_in, "DDP segments accepted")                                                        \
+    X(segments_early, "of these, ahead of one that was missing")                                   \
+    X(segments_twice, "DDP segments that had arrived before under another packet number")          \
+    X(acks_out, "acknowledgements sent")                                                           \
+    X(acks_alone, "of these, in datagrams of their own")                                           \
+    X(acks_in, "acknowledgements accepted")                                                        \
+    X(lost_by_number, "packets declared lost because later ones arrived")                          \
+    X(lost_by_time, "packets declared lost because they took too long")                            \
+    X(lost_spurious, "packets declared lost that had arrived")                                     \
+    X(probe_timeouts, "times nothing was heard for a probe timeout")                               \
+    X(probes_out, "path probes and keep-alives sent")                                              \
+    X(rnr_out, "segments refused for want of a receive buffer")                                    \
+    X(rnr_in, "times a peer said so")                                                              \
+    X(messages_in, "messages delivered to receive buffers")                                        \
+    X(datagrams_dropped, "messages of the unreliable service dropped for want of a buffer")        \
+    X(reads_in, "RDMA Read Requests served")                                                       \
+    X(peers_down, "connections that ended with an error")                                          \
+    X(unsent, "datagrams the port gave back")                                                      \
+    X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \
+    X(refused_version, "refused: another version, an unknown type or flag")                        \
+    X(refused_connection, "refused: names no connection there is")                                 \
+    X(refused_tag, "refused: not made with our key, or changed on the way")                        \
+    X(refused_unknown, "refused: hello of a process nobody told us about")                         \
+    X(refused_stale, "refused: of a connection or process that is gone")                           \
+    X(refused_twice, "refused: this packet number has been received")                              \
+    X(refused_far, "refused: packet or segment number beyond the window")                          \
+    X(refused_ack, "refused: acknowledges what was never sent, or is malformed")                   \
+    X(refused_header, "refused: DDP or RDMAP header not valid")                                    \
+    X(refused_access, "refused: tagged access outside what was granted")                           \
+    X(refused_memory, "refused: no memory to keep it")                                             \
+    X(refused_down, "refused: the connection has ended")
+
+typedef struct iw_counters {
+#define IW_X(name, meaning) uint64_t name;
+    IW_COUNTERS(IW_X)
+#undef IW_X
+} iw_counters_t;
+
+typedef struct iw_counter_info {
+    const char *name;
+    const char *meaning;
+    size_t offset; /* in iw_counters_t */
+} iw_counter_info_t;
+
+/* All of them; the last has the name NULL. */
+extern const iw_counter_info_t iw_counter_table[];
+
+#endif

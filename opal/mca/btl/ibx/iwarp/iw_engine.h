@@ -1,0 +1,195 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The protocol engine: RDMAP over DDP over a reliable-datagram protocol, for one process and all
+ * its peers, as a state machine.
+ *
+ * In go datagrams (iw_engine_input), calls of the application (iw_post_*), and time (a parameter,
+ * nanoseconds of any monotonic clock); out come datagrams (iw_engine_output), completions
+ * (iw_engine_poll) and the time of the next timer (iw_engine_deadline). It does no I/O, has no
+ * clock and no thread; one caller at a time. iw_port.h binds it to a UDP socket.
+ *
+ * Words: as in verbs. A peer is another process; its connection is made when the first datagram
+ * goes either way. Messages to one peer arrive in the order of the calls, a send is delivered after
+ * the data of the writes before it is in place, and with IW_FENCE after the data of the reads
+ * before it.
+ *
+ * Memory: a peer is allocated when it is added, which the caller does when it first wants to talk,
+ * or when `unknown` is called because the peer does. Nothing is allocated for each message, packet
+ * or segment once the pools have grown to what is in use at a time; pools are bounded by the
+ * configuration. */
+#ifndef IW_ENGINE_H
+#define IW_ENGINE_H
+
+#include "iw_auth.h"
+#include "iw_counters.h"
+#include "iw_wire.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define IW_IOV_MAX    4   /* pieces of a message */
+#define IW_INLINE_MAX 256 /* bytes of a message that is copied when posted */
+
+typedef struct iw_engine iw_engine_t;
+typedef struct iw_peer iw_peer_t;
+
+typedef union iw_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} iw_address_t;
+
+static inline socklen_t iw_address_length(const iw_address_t *a)
+{
+    return AF_INET6 == a->any.sa_family ? sizeof(a->v6) : sizeof(a->v4);
+}
+
+typedef struct iw_config {
+    uint64_t identity;   /* this process, as its peers know it; unique in the job */
+    iw_key_t key;        /* datagrams to this process are tagged with it */
+    iw_auth_mode_t auth; /* the same in the whole job */
+    uint64_t seed;       /* unpredictable: connection numbers and STags are made from it */
+    uint64_t start; /* wall clock when the process began, ns: grows from one life of an identity
+                           * to the next */
+    uint16_t datagram_max;    /* largest datagram the port can send and receive */
+    uint32_t receive_space;   /* bytes the port buffers for all peers together */
+    uint64_t peer_timeout_ns; /* a peer that does not answer for so long is dead */
+    uint64_t ack_delay_ns;    /* how long an acknowledgement may wait for company */
+    uint32_t quota;           /* receive buffers that one peer may hold until they are polled */
+    uint32_t requests_max;    /* requests (sends, writes, reads, and reads served) at a time */
+    uint32_t early_max;       /* segments kept in all that came ahead of missing ones */
+    uint8_t reads;            /* RDMA Reads that one peer may have outstanding here, and we there */
+
+    /* A process that was not added says hello: add it with iw_peer_add and return it, or NULL to
+     * refuse. May be NULL. */
+    iw_peer_t *(*unknown)(void *context, iw_engine_t *engine, uint64_t identity);
+    void *context;
+} iw_config_t;
+
+/* Everything but identity, key, seed and start. */
+void iw_config_default(iw_config_t *config);
+
+typedef enum iw_status {
+    IW_OK,
+    IW_AGAIN,    /* nothing free at the moment: poll, then try again */
+    IW_TOO_LONG, /* more bytes or pieces than allowed */
+    IW_NO_MEMORY,
+    IW_FLUSHED,       /* given up because the connection ended */
+    IW_DEAD,          /* the peer did not answer within peer_timeout_ns */
+    IW_CLOSED,        /* the peer ended the connection */
+    IW_RESTARTED,     /* another process has taken the peer's place */
+    IW_REMOTE_ACCESS, /* the peer refused the memory access */
+    IW_REMOTE_ERROR,  /* the peer refused the message */
+    IW_PROTOCOL,      /* the peer sent what cannot be */
+} iw_status_t;
+
+const char *iw_status_name(iw_status_t status);
+
+typedef enum iw_what {
+    IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
+    IW_WRITTEN,       /* the data is in place at the peer */
+    IW_READ,          /* the data is in place here */
+    IW_RECEIVED,      /* a message is in a receive buffer */
+    IW_RECEIVED_UD,   /* the same, of the unreliable service */
+    IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
+    IW_PEER_DOWN,     /* the connection has ended; status says why */
+} iw_what_t;
+
+typedef struct iw_completion {
+    void *context;   /* of the request or the receive buffer */
+    iw_peer_t *peer; /* NULL if it was removed meanwhile */
+    uint32_t length; /* of a received message */
+    uint8_t what;    /* iw_what_t */
+    uint8_t status;  /* iw_status_t */
+} iw_completion_t;
+
+/* NULL: out of memory. The configuration is copied. */
+iw_engine_t *iw_engine_create(const iw_config_t *config);
+/* Requests and receives not completed are forgotten. */
+void iw_engine_destroy(iw_engine_t *engine);
+
+/* Let it talk to another process: its name, address and key. user is the caller's. NULL: out of
+ * memory, or it is there already. */
+iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_t *address,
+                       const iw_key_t *key, void *user);
+/* End the connection, if there is one, and forget the peer; its requests complete with IW_FLUSHED.
+ * The handle is not valid any more. A CLOSE leaves with the next iw_engine_output. */
+void iw_peer_remove(iw_peer_t *peer);
+void *iw_peer_user(const iw_peer_t *peer);
+uint64_t iw_peer_identity(const iw_peer_t *peer);
+
+/* ---- requests ---- */
+
+enum iw_post_flag {
+    IW_INLINE = 1, /* copy the data (at most IW_INLINE_MAX): its memory is free after the call */
+    IW_QUIET = 2,  /* no completion unless there is an error */
+    IW_FENCE = 4,  /* only after all reads posted to this peer before are complete */
+    IW_PROMPT = 8, /* ask the peer to acknowledge at once (writes always do) */
+};
+
+/* All: 0 (IW_OK) if the request will complete, otherwise the reason why not. Memory that was not
+ * copied must stay unchanged until completion; it is sent again from there. */
+iw_status_t iw_post_send(iw_peer_t *peer, const struct iovec *piece, unsigned count, unsigned flags,
+                         void *context);
+iw_status_t iw_post_write(iw_peer_t *peer, const struct iovec *piece, unsigned count, uint32_t stag,
+                          uint64_t to, unsigned flags, void *context);
+iw_status_t iw_post_read(iw_peer_t *peer, void *sink, uint32_t length, uint32_t stag, uint64_t to,
+                         unsigned flags, void *context);
+/* Unreliable: complete when it has left; at most one datagram. */
+iw_status_t iw_post_datagram(iw_peer_t *peer, const struct iovec *piece, unsigned count,
+                             unsigned flags, void *context);
+
+/* A buffer for one message of any peer. */
+iw_status_t iw_post_receive(iw_engine_t *engine, void *buffer, uint32_t length, void *context);
+/* IW_LIMIT_REACHED when fewer than limit buffers are left; again after the next call. 0: never. */
+void iw_arm_limit(iw_engine_t *engine, uint32_t limit);
+uint32_t iw_receives_free(const iw_engine_t *engine);
+
+/* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
+uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);
+bool iw_deregister(iw_engine_t *engine, uint32_t stag);
+
+/* Up to max completions, in no order between peers and kinds. Returns how many. */
+unsigned iw_engine_poll(iw_engine_t *engine, iw_completion_t *completion, unsigned max);
+
+/* ---- the port's side ---- */
+
+typedef struct iw_packet {
+    iw_address_t to;
+    iw_peer_t *peer; /* these two for iw_engine_unsent */
+    void *segment;
+    uint32_t length; /* in all */
+    uint8_t count;   /* of piece */
+    bool had_ack;
+    bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
+    bool probe;        /* larger than what the path is known to carry: IP must not cut it */
+    struct iovec piece[1 + IW_IOV_MAX]; /* the first is head, the others are the user's memory */
+    uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
+} iw_packet_t;
+
+/* One datagram, exactly as it came. The buffer is the caller's. */
+void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
+
+/* Up to max datagrams to be sent before anything else is called (what they point to can go away
+ * then). Packets to one peer follow each other, those of one size too. Of large ones only as many as
+ * stay in a processor's cache between here, where the tag is made of them, and the kernel, which
+ * copies them. Returns how many. */
+unsigned iw_engine_output(iw_engine_t *engine, uint64_t now, iw_packet_t *packet, unsigned max);
+bool iw_engine_has_output(const iw_engine_t *engine);
+
+/* These could not be sent for now. */
+void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
+/* The local interface does not take a datagram as large as this one, but one of limit bytes. */
+void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
+
+/* When iw_engine_timers must be called, UINT64_MAX for never. */
+uint64_t iw_engine_deadline(const iw_engine_t *engine);
+void iw_engine_timers(iw_engine_t *engine, uint64_t now);
+
+const iw_counters_t *iw_engine_counters(const iw_engine_t *engine);
+/* Bytes allocated for all purposes; what one peer costs, without and with having talked. */
+size_t iw_engine_memory(const iw_engine_t *engine);
+
+#endif

@@ -1,0 +1,235 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A datagram comes in. Checks in this order, each before anything changes: length, version, connection,
+ * tag, packet number; then its blocks; then its segment. */
+#include "iw_internal.h"
+
+#define CONN_INDEX_MASK ((1u << 20) - 1)
+
+/* Counts a refusal. */
+static void refuse(uint64_t *counter)
+{
+    ++*counter;
+}
+
+/* Whose datagram, if it says truly; NULL: nobody's we know, and counted. */
+static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
+{
+    uint32_t conn = iw_get32(f->head->conn), at = conn & CONN_INDEX_MASK;
+    if (0 != conn) {
+        if (at >= e->conns || NULL == e->conn[at] || e->conn[at]->conn != conn) {
+            refuse(&e->count.refused_connection);
+            return NULL;
+        }
+        return e->conn[at];
+    }
+    if (NULL == f->hello) {
+        refuse(&e->count.refused_connection);
+        return NULL;
+    }
+    iw_known_t *k = iw_known_find(e, iw_get64(f->hello->identity));
+    return NULL == k ? NULL : k->peer;
+}
+
+static bool tag_is_right(const iw_engine_t *e, const uint8_t *data, size_t length)
+{
+    /* As if the field were zero, without writing to the buffer. */
+    iw_head_t head;
+    memcpy(&head, data, sizeof(head));
+    uint64_t tag = iw_get64(head.tag);
+    head.tag = iw_be64(0);
+    const struct iovec piece[] = {
+        {&head, sizeof(head)},
+        {(uint8_t *) (uintptr_t) data + sizeof(head), length - sizeof(head)}};
+    return iw_auth_tag(&e->auth, piece, length > sizeof(head) ? 2 : 1) == tag;
+}
+
+/* The peer says who it is. False: refused, and counted. */
+static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint64_t now)
+{
+    uint64_t identity = iw_get64(h->identity), generation = iw_get64(h->generation);
+    uint64_t answers = iw_get64(h->answers);
+    uint16_t datagram = iw_get16(h->datagram);
+    iw_peer_t *p = *peer;
+    if (NULL == p && NULL != e->config.unknown) {
+        iw_known_t *known = iw_known_find(e, identity);
+        /* Of a connection that we ended: not a reason to begin another. */
+        if (NULL == known || generation > known->generation) {
+            p = *peer = e->config.unknown(e->config.context, e, identity);
+        }
+    }
+    if (NULL == p || p->identity != identity) {
+        refuse(&e->count.refused_unknown);
+        return false;
+    }
+    if (0 == generation || 0 == iw_get32(h->conn) || datagram < IW_DATAGRAM_MIN
+        || (0 != answers && (IW_IDLE == p->state || answers != p->generation))) {
+        refuse(&e->count.refused_stale);
+        return false;
+    }
+    if (p->remote_generation == generation) {
+        return true;
+    }
+    iw_known_t *k = iw_known_find(e, identity);
+    if (NULL == k || generation <= k->generation) {
+        refuse(&e->count.refused_stale);
+        return false;
+    }
+    if (0 != p->remote_generation) {
+        /* A later process, or a later connection of the same: what we sent to the one before is void. */
+        iw_peer_down(p, IW_RESTARTED, NULL);
+        refuse(&e->count.refused_stale);
+        return false;
+    }
+    if (IW_IDLE == p->state && !iw_peer_activate(p, now)) {
+        refuse(&e->count.refused_memory);
+        return false;
+    }
+    if (IW_ACTIVE != p->state) {
+        refuse(&e->count.refused_down);
+        return false;
+    }
+    k->generation = generation;
+    p->remote_generation = generation;
+    p->remote_conn = iw_get32(h->conn);
+    p->peer_reads = 0 == h->reads ? 1 : h->reads;
+    iw_path_init(&p->path, IW_DATAGRAM_MIN,
+                 datagram < e->config.datagram_max ? datagram : e->config.datagram_max);
+    return true;
+}
+
+/* How many peers share what the port buffers: those heard in the last milliseconds. */
+static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
+{
+    if (now - e->epoch_start >= 2 * IW_MS) {
+        e->epoch_start = now;
+        e->talkers_last = e->talkers;
+        e->talkers = 0;
+        ++e->epoch;
+    }
+    if (p->epoch != e->epoch || 0 == e->talkers) {
+        p->epoch = e->epoch;
+        ++e->talkers;
+    }
+}
+
+/* A packet that must be acknowledged has been accepted. */
+static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_order, uint64_t now)
+{
+    ++p->unacked;
+    p->unacked_bytes += (uint32_t) length;
+    /* Out of order: the sender's loss detection waits for it (RFC 9000, 13.2.1). */
+    if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->unacked >= IW_ACK_PACKETS
+        || p->unacked_bytes >= IW_ACK_BYTES) {
+        p->ack_now = true;
+    }
+    if (p->ack_now) {
+        iw_ready(p);
+    } else if (0 == p->ack_at) {
+        p->ack_at = now + p->engine->config.ack_delay_ns;
+    }
+}
+
+/* Does it carry something that its sender wants acknowledged? */
+static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
+{
+    *eliciting = IW_SEGMENT == f->type || IW_PROBE == f->type
+                 || IW_F_HELLO == (f->flags & (IW_F_HELLO | IW_F_ACK));
+    switch (f->type) {
+    case IW_SEGMENT:
+        return iw_rdmap_segment(p, f);
+    case IW_DATAGRAM:
+        return iw_rdmap_datagram(p, f);
+    case IW_TERMINATE:
+        iw_rdmap_terminated(p, f);
+        return IW_TERMINATED;
+    case IW_CLOSE:
+        iw_peer_down(p, IW_CLOSED, NULL);
+        return IW_TERMINATED;
+    default:
+        return IW_ACCEPTED;
+    }
+}
+
+static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *f)
+{
+    switch (iw_seen_check(&p->seen, f->pn, f->floor)) {
+    case IW_SEEN_TWICE:
+        refuse(&e->count.refused_twice);
+        return false;
+    case IW_SEEN_FAR:
+        refuse(&e->count.refused_far);
+        return false;
+    default:
+        return true;
+    }
+}
+
+void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
+{
+    iw_frame_t f;
+    bool eliciting;
+    ++e->count.packets_in;
+    e->count.bytes_in += length;
+    switch (iw_frame_check(data, length, &f)) {
+    case IW_FRAME_LENGTH:
+        refuse(&e->count.refused_length);
+        return;
+    case IW_FRAME_VERSION:
+        refuse(&e->count.refused_version);
+        return;
+    default:
+        break;
+    }
+    iw_peer_t *p = find_peer(e, &f);
+    if (NULL == p && (NULL == f.hello || 0 != iw_get32(f.head->conn))) {
+        return;
+    }
+    if (!tag_is_right(e, data, length)) {
+        refuse(&e->count.refused_tag);
+        return;
+    }
+    /* From here on a member of the job has made it; it may still be old, or make no sense. */
+    if (NULL != f.hello && !hello_in(e, &p, f.hello, now)) {
+        return;
+    }
+    if (IW_ACTIVE != p->state) {
+        refuse(&e->count.refused_down);
+        if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f.type) {
+            p->term_pending = true; /* it has not heard */
+            iw_ready(p);
+        }
+        return;
+    }
+    if (!number_is_new(e, p, &f)) {
+        return;
+    }
+    if (NULL != f.ack && !iw_loss_ack(p, &f, now)) {
+        refuse(&e->count.refused_ack);
+        return;
+    }
+    if (IW_ACTIVE != p->state) {
+        return; /* the acknowledgement ended the connection */
+    }
+    p->heard = now;
+    p->asked = 0;
+    p->confirmed |= 0 != iw_get32(f.head->conn);
+    count_talkers(e, p, now);
+    iw_verdict_t verdict = body_in(p, &f, &eliciting);
+    if (IW_TERMINATED == verdict) {
+        return;
+    }
+    if (IW_REFUSED == verdict && eliciting) {
+        p->ack_now = true; /* what is missing, and that we are here */
+        iw_ready(p);
+    }
+    if (IW_ACCEPTED == verdict) {
+        bool in_order = iw_seen_add(&p->seen, f.pn, f.floor);
+        if (f.pn + 1 == p->seen.end) {
+            p->largest_at = now;
+        }
+        if (eliciting) {
+            ack_due(p, &f, length, in_order, now);
+        }
+    }
+    iw_timer_set(p);
+}

@@ -1,0 +1,309 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the files of the engine share. Not for anybody else.
+ *
+ * Places. A request is in its peer's list `requests` from posting until it is freed; until all of
+ * it has been cut into segments it is also in `sends` or, serving a peer's read, in `responses`.
+ * A segment is in `in_flight` (sent, ordered by packet number, which is also the order of sending)
+ * or in `lost` (to be sent again) until it is acknowledged, then free. A receive buffer is in the
+ * shared queue, in a message under way, or in a completion. */
+#ifndef IW_INTERNAL_H
+#define IW_INTERNAL_H
+
+#include "iw_cc.h"
+#include "iw_engine.h"
+#include "iw_frame.h"
+#include "iw_list.h"
+#include "iw_memory.h"
+#include "iw_path.h"
+#include "iw_pool.h"
+#include "iw_rtt.h"
+#include "iw_seen.h"
+#include "iw_seq.h"
+
+#define IW_SSN_WINDOW     1024u /* segments not acknowledged, of one peer */
+#define IW_REORDER_MIN    3u    /* RFC 9002, 6.1.1 */
+#define IW_REORDER_MAX    64u
+#define IW_OVERHEAD       512u /* bytes that a datagram costs a receiving kernel besides its own */
+#define IW_ACK_PACKETS    16u  /* acknowledge at the latest after so many packets */
+#define IW_ACK_BYTES      (128u * 1024) /* or bytes */
+#define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
+#define IW_RNR_DOUBLINGS  7u
+#define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
+#define IW_PERSISTENT_PTO 3u /* probe timeouts in a row that void what was known of the path */
+#define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
+#define IW_DRAIN          32u           /* packets to one peer before another one's turn */
+#define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
+
+enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
+
+typedef struct iw_request {
+    iw_link_t all;
+    iw_link_t queue; /* unlinked when all is cut */
+    iw_peer_t *peer;
+    void *context;
+    uint32_t length;
+    uint32_t cut;        /* bytes in segments so far */
+    uint32_t out;        /* segments not acknowledged */
+    uint32_t got;        /* READ: bytes that have arrived */
+    uint32_t msn;        /* SEND, READ */
+    uint32_t stag;       /* the peer's: WRITE target, READ source, RESPONSE sink */
+    uint32_t local_stag; /* READ sink, RESPONSE source */
+    uint64_t to;         /* with stag */
+    uint64_t local_to;   /* with local_stag */
+    uint8_t operation;
+    uint8_t flags;
+    uint8_t count;
+    bool last_got; /* READ: the last segment has arrived */
+    bool reported; /* completed; freed when no segment refers to it */
+    union {
+        struct iovec piece[IW_IOV_MAX];
+        uint8_t data[IW_INLINE_MAX];
+    };
+} iw_request_t;
+
+typedef struct iw_segment {
+    iw_link_t link;
+    iw_peer_t *peer;
+    iw_request_t *request; /* NULL: a probe */
+    uint64_t pn;
+    uint64_t sent;
+    uint32_t ssn;
+    uint32_t offset;
+    uint32_t cost;   /* what it counts in flight */
+    uint16_t length; /* of payload */
+    uint16_t wire;   /* of the datagram */
+    bool last;
+    bool resent;
+    uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
+} iw_segment_t;
+
+/* Answers to this many questions that the peer lacks what cannot be sent any more: it is so, and not
+ * only that the segment was overtaken. */
+#define IW_HOLLOW_MAX 16
+
+typedef struct iw_receive {
+    void *buffer;
+    void *context;
+    uint32_t length;
+} iw_receive_t;
+
+/* A message of more than one segment, or one that came early. */
+typedef struct iw_message {
+    iw_link_t link;
+    iw_receive_t receive;
+    uint32_t msn;
+    uint32_t got;
+    uint32_t total; /* UINT32_MAX: not known yet */
+} iw_message_t;
+
+enum iw_delivery { IW_DELIVER_NOTHING, IW_DELIVER_MESSAGE, IW_DELIVER_READ };
+
+/* What is to happen when a segment's turn comes. */
+typedef struct iw_early {
+    iw_link_t link;
+    iw_message_t *message;
+    iw_read_request_t read;
+    uint32_t ssn;
+    uint32_t msn;
+    uint8_t delivery;
+} iw_early_t;
+
+typedef enum iw_state {
+    IW_IDLE,    /* added, nothing was said yet */
+    IW_ACTIVE,  /* has a connection number; datagrams go */
+    IW_DOWN,    /* ended; requests are refused; a Terminate may have to be repeated */
+    IW_CLOSING, /* removed; a CLOSE is to be sent, then it is freed */
+} iw_state_t;
+
+struct iw_peer {
+    iw_engine_t *engine;
+    void *user;
+    uint64_t identity;
+    iw_link_t ready; /* in the engine's list: something may be to send */
+    iw_link_t known; /* in the engine's list of all */
+    uint64_t heap_key;
+    uint32_t heap_at; /* index + 1, 0: no timer */
+    uint8_t state;
+    uint8_t why;    /* iw_status_t when down */
+    bool confirmed; /* the peer knows our connection number: no more hello */
+    bool acked_any; /* largest_acked is valid */
+
+    /* Connection. */
+    uint32_t conn;
+    uint32_t remote_conn; /* 0: not known */
+    uint64_t generation;
+    uint64_t remote_generation; /* 0: not known */
+
+    /* Sending. RFC 793's names: una <= next, in serial order. */
+    uint64_t next_pn;
+    uint64_t largest_acked;
+    uint32_t next_ssn;
+    uint32_t una_ssn;
+    uint32_t send_msn;
+    uint32_t read_msn;
+    uint32_t window;     /* bytes the peer can take */
+    uint32_t reads_out;  /* our reads not complete */
+    uint32_t resent_out; /* segments in flight for another time */
+    uint8_t pto_count;
+    uint8_t rnr_count;
+    uint8_t asked; /* probe timeouts and keep-alives since the peer was heard */
+    uint8_t allowance; /* probe packets that may leave whatever the window says */
+    uint8_t reorder;   /* packets by which one may be overtaken */
+    uint8_t peer_reads;
+    bool limited; /* the window was what held back */
+    bool large;   /* a message is longer than a datagram: larger ones would pay */
+    bool responses_turn;
+    uint16_t term;   /* Terminate to be sent when down */
+    bool terminated; /* we ended it with a Terminate */
+    bool term_pending;
+    bool ping_pending;
+    uint32_t term_ssn;
+    iw_link_t requests;
+    iw_link_t sends;
+    iw_link_t responses;
+    iw_link_t in_flight;
+    iw_link_t lost;
+    iw_rtt_t rtt;
+    iw_cc_t cc;
+    iw_path_t path;
+
+    /* Times, 0: none. */
+    uint64_t loss_at;
+    uint64_t pace_at;
+    uint64_t rnr_until;
+    uint64_t rnr_pn; /* of the datagram that said so */
+    uint64_t ack_at;
+    uint64_t waiting_since; /* an answer is due since */
+    uint64_t heard;
+    uint64_t pinged;
+
+    /* Receiving. */
+    uint64_t largest_at;  /* when the highest number arrived */
+    uint64_t rnr_refused; /* number refused for want of a buffer */
+    uint32_t expected;    /* ssn */
+    uint32_t expected_msn;
+    uint32_t expected_read;
+    uint32_t unacked; /* packets to be acknowledged */
+    uint32_t unacked_bytes;
+    uint32_t held;    /* receive buffers taken and not polled */
+    uint32_t serving; /* reads of the peer not sent yet */
+    bool ack_now;
+    bool rnr;
+    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
+    iw_link_t messages;
+    iw_link_t early;
+    uint32_t epoch;
+
+    iw_address_t address;
+    iw_auth_t auth;
+    iw_seen_t seen;
+};
+
+/* One for each identity ever connected to: knows which generation is stale. */
+typedef struct iw_known {
+    uint64_t identity;
+    uint64_t generation; /* the highest ever of that side */
+    iw_peer_t *peer;     /* NULL: removed */
+    bool used;
+} iw_known_t;
+
+struct iw_engine {
+    iw_config_t config;
+    iw_auth_t auth; /* own key */
+    iw_counters_t count;
+    uint64_t last_generation;
+    uint64_t random;
+    iw_link_t ready;
+    iw_link_t peers;
+    iw_link_t rnr_peers;
+
+    iw_peer_t **conn; /* by index */
+    uint32_t conns;
+    uint32_t conn_hint;
+    uint32_t active; /* peers with a connection number */
+
+    iw_known_t *known; /* hash by identity */
+    uint32_t known_size;
+    uint32_t known_used;
+
+    iw_peer_t **heap;
+    uint32_t heap_size;
+    uint32_t heap_room;
+
+    iw_pool_t requests;
+    iw_pool_t served; /* requests too: the peers' reads, which must not wait for our own */
+    iw_pool_t segments;
+    iw_pool_t messages;
+    iw_pool_t early;
+    iw_memory_t memory;
+
+    iw_receive_t *receive; /* ring */
+    uint32_t receive_room;
+    uint32_t receive_first;
+    uint32_t receive_count;
+    uint32_t limit;
+    bool limit_told; /* the event has not been polled */
+
+    iw_completion_t *done; /* ring */
+    uint32_t done_room;
+    uint32_t done_first;
+    uint32_t done_count;
+    uint32_t peer_count;
+
+    uint64_t epoch_start;
+    uint32_t epoch;
+    uint32_t talkers;      /* peers heard in this epoch */
+    uint32_t talkers_last; /* and in the last */
+};
+
+/* iw_engine.c */
+bool iw_done_reserve(iw_engine_t *e); /* before anything that will bring a completion */
+void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
+                 uint32_t length);
+bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
+void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
+iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);
+bool iw_peer_activate(iw_peer_t *p, uint64_t now);
+void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
+void iw_peer_free(iw_peer_t *p);
+uint64_t iw_random(iw_engine_t *e);
+
+/* iw_request.c */
+bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);
+void iw_request_report(iw_request_t *r, iw_status_t status);
+void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
+
+/* iw_send.c */
+static inline void iw_ready(iw_peer_t *p)
+{
+    if (!iw_linked(&p->ready)) {
+        iw_list_append(&p->engine->ready, &p->ready);
+    }
+}
+void iw_segment_free(iw_segment_t *s);
+
+/* iw_loss.c */
+bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now); /* false: refused */
+void iw_loss_timers(iw_peer_t *p, uint64_t now);
+void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s); /* to be sent again, without blame */
+bool iw_outstanding(const iw_peer_t *p);
+
+/* iw_rdmap.c: what a verified segment does. */
+typedef enum iw_verdict {
+    IW_ACCEPTED,
+    IW_REFUSED,    /* as if it had been lost */
+    IW_NOT_READY,  /* no receive buffer */
+    IW_TERMINATED, /* the connection has ended over it */
+} iw_verdict_t;
+iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f);
+iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f);
+void iw_rdmap_terminated(iw_peer_t *p, const iw_frame_t *f);
+void iw_rdmap_terminate(iw_peer_t *p, int term, uint32_t ssn);
+
+/* iw_timer.c */
+bool iw_timer_reserve(iw_engine_t *e); /* room for one more active peer */
+void iw_timer_set(iw_peer_t *p);       /* after anything that can change a time of p */
+void iw_timer_drop(iw_peer_t *p);
+uint64_t iw_peer_deadline(const iw_peer_t *p);
+
+#endif

@@ -1,0 +1,334 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What became of what was sent: acknowledgements, loss, timeouts (RFC 9002), a dead peer. */
+#include "iw_internal.h"
+
+/* Numbers received, lowest first. */
+typedef struct span {
+    uint64_t low, high;
+} span_t;
+
+/* Upwards through the spans of an acknowledgement. */
+typedef struct acked {
+    span_t span[IW_RANGES_MAX];
+    unsigned count;
+    unsigned at;
+    uint32_t next; /* ssn: everything before has arrived */
+} acked_t;
+
+/* False: it says what cannot be. */
+static bool read_ack(const iw_peer_t *p, const iw_frame_t *f, uint64_t largest, acked_t *a)
+{
+    unsigned n = iw_get16(f->ack->ranges);
+    uint64_t next = largest + 1; /* lowest number of the range before */
+    a->count = n;
+    a->at = 0;
+    a->next = iw_get32(f->ack->next);
+    if (largest >= p->next_pn || iw_seq_before(p->next_ssn, a->next)) {
+        return false;
+    }
+    for (unsigned i = 0; i < n; ++i) {
+        uint64_t gap = iw_get16(f->range[i].gap), run = iw_get16(f->range[i].run);
+        if (0 == run || (0 == i) != (0 == gap) || next < gap + run) {
+            return false;
+        }
+        span_t *s = &a->span[n - 1 - i];
+        s->high = next - gap - 1;
+        s->low = s->high - run + 1;
+        next = s->low;
+    }
+    return true;
+}
+
+static bool covers(acked_t *a, uint64_t pn)
+{
+    while (a->at < a->count && pn > a->span[a->at].high) {
+        ++a->at;
+    }
+    return a->at < a->count && pn >= a->span[a->at].low;
+}
+
+/* The number of a hollow segment was that of a question about it. */
+static bool arrived(acked_t *a, const iw_segment_t *s)
+{
+    return (covers(a, s->pn) && 0 == s->hollow) || (NULL != s->request && iw_seq_before(s->ssn, a->next));
+}
+
+static void request_acked(iw_request_t *r)
+{
+    --r->out;
+    /* A read is complete when its data is here; a request whose segments are not all cut is still
+     * in its queue. */
+    if (0 == r->out && IW_DO_READ != r->operation && !iw_linked(&r->queue)) {
+        iw_request_report(r, IW_OK);
+    }
+    iw_request_release(r);
+}
+
+/* s, in no list, is done. */
+static void segment_done(iw_segment_t *s)
+{
+    iw_request_t *r = s->request;
+    iw_segment_free(s);
+    if (NULL != r) {
+        request_acked(r);
+    }
+}
+
+static void out_of_flight(iw_peer_t *p, iw_segment_t *s)
+{
+    iw_list_remove(&s->link);
+    p->resent_out -= s->resent;
+}
+
+static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
+{
+    out_of_flight(p, s);
+    iw_cc_acked(&p->cc, s->cost, s->sent, p->path.size, p->limited);
+    if (NULL == s->request) {
+        iw_path_acked(&p->path, (uint16_t) s->offset);
+    }
+    segment_done(s);
+}
+
+/* To the segments to be sent again, which are kept in the order of their numbers. */
+static void into_lost(iw_peer_t *p, iw_segment_t *s)
+{
+    iw_link_t *at = p->lost.prev;
+    while (at != &p->lost && iw_seq_before(s->ssn, IW_ITEM(at, iw_segment_t, link)->ssn)) {
+        at = at->prev;
+    }
+    iw_list_insert(at, &s->link);
+}
+
+void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s)
+{
+    out_of_flight(p, s);
+    iw_cc_gone(&p->cc, s->cost);
+    if (NULL == s->request) {
+        iw_path_lost(&p->path, (uint16_t) s->offset);
+        segment_done(s);
+    } else {
+        into_lost(p, s);
+    }
+}
+
+static void segment_lost(iw_peer_t *p, iw_segment_t *s, uint64_t now)
+{
+    /* A probe larger than the path says nothing about congestion (RFC 8899, 3). */
+    if (NULL != s->request && 0 == s->hollow && 0 == p->rnr_until) {
+        iw_cc_lost(&p->cc, s->sent, p->path.size, now);
+    }
+    iw_loss_take_back(p, s);
+}
+
+/* RFC 9002, 6.1: a packet is lost when one sent enough packets or long enough after it has been
+ * acknowledged. */
+static void detect_loss(iw_peer_t *p, uint64_t now)
+{
+    uint64_t delay = iw_rtt_loss_delay(&p->rtt);
+    p->loss_at = 0;
+    while (p->acked_any && !iw_list_empty(&p->in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
+        if (s->pn >= p->largest_acked) {
+            break;
+        }
+        if (p->largest_acked - s->pn >= p->reorder) {
+            ++p->engine->count.lost_by_number;
+        } else if (s->sent + delay <= now) {
+            ++p->engine->count.lost_by_time;
+        } else {
+            p->loss_at = s->sent + delay;
+            break;
+        }
+        segment_lost(p, s, now);
+    }
+}
+
+/* What was taken for lost and is acknowledged after all: packets overtake each other by more than
+ * was thought. */
+static void spare_lost(iw_peer_t *p, acked_t *a)
+{
+    for (iw_link_t *next, *l = p->lost.next; l != &p->lost; l = next) {
+        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        next = l->next;
+        a->at = 0;
+        if (arrived(a, s)) {
+            ++p->engine->count.lost_spurious;
+            p->reorder = p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder)
+                                                         : (uint8_t) IW_REORDER_MAX;
+            iw_list_remove(&s->link);
+            segment_done(s);
+        }
+    }
+}
+
+/* *lacks: the peer waits for data that is gone. */
+static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t delay, uint64_t now,
+                        bool *lacks)
+{
+    bool progress = false;
+    for (iw_link_t *next, *l = p->in_flight.next; l != &p->in_flight; l = next) {
+        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        next = l->next;
+        /* Beyond the highest number only what was sent before under another one can be meant. */
+        if (s->pn > largest && 0 == p->resent_out) {
+            break;
+        }
+        if (!arrived(a, s)) {
+            *lacks |= s->hollow >= IW_HOLLOW_MAX && covers(a, s->pn) && s->ssn == a->next;
+            continue;
+        }
+        if (s->pn == largest) {
+            iw_rtt_sample(&p->rtt, now - s->sent, delay);
+        }
+        acked_in_flight(p, s);
+        progress = true;
+    }
+    return progress;
+}
+
+/* The peer has no receive buffer: everything it refused is sent again, later. */
+static void not_ready(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
+{
+    uint64_t refused = iw_pn_expand(p->next_pn, iw_get32(f->rnr->refused));
+    unsigned doublings = p->rnr_count < IW_RNR_DOUBLINGS ? p->rnr_count : IW_RNR_DOUBLINGS;
+    ++p->engine->count.rnr_in;
+    p->rnr_pn = f->pn;
+    if (refused >= p->next_pn) {
+        return;
+    }
+    while (!iw_list_empty(&p->in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
+        if (s->pn > refused) {
+            break;
+        }
+        iw_loss_take_back(p, s);
+    }
+    p->rnr_until = now + (IW_RNR_DELAY << doublings);
+    p->rnr_count += p->rnr_count < UINT8_MAX;
+}
+
+bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
+{
+    acked_t a;
+    uint64_t largest = iw_pn_expand(p->next_pn, iw_get32(f->ack->largest));
+    uint64_t delay = iw_get16(f->ack->delay) * IW_US;
+    if (!read_ack(p, f, largest, &a)) {
+        return false;
+    }
+    ++p->engine->count.acks_in;
+    if (!p->acked_any || largest > p->largest_acked) {
+        p->largest_acked = largest;
+        p->acked_any = true;
+    }
+    bool lacks = false;
+    if (acknowledge(p, &a, largest, delay, now, &lacks)) {
+        p->pto_count = 0;
+        p->allowance = 0;
+    }
+    if (!iw_list_empty(&p->lost)) {
+        spare_lost(p, &a);
+    }
+    if (iw_seq_before(p->una_ssn, a.next)) {
+        p->una_ssn = a.next;
+    }
+    if (lacks) {
+        iw_rdmap_terminate(p, IW_TERM_STAG, p->una_ssn);
+        return true;
+    }
+    p->window = iw_get32(f->ack->window);
+    if (NULL != f->rnr) {
+        not_ready(p, f, now);
+    } else if (f->pn > p->rnr_pn) {
+        p->rnr_until = 0;
+        p->rnr_count = 0;
+    }
+    detect_loss(p, now);
+    iw_ready(p);
+    return true;
+}
+
+/* The segment in flight that the peer's delivery waits for, or a probe if there is nothing else. */
+static iw_segment_t *most_wanted(const iw_peer_t *p)
+{
+    iw_segment_t *best = NULL;
+    for (iw_link_t *l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        if (NULL == best || NULL == best->request
+            || (NULL != s->request && iw_seq_before(s->ssn, best->ssn))) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* RFC 9002, 6.2.4: send something that must be answered, whatever the window. The first segment that
+ * is missing does most good: the peer may have had no memory for later ones. */
+static void probe_timeout(iw_peer_t *p)
+{
+    iw_segment_t *s = most_wanted(p);
+    bool large = NULL != s->request && s->wire > IW_DATAGRAM_MIN;
+    ++p->engine->count.probe_timeouts;
+    p->pto_count += p->pto_count < UINT8_MAX;
+    p->asked += p->asked < UINT8_MAX;
+    iw_loss_take_back(p, s);
+    if (IW_PERSISTENT_PTO <= p->pto_count) {
+        /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
+        iw_cc_collapse(&p->cc, p->path.size);
+        while (!iw_list_empty(&p->in_flight)) {
+            iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
+        }
+        if (large && IW_PERSISTENT_PTO == p->pto_count
+            && iw_path_black_hole(&p->path, IW_DATAGRAM_MIN)) {
+            p->large = true;
+        }
+    }
+    p->allowance = iw_list_empty(&p->lost) ? 0 : 2;
+    p->ping_pending = iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
+}
+
+bool iw_outstanding(const iw_peer_t *p)
+{
+    return !iw_list_empty(&p->requests);
+}
+
+void iw_loss_timers(iw_peer_t *p, uint64_t now)
+{
+    const iw_config_t *c = &p->engine->config;
+    if (IW_ACTIVE != p->state) {
+        return;
+    }
+    if (0 != p->ack_at && p->ack_at <= now) {
+        p->ack_at = 0;
+        p->ack_now = true;
+    }
+    if (0 != p->waiting_since) {
+        uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
+        /* The time can also have passed while we were stopped. */
+        if (now - since >= c->peer_timeout_ns && p->asked >= IW_DEAD_ASKED) {
+            iw_peer_down(p, IW_DEAD, NULL);
+            return;
+        }
+        if (iw_list_empty(&p->in_flight)
+            && now - (p->pinged > since ? p->pinged : since) >= c->peer_timeout_ns / 8) {
+            p->pinged = now;
+            p->asked += p->asked < UINT8_MAX;
+            p->ping_pending = true;
+        }
+    }
+    if (0 != p->loss_at && p->loss_at <= now) {
+        detect_loss(p, now);
+    } else if (!iw_list_empty(&p->in_flight)) {
+        const iw_segment_t *newest = IW_ITEM(p->in_flight.prev, iw_segment_t, link);
+        if (newest->sent + iw_rtt_pto(&p->rtt, c->ack_delay_ns, p->pto_count) <= now) {
+            probe_timeout(p);
+        }
+    }
+    if (p->rnr_until <= now) {
+        p->rnr_until = 0;
+    }
+    if (p->pace_at <= now) {
+        p->pace_at = 0;
+    }
+    iw_ready(p);
+}

@@ -1,0 +1,66 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The memory table: which memory peers may reach, under which name.
+ *
+ * An STag is index << 12 | key. The key is random, and another one each time the place is used, so
+ * that a stale or guessed STag finds nothing. Offsets (TO) count from the start of the region:
+ * no address is on the wire. A region can be for everybody or for one peer only.
+ *
+ * Checks come in this order (RFC 5040, 8.1): STag, peer, rights, bounds.
+ *
+ * Threads: the engine's. Memory: grows with the number of regions, in chunks that do not move. */
+#ifndef IW_MEMORY_H
+#define IW_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum iw_rights {
+    IW_REMOTE_READ = 1,
+    IW_REMOTE_WRITE = 2,
+    IW_READ_SINK = 4, /* target of one of our own RDMA Reads: only its responses may write */
+};
+
+typedef struct iw_region {
+    uint8_t *base; /* NULL: not in use */
+    uint64_t length;
+    void *peer;  /* whose it is, or NULL: everybody's */
+    void *owner; /* for whoever registered it */
+    uint32_t next_free;
+    uint16_t key;
+    uint8_t rights;
+} iw_region_t;
+
+#define IW_REGION_CHUNK 256u
+
+typedef struct iw_memory {
+    iw_region_t **chunk;
+    uint32_t chunks;
+    uint32_t free_head; /* index + 1, 0: none */
+    uint32_t in_use;
+    uint64_t random; /* state of the generator, seeded with what nobody else knows */
+} iw_memory_t;
+
+typedef enum iw_access {
+    IW_ACCESS_OK,
+    IW_ACCESS_STAG, /* no such region, or not this peer's */
+    IW_ACCESS_RIGHTS,
+    IW_ACCESS_BOUNDS,
+} iw_access_t;
+
+void iw_memory_init(iw_memory_t *m, uint64_t seed);
+void iw_memory_fini(iw_memory_t *m);
+
+/* Name length bytes at base (not NULL). Returns the STag, or 0 when there is no room. The memory
+ * stays the caller's and must live until it is taken back. */
+uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rights, void *peer,
+                       void *owner);
+
+/* Take it back: nothing of a peer reaches it from now on. False: there is no such STag. */
+bool iw_memory_remove(iw_memory_t *m, uint32_t stag);
+
+/* May peer do this? On IW_ACCESS_OK *at is where, and *region, if asked for, the region. */
+iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,
+                            uint64_t to, uint64_t length, uint8_t **at, const iw_region_t **region);
+
+#endif

@@ -1,0 +1,69 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The UDP port: binds an engine to a socket and the clock.
+ *
+ * One socket receives from all peers. Sending to an address that a socket is connected to saves the
+ * kernel a search for each datagram, so the few peers most talked to get a connected socket each, for
+ * sending only; it is a cache, and bounded. Sends many datagrams with one system call, and runs of datagrams of one
+ * size to one peer as a single one that the kernel or the adapter cuts (UDP_SEGMENT); takes what the
+ * kernel has put together again (UDP_GRO). Never blocks, except in iw_port_wait.
+ *
+ * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The
+ * kernel could write it there at once if the next datagram can be predicted, but then a forged or
+ * damaged datagram would reach that memory before its tag has been checked.
+ *
+ * Threads: one caller at a time, the same as for the engine. */
+#ifndef IW_PORT_H
+#define IW_PORT_H
+
+#include "iw_engine.h"
+#include "iw_fault.h"
+
+typedef struct iw_port iw_port_t;
+
+typedef struct iw_port_config {
+    iw_address_t address; /* to be bound to; port 0: any */
+    uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
+    bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
+    iw_fault_rates_t faults_in;
+    iw_fault_rates_t faults_out;
+    uint64_t fault_seed;
+} iw_port_config_t;
+
+typedef struct iw_port_counters {
+    uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
+    uint64_t send_calls;
+    uint64_t trains;  /* messages to the kernel that were several datagrams */
+    uint64_t too_big; /* datagrams larger than the interface takes */
+    uint64_t busy;    /* times the kernel had no room */
+    uint64_t errors;  /* other errors of sending; the last one: */
+    int last_error;
+} iw_port_counters_t;
+
+void iw_port_config_default(iw_port_config_t *config);
+
+/* NULL: errno says why. */
+iw_port_t *iw_port_open(const iw_port_config_t *config);
+void iw_port_close(iw_port_t *port);
+
+int iw_port_socket(const iw_port_t *port);
+const iw_address_t *iw_port_address(const iw_port_t *port);
+/* For iw_config_t: receive_space. */
+uint32_t iw_port_space(const iw_port_t *port);
+const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
+
+/* Nanoseconds of the monotonic clock. */
+uint64_t iw_port_now(void);
+
+/* Send what can leave, and nothing else: right after posting. */
+void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
+
+/* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
+unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
+
+/* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable
+ * or timeout_ns has passed. */
+void iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout_ns);
+/* When iw_port_progress must be called again if nothing comes, UINT64_MAX for never. */
+uint64_t iw_port_deadline(const iw_port_t *port, const iw_engine_t *engine);
+
+#endif

@@ -1,0 +1,420 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* RDMAP over DDP: what a segment from a peer does. Everything is checked before anything changes.
+ *
+ * The LLP has verified the datagram and found it new. A tagged segment's data is placed as it comes,
+ * in any order (RFC 5041, 5.3). An untagged segment's data goes to the receive buffer of its message,
+ * which is taken from the shared queue when the first segment of that message arrives. What a message
+ * means - deliver it, serve a read - happens in the order of the segments. */
+#include "iw_internal.h"
+
+/* What remains to be done when the segment's turn comes. */
+typedef struct turn {
+    enum iw_delivery delivery;
+    iw_message_t *message;
+    const iw_read_request_t *read;
+    uint32_t msn;
+} turn_t;
+
+void iw_rdmap_terminate(iw_peer_t *p, int term, uint32_t ssn)
+{
+    p->term = (uint16_t) term;
+    p->term_ssn = ssn;
+    p->term_pending = true;
+    p->terminated = true;
+    iw_peer_down(p, IW_PROTOCOL, NULL);
+    iw_ready(p);
+}
+
+static iw_verdict_t refuse(iw_peer_t *p, int term, uint32_t ssn)
+{
+    if (IW_TERM_STAG == term || IW_TERM_BOUNDS == term || IW_TERM_RIGHTS == term) {
+        ++p->engine->count.refused_access;
+    } else {
+        ++p->engine->count.refused_header;
+    }
+    iw_rdmap_terminate(p, term, ssn);
+    return IW_TERMINATED;
+}
+
+static int term_of(iw_access_t access)
+{
+    switch (access) {
+    case IW_ACCESS_OK:
+        return IW_TERM_NONE;
+    case IW_ACCESS_RIGHTS:
+        return IW_TERM_RIGHTS;
+    case IW_ACCESS_BOUNDS:
+        return IW_TERM_BOUNDS;
+    default:
+        return IW_TERM_STAG;
+    }
+}
+
+/* ---- tagged ---- */
+
+static int place(iw_peer_t *p, const iw_ddp_t *d, unsigned rights, const iw_region_t **region)
+{
+    uint8_t *at;
+    int term = term_of(
+        iw_memory_check(&p->engine->memory, d->stag, p, rights, d->to, d->length, &at, region));
+    if (IW_TERM_NONE == term && d->length > 0) {
+        memcpy(at, d->payload, d->length);
+    }
+    return term;
+}
+
+static int read_response(iw_peer_t *p, const iw_ddp_t *d)
+{
+    const iw_region_t *region;
+    int term = place(p, d, IW_READ_SINK, &region);
+    if (IW_TERM_NONE != term) {
+        return term;
+    }
+    iw_request_t *r = region->owner;
+    r->got += d->length;
+    r->last_got |= d->last;
+    if (r->last_got && r->got >= r->length) {
+        --p->reads_out;
+        iw_request_report(r, IW_OK);
+        iw_request_release(r);
+        iw_ready(p); /* another read or a fenced send may follow */
+    }
+    return IW_TERM_NONE;
+}
+
+/* ---- untagged ---- */
+
+static iw_message_t *message_find(const iw_peer_t *p, uint32_t msn)
+{
+    for (iw_link_t *l = p->messages.next; l != &p->messages; l = l->next) {
+        iw_message_t *m = IW_ITEM(l, iw_message_t, link);
+        if (m->msn == msn) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static iw_verdict_t not_ready(iw_peer_t *p, const iw_frame_t *f)
+{
+    ++p->engine->count.rnr_out;
+    if (!p->rnr || f->pn > p->rnr_refused) {
+        p->rnr_refused = f->pn;
+    }
+    p->rnr = true;
+    p->ack_now = true;
+    if (!iw_linked(&p->waiting)) {
+        iw_list_append(&p->engine->rnr_peers, &p->waiting);
+    }
+    iw_ready(p);
+    return IW_NOT_READY;
+}
+
+static iw_verdict_t message_new(iw_peer_t *p, const iw_frame_t *f, uint32_t msn,
+                                iw_message_t **message)
+{
+    iw_pool_t *pool = &p->engine->messages;
+    uint32_t ahead = msn - p->expected_msn;
+    /* As with the buffers: the last one is for a message whose turn it is. */
+    iw_message_t *m = ahead > 0 && pool->in_use + 1 >= pool->max ? NULL : iw_pool_get(pool);
+    if (NULL == m) {
+        ++p->engine->count.refused_memory;
+        return IW_REFUSED;
+    }
+    if (!iw_receive_take(p->engine, p, 0 == ahead ? 0 : ahead + 1, &m->receive)) {
+        iw_pool_put(&p->engine->messages, m);
+        return not_ready(p, f);
+    }
+    m->msn = msn;
+    m->got = 0;
+    m->total = UINT32_MAX;
+    iw_list_append(&p->messages, &m->link);
+    *message = m;
+    return IW_ACCEPTED;
+}
+
+/* Does the segment belong into this message? */
+static int message_check(const iw_message_t *m, const iw_ddp_t *d)
+{
+    uint64_t end = (uint64_t) d->mo + d->length;
+    if (end > m->receive.length) {
+        return IW_TERM_DDP_TOO_LONG;
+    }
+    if (m->total != UINT32_MAX && (end > m->total || d->last)) {
+        return IW_TERM_DDP_MO;
+    }
+    uint64_t limit = d->last ? end : m->total;
+    if (limit < m->got || d->length > limit - m->got) {
+        return IW_TERM_DDP_MO; /* they overlap */
+    }
+    return IW_TERM_NONE;
+}
+
+static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, turn_t *turn)
+{
+    iw_engine_t *e = p->engine;
+    int32_t ahead = iw_seq_diff(d->msn, p->expected_msn);
+    if (ahead < 0 || ahead >= (int32_t) IW_SSN_WINDOW) {
+        return refuse(p, IW_TERM_DDP_MSN, f->ssn);
+    }
+    /* The usual case: all of the next message. */
+    if (f->ssn == p->expected && d->last && 0 == d->mo && 0 == ahead
+        && iw_list_empty(&p->messages)) {
+        iw_receive_t receive;
+        if (!iw_receive_take(e, p, 0, &receive)) {
+            return not_ready(p, f);
+        }
+        if (d->length > receive.length) {
+            iw_receive_put_back(e, p, &receive);
+            return refuse(p, IW_TERM_DDP_TOO_LONG, f->ssn);
+        }
+        if (d->length > 0) {
+            memcpy(receive.buffer, d->payload, d->length);
+        }
+        ++p->expected_msn;
+        ++e->count.messages_in;
+        iw_complete(e, receive.context, p, IW_RECEIVED, IW_OK, d->length);
+        return IW_ACCEPTED;
+    }
+    iw_message_t *m = message_find(p, d->msn);
+    if (NULL == m) {
+        iw_verdict_t verdict = message_new(p, f, d->msn, &m);
+        if (IW_ACCEPTED != verdict) {
+            return verdict;
+        }
+    }
+    int term = message_check(m, d);
+    if (IW_TERM_NONE != term) {
+        return refuse(p, term, f->ssn);
+    }
+    if (d->length > 0) {
+        memcpy((uint8_t *) m->receive.buffer + d->mo, d->payload, d->length);
+    }
+    m->got += d->length;
+    if (d->last) {
+        m->total = d->mo + d->length;
+        *turn = (turn_t){.delivery = IW_DELIVER_MESSAGE, .message = m};
+    }
+    return IW_ACCEPTED;
+}
+
+/* ---- in order ---- */
+
+/* False: the connection ended over it. */
+static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
+{
+    iw_engine_t *e = p->engine;
+    iw_message_t *m = t->message;
+    uint8_t *at;
+    int term;
+    switch (t->delivery) {
+    case IW_DELIVER_MESSAGE:
+        /* All segments before have arrived, so all of the message has; if not, they overlapped. */
+        if (m->msn != p->expected_msn || m->got != m->total) {
+            refuse(p, m->msn != p->expected_msn ? IW_TERM_DDP_MSN : IW_TERM_DDP_MO, ssn);
+            return false;
+        }
+        ++p->expected_msn;
+        ++e->count.messages_in;
+        iw_complete(e, m->receive.context, p, IW_RECEIVED, IW_OK, m->total);
+        iw_list_remove(&m->link);
+        iw_pool_put(&e->messages, m);
+        return true;
+    case IW_DELIVER_READ:
+        term = term_of(iw_memory_check(&e->memory, iw_get32(t->read->source_stag), p,
+                                       IW_REMOTE_READ, iw_get64(t->read->source_to),
+                                       iw_get32(t->read->length), &at, NULL));
+        if (t->msn != p->expected_read) {
+            term = IW_TERM_DDP_MSN;
+        } else if (IW_TERM_NONE == term && p->serving >= e->config.reads) {
+            term = IW_TERM_READS;
+        } else if (IW_TERM_NONE == term && !iw_request_serve(p, t->read)) {
+            term = IW_TERM_LOCAL;
+        }
+        if (IW_TERM_NONE != term) {
+            refuse(p, term, ssn);
+            return false;
+        }
+        ++p->expected_read;
+        ++e->count.reads_in;
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* Segments that were waiting for the one that has just been delivered. */
+static bool deliver_early(iw_peer_t *p)
+{
+    while (!iw_list_empty(&p->early)) {
+        iw_early_t *early = IW_ITEM(p->early.next, iw_early_t, link);
+        if (early->ssn != p->expected) {
+            break;
+        }
+        iw_early_t copy = *early;
+        turn_t turn = {(enum iw_delivery) copy.delivery, copy.message, &copy.read, copy.msn};
+        iw_list_remove(&early->link);
+        iw_pool_put(&p->engine->early, early);
+        if (!deliver(p, &turn, p->expected)) {
+            return false;
+        }
+        ++p->expected;
+    }
+    return true;
+}
+
+/* Where in the list of early segments ssn belongs: behind *at. False: it is there already. What is
+ * sent again fills holes near the front, what is new comes to the end: look from the nearer side. */
+static bool early_place(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
+{
+    iw_link_t *l = p->early.prev;
+    if (l != &p->early) {
+        uint32_t last = IW_ITEM(l, iw_early_t, link)->ssn;
+        if (iw_seq_diff(last, ssn) > iw_seq_diff(ssn, p->expected)) {
+            l = p->early.next;
+            while (l != &p->early && iw_seq_before(IW_ITEM(l, iw_early_t, link)->ssn, ssn)) {
+                l = l->next;
+            }
+            *at = l->prev;
+            return l == &p->early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+        }
+    }
+    while (l != &p->early && iw_seq_before(ssn, IW_ITEM(l, iw_early_t, link)->ssn)) {
+        l = l->prev;
+    }
+    *at = l;
+    return l == &p->early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+}
+
+/* Placement, by operation. */
+static iw_verdict_t act(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, turn_t *turn)
+{
+    int term = IW_TERM_NONE;
+    switch (d->opcode) {
+    case IW_OP_SEND:
+        return send_segment(p, f, d, turn);
+    case IW_OP_WRITE:
+        term = place(p, d, IW_REMOTE_WRITE, NULL);
+        break;
+    case IW_OP_READ_RESPONSE:
+        term = read_response(p, d);
+        break;
+    case IW_OP_READ_REQUEST:
+        *turn = (turn_t){.delivery = IW_DELIVER_READ,
+                         .read = (const iw_read_request_t *) d->payload,
+                         .msn = d->msn};
+        break;
+    default:
+        term = IW_TERM_OPCODE;
+        break;
+    }
+    return IW_TERM_NONE == term ? IW_ACCEPTED : refuse(p, term, f->ssn);
+}
+
+iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
+{
+    iw_engine_t *e = p->engine;
+    int32_t ahead = iw_seq_diff(f->ssn, p->expected);
+    iw_link_t *at = NULL;
+    iw_ddp_t d;
+    turn_t turn = {IW_DELIVER_NOTHING, NULL, NULL, 0};
+    if (ahead >= (int32_t) IW_SSN_WINDOW) {
+        ++e->count.refused_far;
+        return IW_REFUSED;
+    }
+    if (ahead < 0 || (ahead > 0 && !early_place(p, f->ssn, &at))) {
+        ++e->count.segments_twice;
+        p->ack_now = true; /* the sender does not know yet */
+        return IW_ACCEPTED;
+    }
+    int term = iw_ddp_check(f->body, f->body_length, &d);
+    if (IW_TERM_NONE != term) {
+        return refuse(p, term, f->ssn);
+    }
+    iw_early_t *early = NULL;
+    if (ahead > 0 && NULL == (early = iw_pool_get(&e->early))) {
+        ++e->count.refused_memory;
+        return IW_REFUSED;
+    }
+    iw_verdict_t verdict = act(p, f, &d, &turn);
+    if (IW_ACCEPTED != verdict) {
+        if (NULL != early) {
+            iw_pool_put(&e->early, early);
+        }
+        return verdict;
+    }
+    ++e->count.segments_in;
+    if (NULL != early) {
+        ++e->count.segments_early;
+        *early = (iw_early_t){.message = turn.message,
+                              .ssn = f->ssn,
+                              .msn = turn.msn,
+                              .delivery = (uint8_t) turn.delivery};
+        if (NULL != turn.read) {
+            early->read = *turn.read;
+        }
+        iw_list_insert(at, &early->link);
+        return IW_ACCEPTED;
+    }
+    if (!deliver(p, &turn, f->ssn)) {
+        return IW_TERMINATED;
+    }
+    ++p->expected;
+    return deliver_early(p) ? IW_ACCEPTED : IW_TERMINATED;
+}
+
+/* Unreliable service: one datagram, one message; without a buffer it is dropped. */
+iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f)
+{
+    iw_engine_t *e = p->engine;
+    iw_receive_t receive;
+    iw_ddp_t d;
+    if (IW_TERM_NONE != iw_ddp_check(f->body, f->body_length, &d) || IW_OP_SEND != d.opcode
+        || !d.last || 0 != d.mo) {
+        ++e->count.refused_header;
+        return IW_REFUSED;
+    }
+    if (!iw_receive_take(e, p, 0, &receive)) {
+        ++e->count.datagrams_dropped;
+        return IW_ACCEPTED;
+    }
+    if (d.length > receive.length) {
+        iw_receive_put_back(e, p, &receive);
+        ++e->count.datagrams_dropped;
+        return IW_ACCEPTED;
+    }
+    if (d.length > 0) {
+        memcpy(receive.buffer, d.payload, d.length);
+    }
+    ++e->count.messages_in;
+    iw_complete(e, receive.context, p, IW_RECEIVED_UD, IW_OK, d.length);
+    return IW_ACCEPTED;
+}
+
+/* The request that the peer's Terminate is about, as far as it can be told. */
+static const iw_request_t *culprit(const iw_peer_t *p, uint32_t ssn)
+{
+    const iw_link_t *lists[] = {&p->in_flight, &p->lost};
+    for (unsigned i = 0; i < 2; ++i) {
+        for (const iw_link_t *l = lists[i]->next; l != lists[i]; l = l->next) {
+            const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+            if (NULL != s->request && s->ssn == ssn) {
+                return s->request;
+            }
+        }
+    }
+    return NULL;
+}
+
+void iw_rdmap_terminated(iw_peer_t *p, const iw_frame_t *f)
+{
+    iw_ddp_t d;
+    if (IW_TERM_NONE != iw_ddp_check(f->body, f->body_length, &d) || IW_OP_TERMINATE != d.opcode) {
+        ++p->engine->count.refused_header;
+        return;
+    }
+    const iw_terminate_t *t = (const iw_terminate_t *) d.payload;
+    unsigned term = (unsigned) t->layer_type << 8 | t->code;
+    bool access = IW_TERM_STAG == term || IW_TERM_BOUNDS == term || IW_TERM_RIGHTS == term;
+    iw_peer_down(p, access ? IW_REMOTE_ACCESS : IW_REMOTE_ERROR, culprit(p, iw_get32(t->ssn)));
+}

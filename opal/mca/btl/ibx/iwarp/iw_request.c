@@ -1,0 +1,205 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Requests: posting, serving a peer's reads, completing. */
+#include "iw_internal.h"
+
+static iw_status_t check_pieces(const struct iovec *piece, unsigned count, unsigned flags,
+                                uint32_t *length)
+{
+    uint64_t sum = 0;
+    if (count > IW_IOV_MAX) {
+        return IW_TOO_LONG;
+    }
+    for (unsigned i = 0; i < count; ++i) {
+        if (piece[i].iov_len > UINT32_MAX) {
+            return IW_TOO_LONG;
+        }
+        sum += piece[i].iov_len;
+    }
+    if (sum > UINT32_MAX || ((flags & IW_INLINE) && sum > IW_INLINE_MAX)) {
+        return IW_TOO_LONG;
+    }
+    *length = (uint32_t) sum;
+    return IW_OK;
+}
+
+static iw_pool_t *pool_of(iw_engine_t *e, unsigned operation)
+{
+    return IW_DO_RESPONSE == operation ? &e->served : &e->requests;
+}
+
+/* A request of this peer, in no queue yet. */
+static iw_status_t begin(iw_peer_t *p, unsigned operation, unsigned flags, void *context,
+                         iw_request_t **request)
+{
+    iw_engine_t *e = p->engine;
+    if (IW_ACTIVE != p->state && IW_IDLE != p->state) {
+        return IW_DOWN == p->state ? (iw_status_t) p->why : IW_FLUSHED;
+    }
+    if (!iw_done_reserve(e)) {
+        return IW_NO_MEMORY;
+    }
+    iw_request_t *r = iw_pool_get(pool_of(e, operation));
+    if (NULL == r) {
+        return IW_AGAIN;
+    }
+    memset(r, 0, offsetof(iw_request_t, piece));
+    r->peer = p;
+    r->context = context;
+    r->operation = (uint8_t) operation;
+    r->flags = (uint8_t) flags;
+    iw_list_append(&p->requests, &r->all);
+    *request = r;
+    return IW_OK;
+}
+
+static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uint32_t length)
+{
+    r->length = length;
+    if (r->flags & IW_INLINE) {
+        uint8_t *at = r->data;
+        for (unsigned i = 0; i < count; ++i) {
+            if (piece[i].iov_len > 0) {
+                memcpy(at, piece[i].iov_base, piece[i].iov_len);
+                at += piece[i].iov_len;
+            }
+        }
+        return;
+    }
+    /* Empty pieces are left out: who cuts need not think of them. */
+    for (unsigned i = 0; i < count; ++i) {
+        if (piece[i].iov_len > 0) {
+            r->piece[r->count++] = piece[i];
+        }
+    }
+}
+
+static iw_status_t post(iw_peer_t *p, unsigned operation, const struct iovec *piece, unsigned count,
+                        uint32_t stag, uint64_t to, unsigned flags, void *context)
+{
+    uint32_t length;
+    iw_request_t *r = NULL;
+    iw_status_t status = check_pieces(piece, count, flags, &length);
+    if (IW_OK != status || IW_OK != (status = begin(p, operation, flags, context, &r))) {
+        return status;
+    }
+    fill(r, piece, count, length);
+    r->stag = stag;
+    r->to = to;
+    iw_list_append(&p->sends, &r->queue);
+    iw_ready(p);
+    return IW_OK;
+}
+
+iw_status_t iw_post_send(iw_peer_t *p, const struct iovec *piece, unsigned count, unsigned flags,
+                         void *context)
+{
+    return post(p, IW_DO_SEND, piece, count, 0, 0, flags, context);
+}
+
+iw_status_t iw_post_write(iw_peer_t *p, const struct iovec *piece, unsigned count, uint32_t stag,
+                          uint64_t to, unsigned flags, void *context)
+{
+    return post(p, IW_DO_WRITE, piece, count, stag, to, flags | IW_PROMPT, context);
+}
+
+iw_status_t iw_post_datagram(iw_peer_t *p, const struct iovec *piece, unsigned count,
+                             unsigned flags, void *context)
+{
+    uint32_t length;
+    iw_status_t status = check_pieces(piece, count, flags, &length);
+    if (IW_OK != status) {
+        return status;
+    }
+    /* What the path is known to carry, whatever else has to go with it. */
+    uint32_t room = IW_IDLE == p->state ? IW_DATAGRAM_MIN : p->path.size;
+    if (length
+        > room - (IW_PREFIX_MAX - (IW_RANGES_MAX - IW_RANGES_PIGGYBACK) * sizeof(iw_range_t))) {
+        return IW_TOO_LONG;
+    }
+    return post(p, IW_DO_DATAGRAM, piece, count, 0, 0, flags, context);
+}
+
+iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t stag, uint64_t to,
+                         unsigned flags, void *context)
+{
+    iw_request_t *r = NULL;
+    iw_status_t status = begin(p, IW_DO_READ, flags & ~(unsigned) IW_INLINE, context, &r);
+    if (IW_OK != status) {
+        return status;
+    }
+    static uint8_t nowhere; /* a region needs an address even if it is empty */
+    r->local_stag = iw_memory_add(&p->engine->memory, 0 == length ? &nowhere : sink, length,
+                                  IW_READ_SINK, p, r);
+    if (0 == r->local_stag) {
+        iw_list_remove(&r->all);
+        iw_pool_put(&p->engine->requests, r);
+        return IW_AGAIN;
+    }
+    r->length = length;
+    r->stag = stag;
+    r->to = to;
+    iw_list_append(&p->sends, &r->queue);
+    iw_ready(p);
+    return IW_OK;
+}
+
+bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
+{
+    iw_request_t *r = NULL;
+    if (IW_OK != begin(p, IW_DO_RESPONSE, IW_QUIET, NULL, &r)) {
+        return false;
+    }
+    r->length = iw_get32(read->length);
+    r->stag = iw_get32(read->sink_stag);
+    r->to = iw_get64(read->sink_to);
+    r->local_stag = iw_get32(read->source_stag);
+    r->local_to = iw_get64(read->source_to);
+    iw_list_append(&p->responses, &r->queue);
+    ++p->serving;
+    iw_ready(p);
+    return true;
+}
+
+/* What the completion of a request says happened. */
+static iw_what_t what_of(const iw_request_t *r)
+{
+    switch (r->operation) {
+    case IW_DO_WRITE:
+        return IW_WRITTEN;
+    case IW_DO_READ:
+        return IW_READ;
+    default:
+        return IW_SENT;
+    }
+}
+
+void iw_request_report(iw_request_t *r, iw_status_t status)
+{
+    iw_peer_t *p = r->peer;
+    if (r->reported) {
+        return;
+    }
+    r->reported = true;
+    if (iw_linked(&r->queue)) {
+        iw_list_remove(&r->queue);
+    }
+    if (IW_DO_READ == r->operation) {
+        iw_memory_remove(&p->engine->memory, r->local_stag);
+    }
+    if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
+        iw_complete(p->engine, r->context, p, what_of(r), status, r->length);
+    }
+}
+
+void iw_request_release(iw_request_t *r)
+{
+    iw_peer_t *p = r->peer;
+    if (!r->reported || 0 != r->out) {
+        return;
+    }
+    iw_list_remove(&r->all);
+    iw_pool_put(pool_of(p->engine, r->operation), r);
+    if (iw_list_empty(&p->requests)) {
+        p->waiting_since = 0;
+    }
+}

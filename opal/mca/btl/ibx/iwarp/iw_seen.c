@@ -1,0 +1,112 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See iw_seen.h. */
+#include "iw_seen.h"
+
+static bool bit(const iw_seen_t *s, uint64_t pn)
+{
+    return s->bits[pn / 64 % (IW_SEEN / 64)] >> (pn % 64) & 1;
+}
+
+iw_seen_verdict_t iw_seen_check(const iw_seen_t *s, uint64_t pn, uint64_t floor)
+{
+    if (floor > pn || pn - floor >= IW_SEEN) {
+        return IW_SEEN_FAR;
+    }
+    if (pn < s->base) {
+        return IW_SEEN_TWICE;
+    }
+    uint64_t base = floor > s->base ? floor : s->base;
+    if (pn - base >= IW_SEEN) {
+        return IW_SEEN_FAR;
+    }
+    return pn < s->end && bit(s, pn) ? IW_SEEN_TWICE : IW_SEEN_NEW;
+}
+
+/* Clear the bits of [from, to), which are less than IW_SEEN apart. */
+static void clear(iw_seen_t *s, uint64_t from, uint64_t to)
+{
+    while (from < to) {
+        uint64_t *word = &s->bits[from / 64 % (IW_SEEN / 64)];
+        uint64_t end = (from / 64 + 1) * 64;
+        uint64_t mask = ~UINT64_C(0) << (from % 64);
+        if (to < end) {
+            mask &= ~(~UINT64_C(0) << (to % 64));
+            end = to;
+        }
+        *word &= ~mask;
+        from = end;
+    }
+}
+
+bool iw_seen_add(iw_seen_t *s, uint64_t pn, uint64_t floor)
+{
+    if (floor > s->base) {
+        /* What lies below the new base is used again for numbers a ring above it. */
+        if (floor >= s->end || floor - s->base >= IW_SEEN) {
+            for (unsigned i = 0; i < IW_SEEN / 64; ++i) {
+                s->bits[i] = 0;
+            }
+        } else {
+            clear(s, s->base, floor);
+        }
+        s->base = floor;
+        if (s->end < floor) {
+            s->end = floor;
+        }
+    }
+    bool follows = pn == s->end;
+    s->bits[pn / 64 % (IW_SEEN / 64)] |= UINT64_C(1) << (pn % 64);
+    if (pn >= s->end) {
+        s->end = pn + 1;
+    }
+    return follows;
+}
+
+/* The lowest number of the run of equal bits (set or not) that ends with pn. */
+static uint64_t run_start(const iw_seen_t *s, uint64_t pn, bool set)
+{
+    for (;;) {
+        uint64_t word = s->bits[pn / 64 % (IW_SEEN / 64)];
+        unsigned shift = 63 - (unsigned) (pn % 64);
+        /* Other bits below pn in this word, pn at the top. */
+        uint64_t other = (set ? ~word : word) << shift;
+        if (0 != other) {
+            unsigned same = (unsigned) __builtin_clzll(other);
+            uint64_t start = pn - same + 1;
+            return start > s->base ? start : s->base;
+        }
+        if (pn / 64 * 64 <= s->base) {
+            return s->base;
+        }
+        pn = pn / 64 * 64 - 1;
+    }
+}
+
+unsigned iw_seen_ranges(const iw_seen_t *s, iw_range_t *range, unsigned max, uint64_t *largest)
+{
+    if (s->end == s->base) {
+        return 0;
+    }
+    uint64_t at = s->end - 1;
+    if (!bit(s, at)) {
+        /* Only when base has overtaken what was received. */
+        return 0;
+    }
+    unsigned n = 0;
+    uint64_t gap = 0;
+    *largest = at;
+    while (n < max) {
+        uint64_t start = run_start(s, at, true);
+        range[n++] = (iw_range_t){iw_be16((uint16_t) gap), iw_be16((uint16_t) (at - start + 1))};
+        if (start == s->base) {
+            break;
+        }
+        uint64_t hole = run_start(s, start - 1, false);
+        gap = start - hole;
+        if (hole == s->base) {
+            break;
+        }
+        at = hole - 1;
+    }
+    return n;
+}

@@ -1,0 +1,630 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What leaves: requests are cut into segments, segments become datagrams. */
+#include "iw_internal.h"
+
+void iw_segment_free(iw_segment_t *s)
+{
+    if (iw_linked(&s->link)) {
+        iw_list_remove(&s->link);
+    }
+    iw_pool_put(&s->peer->engine->segments, s);
+}
+
+/* ---- cutting ---- */
+
+/* Payload that fits into a datagram the path carries, whatever else has to go with it. The room for
+ * an acknowledgement is left free even if there is none: datagrams of one size go through the
+ * kernel many at a time. */
+static uint32_t payload_room(const iw_peer_t *p, size_t header)
+{
+    size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + sizeof(iw_ack_t)
+                    + sizeof(iw_rnr_t) + IW_RANGES_PIGGYBACK * sizeof(iw_range_t) + sizeof(iw_seq_t)
+                    + header;
+    return (uint32_t) (p->path.size - prefix);
+}
+
+static size_t header_size(const iw_request_t *r)
+{
+    switch (r->operation) {
+    case IW_DO_WRITE:
+    case IW_DO_RESPONSE:
+        return sizeof(iw_tagged_t);
+    case IW_DO_READ:
+        return sizeof(iw_untagged_t) + sizeof(iw_read_request_t);
+    default:
+        return sizeof(iw_untagged_t);
+    }
+}
+
+static iw_request_t *first_send(const iw_peer_t *p)
+{
+    if (iw_list_empty(&p->sends)) {
+        return NULL;
+    }
+    iw_request_t *r = IW_ITEM(p->sends.next, iw_request_t, queue);
+    uint32_t reads =
+        p->peer_reads < p->engine->config.reads ? p->peer_reads : p->engine->config.reads;
+    bool blocked = ((r->flags & IW_FENCE) && p->reads_out > 0)
+                   || (IW_DO_READ == r->operation && p->reads_out >= reads);
+    return blocked ? NULL : r;
+}
+
+/* Our requests and the peer's reads take turns. */
+static iw_request_t *next_request(iw_peer_t *p)
+{
+    iw_request_t *send = first_send(p);
+    if (iw_list_empty(&p->responses)) {
+        return send;
+    }
+    p->responses_turn = !p->responses_turn;
+    return NULL == send || p->responses_turn ? IW_ITEM(p->responses.next, iw_request_t, queue)
+                                             : send;
+}
+
+/* The next segment of a request; NULL: out of memory. */
+static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
+{
+    iw_segment_t *s = iw_pool_get(&p->engine->segments);
+    if (NULL == s) {
+        return NULL;
+    }
+    uint32_t room = payload_room(p, header_size(r));
+    uint32_t left = IW_DO_READ == r->operation ? 0 : r->length - r->cut;
+    *s = (iw_segment_t){.peer = p,
+                        .request = r,
+                        .ssn = p->next_ssn++,
+                        .offset = r->cut,
+                        .length = (uint16_t) (left < room ? left : room)};
+    if (IW_DO_SEND == r->operation && 0 == r->cut) {
+        r->msn = p->send_msn++;
+    }
+    r->cut += s->length;
+    s->last = s->length == left;
+    ++r->out;
+    if (!s->last) {
+        p->large = true;
+        return s;
+    }
+    iw_list_remove(&r->queue);
+    if (IW_DO_READ == r->operation) {
+        r->msn = p->read_msn++;
+        ++p->reads_out;
+    } else if (IW_DO_RESPONSE == r->operation) {
+        --p->serving;
+    }
+    return s;
+}
+
+/* ---- building ---- */
+
+static void *put(iw_packet_t *k, size_t length)
+{
+    void *at = k->head + k->piece[0].iov_len;
+    k->piece[0].iov_len += length;
+    return at;
+}
+
+static void begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
+{
+    k->to = p->address;
+    k->peer = p;
+    k->segment = NULL;
+    k->had_ack = k->may_fragment = k->probe = false;
+    k->count = 1;
+    k->piece[0] = (struct iovec){k->head, 0};
+    iw_head_t *h = put(k, sizeof(*h));
+    uint64_t pn = p->next_pn++, floor = pn;
+    if (!iw_list_empty(&p->in_flight)) {
+        floor = IW_ITEM(p->in_flight.next, iw_segment_t, link)->pn;
+    }
+    *h = (iw_head_t){.version_type = (uint8_t) (IW_VERSION << 4 | type),
+                     .floor = iw_be16((uint16_t) (pn - floor)),
+                     .conn = iw_be32(p->remote_conn),
+                     .pn = iw_be64(pn)};
+    if (!p->confirmed) {
+        iw_hello_t *hello = put(k, sizeof(*hello));
+        h->flags |= IW_F_HELLO;
+        *hello = (iw_hello_t){.identity = iw_be64(p->engine->config.identity),
+                              .generation = iw_be64(p->generation),
+                              .answers = iw_be64(p->remote_generation),
+                              .conn = iw_be32(p->conn),
+                              .datagram = iw_be16(p->engine->config.datagram_max),
+                              .version_max = IW_VERSION,
+                              .reads = p->engine->config.reads};
+    }
+}
+
+/* Bytes that this peer may have in flight: its share of what the port buffers. */
+static uint32_t window_for(const iw_engine_t *e)
+{
+    uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
+    uint32_t share = e->config.receive_space / (talkers > 0 ? talkers : 1);
+    uint32_t least = 2u * (e->config.datagram_max + IW_OVERHEAD);
+    return share > least ? share : least;
+}
+
+static void put_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
+{
+    iw_range_t range[IW_RANGES_MAX + 1];
+    uint64_t largest = 0;
+    /* One more than fits tells whether all was said. */
+    unsigned n = iw_seen_ranges(&p->seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
+    if (0 == n) {
+        p->ack_now = false;
+        p->ack_at = 0;
+        return;
+    }
+    if (n > max) {
+        p->ack_now = true; /* by itself */
+        return;
+    }
+    uint64_t delay = (now - p->largest_at) / IW_US;
+    iw_ack_t *ack = put(k, sizeof(*ack));
+    *ack = (iw_ack_t){.largest = iw_be32((uint32_t) largest),
+                      .next = iw_be32(p->expected),
+                      .window = iw_be32(window_for(p->engine)),
+                      .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
+                      .ranges = iw_be16((uint16_t) n)};
+    memcpy(put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));
+    k->head[offsetof(iw_head_t, flags)] |= IW_F_ACK;
+    if (p->rnr) {
+        iw_rnr_t *rnr = put(k, sizeof(*rnr));
+        rnr->refused = iw_be32((uint32_t) p->rnr_refused);
+        k->head[offsetof(iw_head_t, flags)] |= IW_F_RNR;
+    }
+    k->had_ack = true;
+    p->ack_now = false;
+    p->ack_at = 0;
+    p->unacked = p->unacked_bytes = 0;
+    ++p->engine->count.acks_out;
+}
+
+static void piggyback(iw_peer_t *p, iw_packet_t *k, uint64_t now)
+{
+    if (p->unacked > 0 || p->ack_now) {
+        put_ack(p, k, IW_RANGES_PIGGYBACK, now);
+    }
+}
+
+static uint32_t length_of(const iw_packet_t *k)
+{
+    size_t length = 0;
+    for (unsigned i = 0; i < k->count; ++i) {
+        length += k->piece[i].iov_len;
+    }
+    return (uint32_t) length;
+}
+
+/* The tag goes in when everything else is. */
+static void finish(iw_peer_t *p, iw_packet_t *k)
+{
+    iw_head_t *h = (iw_head_t *) k->head;
+    k->length = length_of(k);
+    h->tag = iw_be64(0);
+    h->tag = iw_be64(iw_auth_tag(&p->auth, k->piece, k->count));
+    ++p->engine->count.packets_out;
+    p->engine->count.bytes_out += k->length;
+}
+
+static void put_untagged(iw_packet_t *k, uint8_t opcode, bool last, uint32_t qn, uint32_t msn,
+                         uint32_t mo)
+{
+    iw_untagged_t *h = put(k, sizeof(*h));
+    *h = (iw_untagged_t){.ddp = IW_DDP_VERSION | (last ? IW_DDP_LAST : 0),
+                         .rdmap = IW_RDMAP_VERSION | opcode,
+                         .qn = iw_be32(qn),
+                         .msn = iw_be32(msn),
+                         .mo = iw_be32(mo)};
+}
+
+static void put_tagged(iw_packet_t *k, uint8_t opcode, bool last, uint32_t stag, uint64_t to)
+{
+    iw_tagged_t *h = put(k, sizeof(*h));
+    *h = (iw_tagged_t){.ddp = IW_DDP_TAGGED | IW_DDP_VERSION | (last ? IW_DDP_LAST : 0),
+                       .rdmap = IW_RDMAP_VERSION | opcode,
+                       .stag = iw_be32(stag),
+                       .to = iw_be64(to)};
+}
+
+/* The part [offset, offset + length) of the user's pieces. */
+static void put_payload(iw_packet_t *k, const iw_request_t *r, uint32_t offset, uint32_t length)
+{
+    if (0 == length) {
+        return;
+    }
+    if (r->flags & IW_INLINE) {
+        memcpy(put(k, length), r->data + offset, length);
+        return;
+    }
+    size_t skip = offset;
+    for (unsigned i = 0; length > 0; ++i) {
+        size_t part = r->piece[i].iov_len;
+        if (skip >= part) {
+            skip -= part;
+            continue;
+        }
+        part -= skip;
+        part = part < length ? part : length;
+        k->piece[k->count++] = (struct iovec){(uint8_t *) r->piece[i].iov_base + skip, part};
+        skip = 0;
+        length -= (uint32_t) part;
+    }
+}
+
+static void put_read_request(iw_packet_t *k, const iw_request_t *r)
+{
+    put_untagged(k, IW_OP_READ_REQUEST, true, IW_QN_READ, r->msn, 0);
+    iw_read_request_t *q = put(k, sizeof(*q));
+    *q = (iw_read_request_t){.sink_stag = iw_be32(r->local_stag),
+                             .sink_to = iw_be64(0),
+                             .length = iw_be32(r->length),
+                             .source_stag = iw_be32(r->stag),
+                             .source_to = iw_be64(r->to)};
+}
+
+/* DDP header and payload of a segment. False: the memory it was to come from is gone. */
+static bool put_segment(iw_packet_t *k, const iw_segment_t *s)
+{
+    const iw_request_t *r = s->request;
+    uint8_t *at;
+    switch (r->operation) {
+    case IW_DO_SEND:
+    case IW_DO_DATAGRAM:
+        put_untagged(k, IW_OP_SEND, s->last, IW_QN_SEND, r->msn, s->offset);
+        put_payload(k, r, s->offset, s->length);
+        return true;
+    case IW_DO_WRITE:
+        put_tagged(k, IW_OP_WRITE, s->last, r->stag, r->to + s->offset);
+        put_payload(k, r, s->offset, s->length);
+        return true;
+    case IW_DO_READ:
+        put_read_request(k, r);
+        return true;
+    default:
+        /* Checked for each segment, each time it is sent: the owner may have taken the memory back. */
+        if (IW_ACCESS_OK
+            != iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer, IW_REMOTE_READ,
+                               r->local_to + s->offset, s->length, &at, NULL)) {
+            return false;
+        }
+        put_tagged(k, IW_OP_READ_RESPONSE, s->last, r->stag, r->to + s->offset);
+        if (s->length > 0) {
+            k->piece[k->count++] = (struct iovec){at, s->length};
+        }
+        return true;
+    }
+}
+
+static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint64_t pn,
+                      uint64_t now)
+{
+    s->pn = pn;
+    s->sent = now;
+    s->wire = (uint16_t) k->length;
+    s->cost = k->length + IW_OVERHEAD;
+    iw_list_append(&p->in_flight, &s->link);
+    iw_cc_sent(&p->cc, s->cost);
+    if (0 == p->waiting_since && !iw_list_empty(&p->requests)) {
+        p->waiting_since = now;
+    }
+}
+
+/* The sender waits for it: somebody wants to know, or the window will be full soon. */
+static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
+{
+    return s->resent || (s->last && (s->request->flags & IW_PROMPT))
+           || !iw_cc_room(&p->cc, p->window, bytes + p->path.size + 2 * IW_OVERHEAD);
+}
+
+static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
+
+/* Is the memory of a read that we serve still there? */
+static bool is_hollow(const iw_segment_t *s)
+{
+    const iw_request_t *r = s->request;
+    uint8_t *at;
+    return IW_DO_RESPONSE == r->operation
+           && IW_ACCESS_OK
+                  != iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer,
+                                     IW_REMOTE_READ, r->local_to + s->offset, s->length, &at, NULL);
+}
+
+/* A datagram of a segment that is in no list. False: the connection ended over it. */
+static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
+{
+    uint64_t pn = p->next_pn;
+    /* Whoever read the memory says above us that it has all, and the memory is taken back, while the
+     * acknowledgement of this segment was lost. So do not send again, but ask: an answer that counts
+     * the segment as arrived is the acknowledgement. */
+    if (s->resent && is_hollow(s)) {
+        s->hollow += s->hollow < UINT8_MAX;
+        emit_probe(p, s, k, 0, now);
+        ++p->resent_out;
+        return true;
+    }
+    begin(p, k, IW_SEGMENT);
+    piggyback(p, k, now);
+    iw_seq_t *seq = put(k, sizeof(*seq));
+    size_t before = k->piece[0].iov_len;
+    if (!put_segment(k, s)) {
+        iw_segment_free(s);
+        iw_rdmap_terminate(p, IW_TERM_STAG, 0);
+        return false;
+    }
+    seq->ssn = iw_be32(s->ssn);
+    uint32_t length = length_of(k);
+    seq->ulpdu.length = iw_be16((uint16_t) (length - before));
+    if (wants_ack(p, s, length)) {
+        k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
+    }
+    finish(p, k);
+    k->segment = s;
+    k->may_fragment = k->length > p->path.size;
+    in_flight(p, s, k, pn, now);
+    if (s->resent) {
+        ++p->resent_out;
+        ++p->engine->count.segments_resent;
+    } else {
+        ++p->engine->count.segments_out;
+    }
+    return true;
+}
+
+/* A message of the unreliable service: complete as soon as it is handed over (the thesis, 6.3.6).
+ * Its data stays where it is until something else is posted. */
+static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_t now)
+{
+    iw_segment_t s = {.request = r, .length = (uint16_t) r->length, .last = true};
+    begin(p, k, IW_DATAGRAM);
+    piggyback(p, k, now);
+    iw_ulpdu_t *ulpdu = put(k, sizeof(*ulpdu));
+    ulpdu->length = iw_be16((uint16_t) (sizeof(iw_untagged_t) + r->length));
+    put_segment(k, &s);
+    finish(p, k);
+    iw_request_report(r, IW_OK);
+    iw_request_release(r);
+}
+
+static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now)
+{
+    static const uint8_t zeros[IW_DATAGRAM_MAX];
+    uint64_t pn = p->next_pn;
+    begin(p, k, IW_PROBE);
+    piggyback(p, k, now);
+    k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
+    if (size > k->piece[0].iov_len) {
+        k->piece[k->count++] =
+            (struct iovec){(void *) (uintptr_t) zeros, size - k->piece[0].iov_len};
+    }
+    finish(p, k);
+    k->segment = s;
+    k->probe = k->length > p->path.size;
+    in_flight(p, s, k, pn, now);
+    ++p->engine->count.probes_out;
+}
+
+/* ---- choosing ---- */
+
+/* May a datagram of about this size leave now? If only the time is missing, sets when. */
+static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
+{
+    /* After a pause for want of a receive buffer one datagram asks whether there is one again. */
+    if (p->rnr_until > now || (p->rnr_count > 0 && p->cc.in_flight > 0)) {
+        return false;
+    }
+    if (p->allowance > 0) {
+        return true;
+    }
+    if (!iw_cc_room(&p->cc, p->window, bytes + IW_OVERHEAD)) {
+        p->limited = true;
+        return false;
+    }
+    iw_cc_refill(&p->cc, &p->rtt, now);
+    uint64_t at = iw_cc_pace(&p->cc, &p->rtt);
+    if (at > now && p->cc.in_flight > 0) {
+        p->limited = true;
+        p->pace_at = at;
+        return false;
+    }
+    p->pace_at = 0;
+    return true;
+}
+
+/* Numbers in flight must stay within what the receiver remembers. The oldest may only have to wait
+ * for an acknowledgement that is late: it is sent again, which is always right. */
+static void keep_within(iw_peer_t *p)
+{
+    while (!iw_list_empty(&p->in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
+        if (p->next_pn - s->pn < IW_SEEN - 1) {
+            break;
+        }
+        iw_loss_take_back(p, s);
+    }
+}
+
+static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
+{
+    if (!iw_list_empty(&p->lost)) {
+        iw_segment_t *s = IW_ITEM(p->lost.next, iw_segment_t, link);
+        if (!may_leave(p, s->wire, now)) {
+            return NULL;
+        }
+        iw_list_remove(&s->link);
+        s->resent = true;
+        return s;
+    }
+    if (iw_seq_diff(p->next_ssn, p->una_ssn) >= (int32_t) IW_SSN_WINDOW) {
+        p->limited = true;
+        return NULL;
+    }
+    iw_request_t *r = next_request(p);
+    if (NULL == r) {
+        p->limited = false;
+        return NULL;
+    }
+    uint32_t left = r->length - r->cut;
+    return may_leave(p, left < p->path.size ? left : p->path.size, now) ? cut(p, r) : NULL;
+}
+
+static iw_request_t *next_datagram(iw_peer_t *p)
+{
+    iw_request_t *r = first_send(p);
+    return NULL != r && IW_DO_DATAGRAM == r->operation ? r : NULL;
+}
+
+static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
+{
+    uint16_t size = 0;
+    if (0 == max || (!p->ping_pending && !p->large)) {
+        return 0;
+    }
+    /* Before a large message is cut into small pieces, see whether the path carries more. */
+    if (p->large && p->confirmed) {
+        size = iw_path_next(&p->path);
+    }
+    if (0 == size && !p->ping_pending) {
+        return 0;
+    }
+    iw_segment_t *s = iw_pool_get(&p->engine->segments);
+    if (NULL == s) {
+        return 0;
+    }
+    *s = (iw_segment_t){.peer = p, .offset = size};
+    p->ping_pending = false;
+    p->large = false;
+    emit_probe(p, s, packet, size, now);
+    return 1;
+}
+
+static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
+                              size_t *bytes)
+{
+    unsigned n = output_probes(p, now, packet, max);
+    while (n < max && *bytes < IW_CACHE) {
+        keep_within(p);
+        iw_request_t *datagram = iw_list_empty(&p->lost) ? next_datagram(p) : NULL;
+        if (NULL != datagram) {
+            emit_datagram(p, datagram, &packet[n++], now);
+            continue;
+        }
+        iw_segment_t *s = next_segment(p, now);
+        if (NULL == s) {
+            break;
+        }
+        p->allowance -= p->allowance > 0;
+        if (!emit(p, s, &packet[n], now)) {
+            return n;
+        }
+        *bytes += packet[n++].length;
+    }
+    if (p->ack_now && n < max) {
+        begin(p, &packet[n], IW_CONTROL);
+        put_ack(p, &packet[n], IW_RANGES_MAX, now);
+        finish(p, &packet[n++]);
+        ++p->engine->count.acks_alone;
+    }
+    return n;
+}
+
+static void build_terminate(iw_peer_t *p, iw_packet_t *k)
+{
+    begin(p, k, IW_TERMINATE);
+    iw_ulpdu_t *ulpdu = put(k, sizeof(*ulpdu));
+    ulpdu->length = iw_be16(sizeof(iw_untagged_t) + sizeof(iw_terminate_t));
+    put_untagged(k, IW_OP_TERMINATE, true, IW_QN_TERMINATE, 1, 0);
+    iw_terminate_t *t = put(k, sizeof(*t));
+    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term >> 8),
+                          .code = (uint8_t) p->term,
+                          .ssn = iw_be32(p->term_ssn)};
+    finish(p, k);
+}
+
+static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
+                            size_t *bytes)
+{
+    unsigned n = 0;
+    if (IW_IDLE == p->state && !iw_peer_activate(p, now)) {
+        iw_peer_down(p, IW_NO_MEMORY, NULL);
+        return 0;
+    }
+    switch (p->state) {
+    case IW_ACTIVE:
+        n = output_active(p, now, packet, max, bytes);
+        if (IW_ACTIVE == p->state) {
+            iw_timer_set(p);
+        }
+        break;
+    case IW_DOWN:
+        if (p->term_pending) {
+            p->term_pending = false;
+            build_terminate(p, &packet[n++]);
+        }
+        break;
+    case IW_CLOSING:
+        begin(p, &packet[n], IW_CLOSE);
+        finish(p, &packet[n]);
+        packet[n++].peer = NULL;
+        iw_peer_free(p);
+        break;
+    default:
+        break;
+    }
+    return n;
+}
+
+unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, unsigned max)
+{
+    unsigned n = 0;
+    size_t bytes = 0;
+    while (n < max && bytes < IW_CACHE && !iw_list_empty(&e->ready)) {
+        iw_peer_t *p = IW_ITEM(e->ready.next, iw_peer_t, ready);
+        unsigned share = max - n < IW_DRAIN ? max - n : IW_DRAIN;
+        iw_list_remove(&p->ready);
+        unsigned made = output_peer(p, now, packet + n, share, &bytes);
+        n += made;
+        if ((made == share || bytes >= IW_CACHE) && made > 0
+            && IW_CLOSE != (packet[n - 1].head[0] & 0x0f)) {
+            iw_ready(p); /* there may be more; the others first */
+        }
+    }
+    return n;
+}
+
+bool iw_engine_has_output(const iw_engine_t *e)
+{
+    return !iw_list_empty(&e->ready);
+}
+
+void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+{
+    /* From the last: each goes to the front of what is to be sent again. */
+    for (unsigned i = count; i-- > 0;) {
+        iw_peer_t *p = packet[i].peer;
+        ++e->count.unsent;
+        if (NULL == p || IW_ACTIVE != p->state) {
+            continue;
+        }
+        if (NULL != packet[i].segment) {
+            iw_loss_take_back(p, packet[i].segment);
+        }
+        p->ack_now |= packet[i].had_ack;
+        iw_ready(p);
+    }
+}
+
+void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit)
+{
+    iw_peer_t *p = packet->peer;
+    ++e->count.unsent;
+    if (NULL == p || IW_ACTIVE != p->state || NULL == packet->segment) {
+        return;
+    }
+    if (packet->length <= p->path.size) {
+        iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
+    }
+    iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
+    iw_loss_take_back(p, packet->segment);
+    p->large = true;
+    iw_ready(p);
+}

@@ -1,0 +1,143 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The timers of all peers: a binary heap on the time of each peer's next one.
+ *
+ * A peer whose time moves further away, as with each acknowledgement, stays where it is and is moved
+ * when its old time has come: fast paths pay nothing. */
+#include "iw_internal.h"
+
+bool iw_timer_reserve(iw_engine_t *e)
+{
+    /* Every peer that is active can have a timer. */
+    if (e->heap_room > e->active) {
+        return true;
+    }
+    uint32_t room = 0 == e->heap_room ? 16 : 2 * e->heap_room;
+    iw_peer_t **heap = realloc(e->heap, room * sizeof(*heap));
+    if (NULL == heap) {
+        return false;
+    }
+    e->heap = heap;
+    e->heap_room = room;
+    return true;
+}
+
+static void place(iw_engine_t *e, uint32_t at, iw_peer_t *p)
+{
+    e->heap[at] = p;
+    p->heap_at = at + 1;
+}
+
+static void sift_up(iw_engine_t *e, uint32_t at, iw_peer_t *p)
+{
+    while (at > 0 && e->heap[(at - 1) / 2]->heap_key > p->heap_key) {
+        place(e, at, e->heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    place(e, at, p);
+}
+
+static void sift_down(iw_engine_t *e, uint32_t at, iw_peer_t *p)
+{
+    for (uint32_t child; (child = 2 * at + 1) < e->heap_size; at = child) {
+        if (child + 1 < e->heap_size && e->heap[child + 1]->heap_key < e->heap[child]->heap_key) {
+            ++child;
+        }
+        if (e->heap[child]->heap_key >= p->heap_key) {
+            break;
+        }
+        place(e, at, e->heap[child]);
+    }
+    place(e, at, p);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return 0 != b && b < a ? b : a;
+}
+
+uint64_t iw_peer_deadline(const iw_peer_t *p)
+{
+    uint64_t at = UINT64_MAX;
+    if (IW_ACTIVE != p->state) {
+        return at;
+    }
+    at = earlier(at, p->ack_at);
+    at = earlier(at, p->pace_at);
+    at = earlier(at, p->rnr_until);
+    if (!iw_list_empty(&p->in_flight)) {
+        const iw_segment_t *newest = IW_ITEM(p->in_flight.prev, iw_segment_t, link);
+        at = earlier(at, p->loss_at);
+        at = earlier(at, newest->sent
+                             + iw_rtt_pto(&p->rtt, p->engine->config.ack_delay_ns, p->pto_count));
+    }
+    if (0 != p->waiting_since) {
+        uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
+        uint64_t timeout = p->engine->config.peer_timeout_ns;
+        if (p->asked >= IW_DEAD_ASKED) {
+            at = earlier(at, since + timeout);
+        }
+        if (iw_list_empty(&p->in_flight)) {
+            at = earlier(at, (p->pinged > since ? p->pinged : since) + timeout / 8);
+        }
+    }
+    return at;
+}
+
+void iw_timer_set(iw_peer_t *p)
+{
+    iw_engine_t *e = p->engine;
+    uint64_t at = iw_peer_deadline(p);
+    if (0 == p->heap_at) {
+        if (UINT64_MAX != at) {
+            p->heap_key = at;
+            sift_up(e, e->heap_size++, p);
+        }
+    } else if (at < p->heap_key) {
+        p->heap_key = at;
+        sift_up(e, p->heap_at - 1, p);
+    }
+}
+
+void iw_timer_drop(iw_peer_t *p)
+{
+    iw_engine_t *e = p->engine;
+    if (0 == p->heap_at) {
+        return;
+    }
+    uint32_t at = p->heap_at - 1;
+    iw_peer_t *last = e->heap[--e->heap_size];
+    p->heap_at = 0;
+    if (last != p) {
+        if (at > 0 && e->heap[(at - 1) / 2]->heap_key > last->heap_key) {
+            sift_up(e, at, last);
+        } else {
+            sift_down(e, at, last);
+        }
+    }
+}
+
+uint64_t iw_engine_deadline(const iw_engine_t *e)
+{
+    return 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key;
+}
+
+void iw_engine_timers(iw_engine_t *e, uint64_t now)
+{
+    while (e->heap_size > 0 && e->heap[0]->heap_key <= now) {
+        iw_peer_t *p = e->heap[0];
+        uint64_t at = iw_peer_deadline(p);
+        if (at <= now) {
+            iw_loss_timers(p, now);
+            at = iw_peer_deadline(p);
+            if (at <= now) {
+                at = now + 1; /* a timer that would not rest must not keep us here */
+            }
+        }
+        if (UINT64_MAX == at) {
+            iw_timer_drop(p);
+        } else if (0 != p->heap_at) {
+            p->heap_key = at;
+            sift_down(e, p->heap_at - 1, p);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* libFuzzer: the input is a script for two engines that talk to each other - calls of the application,
+ * passing time, faults, and datagrams that are nearly right (the connection, numbers and lengths fit,
+ * the rest is anything). After each step everything the engines count must be consistent. */
+#include "iw_internal.h"
+#include "iw_link.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { MEMORY = 8192, BUFFER = 3000 };
+
+typedef struct script {
+    const uint8_t *at;
+    size_t left;
+} script_t;
+
+typedef struct world {
+    link_t link;
+    iw_peer_t *peer[2];
+    uint32_t stag[2];
+    uint32_t posted[2]; /* receives, not completed */
+    uint32_t requests[2];
+    bool injected;
+    uint8_t memory[2][MEMORY];
+    uint8_t buffer[2][BUFFER];
+    uint8_t sink[2][MEMORY];
+} world_t;
+
+static unsigned next(script_t *s)
+{
+    if (0 == s->left) {
+        return 0;
+    }
+    --s->left;
+    return *s->at++;
+}
+
+static unsigned next16(script_t *s)
+{
+    unsigned high = next(s);
+    return high << 8 | next(s);
+}
+
+static unsigned count(const iw_link_t *list)
+{
+    unsigned n = 0;
+    for (const iw_link_t *l = list->next; l != list; l = l->next) {
+        MUST(l->next->prev == l);
+        ++n;
+    }
+    return n;
+}
+
+/* What must be true of a peer at any time. */
+static unsigned check_peer(const iw_peer_t *p)
+{
+    uint64_t cost = 0, last = 0;
+    unsigned resent = 0, out = 0, of_requests = 0;
+    const iw_link_t *l;
+    for (l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+        const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        MUST(s->pn > last && s->pn < p->next_pn);
+        last = s->pn;
+        cost += s->cost;
+        resent += s->resent;
+        out += NULL != s->request;
+    }
+    for (l = p->lost.next; l != &p->lost; l = l->next) {
+        const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        MUST(NULL != s->request);
+        MUST(l->next == &p->lost
+             || iw_seq_before(s->ssn, IW_ITEM(l->next, iw_segment_t, link)->ssn));
+        ++out;
+    }
+    for (l = p->requests.next; l != &p->requests; l = l->next) {
+        of_requests += IW_ITEM(l, iw_request_t, all)->out;
+    }
+    for (l = p->early.next; l != &p->early; l = l->next) {
+        uint32_t ssn = IW_ITEM(l, iw_early_t, link)->ssn;
+        MUST(iw_seq_before(p->expected, ssn) && ssn - p->expected < IW_SSN_WINDOW);
+        MUST(l->next == &p->early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
+    }
+    MUST(out == of_requests);
+    if (IW_ACTIVE == p->state) {
+        MUST(cost == p->cc.in_flight && resent == p->resent_out);
+        MUST(p->next_ssn - p->una_ssn <= IW_SSN_WINDOW);
+    } else if (IW_IDLE != p->state) {
+        MUST(0 == out && iw_list_empty(&p->requests) && iw_list_empty(&p->early));
+        MUST(0 == p->heap_at);
+    }
+    return count(&p->messages);
+}
+
+static void check(world_t *w)
+{
+    for (unsigned i = 0; i < 2; ++i) {
+        iw_engine_t *e = w->link.engine[i];
+        unsigned messages = 0, received = 0;
+        for (const iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
+            messages += check_peer(IW_ITEM(l, iw_peer_t, known));
+        }
+        for (uint32_t k = 0; k < e->done_count; ++k) {
+            unsigned what = e->done[(e->done_first + k) & (e->done_room - 1)].what;
+            received += IW_RECEIVED == what || IW_RECEIVED_UD == what;
+        }
+        /* A receive buffer is in one place. */
+        MUST(w->posted[i] == e->receive_count + messages + received);
+        MUST(messages == e->messages.in_use);
+        MUST(e->done_count <= e->done_room);
+        for (uint32_t k = 1; k < e->heap_size; ++k) {
+            MUST(e->heap[(k - 1) / 2]->heap_key <= e->heap[k]->heap_key);
+            MUST(e->heap[k]->heap_at == k + 1);
+        }
+    }
+}
+
+static void poll_all(world_t *w, unsigned i)
+{
+    iw_completion_t c;
+    while (1 == iw_engine_poll(w->link.engine[i], &c, 1)) {
+        if (IW_RECEIVED == c.what || IW_RECEIVED_UD == c.what) {
+            MUST(c.length <= BUFFER);
+            --w->posted[i];
+        } else if (IW_SENT == c.what || IW_WRITTEN == c.what || IW_READ == c.what) {
+            MUST(w->requests[i]-- > 0);
+        }
+    }
+}
+
+static void post(world_t *w, unsigned i, script_t *s)
+{
+    iw_peer_t *p = w->peer[i];
+    unsigned kind = next(s), length = next16(s) % MEMORY, to = next16(s) % (MEMORY + 16);
+    unsigned flags = (kind >> 4 & 3) == 1 ? IW_FENCE : 0;
+    struct iovec piece[2] = {{w->memory[i], length / 2},
+                             {w->memory[i] + length / 2, length - length / 2}};
+    iw_status_t status;
+    switch (kind % 8) {
+    case 0:
+    case 1:
+        status = iw_post_send(p, piece, 2, flags, NULL);
+        break;
+    case 2:
+        status = iw_post_send(p, piece, 1, flags | IW_INLINE, NULL);
+        break;
+    case 3:
+    case 4:
+        status = iw_post_write(p, piece, 2, w->stag[1 - i], to, flags, NULL);
+        break;
+    case 5:
+    case 6:
+        status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
+        break;
+    default:
+        status = iw_post_datagram(p, piece, 1, flags, NULL);
+        break;
+    }
+    w->requests[i] += IW_OK == status;
+}
+
+/* A datagram that gets far: what follows the head comes from the script. */
+static void inject(world_t *w, unsigned i, script_t *s)
+{
+    uint8_t bytes[2048];
+    iw_engine_t *e = w->link.engine[i];
+    iw_peer_t *p = w->peer[i];
+    unsigned type = 1 + next(s) % 6, flags = next(s) & IW_FLAGS;
+    size_t length = sizeof(iw_head_t), seq = 0;
+    uint64_t pn = p->seen.end + next(s) % 4;
+    iw_head_t h = {.version_type = (uint8_t) (IW_VERSION << 4 | type),
+                   .flags = (uint8_t) flags,
+                   .floor = iw_be16((uint16_t) (next(s) % 8)),
+                   .conn = iw_be32(p->conn),
+                   .pn = iw_be64(pn)};
+    memcpy(bytes, &h, sizeof(h));
+    w->injected = true;
+    for (unsigned blocks = next(s) % 5; blocks > 0; --blocks) {
+        unsigned n = next(s);
+        if (255 == n && 0 == seq && IW_SEGMENT == type) {
+            iw_seq_t q = {.ssn = iw_be32(p->expected + next(s) % 4)};
+            seq = length;
+            memcpy(bytes + length, &q, sizeof(q));
+            length += sizeof(q);
+            bytes[length++] = (uint8_t) next(s);
+            bytes[length++] = (uint8_t) (IW_RDMAP_VERSION | next(s) % 8);
+            continue;
+        }
+        for (n %= 64; n > 0; --n) {
+            bytes[length++] = (uint8_t) next(s);
+        }
+    }
+    if (0 != seq) {
+        iw_be16_t left = iw_be16((uint16_t) (length - seq - sizeof(iw_seq_t)));
+        memcpy(bytes + seq + 4, &left, sizeof(left));
+    }
+    uint8_t *exact = malloc(length);
+    MUST(NULL != exact);
+    memcpy(exact, bytes, length);
+    iw_engine_input(e, w->link.now, exact, length);
+    free(exact);
+}
+
+static void add_peer(world_t *w, unsigned i)
+{
+    w->peer[i] = link_peer(&w->link, i, 1 - i, NULL);
+    MUST(NULL != w->peer[i]);
+}
+
+static void step(world_t *w, script_t *s)
+{
+    unsigned code = next(s), i = code >> 7;
+    switch (code % 16) {
+    case 0:
+    case 1:
+    case 2:
+        post(w, i, s);
+        break;
+    case 3:
+    case 4:
+        w->posted[i] += IW_OK == iw_post_receive(w->link.engine[i], w->buffer[i], BUFFER, NULL);
+        break;
+    case 5:
+        poll_all(w, i);
+        break;
+    case 6:
+    case 7:
+        inject(w, i, s);
+        break;
+    case 8:
+        link_run(&w->link, w->link.now + (uint64_t) next(s) * 10000);
+        break;
+    case 9:
+        link_run(&w->link, w->link.now + (uint64_t) next(s) * 10000000);
+        break;
+    case 10:
+        iw_arm_limit(w->link.engine[i], next(s) % 8);
+        break;
+    case 11:
+        iw_peer_remove(w->peer[i]);
+        add_peer(w, i);
+        break;
+    case 12:
+        if (iw_deregister(w->link.engine[i], w->stag[i])) {
+            w->stag[i] = iw_register(w->link.engine[i], w->memory[i], MEMORY,
+                                     IW_REMOTE_READ | IW_REMOTE_WRITE);
+        }
+        break;
+    default:
+        for (unsigned n = 1 + next(s) % 16; n > 0; --n) {
+            (void) link_step(&w->link, w->link.now + 1000000000);
+        }
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    script_t s = {data, size};
+    world_t *w = calloc(1, sizeof(*w));
+    MUST(NULL != w);
+    unsigned loss = next(&s);
+    const iw_fault_rates_t rates = {.drop = loss % 4 * 100000,
+                                    .duplicate = loss / 4 % 4 * 100000,
+                                    .reorder = loss / 16 % 4 * 100000,
+                                    .delay_ns = 1000000};
+    link_init(&w->link, 2, &rates, next(&s));
+    for (unsigned i = 0; i < 2; ++i) {
+        iw_config_t c;
+        iw_engine_destroy(w->link.engine[i]);
+        link_config(i, &c);
+        c.auth = IW_AUTH_OFF;
+        c.quota = 1 + next(&s) % 8;
+        c.requests_max = 1 + next(&s) % 64;
+        c.early_max = 1 + next(&s) % 64;
+        c.reads = (uint8_t) (1 + next(&s) % 4);
+        c.peer_timeout_ns = UINT64_C(1000000000);
+        w->link.engine[i] = iw_engine_create(&c);
+        MUST(NULL != w->link.engine[i]);
+        add_peer(w, i);
+        w->stag[i] =
+            iw_register(w->link.engine[i], w->memory[i], MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    }
+    while (s.left > 0) {
+        step(w, &s);
+        check(w);
+    }
+    /* In bounded time everything is over: done, refused, or the peer is dead. */
+    for (int n = 0; n < 100; ++n) {
+        for (unsigned i = 0; i < 2; ++i) {
+            poll_all(w, i);
+            while (w->posted[i] < 8) {
+                MUST(IW_OK == iw_post_receive(w->link.engine[i], w->buffer[i], BUFFER, NULL));
+                ++w->posted[i];
+            }
+        }
+        link_run(&w->link, w->link.now + 1000000000);
+        check(w);
+    }
+    poll_all(w, 0);
+    poll_all(w, 1);
+    /* A forged acknowledgement can make one wait for ever: who has the key could as well say nothing. */
+    MUST(w->injected || (0 == w->requests[0] && 0 == w->requests[1]));
+    link_fini(&w->link);
+    free(w);
+    return 0;
+}

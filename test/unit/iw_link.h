@@ -1,0 +1,234 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A simulated network of engines for unit tests and fuzzing: virtual time, seeded faults, no socket.
+ * Datagrams wait in a heap until their time of arrival. */
+#ifndef IW_LINK_H
+#define IW_LINK_H
+
+#include "iw_engine.h"
+#include "iw_fault.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LINK_ENGINES 4
+
+typedef struct link_packet {
+    uint64_t at;
+    uint64_t order; /* of equal times the first sent comes first */
+    unsigned to;
+    size_t length;
+    uint8_t *data;
+} link_packet_t;
+
+typedef struct link {
+    iw_engine_t *engine[LINK_ENGINES];
+    unsigned engines;
+    uint64_t now;
+    uint64_t latency;
+    uint64_t ns_for_kib; /* time on the wire */
+    uint64_t free_at[LINK_ENGINES];
+    size_t mtu;             /* longer datagrams vanish unless they may be cut */
+    bool cut[LINK_ENGINES]; /* this one is not reachable */
+    iw_fault_t fault;
+    link_packet_t *heap;
+    size_t count, room;
+    uint64_t order;
+    uint64_t sent, bytes;
+    /* Sees every datagram before it leaves; may be NULL. */
+    void (*tap)(void *context, unsigned from, const uint8_t *data, size_t length);
+    void *tap_context;
+} link_t;
+
+static inline void link_address(unsigned i, iw_address_t *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->v4.sin_family = AF_INET;
+    a->v4.sin_port = htons((uint16_t) (1000 + i));
+    a->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+}
+
+static inline void link_key(unsigned i, iw_key_t *key)
+{
+    memset(key, (int) (0x11 * (i + 1)), sizeof(*key));
+}
+
+/* Changes the configuration of every engine made from now on; may be NULL. */
+static void (*link_tune)(iw_config_t *config);
+
+static inline void link_config(unsigned i, iw_config_t *c)
+{
+    iw_config_default(c);
+    c->identity = 100 + i;
+    link_key(i, &c->key);
+    c->seed = 7 * i + 1;
+    c->start = 1000;
+    c->datagram_max = 9000;
+    c->peer_timeout_ns = UINT64_C(10000000000);
+    if (NULL != link_tune) {
+        link_tune(c);
+    }
+}
+
+static inline iw_peer_t *link_peer(link_t *l, unsigned from, unsigned to, void *user)
+{
+    iw_address_t a;
+    iw_key_t key;
+    link_address(to, &a);
+    link_key(to, &key);
+    return iw_peer_add(l->engine[from], 100 + to, &a, &key, user);
+}
+
+static inline bool link_before(const link_packet_t *a, const link_packet_t *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static inline void link_push(link_t *l, unsigned to, const uint8_t *data, size_t length,
+                             uint64_t at)
+{
+    if (l->count == l->room) {
+        l->room = 0 == l->room ? 64 : 2 * l->room;
+        l->heap = realloc(l->heap, l->room * sizeof(*l->heap));
+        if (NULL == l->heap) {
+            abort();
+        }
+    }
+    link_packet_t k = {at, l->order++, to, length, malloc(length + 1)};
+    if (NULL == k.data) {
+        abort();
+    }
+    memcpy(k.data, data, length);
+    size_t i = l->count++;
+    for (; i > 0 && link_before(&k, &l->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        l->heap[i] = l->heap[(i - 1) / 2];
+    }
+    l->heap[i] = k;
+}
+
+static inline link_packet_t link_pop(link_t *l)
+{
+    link_packet_t top = l->heap[0], k = l->heap[--l->count];
+    size_t i = 0;
+    for (size_t c; (c = 2 * i + 1) < l->count; i = c) {
+        c += c + 1 < l->count && link_before(&l->heap[c + 1], &l->heap[c]);
+        if (!link_before(&l->heap[c], &k)) {
+            break;
+        }
+        l->heap[i] = l->heap[c];
+    }
+    l->heap[i] = k;
+    return top;
+}
+
+static inline unsigned link_target(const iw_packet_t *k)
+{
+    return (unsigned) (ntohs(k->to.v4.sin_port) - 1000);
+}
+
+static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
+{
+    static uint8_t flat[65536];
+    size_t n = 0;
+    unsigned to = link_target(k);
+    for (unsigned i = 0; i < k->count; ++i) {
+        memcpy(flat + n, k->piece[i].iov_base, k->piece[i].iov_len);
+        n += k->piece[i].iov_len;
+    }
+    ++l->sent;
+    l->bytes += n;
+    if (NULL != l->tap) {
+        l->tap(l->tap_context, from, flat, n);
+    }
+    uint64_t start = l->free_at[from] > l->now ? l->free_at[from] : l->now;
+    l->free_at[from] = start + n * l->ns_for_kib / 1024;
+    if (l->cut[from] || l->cut[to] || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
+        return;
+    }
+    iw_fate_t fate = iw_fault_decide(&l->fault, n);
+    if (fate.drop) {
+        return;
+    }
+    if (fate.corrupt) {
+        flat[fate.flip / 8] ^= (uint8_t) (1u << fate.flip % 8);
+    }
+    for (int copy = 0; copy < 1 + fate.twice; ++copy) {
+        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.hold_ns);
+    }
+}
+
+/* Everything that wants to leave now does. */
+static inline void link_drain(link_t *l)
+{
+    static iw_packet_t k[64];
+    for (unsigned i = 0; i < l->engines; ++i) {
+        while (iw_engine_has_output(l->engine[i])) {
+            unsigned n = iw_engine_output(l->engine[i], l->now, k, 64);
+            for (unsigned j = 0; j < n; ++j) {
+                link_send(l, i, &k[j]);
+            }
+        }
+    }
+}
+
+/* The next thing that happens. False: nothing will, or not before until. */
+static inline bool link_step(link_t *l, uint64_t until)
+{
+    link_drain(l);
+    uint64_t next = l->count > 0 ? l->heap[0].at : UINT64_MAX;
+    for (unsigned i = 0; i < l->engines; ++i) {
+        uint64_t at = iw_engine_deadline(l->engine[i]);
+        next = at < next ? at : next;
+    }
+    if (UINT64_MAX == next || next > until) {
+        return false;
+    }
+    l->now = next > l->now ? next : l->now;
+    if (l->count > 0 && l->heap[0].at <= l->now) {
+        link_packet_t k = link_pop(l);
+        iw_engine_input(l->engine[k.to], l->now, k.data, k.length);
+        free(k.data);
+        return true;
+    }
+    for (unsigned i = 0; i < l->engines; ++i) {
+        iw_engine_timers(l->engine[i], l->now);
+    }
+    return true;
+}
+
+static inline void link_run(link_t *l, uint64_t until)
+{
+    while (link_step(l, until)) {}
+    link_drain(l);
+    if (l->now < until) {
+        l->now = until;
+    }
+}
+
+static inline void link_fini(link_t *l)
+{
+    for (unsigned i = 0; i < l->engines; ++i) {
+        iw_engine_destroy(l->engine[i]);
+    }
+    while (l->count > 0) {
+        free(l->heap[--l->count].data);
+    }
+    free(l->heap);
+}
+
+static inline void link_init(link_t *l, unsigned engines, const iw_fault_rates_t *rates,
+                             uint64_t seed)
+{
+    static const iw_fault_rates_t none;
+    *l = (link_t){.engines = engines, .now = 1000000, .latency = 5000, .ns_for_kib = 100};
+    iw_fault_init(&l->fault, NULL == rates ? &none : rates, seed);
+    for (unsigned i = 0; i < engines; ++i) {
+        iw_config_t c;
+        link_config(i, &c);
+        l->engine[i] = iw_engine_create(&c);
+        if (NULL == l->engine[i]) {
+            abort();
+        }
+    }
+}
+
+#endif

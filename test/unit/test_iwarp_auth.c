@@ -1,0 +1,170 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Checksum and tag (iw_crc.h, iw_auth.h). */
+#include "spec_unit.h"
+
+#include "iw_auth.h"
+#include "iw_crc.h"
+
+/* RFC 3720, B.4. */
+static void crc32c_vectors(void **state)
+{
+    (void) state;
+    uint8_t data[32];
+    memset(data, 0, sizeof(data));
+    assert_int_equal(iw_crc32c(0, data, 32), 0x8a9136aa);
+    memset(data, 0xff, sizeof(data));
+    assert_int_equal(iw_crc32c(0, data, 32), 0x62a8ab43);
+    for (int i = 0; i < 32; ++i) {
+        data[i] = (uint8_t) i;
+    }
+    assert_int_equal(iw_crc32c(0, data, 32), 0x46dd794e);
+    assert_int_equal(iw_crc32c(0, "123456789", 9), 0xe3069283);
+    for (size_t cut = 0; cut <= 32; ++cut) {
+        assert_int_equal(iw_crc32c(iw_crc32c(0, data, cut), data + cut, 32 - cut), 0x46dd794e);
+    }
+}
+
+static void fill(uint8_t *data, size_t length, uint64_t seed)
+{
+    rng_t rng = {seed};
+    for (size_t i = 0; i < length; ++i) {
+        data[i] = (uint8_t) rng_next(&rng);
+    }
+}
+
+/* NH by hand: two pairs, and in the second sum the key four words on. */
+static void nh_by_hand(void **state)
+{
+    (void) state;
+    uint32_t key[64] = {0}, data[16] = {0};
+    uint64_t out[2];
+    key[0] = 5, key[1] = 7, key[4] = 11, key[5] = 13;
+    data[0] = 1, data[1] = 2, data[2] = 0xffffffff, data[3] = 0xffffffff;
+    /* Words 4 and 5 of data are 0: their keys are part of the first sum all the same. */
+    iw_nh_plain(key, (const uint8_t *) data, 64, out);
+    assert_true(out[0] == (1 + 5) * (2 + 7) + UINT64_C(0xffffffff) * 0xffffffff + 11 * 13);
+    assert_true(out[1] == (1 + 11) * (2 + 13) + UINT64_C(0xffffffff) * 0xffffffff);
+}
+
+static void nh_is_the_same_on_every_processor(void **state)
+{
+    (void) state;
+    uint32_t key[IW_AUTH_BLOCK / 4 + 4];
+    uint8_t data[IW_AUTH_BLOCK + 7];
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+        uint64_t a[2], b[2];
+        size_t length = 64 * (1 + seed % (IW_AUTH_BLOCK / 64));
+        fill((uint8_t *) key, sizeof(key), seed);
+        fill(data, sizeof(data), ~seed);
+        if (seed % 3 == 0) {
+            memset(data, 0xff, sizeof(data)); /* carries */
+            memset(key, 0xff, sizeof(key));
+        }
+        iw_nh_plain(key, data + seed % 8, length, a);
+        iw_nh(key, data + seed % 8, length, b);
+        assert_true(a[0] == b[0] && a[1] == b[1]);
+    }
+}
+
+static uint64_t tag_of(const iw_auth_t *a, const uint8_t *data, size_t length)
+{
+    struct iovec piece = {(void *) (uintptr_t) data, length};
+    return iw_auth_tag(a, &piece, 1);
+}
+
+/* However the datagram is cut into pieces. */
+static void pieces_do_not_matter(void **state)
+{
+    (void) state;
+    enum { MAX = 9000 };
+    iw_key_t key = {{1, 2, 3}};
+    uint8_t *data = must_alloc(MAX);
+    rng_t rng = {42};
+    fill(data, MAX, 7);
+    for (int mode = 0; mode < 3; ++mode) {
+        iw_auth_t a;
+        iw_auth_init(&a, (iw_auth_mode_t) mode, &key);
+        assert_true(iw_auth_prepare(&a));
+        for (int round = 0; round < 500; ++round) {
+            uint32_t length = rng_below(&rng, round % 2 ? MAX : 400), left = length;
+            struct iovec piece[5];
+            unsigned n = 0;
+            for (; n < 4; ++n) {
+                uint32_t part = rng_below(&rng, left + 1);
+                piece[n] = (struct iovec){data + (length - left), part};
+                left -= part;
+            }
+            piece[n++] = (struct iovec){data + (length - left), left};
+            assert_true(iw_auth_tag(&a, piece, n) == tag_of(&a, data, length));
+        }
+        iw_auth_fini(&a);
+    }
+    free(data);
+}
+
+/* Another bit, another length, another key: another tag. */
+static void everything_counts(void **state)
+{
+    (void) state;
+    const size_t lengths[] = {24, 70, 127, 128, 129, 191, 192, 193, 1151, 1152, 1153, 2176, 4000};
+    iw_key_t key = {{9}};
+    uint8_t data[4001];
+    fill(data, sizeof(data), 3);
+    for (int mode = IW_AUTH_TAG; mode <= IW_AUTH_CRC; ++mode) {
+        iw_auth_t a;
+        iw_auth_init(&a, (iw_auth_mode_t) mode, &key);
+        assert_true(iw_auth_prepare(&a));
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
+            uint64_t tag = tag_of(&a, data, lengths[i]);
+            for (size_t bit = 0; bit < 8 * lengths[i]; ++bit) {
+                data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+                assert_true(tag != tag_of(&a, data, lengths[i]));
+                data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+            }
+            assert_true(tag != tag_of(&a, data, lengths[i] - 1));
+            uint8_t next = data[lengths[i]];
+            data[lengths[i]] = 0; /* one zero more, which padding would hide */
+            assert_true(tag != tag_of(&a, data, lengths[i] + 1));
+            data[lengths[i]] = next;
+        }
+        iw_auth_fini(&a);
+    }
+}
+
+static void keys_differ(void **state)
+{
+    (void) state;
+    iw_key_t key = {{0}}, made[2];
+    uint8_t data[2000];
+    uint64_t first = 0;
+    fill(data, sizeof(data), 5);
+    for (int bit = -1; bit < 128; ++bit) {
+        iw_auth_t a;
+        memset(&key, 0, sizeof(key));
+        if (bit >= 0) {
+            key.b[bit / 8] = (uint8_t) (1u << bit % 8);
+        }
+        iw_auth_init(&a, IW_AUTH_TAG, &key);
+        assert_true(iw_auth_prepare(&a));
+        uint64_t tag = tag_of(&a, data, sizeof(data));
+        assert_true(bit < 0 || tag != first);
+        first = bit < 0 ? tag : first;
+        iw_auth_fini(&a);
+    }
+    iw_key_make(&made[0]);
+    iw_key_make(&made[1]);
+    assert_memory_not_equal(&made[0], &made[1], sizeof(made[0]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc32c_vectors),
+        cmocka_unit_test(nh_by_hand),
+        cmocka_unit_test(nh_is_the_same_on_every_processor),
+        cmocka_unit_test(pieces_do_not_matter),
+        cmocka_unit_test(everything_counts),
+        cmocka_unit_test(keys_differ),
+    };
+    return cmocka_run_group_tests_name("iw_auth", tests, NULL, NULL);
+}

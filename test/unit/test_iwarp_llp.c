@@ -1,0 +1,289 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The parts of the reliable protocol by themselves: numbers received (iw_seen.h), round-trip time
+ * (iw_rtt.h), congestion window and pacing (iw_cc.h), datagram size (iw_path.h). */
+#include "spec_unit.h"
+
+#include "iw_cc.h"
+#include "iw_path.h"
+#include "iw_seen.h"
+
+/* ---- numbers received ---- */
+
+static void numbers_are_taken_once(void **state)
+{
+    (void) state;
+    iw_seen_t s = {0};
+    assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_NEW);
+    assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_NEW); /* asking changes nothing */
+    assert_false(iw_seen_add(&s, 5, 1));
+    assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_TWICE);
+    assert_int_equal(iw_seen_check(&s, 4, 1), IW_SEEN_NEW);
+    assert_int_equal(iw_seen_check(&s, 6, 7), IW_SEEN_FAR); /* a floor above itself */
+    assert_true(iw_seen_add(&s, 6, 6));
+    assert_int_equal(iw_seen_check(&s, 4, 1), IW_SEEN_TWICE); /* below the floor now */
+    assert_int_equal(iw_seen_check(&s, 6 + IW_SEEN - 1, 6), IW_SEEN_NEW);
+    assert_int_equal(iw_seen_check(&s, 6 + IW_SEEN, 6), IW_SEEN_FAR);
+    assert_int_equal(iw_seen_check(&s, 6 + IW_SEEN, 7), IW_SEEN_NEW);
+    assert_int_equal(iw_seen_check(&s, UINT64_MAX, UINT64_MAX), IW_SEEN_NEW);
+}
+
+/* Against a plain array: random arrivals, gaps and floors, far enough to go around the ring often. */
+static void ranges_say_what_was_received(void **state)
+{
+    (void) state;
+    enum { NUMBERS = 40000 };
+    for (uint32_t loss = 0; loss <= 90; loss += 15) {
+        iw_seen_t s = {0};
+        bool *got = must_alloc(NUMBERS);
+        rng_t rng = {loss};
+        uint64_t floor = 0, next = 0;
+        while (next < NUMBERS - 10) {
+            /* A little out of order, some never, the floor behind. */
+            uint64_t pn = next + rng_below(&rng, 8);
+            next += 1 + rng_below(&rng, 3);
+            if (rng_percent(&rng, 2) && next > 100) {
+                floor = next - 100 + rng_below(&rng, 100);
+            } else if (next - floor > IW_SEEN - 200) {
+                floor = next - rng_below(&rng, IW_SEEN / 2);
+            }
+            uint64_t its_floor = floor < pn ? floor : pn;
+            iw_seen_verdict_t v = iw_seen_check(&s, pn, its_floor);
+            bool below = pn < s.base;
+            assert_int_equal(v, below || got[pn] ? IW_SEEN_TWICE : IW_SEEN_NEW);
+            if (rng_percent(&rng, loss) || IW_SEEN_NEW != v) {
+                continue;
+            }
+            iw_seen_add(&s, pn, its_floor);
+            got[pn] = true;
+            iw_range_t range[IW_RANGES_MAX];
+            uint64_t largest, at;
+            unsigned n = iw_seen_ranges(&s, range, IW_RANGES_MAX, &largest);
+            assert_true(n > 0);
+            assert_int_equal(iw_get16(range[0].gap), 0);
+            assert_int_equal(largest + 1, s.end);
+            at = largest;
+            for (unsigned i = 0; i < n; ++i) {
+                for (unsigned k = iw_get16(range[i].gap); k > 0; --k) {
+                    assert_false(got[at--]);
+                }
+                for (unsigned k = iw_get16(range[i].run); k > 0; --k) {
+                    assert_true(got[at--]);
+                }
+            }
+            /* Either it was all, or the list is full. */
+            for (; n < IW_RANGES_MAX && at + 1 > s.base; --at) {
+                assert_false(got[at]);
+            }
+        }
+        free(got);
+    }
+}
+
+static void no_more_ranges_than_asked_for(void **state)
+{
+    (void) state;
+    iw_seen_t s = {0};
+    iw_range_t range[3];
+    uint64_t largest;
+    assert_int_equal(iw_seen_ranges(&s, range, 3, &largest), 0);
+    for (uint64_t pn = 2; pn < 200; pn += 2) {
+        iw_seen_add(&s, pn, 1);
+    }
+    assert_int_equal(iw_seen_ranges(&s, range, 3, &largest), 3);
+    assert_int_equal(largest, 198);
+    assert_int_equal(iw_get16(range[2].gap), 1);
+    assert_int_equal(iw_get16(range[2].run), 1);
+}
+
+/* ---- round trip ---- */
+
+static void rtt_follows_rfc_6298(void **state)
+{
+    (void) state;
+    iw_rtt_t r = {0};
+    assert_int_equal(iw_rtt_pto(&r, 0, 0), 3 * IW_RTT_INITIAL);
+    iw_rtt_sample(&r, 8000000, 0);
+    assert_int_equal(r.srtt, 8000000);
+    assert_int_equal(r.var, 4000000);
+    assert_int_equal(iw_rtt_pto(&r, 1000, 0), 8000000 + 16000000 + 1000);
+    iw_rtt_sample(&r, 16000000, 0);
+    assert_int_equal(r.var, (3 * 4000000 + 8000000) / 4);
+    assert_int_equal(r.srtt, (7 * 8000000 + 16000000) / 8);
+    iw_rtt_sample(&r, 10000000, 1500000); /* what the peer kept it back counts not */
+    assert_int_equal(r.latest, 8500000);
+    iw_rtt_sample(&r, 8500000, 100000000); /* but cannot make it shorter than ever seen */
+    assert_int_equal(r.latest, 8500000);
+    assert_int_equal(r.min, 8000000);
+}
+
+static void timeouts_have_floor_and_ceiling(void **state)
+{
+    (void) state;
+    iw_rtt_t r = {0};
+    for (int i = 0; i < 100; ++i) {
+        iw_rtt_sample(&r, 10000, 0);
+    }
+    assert_int_equal(iw_rtt_pto(&r, 0, 0), IW_PTO_FLOOR);
+    assert_int_equal(iw_rtt_pto(&r, 0, 1), 2 * IW_PTO_FLOOR);
+    assert_int_equal(iw_rtt_pto(&r, 0, 2), 4 * IW_PTO_FLOOR);
+    assert_int_equal(iw_rtt_pto(&r, 0, 255), IW_PTO_CEILING);
+    assert_int_equal(iw_rtt_loss_delay(&r), IW_LOSS_FLOOR);
+    r.srtt = r.latest = 800000;
+    assert_int_equal(iw_rtt_loss_delay(&r), 900000);
+}
+
+/* ---- congestion ---- */
+
+static void window_grows_and_halves(void **state)
+{
+    (void) state;
+    iw_cc_t c;
+    iw_cc_init(&c, 0);
+    iw_cc_sent(&c, 10000);
+    iw_cc_acked(&c, 10000, 1, 1000, true);
+    assert_int_equal(c.window, IW_CC_INITIAL + 10000); /* slow start */
+    assert_int_equal(c.in_flight, 0);
+    iw_cc_sent(&c, 10000);
+    iw_cc_acked(&c, 10000, 1, 1000, false); /* it was not the window that held back */
+    assert_int_equal(c.window, IW_CC_INITIAL + 10000);
+    iw_cc_lost(&c, 50, 1000, 100);
+    uint64_t half = (IW_CC_INITIAL + 10000) / 2;
+    assert_int_equal(c.window, half);
+    iw_cc_lost(&c, 60, 1000, 110); /* sent before: the same loss */
+    iw_cc_lost(&c, 100, 1000, 120);
+    assert_int_equal(c.window, half);
+    iw_cc_sent(&c, 1000);
+    iw_cc_acked(&c, 1000, 90, 1000, true); /* sent before: no growth in recovery */
+    assert_int_equal(c.window, half);
+    for (uint64_t bytes = 0; bytes < half; bytes += 1000) { /* avoidance: one datagram a window */
+        iw_cc_sent(&c, 1000);
+        iw_cc_acked(&c, 1000, 200, 1000, true);
+    }
+    assert_in_range(c.window, half + 999, half + 1001);
+    iw_cc_lost(&c, 300, 1000, 400);
+    assert_in_range(c.window, half / 2, half / 2 + 1000);
+    for (int i = 0; i < 20; ++i) {
+        iw_cc_lost(&c, 500 + 100 * (uint64_t) i, 1000, 550 + 100 * (uint64_t) i);
+    }
+    assert_int_equal(c.window, iw_cc_min(1000));
+}
+
+static void one_packet_may_always_leave(void **state)
+{
+    (void) state;
+    iw_cc_t c;
+    iw_cc_init(&c, 0);
+    c.window = 100;
+    assert_true(iw_cc_room(&c, 0, 65000));
+    iw_cc_sent(&c, 1);
+    assert_false(iw_cc_room(&c, 1000000, 65000));
+    c.window = 1000000;
+    assert_true(iw_cc_room(&c, 1000000, 65000));
+    assert_false(iw_cc_room(&c, 1000, 65000));
+}
+
+/* What leaves in a long time at the pace of the window. */
+static void pace(void **state)
+{
+    (void) state;
+    iw_cc_t c;
+    iw_rtt_t r = {.srtt = IW_MS, .latest = IW_MS};
+    iw_cc_init(&c, 0);
+    c.window = 1000000; /* a window each millisecond */
+    uint64_t now = 0, sent = 0;
+    while (now < 100 * IW_MS) {
+        iw_cc_refill(&c, &r, now);
+        uint64_t at = iw_cc_pace(&c, &r);
+        if (at > now) {
+            now = at;
+            continue;
+        }
+        iw_cc_sent(&c, 9000);
+        sent += 9000;
+    }
+    assert_in_range(sent, 120 * 1000000, 130 * 1000000); /* 5/4 */
+}
+
+/* ---- datagram size ---- */
+
+/* A path that carries up to mtu: what is found, and with how many probes. */
+static uint16_t search(iw_path_t *p, uint16_t mtu, unsigned *probes)
+{
+    *probes = 0;
+    for (uint16_t size; 0 != (size = iw_path_next(p)); ++*probes) {
+        assert_true(*probes < 100);
+        assert_int_equal(iw_path_next(p), 0); /* one at a time */
+        if (size <= mtu) {
+            iw_path_acked(p, size);
+        } else {
+            iw_path_lost(p, size);
+        }
+    }
+    return p->size;
+}
+
+static void size_is_found(void **state)
+{
+    (void) state;
+    unsigned probes;
+    for (uint32_t mtu = 1200; mtu <= 65507; mtu += 13) {
+        iw_path_t p;
+        iw_path_init(&p, 1200, 65507);
+        uint16_t size = search(&p, (uint16_t) mtu, &probes);
+        assert_true(size <= mtu && (uint32_t) size + IW_PATH_CLOSE > mtu);
+        assert_true(probes < 40);
+    }
+    iw_path_t p;
+    iw_path_init(&p, 1200, 8972); /* the usual case: one probe */
+    assert_int_equal(search(&p, 8972, &probes), 8972);
+    assert_int_equal(probes, 1);
+}
+
+static void accidents_do_not_make_it_small(void **state)
+{
+    (void) state;
+    iw_path_t p;
+    iw_path_init(&p, 1200, 9000);
+    for (int i = 0; i < IW_PATH_TRIES - 1; ++i) {
+        iw_path_lost(&p, iw_path_next(&p));
+    }
+    iw_path_acked(&p, iw_path_next(&p));
+    assert_int_equal(p.size, 9000);
+    iw_path_acked(&p, 20000); /* nobody asked */
+    iw_path_lost(&p, 9000);
+    assert_int_equal(p.size, 9000);
+}
+
+static void the_interface_says_its_limit(void **state)
+{
+    (void) state;
+    iw_path_t p;
+    unsigned probes;
+    iw_path_init(&p, 1200, 65507);
+    uint16_t size = iw_path_next(&p);
+    iw_path_too_big(&p, size, 1472);
+    assert_int_equal(search(&p, 1472, &probes), 1472);
+    assert_int_equal(probes, 1);
+    assert_true(iw_path_black_hole(&p, 1200));
+    assert_int_equal(p.size, 1200);
+    assert_int_equal(search(&p, 1300, &probes) / 100, 12);
+    assert_false(iw_path_black_hole(&p, 1300));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_taken_once),
+        cmocka_unit_test(ranges_say_what_was_received),
+        cmocka_unit_test(no_more_ranges_than_asked_for),
+        cmocka_unit_test(rtt_follows_rfc_6298),
+        cmocka_unit_test(timeouts_have_floor_and_ceiling),
+        cmocka_unit_test(window_grows_and_halves),
+        cmocka_unit_test(one_packet_may_always_leave),
+        cmocka_unit_test(pace),
+        cmocka_unit_test(size_is_found),
+        cmocka_unit_test(accidents_do_not_make_it_small),
+        cmocka_unit_test(the_interface_says_its_limit),
+    };
+    return cmocka_run_group_tests_name("iw_llp", tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The port (iw_port.h): two engines over real UDP sockets of the loopback interface, with and without
+ * faults, and strangers who send anything to the socket. */
+#include "spec_unit.h"
+
+#include "iw_agent.h"
+#include "iw_memory.h"
+#include "iw_port.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#define S UINT64_C(1000000000)
+
+enum { RECEIVES = 64, LENGTH = 4096 };
+
+typedef struct end {
+    iw_port_t *port;
+    iw_engine_t *engine;
+    iw_peer_t *peer;
+    iw_key_t key;
+    uint8_t buffer[RECEIVES][LENGTH];
+} end_t;
+
+static void end_open(end_t *e, unsigned i, const char *faults, bool segment, uint64_t timeout)
+{
+    iw_port_config_t pc;
+    iw_config_t c;
+    iw_port_config_default(&pc);
+    assert_true(iw_fault_parse(&pc.faults_in, faults));
+    assert_true(iw_fault_parse(&pc.faults_out, faults));
+    pc.fault_seed = 1 + i;
+    pc.segment = segment;
+    e->port = iw_port_open(&pc);
+    assert_non_null(e->port);
+    assert_true(iw_port_space(e->port) >= 65536);
+    assert_true(0 != iw_port_address(e->port)->v4.sin_port);
+    iw_config_default(&c);
+    c.identity = i;
+    c.seed = i;
+    c.start = iw_port_now();
+    c.datagram_max = IW_DATAGRAM_MAX;
+    c.receive_space = iw_port_space(e->port);
+    c.peer_timeout_ns = timeout;
+    iw_key_make(&c.key);
+    e->key = c.key;
+    e->engine = iw_engine_create(&c);
+    assert_non_null(e->engine);
+    for (int b = 0; b < RECEIVES; ++b) {
+        iw_post_receive(e->engine, e->buffer[b], LENGTH, e->buffer[b]);
+    }
+}
+
+static end_t *ends_open(const char *faults, bool segment, uint64_t timeout)
+{
+    end_t *e = must_alloc(2 * sizeof(*e));
+    for (unsigned i = 0; i < 2; ++i) {
+        end_open(&e[i], i, faults, segment, timeout);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        e[i].peer =
+            iw_peer_add(e[i].engine, 1 - i, iw_port_address(e[1 - i].port), &e[1 - i].key, NULL);
+    }
+    return e;
+}
+
+static void ends_close(end_t *e)
+{
+    for (unsigned i = 0; i < 2; ++i) {
+        iw_engine_destroy(e[i].engine);
+        iw_port_close(e[i].port);
+    }
+    free(e);
+}
+
+static void progress(end_t *e)
+{
+    iw_port_progress(e[0].port, e[0].engine);
+    iw_port_progress(e[1].port, e[1].engine);
+}
+
+/* A bound against hanging, not a measure. */
+static void expect(end_t *e, unsigned i, iw_what_t what, iw_completion_t *c)
+{
+    uint64_t until = iw_port_now() + 120 * S;
+    while (0 == iw_engine_poll(e[i].engine, c, 1)) {
+        assert_true(iw_port_now() < until);
+        progress(e);
+    }
+    assert_int_equal(c->status, IW_OK);
+    assert_int_equal(c->what, what);
+}
+
+static void transfer(end_t *e, size_t size, uint32_t rounds)
+{
+    uint8_t *source = must_alloc(size), *target = must_alloc(size), *back = must_alloc(size);
+    uint32_t stag = iw_register(e[1].engine, target, size, IW_REMOTE_WRITE | IW_REMOTE_READ);
+    for (uint32_t round = 0; round < rounds; ++round) {
+        rng_t rng = {round};
+        iw_completion_t c;
+        for (size_t i = 0; i < size; ++i) {
+            source[i] = (uint8_t) rng_next(&rng);
+        }
+        struct iovec piece = {source, size};
+        assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, IW_QUIET, NULL), IW_OK);
+        piece = (struct iovec){source, LENGTH};
+        assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_QUIET, NULL), IW_OK);
+        iw_port_flush(e[0].port, e[0].engine);
+        expect(e, 1, IW_RECEIVED, &c);
+        assert_int_equal(c.length, LENGTH);
+        assert_memory_equal(c.context, source, LENGTH);
+        assert_memory_equal(target, source, size);
+        assert_int_equal(iw_post_receive(e[1].engine, c.context, LENGTH, c.context), IW_OK);
+        memset(back, 0, size);
+        assert_int_equal(iw_post_read(e[0].peer, back, (uint32_t) size, stag, 0, 0, NULL), IW_OK);
+        expect(e, 0, IW_READ, &c);
+        assert_memory_equal(back, source, size);
+    }
+    iw_deregister(e[1].engine, stag);
+    free(source);
+    free(target);
+    free(back);
+}
+
+static void data_goes_through(void **state)
+{
+    (void) state;
+    for (int segment = 0; segment < 2; ++segment) {
+        end_t *e = ends_open("", segment, 30 * S);
+        transfer(e, 1000000, 20);
+        for (int i = 0; i < 2; ++i) {
+            const iw_counters_t *c = iw_engine_counters(e[i].engine);
+            assert_int_equal(c->refused_tag + c->refused_length + c->refused_header, 0);
+        }
+        ends_close(e);
+    }
+}
+
+/* Many small messages: the kernel gets them as trains. */
+static void trains(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    uint8_t data[LENGTH] = {1};
+    struct iovec piece = {data, LENGTH};
+    iw_completion_t c;
+    uint32_t sent = 0, got = 0;
+    while (got < 5000) {
+        for (; sent < 5000 && sent - got < RECEIVES; ++sent) {
+            assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_QUIET, NULL), IW_OK);
+        }
+        expect(e, 1, IW_RECEIVED, &c);
+        assert_int_equal(iw_post_receive(e[1].engine, c.context, LENGTH, c.context), IW_OK);
+        ++got;
+    }
+    const iw_port_counters_t *p = iw_port_counters(e[0].port);
+    print_message("%lu calls for 5000 messages, %lu trains\n", (unsigned long) p->send_calls,
+                  (unsigned long) p->trains);
+    assert_true(p->send_calls < 5000);
+    ends_close(e);
+}
+
+static void data_goes_through_faults(void **state)
+{
+    (void) state;
+    const char *const faults[] = {
+        "drop=0.1",
+        "duplicate=0.2",
+        "reorder=0.3,delay=0.05:2ms",
+        "corrupt=0.05,truncate=0.05",
+        "drop=0.05,duplicate=0.05,reorder=0.1,delay=0.05:1ms,corrupt=0.02,truncate=0.02",
+    };
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); ++i) {
+        end_t *e = ends_open(faults[i], true, 60 * S);
+        transfer(e, 300000, 3);
+        ends_close(e);
+    }
+}
+
+/* Anything from anybody: counted, and nothing else happens. */
+static void strangers(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    rng_t rng = {5};
+    uint8_t junk[3000];
+    const iw_address_t *to = iw_port_address(e[1].port);
+    transfer(e, 100000, 1);
+    const iw_counters_t *c = iw_engine_counters(e[1].engine);
+    uint64_t before = c->segments_in;
+    uint64_t refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+        size_t length = rng_below(&rng, sizeof(junk));
+        for (size_t k = 0; k < length; ++k) {
+            junk[k] = (uint8_t) rng_next(&rng);
+        }
+        if (i % 2) { /* more like one of ours */
+            junk[0] = (uint8_t) (0x11 + i % 6);
+            junk[1] = (uint8_t) (i / 2 % 16);
+        }
+        (void) !sendto(s, junk, length, 0, &to->any, iw_address_length(to));
+        progress(e);
+    }
+    for (int i = 0; i < 100; ++i) {
+        progress(e);
+    }
+    refused = c->refused_length + c->refused_version + c->refused_connection + c->refused_tag;
+    assert_int_equal(refused, 3000);
+    assert_int_equal(c->segments_in, before);
+    transfer(e, 100000, 1); /* and the connection is as it was */
+    close(s);
+    ends_close(e);
+}
+
+static void a_dead_process(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, S / 5);
+    struct iovec piece = {"x", 1};
+    iw_completion_t c;
+    transfer(e, 10000, 1);
+    iw_port_close(e[1].port);
+    assert_int_equal(iw_post_send(e[0].peer, &piece, 1, 0, e), IW_OK);
+    while (0 == iw_engine_poll(e[0].engine, &c, 1)) {
+        iw_port_progress(e[0].port, e[0].engine);
+        iw_port_wait(e[0].port, iw_port_deadline(e[0].port, e[0].engine), -1, S);
+    }
+    assert_ptr_equal(c.context, e);
+    assert_int_equal(c.status, IW_DEAD);
+    iw_engine_destroy(e[0].engine);
+    iw_engine_destroy(e[1].engine);
+    iw_port_close(e[0].port);
+    free(e);
+}
+
+/* More peers than connected sockets. */
+static void many_peers(void **state)
+{
+    (void) state;
+    enum { PEERS = 40 };
+    end_t *e = must_alloc(PEERS * sizeof(*e));
+    iw_peer_t *to[PEERS];
+    iw_completion_t c;
+    for (unsigned i = 0; i < PEERS; ++i) {
+        end_open(&e[i], i, "", true, 30 * S);
+    }
+    for (unsigned i = 1; i < PEERS; ++i) {
+        to[i] = iw_peer_add(e[0].engine, i, iw_port_address(e[i].port), &e[i].key, NULL);
+        e[i].peer = iw_peer_add(e[i].engine, 0, iw_port_address(e[0].port), &e[0].key, NULL);
+    }
+    for (unsigned round = 0; round < 200; ++round) {
+        for (unsigned i = 1; i < PEERS; ++i) {
+            struct iovec piece = {&round, sizeof(round)};
+            assert_int_equal(iw_post_send(to[i], &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        }
+        iw_port_flush(e[0].port, e[0].engine);
+        for (unsigned i = 1; i < PEERS; ++i) {
+            uint64_t until = iw_port_now() + 60 * S;
+            while (0 == iw_engine_poll(e[i].engine, &c, 1)) {
+                assert_true(iw_port_now() < until);
+                iw_port_progress(e[i].port, e[i].engine);
+                iw_port_progress(e[0].port, e[0].engine);
+            }
+            assert_int_equal(c.what, IW_RECEIVED);
+            assert_memory_equal(c.context, &round, sizeof(round));
+            iw_post_receive(e[i].engine, c.context, LENGTH, c.context);
+        }
+    }
+    for (unsigned i = 0; i < PEERS; ++i) {
+        iw_engine_destroy(e[i].engine);
+        iw_port_close(e[i].port);
+    }
+    free(e);
+}
+
+/* The application of one end posts, and then never calls again: its agent does everything. */
+static void the_agent_answers_for_a_silent_application(void **state)
+{
+    (void) state;
+    enum { SIZE = 3000000 };
+    for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
+        end_t *e = ends_open("drop=0.02", true, 60 * S);
+        uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE), *back = must_alloc(SIZE);
+        iw_agent_config_t config;
+        iw_completion_t c;
+        memset(source, 7, SIZE);
+        uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE | IW_REMOTE_READ);
+        iw_agent_config_default(&config);
+        config.mode = (iw_agent_mode_t) mode;
+        iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
+        assert_non_null(agent);
+        for (int i = 0; i < 10; ++i) {
+            iw_agent_progress(agent);
+        }
+        struct iovec piece = {source, SIZE}, note = {source, 100};
+        iw_agent_lock(agent);
+        assert_int_equal(iw_post_send(e[1].peer, &note, 1, IW_INLINE, NULL), IW_OK);
+        iw_agent_flush(agent);
+        iw_agent_unlock(agent);
+        assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, 0, NULL), IW_OK);
+        uint64_t until = iw_port_now() + 120 * S;
+        int received = 0, written = 0, read = 0;
+        while (received + written + read < 3) {
+            assert_true(iw_port_now() < until);
+            iw_port_progress(e[0].port, e[0].engine);
+            if (1 == iw_engine_poll(e[0].engine, &c, 1)) {
+                assert_int_equal(c.status, IW_OK);
+                received += IW_RECEIVED == c.what;
+                written += IW_WRITTEN == c.what;
+                read += IW_READ == c.what;
+                if (IW_WRITTEN == c.what) {
+                    assert_int_equal(iw_post_read(e[0].peer, back, SIZE, stag, 0, 0, NULL), IW_OK);
+                }
+            }
+        }
+        assert_true(received == 1 && written == 1 && read == 1);
+        assert_true(iw_agent_takeovers(agent) >= 1);
+        iw_agent_stop(agent);
+        assert_memory_equal(back, source, SIZE);
+        assert_memory_equal(target, source, SIZE);
+        expect(e, 1, IW_SENT, &c);
+        ends_close(e);
+        free(source);
+        free(target);
+        free(back);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_goes_through),
+        cmocka_unit_test(trains),
+        cmocka_unit_test(data_goes_through_faults),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(a_dead_process),
+        cmocka_unit_test(many_peers),
+        cmocka_unit_test(the_agent_answers_for_a_silent_application),
+    };
+    return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
+}
