@@ -26,6 +26,7 @@
  * SIZES        two sizes of large messages and buffers, so that an offered buffer may be too short
  * SYNC         small messages that go by RTS all the same (synchronous ones; datatypes with gaps)
  * LOSSY        the sender may drop any RTR on its arrival (limits of memory)
+ * PATIENT      the sender waits for receives and their RTRs: simulation would rarely meet a used RTR by chance
  * TRACE        tell every step; no states are made one then (for test_model_replay)
  * OUTCOMES     check only what the application could notice
  * RULE_X=0     without rule X: see rules.pml */
@@ -251,13 +252,19 @@ inline end_step()
 #define IS_STOPPED(t)     (stopped[t])
 #define MAY_BE_TAKEN(r)   (rstate[r] == POSTED && IS_ANY_SRC(rpat[r]))
 
+#ifdef PATIENT
+#define MAY_SEND (UP_IS_EMPTY && (nxt + 1 < np || np == NRECV))
+#else
+#define MAY_SEND true
+#endif
+
 active proctype world()
 {
 end:
     do
     /* ---- the application ---- */
     :: atomic {
-        nxt < NMSG ->
+        nxt < NMSG && MAY_SEND ->
         CHOOSE_TAG;
         if
         :: size = SMALL
