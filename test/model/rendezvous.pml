@@ -28,6 +28,7 @@
  * LOSSY        the sender may drop any RTR on its arrival (limits of memory)
  * PATIENT      the sender waits for receives and their RTRs: simulation would rarely meet a used RTR by chance
  * TRACE        tell every step; no states are made one then (for test_model_replay)
+ * TELL         tell every step (for the trail of an error)
  * OUTCOMES     check only what the application could notice
  * RULE_X=0     without rule X: see rules.pml */
 #include "rules.pml"
@@ -143,7 +144,7 @@ hidden byte no_deadlock;
 #define INVARIANT(name, condition) PROPERTY(name, condition)
 #endif
 
-#ifdef TRACE
+#if defined(TRACE) || defined(TELL)
 #define SAY(...) printf(__VA_ARGS__)
 #else
 #define SAY(...) skip

@@ -135,8 +135,8 @@ static void send(world_t *w, int tag, int size)
     spec_ctl_t *rtr = NULL;
     spec_rtr_fate_t fate = SPEC_RTR_FATES;
     msg->tag = tag;
-    msg->item.no = spec_send_issue(&w->send, tag, length_of[size], 1 == size || 2 == size, &rtr,
-                                   &fate);
+    msg->item.no =
+        spec_send_issue(&w->send, tag, length_of[size], 1 == size || 2 == size, &rtr, &fate);
     const int r = NULL == rtr ? -1 : receive_of_rtr(w, rtr);
     msg->written = SPEC_RTR_USED == fate ? r : -1;
     say(w, "send %d %d : %u %s %d\n", tag, size, msg->item.no, name_of(fate), r);
@@ -212,8 +212,8 @@ static void control_turn(world_t *w, spec_ctl_t *ctl)
 
 static void control(world_t *w, int packet)
 {
-    spec_ctl_t *ctl = packet < RECEIVES ? &w->receive[packet].rtr
-                                        : &w->revocation[packet - RECEIVES].packet;
+    spec_ctl_t *ctl =
+        packet < RECEIVES ? &w->receive[packet].rtr : &w->revocation[packet - RECEIVES].packet;
     say(w, "control %d\n", packet);
     if (NULL == w->send.ledger) {
         assert_int_equal(0, spec_send_open_ledger(&w->send));
@@ -339,10 +339,9 @@ static bool act(world_t *w, const char *line)
 
 /* What a trace should have had to be worth while; each is looked for in the lines. */
 static const char *const cases[] = {
-    "used",     "crossed",      "mispredicted", "too_short", "too_old",   "kept",
-    "offer",    "silent",       "quiet",        "takes",     "matched",   "unexpected",
-    ": ask",    ": wait",       ": done",       "revoke ",   "cancelled", "revoke_done",
-    "elsewhere", "resume",
+    "used",   "crossed", "mispredicted", "too_short",   "too_old",    "kept",   "offer",
+    "silent", "quiet",   "takes",        "matched",     "unexpected", ": ask",  ": wait",
+    ": done", "revoke ", "cancelled",    "revoke_done", "elsewhere",  "resume",
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 static uint64_t met[CASES], decisions;
@@ -437,8 +436,7 @@ static void the_core_does_as_the_model(void **state)
         FILE *in = popen(command, "r");
         assert_non_null(in);
         const char *wrong = replay(in);
-        while (EOF != fgetc(in)) {
-        }
+        while (EOF != fgetc(in)) {}
         const int status = pclose(in);
         if (NULL != wrong) {
             fail_msg("%s\nseed %u, %s", wrong, first_seed + i, parameter);
