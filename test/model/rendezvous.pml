@@ -240,12 +240,24 @@ inline end_step()
 /* Tags are alike, so the first one that anybody uses may be called 0. */
 #define MAY_USE(t) (t == 0 || nxt > 0 || np > 0)
 
+#if TAGS == 1
+#define CHOOSE_TAG tag = 0
+#elif TAGS == 2
 #define CHOOSE_TAG \
     if \
     :: tag = 0 \
-    :: TAGS > 1 && MAY_USE(1) -> tag = 1 \
+    :: MAY_USE(1) -> tag = 1 \
     fi
-
+#elif TAGS == 3
+#define CHOOSE_TAG \
+    if \
+    :: tag = 0 \
+    :: MAY_USE(1) -> tag = 1 \
+    :: MAY_USE(2) -> tag = 2 \
+    fi
+#else
+#error "CHOOSE_TAG knows up to 3 tags"
+#endif
 
 #define IS_CANCELLABLE(r) (rstate[r] == POSTED && !rwant[r])
 #define IS_FETCHING(r)    (rstate[r] == FETCHING)
