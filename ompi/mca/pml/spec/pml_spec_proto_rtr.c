@@ -309,7 +309,7 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
                               SPEC_RTR_REVOKED);
     }
     if (NULL != mca_pml_spec_endpoint(peer)) {
-        mca_pml_spec_rtr_notice(peer); /* else the receiver waits for messages before s */
+        mca_pml_spec_rtr_notice(peer); /* else the cancel would wait until the puts end */
         answer_revoke(peer->endpoint, ctl, peer->comm->cid, peer->comm->my_rank, s);
     }
     rtr_free(ctl);
