@@ -31,6 +31,54 @@ static inline double overlap_shown(double ratio)
     return ratio > 1.0 ? 1.0 : ratio;
 }
 
+/* ---- progress: a delay is inserted between the nonblocking call and the wait (000 section 3.6.2, fig. 4.14) ----
+ * undelayed, delayed = latency of the message at the receiver without and with the delay. */
+
+/* How far the message progresses by itself: 1 = the delay does not change its latency, 0 = the latency grows by the
+ * whole delay. Not clamped. NAN without a delay. */
+static inline double progress_independent(double undelayed, double delay, double delayed)
+{
+    return delay > 0.0 ? 1.0 - (delayed - undelayed) / delay : NAN;
+}
+
+/* Share of the undelayed latency that is left to do when the delay is over: 1 = nothing was done meanwhile, 0 = all.
+ * What the thesis quotes as '4-15 % of the whole communication latency remains after the inserted delay'.
+ * NAN when undelayed is no positive time. */
+static inline double progress_left(double undelayed, double delay, double delayed)
+{
+    if (!(undelayed > 0.0)) {
+        return NAN;
+    }
+    return delayed > delay ? (delayed - delay) / undelayed : 0.0;
+}
+
+/* ---- speculation ---- */
+
+/* RTR usage factor (000 section 4.2.6): share of the RTRs that arrived which a message used. NAN when none arrived. */
+static inline double rtr_usage(double arrived, double used)
+{
+    return arrived > 0.0 ? used / arrived : NAN;
+}
+
+/* Bytes that exist only because of speculation, as the thesis counts them for fig. 4.19 (b): RTRs that no message used,
+ * and the acknowledgements of those that were. An RTR is counted without the transport's key. */
+enum { RTR_BYTES = 64, MATCH_BYTES = 40 }; /* docs/protocol.md, 'Packets' */
+
+static inline double speculation_bytes(double arrived, double used)
+{
+    return (arrived - used) * RTR_BYTES + used * MATCH_BYTES;
+}
+
+/* ---- exchange (000 fig. 4.15) ---- */
+
+/* Time to compute so that communication : computation is percent : 100; 0 percent means no computation. */
+static inline double exchange_compute(double comm, double percent)
+{
+    return percent > 0.0 ? comm * 100.0 / percent : 0.0;
+}
+
+/* ---- statistics ---- */
+
 static inline int stat_compare(const void *a, const void *b)
 {
     double x = *(const double *) a, y = *(const double *) b;
