@@ -182,8 +182,8 @@ int main(int argc, char **argv)
     int g = bench_sizes("--comm-us", "0", given);
     int neighbours = (int) bench_number("--neighbours", bench.size > 2 ? 2 : 1, 1);
     int model_only = (int) bench_number("--model", 0, 0);
-    int iterations = (int) bench_number("--iterations", 10, 1);
-    int repetitions = (int) bench_number("--repetitions", 25, 1);
+    int iterations = (int) bench_number("--iterations", 5, 1);
+    int repetitions = (int) bench_number("--repetitions", 60, 1);
     bench_options_end();
     if (neighbours > MOST || model_only > 2 || (1 == neighbours && 0 != bench.size % 2)) {
         bench_usage("--neighbours is 1 (even number of processes) or 2, --model 1 or 2");

@@ -7,7 +7,7 @@
  * cg      300000 bytes    produce; for each neighbour: Irecv, Send, Wait; consume
  * bt      245760 bytes    Irecv, produce, Wait (send before), Wait (receive), consume, Isend
  * lu      163840 bytes    for each neighbour: Irecv (any source), produce, Send, Wait, consume
- * radix   262144 bytes    receiving: 4 times 4 Irecv and a Waitall; sending: 16 Send; one process of a pair begins with
+ * radix   131072 bytes    receiving: 4 times 4 Irecv and a Waitall; sending: 16 Send; one process of a pair begins with
  *                         the one, the other with the other
  * The sizes are those of the applications on four processes: CG.B a vector of 75000 / 2 numbers, BT.A 30 numbers for each
  * of 32 x 32 points, LU.A 10 numbers for each of 32 x 64 points; RADIX has no given size.
@@ -225,13 +225,13 @@ static const char *const names[] = {"cg", "bt", "lu", "radix", NULL};
 static const struct kernel {
     double (*run)(struct app *a, int first, int iterations);
     size_t size;
-    int in, out, iterations; /* buffers; iterations of a repetition */
+    int in, out, iterations; /* buffers; iterations of a repetition, which is short to be rarely disturbed */
     bool hypercube;
 } kernels[] = {
-    {run_cg, 300000, 0, 1, 10, true}, /* in: one per neighbour */
-    {run_bt, 245760, 1, 2, 10, false},
-    {run_lu, 163840, 1, 1, 5, false},
-    {run_radix, 262144, RADIX_BLOCKS, RADIX_BLOCKS, 2, true},
+    {run_cg, 300000, 0, 1, 4, true}, /* in: one per neighbour */
+    {run_bt, 245760, 1, 2, 4, false},
+    {run_lu, 163840, 1, 1, 2, false},
+    {run_radix, 131072, RADIX_BLOCKS, RADIX_BLOCKS, 2, true},
 };
 
 static const char *const counter_names[] = {"rtr_sent",      "rtr_arrived", "rtr_used", "rtr_crossed",   "rtr_mispredicted",
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
     a.compute_us = (double) bench_number("--compute-us", 100, 0); /* of each produce and consume */
     a.imbalance = (int) bench_number("--imbalance", 10, 0);
     int iterations = (int) bench_number("--iterations", kernel->iterations, 1);
-    int repetitions = (int) bench_number("--repetitions", 60, 1);
+    int repetitions = (int) bench_number("--repetitions", 200, 1);
     bench_options_end();
     if (kernel->hypercube && 0 != (bench.size & (bench.size - 1))) {
         bench_usage("--kernel %s needs a power of two of processes", names[chosen]);
