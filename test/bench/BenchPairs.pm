@@ -148,6 +148,17 @@ sub verdict {
     return $name . ($holds ? 'holds' : 'missed') . $unsure;
 }
 
+# Cases that differ in their last word only belong together.
+sub group_of { return $_[0] =~ s/ ?\S+$//r }
+
+sub grouped {
+    my (@order) = @_;
+    my (%first, $next);
+    $first{group_of($_)} //= $next++ for @order;
+    # Perl's sort keeps the order within a group.
+    return sort { $first{group_of($a)} <=> $first{group_of($b)} } @order;
+}
+
 # Measures and prints one experiment over the current transport.
 sub show {
     my ($self, $e, $pairs) = @_;
@@ -157,9 +168,9 @@ sub show {
     my ($order, $of) = $self->measure($e, $pairs);
     my $many = @{$e->{variants}} > 1 || $e->{variants}[0]{name} ne '';
     my (@rows, $section, %remarked);
-    for my $case (@$order) {
+    for my $case (grouped(@$order)) {
         my @words = split ' ', $case;
-        my $group = join ' ', @words[0 .. $#words - 1];
+        my $group = group_of($case);
         push @rows, '-' if defined $section && $section ne $group;
         $section = $group;
         my @shown = map { $e->{case}[$_] eq 'size' ? BenchRun::size_text($words[$_]) : $words[$_] } 0 .. $#words;

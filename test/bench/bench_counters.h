@@ -25,14 +25,15 @@ static const char counters_prefix[] = "pml_spec_";
 static inline bool counter_open(struct bench_counters *c, int i)
 {
     char name[128];
-    int index, verbosity, class, bind, readonly, continuous, atomic, count, name_len = 0, text_len = 0;
+    int index, verbosity, class, bind, readonly, continuous, atomic, count, name_len = 0,
+                                                                            text_len = 0;
     MPI_Datatype type;
     MPI_T_enum values;
     snprintf(name, sizeof(name), "%s%s", counters_prefix, c->names[i]);
     if (MPI_SUCCESS != MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index)
         || MPI_SUCCESS
-               != MPI_T_pvar_get_info(index, NULL, &name_len, &verbosity, &class, &type, &values, NULL, &text_len,
-                                      &bind, &readonly, &continuous, &atomic)
+               != MPI_T_pvar_get_info(index, NULL, &name_len, &verbosity, &class, &type, &values,
+                                      NULL, &text_len, &bind, &readonly, &continuous, &atomic)
         || MPI_T_BIND_NO_OBJECT != bind || MPI_UNSIGNED_LONG_LONG != type) {
         return false;
     }

@@ -63,7 +63,8 @@ static inline struct core_line *core_line_map(int rank, MPI_Comm comm)
     uint64_t cookie = (uint64_t) getpid() << 32 ^ (uint64_t) (core_clock_us() * 1e3);
     int file = -1, fine = 1;
     if (0 == rank) {
-        snprintf(name, sizeof(name), "/bench-%ld-%llx", (long) getpid(), (unsigned long long) cookie);
+        snprintf(name, sizeof(name), "/bench-%ld-%llx", (long) getpid(),
+                 (unsigned long long) cookie);
         file = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
         fine = file >= 0 && 0 == ftruncate(file, sizeof(*line));
     }

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What speculation costs where it cannot help: latency of a message whose send and receive are called at the same moment,
- * so that RTS and RTR cross and the RTR is dropped (000 fig. 4.19 (a)).
+ * so that RTS and RTR cross and the RTR is dropped (fig. 4.19 (a) of the thesis, docs/benchmarks.md).
  *
  * Ranks 0 and 1 agree on a moment a little ahead, wait for it without calling MPI, and then one calls MPI_Send, the other
  * MPI_Recv; then the other way round. Latency = from the moment to the receiver's return. Two hosts have two clocks:
@@ -22,7 +22,7 @@
 enum { TAG = 5, TAG_CLOCK = 6, WARM = 40, CLOCK_TRIES = 300, DIRECTIONS = 2, LEAD_TRIPS = 4 };
 static const double least_lead_us = 10.0;
 
-static const char *const counter_names[] = {"rtr_sent", "rtr_crossed", "rtr_used",      "stops",
+static const char *const counter_names[] = {"rtr_sent", "rtr_crossed",   "rtr_used",      "stops",
                                             "resumes",  "bytes_control", "control_bytes", NULL};
 
 static double clock_ahead_us; /* rank 0's clock minus this process's */
@@ -67,13 +67,13 @@ static double meet(int *late)
         moment -= clock_ahead_us;
     }
     *late = bench_now() >= moment;
-    while (bench_now() < moment) {
-    }
+    while (bench_now() < moment) {}
     return moment;
 }
 
 /* One message; the latency at the receiver, 0 at the sender. */
-static double cross(char *buffer, size_t size, bool sends, double stagger_us, uint64_t key, int *late)
+static double cross(char *buffer, size_t size, bool sends, double stagger_us, uint64_t key,
+                    int *late)
 {
     if (sends) {
         bench_fill(buffer, size, key);
@@ -86,8 +86,7 @@ static double cross(char *buffer, size_t size, bool sends, double stagger_us, ui
         MPI_Send(buffer, (int) size, MPI_BYTE, 1 - bench.rank, TAG, bench.comm);
         return 0;
     }
-    while (stagger_us > 0 && bench_now() < moment + stagger_us) {
-    }
+    while (stagger_us > 0 && bench_now() < moment + stagger_us) {}
     MPI_Recv(buffer, (int) size, MPI_BYTE, 1 - bench.rank, TAG, bench.comm, MPI_STATUS_IGNORE);
     double us = bench_now() - moment;
     bench_verify(buffer, size, key);
@@ -111,7 +110,8 @@ static struct result summarize(double *us, int *disturbed, size_t n)
     return r;
 }
 
-static void run_size(size_t size, int iterations, double stagger_us, struct bench_counters *counters)
+static void run_size(size_t size, int iterations, double stagger_us,
+                     struct bench_counters *counters)
 {
     size_t n = (size_t) iterations;
     char *buffer = bench_buffer(size);
@@ -126,8 +126,8 @@ static void run_size(size_t size, int iterations, double stagger_us, struct benc
         for (int d = 0; d < DIRECTIONS; ++d) {
             int late;
             long preemptions = bench_preemptions();
-            double t = cross(buffer, size, d == bench.rank, stagger_us, (uint64_t) (i + WARM) * DIRECTIONS + (uint64_t) d,
-                             &late);
+            double t = cross(buffer, size, d == bench.rank, stagger_us,
+                             (uint64_t) (i + WARM) * DIRECTIONS + (uint64_t) d, &late);
             if (i >= 0) {
                 us[d][i] = t;
                 disturbed[d][i] = late || bench_preemptions() != preemptions;
@@ -146,15 +146,19 @@ static void run_size(size_t size, int iterations, double stagger_us, struct benc
     long errors = bench_errors();
     if (0 == bench.rank) {
         double messages = (double) DIRECTIONS * (WARM + iterations);
-        double crossed = bench_counter(counters, "rtr_crossed"), control = bench_counter(counters, "control_bytes");
+        double crossed = bench_counter(counters, "rtr_crossed"),
+               control = bench_counter(counters, "control_bytes");
         control = control < 0 ? bench_counter(counters, "bytes_control") : control;
-        printf("crossing size=%zu us=%.3f q1=%.3f q3=%.3f min_us=%.3f iterations=%zu noisy=%d late=%d", size,
-               (r[0].median + r[1].median) / 2, (r[0].q1 + r[1].q1) / 2, (r[0].q3 + r[1].q3) / 2,
-               (r[0].least + r[1].least) / 2, (r[0].kept + r[1].kept) / 2, r[0].noisy || r[1].noisy, all_late);
+        printf(
+            "crossing size=%zu us=%.3f q1=%.3f q3=%.3f min_us=%.3f iterations=%zu noisy=%d late=%d",
+            size, (r[0].median + r[1].median) / 2, (r[0].q1 + r[1].q1) / 2, (r[0].q3 + r[1].q3) / 2,
+            (r[0].least + r[1].least) / 2, (r[0].kept + r[1].kept) / 2, r[0].noisy || r[1].noisy,
+            all_late);
         bench_counters_print(counters);
         bench_print_or_absent("crossed", crossed < 0 ? -1 : crossed / messages, 3);
-        bench_print_or_absent("control_percent", control < 0 || 0 == size ? -1 : 100 * control / (messages * (double) size),
-                              4);
+        bench_print_or_absent(
+            "control_percent",
+            control < 0 || 0 == size ? -1 : 100 * control / (messages * (double) size), 4);
         printf(" errors=%ld\n", errors);
         fflush(stdout);
     }

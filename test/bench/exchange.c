@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The core of many simulations: produce data, exchange them with one or two neighbours in a ring, consume what came
- * (000 fig. 4.15 and 4.16).
+ * (fig. 4.15 and 4.16 of the thesis, docs/benchmarks.md).
  *
  * model 1: receive, pack, send, produce the next, wait, consume. Receives are posted before the sends.
  * model 2: pack, send, consume the previous, receive, produce the next, wait. Sends come before the receives.
@@ -67,7 +67,8 @@ static void consume(struct ring *r, int iteration, uint64_t steps)
 static void receive(struct ring *r, MPI_Request *requests)
 {
     for (int i = 0; i < r->neighbours; ++i) {
-        MPI_Irecv(r->in[i], (int) r->size, MPI_BYTE, r->to[i], r->receive_tag[i], bench.comm, &requests[i]);
+        MPI_Irecv(r->in[i], (int) r->size, MPI_BYTE, r->to[i], r->receive_tag[i], bench.comm,
+                  &requests[i]);
     }
 }
 
@@ -81,7 +82,8 @@ static void pack(struct ring *r)
 static void send(struct ring *r, MPI_Request *requests)
 {
     for (int i = 0; i < r->neighbours; ++i) {
-        MPI_Isend(r->out[i], (int) r->size, MPI_BYTE, r->to[i], r->send_tag[i], bench.comm, &requests[i]);
+        MPI_Isend(r->out[i], (int) r->size, MPI_BYTE, r->to[i], r->send_tag[i], bench.comm,
+                  &requests[i]);
     }
 }
 
@@ -93,7 +95,8 @@ static double wait_for(struct ring *r, MPI_Request *sends, MPI_Request *receives
     return bench_now() - start;
 }
 
-static struct times run_model(struct ring *r, int model, int iterations, uint64_t steps, int *disturbed)
+static struct times run_model(struct ring *r, int model, int iterations, uint64_t steps,
+                              int *disturbed)
 {
     MPI_Request sends[MOST], receives[MOST];
     struct times t = {.wait = 0};
@@ -147,7 +150,8 @@ struct result {
     int noisy;
 };
 
-static struct result repeat(struct ring *r, int model, int iterations, int repetitions, uint64_t steps)
+static struct result repeat(struct ring *r, int model, int iterations, int repetitions,
+                            uint64_t steps)
 {
     size_t n = (size_t) repetitions;
     double *us = calloc(n, sizeof(double)), *wait = calloc(n, sizeof(double));
@@ -190,7 +194,8 @@ int main(int argc, char **argv)
     }
 
     for (int i = 0; i < n; ++i) {
-        struct ring r = {.neighbours = neighbours, .size = sizes[i], .made = bench_buffer(sizes[i])};
+        struct ring r = {
+            .neighbours = neighbours, .size = sizes[i], .made = bench_buffer(sizes[i])};
         for (int j = 0; j < neighbours; ++j) {
             r.out[j] = bench_buffer(r.size);
             r.in[j] = bench_buffer(r.size);
@@ -213,13 +218,16 @@ int main(int argc, char **argv)
             double basis = i < g && given[i] > 0 ? (double) given[i] : comm;
             for (int j = 0; j < p; ++j) {
                 double compute = exchange_compute(basis, (double) percents[j]);
-                struct result t = repeat(&r, model, iterations, repetitions, bench_steps(compute / 2));
+                struct result t =
+                    repeat(&r, model, iterations, repetitions, bench_steps(compute / 2));
                 long errors = bench_errors();
                 if (0 == bench.rank) {
-                    printf("exchange model=%d neighbours=%d size=%zu comm_percent=%zu iteration_us=%.2f min_us=%.2f "
-                           "wait_us=%.2f comm_us=%.2f compute_us=%.2f repetitions=%zu noisy=%d errors=%ld\n",
-                           model, neighbours, r.size, percents[j], t.iteration, t.best, t.wait, comm, compute, t.kept,
-                           t.noisy, errors);
+                    printf("exchange model=%d neighbours=%d size=%zu comm_percent=%zu "
+                           "iteration_us=%.2f min_us=%.2f "
+                           "wait_us=%.2f comm_us=%.2f compute_us=%.2f repetitions=%zu noisy=%d "
+                           "errors=%ld\n",
+                           model, neighbours, r.size, percents[j], t.iteration, t.best, t.wait,
+                           comm, compute, t.kept, t.noisy, errors);
                     fflush(stdout);
                 }
             }

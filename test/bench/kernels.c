@@ -1,33 +1,44 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The communication of four applications - CG, BT and LU of the NAS benchmarks, and RADIX - as 000 fig. 4.18 has it, and
- * how long they wait in it (fig. 4.17, 4.19 (b)). The order of the calls is that of the figure (of 001 fig. 18 where
- * the thesis' is shorter); what they compute is work in registers, and every message is made and checked in full.
+/* The communication of four applications - CG, BT and LU of the NAS benchmarks, and RADIX - as
+ * fig. 4.18 of the thesis has it (docs/benchmarks.md), and how long they wait in it (fig. 4.17,
+ * 4.19 (b)). The order of the calls is that of the figure (of fig. 18 of the article where the
+ * thesis' is shorter); what they compute is work in registers, and every message is made and
+ * checked in full.
  *
  * kernel  messages        calls of one iteration
  * cg      300000 bytes    produce; for each neighbour: Irecv, Send, Wait; consume
  * bt      245760 bytes    Irecv, produce, Wait (send before), Wait (receive), consume, Isend
  * lu      163840 bytes    for each neighbour: Irecv (any source), produce, Send, Wait, consume
- * radix   131072 bytes    receiving: 4 times 4 Irecv and a Waitall; sending: 16 Send; one process of a pair begins with
- *                         the one, the other with the other
- * The sizes are those of the applications on four processes: CG.B a vector of 75000 / 2 numbers, BT.A 30 numbers for each
- * of 32 x 32 points, LU.A 10 numbers for each of 32 x 64 points; RADIX has no given size.
+ * radix   262144 bytes    receiving: 4 times 4 Irecv and a Waitall; sending: 16 Send; of a pair
+ *                         one begins with the one, the other with the other
+ * The sizes are those of the applications on four processes: CG.B a vector of 75000 / 2 numbers,
+ * BT.A 30 numbers for each of 32 x 32 points, LU.A 10 for each of 32 x 64 points. RADIX has no given
+ * size but that its messages are above the thesis' eager limit of 128 KiB.
  *
- * A line:  kernel name= np= size= compute_us= imbalance= iteration_us= wait_us= blocked_us= mpi_us= repetitions= noisy= rtr_sent= ...
- *          rtr_usage= control_percent= extra_percent= errors=
- * iteration_us = time of an iteration; of it wait_us in MPI_Wait and MPI_Waitall (what the thesis calls wait time),
- * blocked_us in these and in MPI_Send, mpi_us in all MPI calls: median over the repetitions of the mean over processes and
- * iterations. A blocking send may do what a wait would have done later, or leave it to that wait; so where there is one,
- * blocked_us is the time to compare. The counters are of the whole run, with warm-up, so that
- * a 'stop' in it is seen. rtr_usage = RTRs used of those that arrived. control_percent = all protocol bytes without data in
- * percent of the messages' bytes; extra_percent = of them what there is because of speculation, as the thesis counts.
+ * A line:  kernel name= np= size= compute_us= imbalance= iteration_us= wait_us= blocked_us= mpi_us=
+ *          repetitions= noisy= rtr_sent= ... rtr_usage= control_percent= extra_percent= errors=
+ * iteration_us = time of an iteration; of it wait_us in MPI_Wait and MPI_Waitall (what the thesis
+ * calls wait time), blocked_us in these and in MPI_Send, mpi_us in all MPI calls: median over the
+ * repetitions of the mean over processes and iterations. A blocking send may do what a wait would
+ * have done later, or leave it to that wait; where there is one, blocked_us is the time to compare.
+ * The counters are of the whole run with warm-up, so that a 'stop' in it is seen. rtr_usage = RTRs
+ * used of those that arrived. control_percent = all protocol bytes without data in percent of the
+ * messages' bytes; extra_percent = of them what there is because of speculation, as the thesis counts.
  *
- * Departures from the applications: neighbours are those of a hypercube (cg, radix: the number of processes is a power of
- * two) or of a ring (bt, lu), so that two processes suffice; each process computes a little more or less than the others in
- * each iteration (imbalance percent), which the figure does not show but every application does. */
+ * Departures from the applications: neighbours are those of a hypercube (cg, radix: the number of
+ * processes is a power of two) or of a ring (bt, lu), so that two processes suffice; each process
+ * computes a little more or less than the others in each phase (imbalance percent), which the figure
+ * does not show but every application does. */
 #include "bench.h"
 #include "bench_counters.h"
 
-enum { TAG = 11, TAG_BACK = 12, RADIX_GROUPS = 4, RADIX_GROUP = 4, RADIX_BLOCKS = RADIX_GROUPS * RADIX_GROUP };
+enum {
+    TAG = 11,
+    TAG_BACK = 12,
+    RADIX_GROUPS = 4,
+    RADIX_GROUP = 4,
+    RADIX_BLOCKS = RADIX_GROUPS * RADIX_GROUP
+};
 enum { BUFFERS = RADIX_BLOCKS, WARM = 3, BIT_LIMIT = 30 };
 
 struct app {
@@ -160,7 +171,8 @@ static double run_bt(struct app *a, int first, int iterations)
 
 static double run_lu(struct app *a, int first, int iterations)
 {
-    const int next = (bench.rank + 1) % bench.size, last = (bench.rank + bench.size - 1) % bench.size;
+    const int next = (bench.rank + 1) % bench.size,
+              last = (bench.rank + bench.size - 1) % bench.size;
     const int to[] = {next, last}, from[] = {last, next}, tags[] = {TAG, TAG_BACK};
     double start = bench_now();
     for (int i = first; i < first + iterations; ++i) {
@@ -225,27 +237,40 @@ static const char *const names[] = {"cg", "bt", "lu", "radix", NULL};
 static const struct kernel {
     double (*run)(struct app *a, int first, int iterations);
     size_t size;
-    int in, out, iterations; /* buffers; iterations of a repetition, which is short to be rarely disturbed */
+    int in, out,
+        iterations; /* buffers; iterations of a repetition, which is short to be rarely disturbed */
     bool hypercube;
 } kernels[] = {
     {run_cg, 300000, 0, 1, 4, true}, /* in: one per neighbour */
     {run_bt, 245760, 1, 2, 4, false},
     {run_lu, 163840, 1, 1, 2, false},
-    {run_radix, 131072, RADIX_BLOCKS, RADIX_BLOCKS, 2, true},
+    {run_radix, 262144, RADIX_BLOCKS, RADIX_BLOCKS, 1, true},
 };
 
-static const char *const counter_names[] = {"rtr_sent",      "rtr_arrived", "rtr_used", "rtr_crossed",   "rtr_mispredicted",
-                                            "bytes_control", "control_bytes", "data_bytes", "stops", "resumes", NULL};
+static const char *const counter_names[] = {"rtr_sent",
+                                            "rtr_arrived",
+                                            "rtr_used",
+                                            "rtr_crossed",
+                                            "rtr_mispredicted",
+                                            "bytes_control",
+                                            "control_bytes",
+                                            "data_bytes",
+                                            "stops",
+                                            "resumes",
+                                            NULL};
 
-static void print_shares(const struct app *a, double messages, const struct bench_counters *counters)
+static void print_shares(const struct app *a, double messages,
+                         const struct bench_counters *counters)
 {
-    double arrived = bench_counter(counters, "rtr_arrived"), used = bench_counter(counters, "rtr_used");
+    double arrived = bench_counter(counters, "rtr_arrived"),
+           used = bench_counter(counters, "rtr_used");
     double control = bench_counter(counters, "control_bytes"), bytes = messages * (double) a->size;
     bool known = arrived >= 0 && used >= 0;
     control = control < 0 ? bench_counter(counters, "bytes_control") : control;
     bench_print_or_absent("rtr_usage", !known ? -1 : rtr_usage(arrived, used), 3);
     bench_print_or_absent("control_percent", control < 0 ? -1 : 100 * control / bytes, 4);
-    bench_print_or_absent("extra_percent", !known ? -1 : 100 * speculation_bytes(arrived, used) / bytes, 4);
+    bench_print_or_absent("extra_percent",
+                          !known ? -1 : 100 * speculation_bytes(arrived, used) / bytes, 4);
 }
 
 /* Mean over the processes; collective. */
@@ -255,8 +280,8 @@ static double everywhere(double value)
     return value / bench.size;
 }
 
-static void measure(const struct kernel *kernel, struct app *a, const char *name, int iterations, int repetitions,
-                    struct bench_counters *counters)
+static void measure(const struct kernel *kernel, struct app *a, const char *name, int iterations,
+                    int repetitions, struct bench_counters *counters)
 {
     enum { ITERATION, WAIT, BLOCKED, IN_MPI, VALUES };
     size_t n = (size_t) repetitions, kept = 0;
@@ -267,14 +292,17 @@ static void measure(const struct kernel *kernel, struct app *a, const char *name
         disturbed[v] = calloc(n, sizeof(int));
     }
     bench_counters_begin(counters);
-    for (int r = -WARM; r < repetitions; ++r, next += iterations + 1) {
+    /* An odd step: radix' processes change roles with it. One more than the iterations at least: bt sends one more. */
+    for (int r = -WARM; r < repetitions; ++r, next += (iterations + 1) | 1) {
         a->wait_us = a->blocked_us = a->mpi_us = 0;
         long preemptions = bench_preemptions();
         MPI_Barrier(bench.ctl);
         double all = kernel->run(a, next, iterations);
         int lost = bench_preemptions() != preemptions;
-        double values[VALUES] = {
-            [ITERATION] = all, [WAIT] = a->wait_us, [BLOCKED] = a->blocked_us, [IN_MPI] = a->mpi_us};
+        double values[VALUES] = {[ITERATION] = all,
+                                 [WAIT] = a->wait_us,
+                                 [BLOCKED] = a->blocked_us,
+                                 [IN_MPI] = a->mpi_us};
         for (int v = 0; v < VALUES; ++v) {
             double mean = everywhere(values[v]) / iterations;
             if (r >= 0) {
@@ -292,10 +320,11 @@ static void measure(const struct kernel *kernel, struct app *a, const char *name
     }
     long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("kernel name=%s np=%d size=%zu compute_us=%.0f imbalance=%d iteration_us=%.2f wait_us=%.3f "
+        printf("kernel name=%s np=%d size=%zu compute_us=%.0f imbalance=%d iteration_us=%.2f "
+               "wait_us=%.3f "
                "blocked_us=%.3f mpi_us=%.2f repetitions=%zu noisy=%d",
-               name, bench.size, a->size, a->compute_us, a->imbalance, middle[ITERATION], middle[WAIT], middle[BLOCKED], middle[IN_MPI], kept,
-               noisy);
+               name, bench.size, a->size, a->compute_us, a->imbalance, middle[ITERATION],
+               middle[WAIT], middle[BLOCKED], middle[IN_MPI], kept, noisy);
         bench_counters_print(counters);
         print_shares(a, messages, counters);
         printf(" errors=%ld\n", errors);

@@ -45,10 +45,15 @@ is_deeply(\@remarks, [], 'without a remark');
 ($used, @remarks) = BenchPairs::choose([pair(1, 1), pair(5, 1, same => 0), pair(5, 1, same => 0)], 3);
 is(scalar @$used, 3, 'unless too few are left');
 is_deeply(\@remarks, ['mixed'], 'which is said');
+is_deeply([(BenchPairs::choose([pair(1, 1)], 3))[1 .. 1]], [undef], 'few, but of equal state: nothing to say');
 my @noisy = ((map { pair(1, 1) } 1 .. 3), pair(9, 1, a => {noisy => 1}));
 is(scalar @{(BenchPairs::choose(\@noisy, 4))[0]}, 3, 'a noisy pair is set aside');
 ($used, @remarks) = BenchPairs::choose([map { pair(9, 1, a => {noisy => 1}) } 1 .. 4], 4);
 is_deeply([scalar @$used, @remarks], [4, 'noisy'], 'all noisy: all are in, and it is said');
+
+# Tables.
+is_deeply([BenchPairs::grouped('r x 1', 's x 1', 'r x 2', 's x 2')], ['r x 1', 'r x 2', 's x 1', 's x 2'],
+    'cases of a group stand together');
 
 # Bars.
 my $report = bless {bars => 0, missed => []}, 'BenchPairs';

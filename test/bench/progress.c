@@ -11,9 +11,9 @@
  * does not change the latency, 0 if it adds to it in full; left = share of the undelayed latency that is left when the
  * delay is over (both nan unless a delay of 0 was measured before).
  *
- * 000 section 3.6.2 and fig. 4.14, with these departures: the order of arrival is forced (section 4.4.1 says that it is,
- * not how; here by a token, see bench.h); the sender needs no answer of the receiver, the barrier of the next iteration is
- * one; the receiver looks for all data of the message, not for one value. */
+ * Section 3.6.2 and fig. 4.14 of the thesis (docs/benchmarks.md), with these departures: the order of arrival is forced by
+ * a token, see bench.h (section 4.4.1 says that it is forced, not how); the sender needs no answer of the receiver, the
+ * barrier of the next iteration is one; the receiver looks for all data of the message, not for one value. */
 #include "bench.h"
 
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
@@ -120,7 +120,8 @@ static double run_case(struct one_case *c, long delay_us, double undelayed, int 
     long errors = bench_errors();
     if (0 == bench.rank) {
         undelayed = 0 == delay_us ? result[0] : undelayed;
-        printf("progress size=%zu order=%s side=%s delay_us=%ld us=%.2f min_us=%.2f independent=%.3f left=%.3f "
+        printf("progress size=%zu order=%s side=%s delay_us=%ld us=%.2f min_us=%.2f "
+               "independent=%.3f left=%.3f "
                "iterations=%zu noisy=%d errors=%ld\n",
                c->size, orders[c->order], sides[c->side], delay_us, result[0], result[1],
                progress_independent(undelayed, (double) delay_us, result[0]),

@@ -89,7 +89,7 @@ static void a_message_that_waits_for_the_wait_is_shifted_by_the_delay(void **sta
 static void what_was_done_during_the_delay_is_not_left(void **state)
 {
     (void) state;
-    /* 000 section 4.4.1: the latency looks shifted by the delay, but only 10 % of the work comes after it. */
+    /* Section 4.4.1 of the thesis: the latency looks shifted by the delay, but only 10 % of the work comes after it. */
     NEAR(progress_left(100.0, 400.0, 410.0), 0.1);
     NEAR(progress_independent(100.0, 400.0, 410.0), 1.0 - 310.0 / 400.0);
     /* A short delay leaves the rest of the transfer. */
