@@ -3,7 +3,8 @@
 #
 # Words: run = one mpirun of one program under one PML; record = one line 'NAME key=value ...' that it printed, as a hash
 # with the name under 'bench'; a = the PML under test, b = the one it is compared with.
-# Not here: what is measured (the C programs) and what the numbers mean (compare, overlap-table).
+# Not here: what is measured (the C programs), pairs and bars (BenchPairs.pm), what the numbers mean (compare, papers,
+# overlap-table).
 package BenchRun;
 
 use strict;
@@ -21,10 +22,14 @@ our $common_usage = <<'TEXT';
   --component-dir DIR  where pml/spec is installed (default: $SPEC_COMPONENT_DIR, or _install/components)
   --pml-a NAME         the PML under test (spec)
   --pml-b NAME         the PML it is compared with (ob1)
-  --btl NAME           transport: vader (default), tcp, ... ('self' is added)
+  --btl NAME           transport: vader (default), tcp, ... ('self' is added); NAME may be a list such as vader,tcp: both at
+                       once. compare and papers take the option several times: one after the other
   --mca 'KEY VALUE'    a parameter for every run; may be given several times
   --mca-a, --mca-b     the same for the runs of one PML
   --mpirun PROGRAM     mpirun to use
+  --mpirun-args WORDS  further words for mpirun, e.g. '--host a,b'
+  --placement WORDS    how mpirun places the processes (default: one to a core, bound, if there are enough of them;
+                       else '--oversubscribe --bind-to none')
   --timeout SECONDS    for one run (300)
   --verbose            show every command
 TEXT
@@ -33,7 +38,7 @@ TEXT
 sub new {
     my ($class, $argv, $more) = @_;
     my $self = bless {
-        pml_a => 'spec', pml_b => 'ob1', btl => 'vader', mca => [], mca_a => [], mca_b => [],
+        pml_a => 'spec', pml_b => 'ob1', btls => [], mca => [], mca_a => [], mca_b => [], mpirun_args => '',
         mpirun => 'mpirun', timeout => 300, component_dir => $ENV{SPEC_COMPONENT_DIR},
     }, $class;
     Getopt::Long::Configure(qw(no_auto_abbrev no_ignore_case));
@@ -42,12 +47,14 @@ sub new {
     my $fine = GetOptionsFromArray(
         $argv,
         'programs=s' => \$self->{programs}, 'component-dir=s' => \$self->{component_dir},
-        'pml-a=s' => \$self->{pml_a}, 'pml-b=s' => \$self->{pml_b}, 'btl=s' => \$self->{btl},
+        'pml-a=s' => \$self->{pml_a}, 'pml-b=s' => \$self->{pml_b}, 'btl=s' => $self->{btls},
         'mca=s' => $self->{mca}, 'mca-a=s' => $self->{mca_a}, 'mca-b=s' => $self->{mca_b},
-        'mpirun=s' => \$self->{mpirun}, 'timeout=i' => \$self->{timeout}, 'verbose' => \$self->{verbose},
+        'mpirun=s' => \$self->{mpirun}, 'mpirun-args=s' => \$self->{mpirun_args},
+        'placement=s' => \$self->{placed}, 'timeout=i' => \$self->{timeout}, 'verbose' => \$self->{verbose},
         %$more);
     return $said if !$fine;
     return "'$argv->[0]' is not known\n" if @$argv;
+    $self->{btl} = $self->{btls}[0] // 'vader';
     $self->{programs} //= -x "$here/overlap" ? $here : "$here/../../_build/test/bench";
     my $private = "$here/../../_install/components";
     if (!defined $self->{component_dir} && !defined $ENV{OMPI_MCA_mca_base_component_path} && -d $private) {
@@ -104,15 +111,18 @@ sub command {
 # How processes are placed: one to a core if there are enough of them.
 sub placement {
     my ($self, $processes) = @_;
+    return [split ' ', $self->{placed}] if defined $self->{placed};
     return $self->{placement}{$processes} //= do {
         my @bound = qw(--bind-to core --map-by core);
-        my ($status) = command(60, $self->{mpirun}, '-np', $processes, @bound, 'true');
+        my ($status) = command(60, $self->{mpirun}, '-np', $processes, split(' ', $self->{mpirun_args}), @bound,
+            'true');
         $self->{unbound} = 1 if $status ne '0';
         $status eq '0' ? \@bound : [qw(--oversubscribe --bind-to none)];
     };
 }
 
-# One run under PML 'a' or 'b': its records. Dies with a text for the user when the run failed.
+# One run under PML 'a' or 'b': its records. Dies with a text for the user when the run failed. core_ns keeps how near the
+# processors were to each other at its start and end (bench_machine.h), as far as it is known.
 sub run {
     my ($self, $which, $processes, $program, @arguments) = @_;
     my $path = "$self->{programs}/$program";
@@ -120,11 +130,13 @@ sub run {
     my $btl = $self->{btl} =~ /self/ ? $self->{btl} : "self,$self->{btl}";
     my @mca = map { my ($key, $value) = split ' ', $_, 2; ('--mca', $key, $value // '') }
         @{$self->{mca}}, @{$self->{"mca_$which"}};
-    my @command = ($self->{mpirun}, '-np', $processes, @{$self->placement($processes)},
+    my @command = ($self->{mpirun}, '-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
         '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca, $path, @arguments);
     print STDERR "@command\n" if $self->{verbose};
     my ($status, $output, $errors) = command($self->{timeout}, @command);
-    my @records = parse($output);
+    my @all = parse($output);
+    my @records = grep { $_->{bench} ne 'machine' } @all;
+    $self->{core_ns} = [grep { $_ > 0 } map { $_->{core_ns} } grep { $_->{bench} eq 'machine' } @all];
     my $wrong = $status eq 'timeout' ? "was not done after $self->{timeout} seconds"
         : $status & 127 ? 'was ended by signal ' . ($status & 127)
         : $status ? 'ended with status ' . ($status >> 8)
@@ -180,7 +192,7 @@ sub environment {
     }
     return (
         kernel => "$uname[0] $uname[2] $uname[4]", cpu => "$cpu, $cpus processors", 'Open MPI' => $version,
-        'load at the start' => $load, transport => $self->{btl},
+        'load at the start' => $load, transport => join(' and ', @{$self->{btls}} ? @{$self->{btls}} : $self->{btl}),
     );
 }
 
@@ -203,7 +215,7 @@ sub print_table {
     }
     my @right = map {
         my $column = $_;
-        !grep { ref && $_->[$column] !~ /^[-\d.]+( *% *\??| [KM]?i?B)?$/ && $_->[$column] ne 'nan' } @rows
+        !grep { ref && $_->[$column] !~ /^[-\d.]*( *% *\??| [KM]?i?B)?$/ && $_->[$column] !~ /^(nan|absent)$/ } @rows
     } 0 .. $#$head;
     my $line = sub {
         my $text = join '  ', map { sprintf $right[$_] ? '%*s' : '%-*s', $width[$_], $_[0][$_] } 0 .. $#$head;

@@ -3,9 +3,11 @@
  *
  * Words: ctl = a communicator of its own for hand-shakes, so that they meet no queue of the messages measured;
  * step = unit of computation; key = what the content of a message is made from.
- * Contract: results are lines 'NAME key=value ...' of rank 0 on standard output; the exit code is 0 only if
- * every rank found its data right. All times are microseconds.
- * Not here: statistics (overlap_math.h), starting programs and comparing (BenchRun.pm, compare, overlap-table). */
+ * Contract: results are lines 'NAME key=value ...' of rank 0 on standard output, between two lines 'machine ...' that
+ * tell how near the processors of ranks 0 and 1 were to each other; the exit code is 0 only if every rank found its data
+ * right. All times are microseconds.
+ * Not here: statistics (overlap_math.h), counters of the PML (bench_counters.h), starting programs and comparing
+ * (BenchRun.pm, BenchPairs.pm, compare, papers, overlap-table). */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -24,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench_machine.h"
 #include "overlap_math.h"
 
 enum { BENCH_SIZES = 64, BENCH_TOKEN = 1, BENCH_RESULT = 2, BENCH_POLLS = 4, BENCH_FEWEST = 5 };
@@ -36,6 +39,7 @@ static struct {
     bool *used;            /* which words of the command line were taken */
     double steps_per_us;
     long errors;           /* words found wrong on this rank */
+    bool same_host;        /* ranks 0 and 1 share memory, and a clock */
 } bench;
 
 /* ---- command line ---- */
@@ -262,6 +266,16 @@ static inline void bench_await(void)
 
 /* ---- start and end ---- */
 
+/* A line 'machine when= core_ns=': the drivers compare runs only if the processors were equally near to each other. */
+static inline void bench_print_machine(const char *when)
+{
+    double ns = bench.size > 1 ? bench_core_ns(bench.rank, bench.ctl, &bench.same_host) : 0;
+    if (0 == bench.rank) {
+        printf("machine when=%s core_ns=%.1f\n", when, ns);
+        fflush(stdout);
+    }
+}
+
 /* ranks: how many are needed at least; exactly as many if exact. */
 static inline void bench_init(int *argc, char ***argv, int ranks, bool exact)
 {
@@ -277,6 +291,7 @@ static inline void bench_init(int *argc, char ***argv, int ranks, bool exact)
     MPI_Comm_dup(MPI_COMM_WORLD, &bench.ctl);
     MPI_Comm_dup(MPI_COMM_WORLD, &bench.comm);
     bench_calibrate();
+    bench_print_machine("start");
 }
 
 /* Values that rank 'from' (0 or 1) has, at rank 0. */
@@ -326,6 +341,7 @@ static inline long bench_errors(void)
 static inline int bench_finish(void)
 {
     long errors = bench_errors();
+    bench_print_machine("end");
     if (errors > 0 && 0 == bench.rank) {
         fprintf(stderr, "%s: DATA CORRUPTED: %ld words\n", bench.argv[0], errors);
     }

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The arithmetic of the benchmarks: plain C, no MPI, no clock. Unit test: test/unit/test_overlap_math.c.
+ * Sections and figures are those of the thesis, see docs/benchmarks.md.
  *
  * Words: comm = time of the transfer alone, from the nonblocking call to the end of the wait;
  * compute = time of the inserted computation alone; total = time of both together. Any unit, the same for all. */
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 
 /* Share of the transfer that was hidden behind the computation: 1 = all of it (total == compute),
- * 0 = nothing (total == comm + compute). Below 0 when computing delayed the transfer beyond that, above 1
+ * 0 = nothing (total == comm + compute); equation 3.4. Below 0 when computing delayed the transfer beyond that, above 1
  * only by noise. Means something only for compute >= comm: less computation cannot hide a whole transfer.
  * NAN when comm is no positive time. */
 static inline double overlap_ratio(double comm, double compute, double total)
@@ -30,6 +31,54 @@ static inline double overlap_shown(double ratio)
     }
     return ratio > 1.0 ? 1.0 : ratio;
 }
+
+/* ---- progress: a delay is inserted between the nonblocking call and the wait (section 3.6.2, fig. 4.14) ----
+ * undelayed, delayed = latency of the message at the receiver without and with the delay. */
+
+/* How far the message progresses by itself: 1 = the delay does not change its latency, 0 = the latency grows by the
+ * whole delay. Not clamped. NAN without a delay. */
+static inline double progress_independent(double undelayed, double delay, double delayed)
+{
+    return delay > 0.0 ? 1.0 - (delayed - undelayed) / delay : NAN;
+}
+
+/* Share of the undelayed latency that is left to do when the delay is over: 1 = nothing was done meanwhile, 0 = all.
+ * What the thesis quotes as '4-15 % of the whole communication latency remains after the inserted delay'.
+ * NAN when undelayed is no positive time. */
+static inline double progress_left(double undelayed, double delay, double delayed)
+{
+    if (!(undelayed > 0.0)) {
+        return NAN;
+    }
+    return delayed > delay ? (delayed - delay) / undelayed : 0.0;
+}
+
+/* ---- speculation ---- */
+
+/* RTR usage factor (section 4.2.6): share of the RTRs that arrived which a message used. NAN when none arrived. */
+static inline double rtr_usage(double arrived, double used)
+{
+    return arrived > 0.0 ? used / arrived : NAN;
+}
+
+/* Bytes that exist only because of speculation, as the thesis counts them for fig. 4.19 (b): RTRs that no message used,
+ * and the acknowledgements of those that were. An RTR is counted without the transport's key. */
+enum { RTR_BYTES = 64, MATCH_BYTES = 40 }; /* docs/protocol.md, 'Packets' */
+
+static inline double speculation_bytes(double arrived, double used)
+{
+    return (arrived - used) * RTR_BYTES + used * MATCH_BYTES;
+}
+
+/* ---- exchange (fig. 4.15) ---- */
+
+/* Time to compute so that communication : computation is percent : 100; 0 percent means no computation. */
+static inline double exchange_compute(double comm, double percent)
+{
+    return percent > 0.0 ? comm * 100.0 / percent : 0.0;
+}
+
+/* ---- statistics ---- */
 
 static inline int stat_compare(const void *a, const void *b)
 {

@@ -6,7 +6,14 @@
  * side=send: the sender has the delay, the receiver blocks. side=receive: the receiver has it, the sender blocks; within
  * the delay the receiver looks at its buffer (last word first) without calling MPI.
  *
- * A line per case:  progress size= order= side= delay_us= us= min_us= iterations= noisy= errors= */
+ * A line per case:  progress size= order= side= delay_us= us= min_us= independent= left= iterations= noisy= errors=
+ * us, min_us = median and least over the iterations in which no process lost its processor; independent = 1 if the delay
+ * does not change the latency, 0 if it adds to it in full; left = share of the undelayed latency that is left when the
+ * delay is over (both nan unless a delay of 0 was measured before).
+ *
+ * Section 3.6.2 and fig. 4.14 of the thesis (docs/benchmarks.md), with these departures: the order of arrival is forced by
+ * a token, see bench.h (section 4.4.1 says that it is forced, not how); the sender needs no answer of the receiver, the
+ * barrier of the next iteration is one; the receiver looks for all data of the message, not for one value. */
 #include "bench.h"
 
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
@@ -94,7 +101,8 @@ static double latency(struct one_case *c, double delay_us, int *disturbed)
     return end - start;
 }
 
-static void run_case(struct one_case *c, long delay_us, int iterations)
+/* undelayed: latency without a delay, or NAN. Returns the latency with this one; both count at rank 0 only. */
+static double run_case(struct one_case *c, long delay_us, double undelayed, int iterations)
 {
     size_t n = (size_t) iterations;
     double *us = calloc(n, sizeof(us[0]));
@@ -105,16 +113,24 @@ static void run_case(struct one_case *c, long delay_us, int iterations)
         us[at] = latency(c, (double) delay_us, &disturbed[at]);
     }
     size_t kept = bench_undisturbed(us, disturbed, n, &noisy);
-    double result[] = {stat_median(us, kept), us[0]};
+    double result[2];
+    result[0] = stat_median(us, kept);
+    result[1] = us[0]; /* sorted by now */
     bench_to_rank0(1, result, 2);
     long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("progress size=%zu order=%s side=%s delay_us=%ld us=%.2f min_us=%.2f iterations=%zu noisy=%d errors=%ld\n",
-               c->size, orders[c->order], sides[c->side], delay_us, result[0], result[1], kept, noisy, errors);
+        undelayed = 0 == delay_us ? result[0] : undelayed;
+        printf("progress size=%zu order=%s side=%s delay_us=%ld us=%.2f min_us=%.2f "
+               "independent=%.3f left=%.3f "
+               "iterations=%zu noisy=%d errors=%ld\n",
+               c->size, orders[c->order], sides[c->side], delay_us, result[0], result[1],
+               progress_independent(undelayed, (double) delay_us, result[0]),
+               progress_left(undelayed, (double) delay_us, result[0]), kept, noisy, errors);
         fflush(stdout);
     }
     free(disturbed);
     free(us);
+    return result[0];
 }
 
 int main(int argc, char **argv)
@@ -136,9 +152,11 @@ int main(int argc, char **argv)
         c.buffer = bench_buffer(c.size);
         for (c.side = SIDE_RECEIVE; c.side <= SIDE_SEND; ++c.side) {
             for (c.order = RECEIVER_FIRST; c.order <= SENDER_FIRST; ++c.order) {
+                double undelayed = NAN;
                 for (int j = 0; j < d; ++j) {
                     if ((2 == side || c.side == side) && (2 == order || c.order == order)) {
-                        run_case(&c, (long) delays[j], iterations);
+                        double us = run_case(&c, (long) delays[j], undelayed, iterations);
+                        undelayed = 0 == delays[j] ? us : undelayed;
                     }
                 }
             }

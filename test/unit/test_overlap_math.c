@@ -72,6 +72,65 @@ static void has_no_answer_without_a_transfer(void **state)
     assert_true(isnan(overlap_shown(NAN)));
 }
 
+static void a_message_that_arrives_by_itself_is_independent_of_the_delay(void **state)
+{
+    (void) state;
+    NEAR(progress_independent(150.0, 800.0, 150.0), 1.0);
+    NEAR(progress_left(150.0, 800.0, 150.0), 0.0);
+}
+
+static void a_message_that_waits_for_the_wait_is_shifted_by_the_delay(void **state)
+{
+    (void) state;
+    NEAR(progress_independent(150.0, 800.0, 950.0), 0.0);
+    NEAR(progress_left(150.0, 800.0, 950.0), 1.0);
+}
+
+static void what_was_done_during_the_delay_is_not_left(void **state)
+{
+    (void) state;
+    /* Section 4.4.1 of the thesis: the latency looks shifted by the delay, but only 10 % of the work comes after it. */
+    NEAR(progress_left(100.0, 400.0, 410.0), 0.1);
+    NEAR(progress_independent(100.0, 400.0, 410.0), 1.0 - 310.0 / 400.0);
+    /* A short delay leaves the rest of the transfer. */
+    NEAR(progress_left(100.0, 25.0, 100.0), 0.75);
+}
+
+static void progress_has_no_answer_without_delay_or_latency(void **state)
+{
+    (void) state;
+    assert_true(isnan(progress_independent(100.0, 0.0, 100.0)));
+    assert_true(isnan(progress_left(0.0, 10.0, 20.0)));
+    assert_true(isnan(progress_left(NAN, 10.0, 20.0)));
+}
+
+static void usage_is_of_the_rtrs_that_arrived(void **state)
+{
+    (void) state;
+    NEAR(rtr_usage(200.0, 150.0), 0.75);
+    NEAR(rtr_usage(10.0, 0.0), 0.0);
+    NEAR(rtr_usage(10.0, 10.0), 1.0);
+    assert_true(isnan(rtr_usage(0.0, 0.0)));
+}
+
+static void speculation_costs_dropped_rtrs_and_acknowledged_ones(void **state)
+{
+    (void) state;
+    NEAR(speculation_bytes(0.0, 0.0), 0.0);
+    NEAR(speculation_bytes(3.0, 0.0), 3.0 * 64);
+    NEAR(speculation_bytes(3.0, 3.0), 3.0 * 40);
+    NEAR(speculation_bytes(5.0, 3.0), 2.0 * 64 + 3.0 * 40);
+}
+
+static void computation_follows_from_the_ratio(void **state)
+{
+    (void) state;
+    NEAR(exchange_compute(60.0, 100.0), 60.0);
+    NEAR(exchange_compute(60.0, 20.0), 300.0);
+    NEAR(exchange_compute(60.0, 200.0), 30.0);
+    NEAR(exchange_compute(60.0, 0.0), 0.0);
+}
+
 static void finds_the_median_of_odd_and_even_numbers(void **state)
 {
     (void) state;
@@ -118,6 +177,13 @@ int main(void)
         cmocka_unit_test(does_not_depend_on_the_unit),
         cmocka_unit_test(too_little_computation_hides_at_most_itself),
         cmocka_unit_test(has_no_answer_without_a_transfer),
+        cmocka_unit_test(a_message_that_arrives_by_itself_is_independent_of_the_delay),
+        cmocka_unit_test(a_message_that_waits_for_the_wait_is_shifted_by_the_delay),
+        cmocka_unit_test(what_was_done_during_the_delay_is_not_left),
+        cmocka_unit_test(progress_has_no_answer_without_delay_or_latency),
+        cmocka_unit_test(usage_is_of_the_rtrs_that_arrived),
+        cmocka_unit_test(speculation_costs_dropped_rtrs_and_acknowledged_ones),
+        cmocka_unit_test(computation_follows_from_the_ratio),
         cmocka_unit_test(finds_the_median_of_odd_and_even_numbers),
         cmocka_unit_test(one_outlier_does_not_move_the_median),
         cmocka_unit_test(finds_quantiles_between_neighbours_and_sorts),
