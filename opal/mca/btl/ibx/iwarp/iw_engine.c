@@ -234,8 +234,7 @@ uint32_t iw_receives_free(const iw_engine_t *e)
  * polled, whatever the peers hold, so its buffer comes back. */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive)
 {
-    if (e->receive_count <= spare || p->held >= e->config.quota
-        || e->config.quota - p->held <= spare) {
+    if (e->receive_count <= spare || p->held + spare >= e->config.quota) {
         return false;
     }
     *receive = e->receive[e->receive_first];
