@@ -175,20 +175,17 @@ unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned ma
 
 /* ---- shared receive queue ---- */
 
+/* Last in, first out: the buffer posted last is the one most likely to be in the cache, and buffers
+ * that are never needed are never touched. */
 static bool receive_grow(iw_engine_t *e)
 {
     uint32_t room = 0 == e->receive_room ? 64 : 2 * e->receive_room;
-    iw_receive_t *ring = malloc(room * sizeof(*ring));
-    if (NULL == ring) {
+    iw_receive_t *stack = realloc(e->receive, room * sizeof(*stack));
+    if (NULL == stack) {
         return false;
     }
-    for (uint32_t i = 0; i < e->receive_count; ++i) {
-        ring[i] = e->receive[(e->receive_first + i) & (e->receive_room - 1)];
-    }
-    free(e->receive);
-    e->receive = ring;
+    e->receive = stack;
     e->receive_room = room;
-    e->receive_first = 0;
     return true;
 }
 
@@ -199,8 +196,7 @@ iw_status_t iw_post_receive(iw_engine_t *e, void *buffer, uint32_t length, void 
         || !iw_done_reserve(e)) {
         return IW_NO_MEMORY;
     }
-    e->receive[(e->receive_first + e->receive_count++) & (e->receive_room - 1)] =
-        (iw_receive_t){buffer, context, length};
+    e->receive[e->receive_count++] = (iw_receive_t){buffer, context, length};
     if (!iw_list_empty(&e->rnr_peers)) {
         wake_waiting(e);
     }
@@ -234,13 +230,10 @@ uint32_t iw_receives_free(const iw_engine_t *e)
  * polled, whatever the peers hold, so its buffer comes back. */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive)
 {
-    if (e->receive_count <= spare || p->held >= e->config.quota
-        || e->config.quota - p->held <= spare) {
+    if (e->receive_count <= spare || p->held + spare >= e->config.quota) {
         return false;
     }
-    *receive = e->receive[e->receive_first];
-    e->receive_first = (e->receive_first + 1) & (e->receive_room - 1);
-    --e->receive_count;
+    *receive = e->receive[--e->receive_count];
     ++p->held;
     limit_check(e);
     return true;
@@ -249,9 +242,7 @@ bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t 
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive)
 {
     --p->held;
-    e->receive_first = (e->receive_first - 1) & (e->receive_room - 1);
-    e->receive[e->receive_first] = *receive;
-    ++e->receive_count;
+    e->receive[e->receive_count++] = *receive;
 }
 
 /* ---- memory ---- */

@@ -141,7 +141,7 @@ iw_status_t iw_post_read(iw_peer_t *peer, void *sink, uint32_t length, uint32_t 
 iw_status_t iw_post_datagram(iw_peer_t *peer, const struct iovec *piece, unsigned count,
                              unsigned flags, void *context);
 
-/* A buffer for one message of any peer. */
+/* A buffer for one message of any peer. The one posted last is used first. */
 iw_status_t iw_post_receive(iw_engine_t *engine, void *buffer, uint32_t length, void *context);
 /* IW_LIMIT_REACHED when fewer than limit buffers are left; again after the next call. 0: never. */
 void iw_arm_limit(iw_engine_t *engine, uint32_t limit);

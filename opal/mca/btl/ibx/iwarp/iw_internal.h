@@ -146,7 +146,7 @@ struct iw_peer {
     uint32_t resent_out; /* segments in flight for another time */
     uint8_t pto_count;
     uint8_t rnr_count;
-    uint8_t asked; /* probe timeouts and keep-alives since the peer was heard */
+    uint8_t asked;     /* probe timeouts and keep-alives since the peer was heard */
     uint8_t allowance; /* probe packets that may leave whatever the window says */
     uint8_t reorder;   /* packets by which one may be overtaken */
     uint8_t peer_reads;
@@ -237,9 +237,8 @@ struct iw_engine {
     iw_pool_t early;
     iw_memory_t memory;
 
-    iw_receive_t *receive; /* ring */
+    iw_receive_t *receive; /* stack */
     uint32_t receive_room;
-    uint32_t receive_first;
     uint32_t receive_count;
     uint32_t limit;
     bool limit_told; /* the event has not been polled */

@@ -1,0 +1,470 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A peer that has the key and still sends what cannot be: refused, and no byte of memory changes.
+ * Datagrams are made by hand here; engine 0 is the victim, engine 1 only lends its name. */
+#include "spec_unit.h"
+
+#include "iw_internal.h"
+#include "iw_link.h"
+
+#define MS UINT64_C(1000000)
+
+enum { BUFFERS = 8, SIZE = 64, MEMORY = 128 };
+
+typedef struct wicked {
+    link_t link;
+    iw_engine_t *victim;
+    iw_peer_t *peer; /* the victim's */
+    uint64_t pn;
+    uint16_t lag;                      /* of the floor behind the number */
+    uint8_t buffer[BUFFERS][2 * SIZE]; /* posted with SIZE: the rest must stay */
+    uint8_t memory[MEMORY];
+    uint32_t stag;
+} wicked_t;
+
+static void no_tags(iw_config_t *c)
+{
+    c->auth = IW_AUTH_OFF;
+    c->reads = 2;
+}
+
+static void wicked_init(wicked_t *w)
+{
+    memset(w, 0, sizeof(*w));
+    link_tune = no_tags;
+    link_init(&w->link, 2, NULL, 1);
+    w->victim = w->link.engine[0];
+    w->peer = link_peer(&w->link, 0, 1, NULL);
+    memset(w->buffer, 0x5a, sizeof(w->buffer));
+    memset(w->memory, 0x5a, sizeof(w->memory));
+    for (int i = 0; i < BUFFERS; ++i) {
+        iw_post_receive(w->victim, w->buffer[i], SIZE, w->buffer[i]);
+    }
+    w->stag = iw_register(w->victim, w->memory, MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE);
+}
+
+static void wicked_fini(wicked_t *w)
+{
+    for (int i = 0; i < BUFFERS; ++i) {
+        for (int k = SIZE; k < 2 * SIZE; ++k) {
+            assert_int_equal(w->buffer[i][k], 0x5a);
+        }
+    }
+    link_fini(&w->link);
+    link_tune = NULL;
+}
+
+/* Head and, as long as the victim does not know us, hello. */
+static size_t start(wicked_t *w, uint8_t *to, enum iw_type type, uint8_t flags)
+{
+    bool hello = 0 == w->peer->conn;
+    size_t n = sizeof(iw_head_t);
+    iw_head_t h = {.version_type = (uint8_t) (IW_VERSION << 4 | type),
+                   .flags = (uint8_t) (flags | (hello ? IW_F_HELLO : 0)),
+                   .floor = iw_be16(w->lag),
+                   .conn = iw_be32(w->peer->conn),
+                   .pn = iw_be64(++w->pn)};
+    memcpy(to, &h, sizeof(h));
+    if (hello) {
+        iw_hello_t s = {.identity = iw_be64(101),
+                        .generation = iw_be64(2000),
+                        .conn = iw_be32(1),
+                        .datagram = iw_be16(9000),
+                        .version_max = 1,
+                        .reads = 16};
+        memcpy(to + n, &s, sizeof(s));
+        n += sizeof(s);
+    }
+    return n;
+}
+
+static void give(wicked_t *w, const uint8_t *data, size_t n)
+{
+    uint8_t *exact = must_alloc(n);
+    memcpy(exact, data, n);
+    iw_engine_input(w->victim, w->link.now, exact, n);
+    free(exact);
+}
+
+static void segment(wicked_t *w, uint32_t ssn, const void *ddp, size_t ddp_length, size_t payload)
+{
+    uint8_t data[1024];
+    size_t n = start(w, data, IW_SEGMENT, 0);
+    iw_seq_t q = {.ssn = iw_be32(ssn), .ulpdu.length = iw_be16((uint16_t) (ddp_length + payload))};
+    memcpy(data + n, &q, sizeof(q));
+    n += sizeof(q);
+    memcpy(data + n, ddp, ddp_length);
+    n += ddp_length;
+    memset(data + n, 0x77, payload);
+    give(w, data, n + payload);
+}
+
+static void send_part(wicked_t *w, uint32_t ssn, uint32_t msn, uint32_t mo, bool last,
+                      size_t length)
+{
+    iw_untagged_t h = {.ddp = IW_DDP_VERSION | (last ? IW_DDP_LAST : 0),
+                       .rdmap = IW_RDMAP_VERSION | IW_OP_SEND,
+                       .qn = iw_be32(IW_QN_SEND),
+                       .msn = iw_be32(msn),
+                       .mo = iw_be32(mo)};
+    segment(w, ssn, &h, sizeof(h), length);
+}
+
+static void tagged(wicked_t *w, uint32_t ssn, uint8_t opcode, uint32_t stag, uint64_t to,
+                   size_t length)
+{
+    iw_tagged_t h = {.ddp = IW_DDP_TAGGED | IW_DDP_LAST | IW_DDP_VERSION,
+                     .rdmap = IW_RDMAP_VERSION | opcode,
+                     .stag = iw_be32(stag),
+                     .to = iw_be64(to)};
+    segment(w, ssn, &h, sizeof(h), length);
+}
+
+static void read_request(wicked_t *w, uint32_t ssn, uint32_t msn, uint32_t length)
+{
+    uint8_t both[sizeof(iw_untagged_t) + sizeof(iw_read_request_t)];
+    iw_untagged_t h = {.ddp = IW_DDP_VERSION | IW_DDP_LAST,
+                       .rdmap = IW_RDMAP_VERSION | IW_OP_READ_REQUEST,
+                       .qn = iw_be32(IW_QN_READ),
+                       .msn = iw_be32(msn)};
+    iw_read_request_t r = {
+        .sink_stag = iw_be32(5), .length = iw_be32(length), .source_stag = iw_be32(w->stag)};
+    memcpy(both, &h, sizeof(h));
+    memcpy(both + sizeof(h), &r, sizeof(r));
+    segment(w, ssn, both, sizeof(both), 0);
+}
+
+/* The connection has ended with this Terminate, and every receive buffer is free again. */
+static void expect_end(wicked_t *w, int term, unsigned taken)
+{
+    iw_completion_t c;
+    bool down = false;
+    while (1 == iw_engine_poll(w->victim, &c, 1)) {
+        down |= IW_PEER_DOWN == c.what && IW_PROTOCOL == c.status;
+    }
+    assert_true(down);
+    assert_int_equal(w->peer->state, IW_DOWN);
+    assert_int_equal(w->peer->term, term);
+    assert_true(w->peer->term_pending);
+    assert_int_equal(iw_receives_free(w->victim), BUFFERS - taken);
+    /* Whatever comes now changes nothing. */
+    send_part(w, 0, 1, 0, true, 8);
+    assert_int_equal(iw_engine_poll(w->victim, &c, 1), 0);
+}
+
+static void messages_too_long(void **state)
+{
+    (void) state;
+    static const struct {
+        uint32_t mo[2];
+        size_t length[2];
+        bool early; /* the second part comes first */
+    } cases[] = {
+        {{0, 0}, {0, SIZE + 1}, true},         {{0, SIZE}, {SIZE, 1}, false},
+        {{0, SIZE - 1}, {SIZE - 1, 2}, false}, {{0, UINT32_MAX}, {8, 8}, false},
+        {{0, UINT32_MAX - 7}, {8, 8}, false},  {{0, SIZE}, {8, 1}, true},
+        {{0, 100000}, {8, 8}, true},           {{0, 8}, {8, SIZE}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        wicked_t w;
+        wicked_init(&w);
+        if (!cases[i].early) {
+            send_part(&w, 0, 1, cases[i].mo[0], false, cases[i].length[0]);
+        }
+        send_part(&w, cases[i].early ? 3 : 1, 1, cases[i].mo[1], true, cases[i].length[1]);
+        expect_end(&w, IW_TERM_DDP_TOO_LONG, 0);
+        wicked_fini(&w);
+    }
+    wicked_t w; /* all at once, in order */
+    wicked_init(&w);
+    send_part(&w, 0, 1, 0, true, SIZE);
+    send_part(&w, 1, 2, 0, true, SIZE + 1);
+    expect_end(&w, IW_TERM_DDP_TOO_LONG, 1);
+    wicked_fini(&w);
+}
+
+static void parts_that_do_not_fit_together(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w); /* the same part twice: one is missing at the end */
+    send_part(&w, 0, 1, 0, false, 8);
+    send_part(&w, 1, 1, 0, false, 8);
+    send_part(&w, 2, 1, 24, true, 8);
+    expect_end(&w, IW_TERM_DDP_MO, 0);
+    wicked_fini(&w);
+    wicked_init(&w); /* a hole */
+    send_part(&w, 0, 1, 0, false, 8);
+    send_part(&w, 1, 1, 16, true, 8);
+    expect_end(&w, IW_TERM_DDP_MO, 0);
+    wicked_fini(&w);
+    wicked_init(&w); /* beyond the last part, and two last parts */
+    send_part(&w, 1, 1, 8, true, 8);
+    send_part(&w, 2, 1, 16, false, 8);
+    expect_end(&w, IW_TERM_DDP_MO, 0);
+    wicked_fini(&w);
+    wicked_init(&w);
+    send_part(&w, 1, 1, 8, true, 8);
+    send_part(&w, 2, 1, 16, true, 8);
+    expect_end(&w, IW_TERM_DDP_MO, 0);
+    wicked_fini(&w);
+    wicked_init(&w); /* a last part before what is there */
+    send_part(&w, 1, 1, 32, false, 8);
+    send_part(&w, 2, 1, 0, true, 4);
+    expect_end(&w, IW_TERM_DDP_MO, 0);
+    wicked_fini(&w);
+}
+
+static void message_numbers(void **state)
+{
+    (void) state;
+    const uint32_t wrong[] = {0, 2, UINT32_MAX, 0x80000000, 1 + IW_SSN_WINDOW};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        wicked_t w;
+        wicked_init(&w);
+        send_part(&w, 0, wrong[i], 0, true, 8); /* 2: its turn comes before that of 1 */
+        expect_end(&w, IW_TERM_DDP_MSN, 0);
+        wicked_fini(&w);
+    }
+    for (uint32_t msn = 0; msn < 3; msn += 2) {
+        wicked_t w;
+        wicked_init(&w);
+        read_request(&w, 0, msn, 8);
+        expect_end(&w, IW_TERM_DDP_MSN, 0);
+        wicked_fini(&w);
+    }
+}
+
+static void more_reads_than_agreed(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w);
+    read_request(&w, 0, 1, MEMORY);
+    read_request(&w, 1, 2, MEMORY);
+    assert_int_equal(w.peer->state, IW_ACTIVE);
+    read_request(&w, 2, 3, MEMORY);
+    expect_end(&w, IW_TERM_READS, 0);
+    wicked_fini(&w);
+}
+
+static void tagged_data_without_right(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w);
+    tagged(&w, 0, IW_OP_WRITE, w.stag, MEMORY - 4, 8);
+    expect_end(&w, IW_TERM_BOUNDS, 0);
+    wicked_fini(&w);
+    wicked_init(&w); /* memory that may be written is no sink of a read */
+    tagged(&w, 0, IW_OP_READ_RESPONSE, w.stag, 0, 8);
+    expect_end(&w, IW_TERM_RIGHTS, 0);
+    for (int i = 0; i < MEMORY; ++i) {
+        assert_int_equal(w.memory[i], 0x5a);
+    }
+    wicked_fini(&w);
+    /* And a sink cannot be written, nor used when its read is over. */
+    for (int over = 0; over < 2; ++over) {
+        uint8_t sink[16];
+        wicked_init(&w);
+        memset(sink, 0x5a, sizeof(sink));
+        send_part(&w, 0, 1, 0, true, 1);
+        assert_int_equal(iw_post_read(w.peer, sink, 8, 5, 0, 0, NULL), IW_OK);
+        uint32_t stag = IW_ITEM(w.peer->requests.next, iw_request_t, all)->local_stag;
+        if (over) {
+            iw_completion_t c;
+            link_drain(&w.link);
+            tagged(&w, 1, IW_OP_READ_RESPONSE, stag, 0, 8);
+            assert_int_equal(sink[0], 0x77);
+            memset(sink, 0x5a, sizeof(sink));
+            tagged(&w, 2, IW_OP_READ_RESPONSE, stag, 0, 8);
+            assert_int_equal(iw_engine_poll(w.victim, &c, 1), 1);
+        } else {
+            tagged(&w, 1, IW_OP_WRITE, stag, 0, 8);
+        }
+        expect_end(&w, over ? IW_TERM_STAG : IW_TERM_RIGHTS, 1);
+        for (size_t i = 0; i < sizeof(sink); ++i) {
+            assert_int_equal(sink[i], 0x5a);
+        }
+        wicked_fini(&w);
+    }
+}
+
+typedef struct said {
+    uint32_t largest, next;
+    uint16_t ranges;
+    uint16_t range[3][2];
+} said_t;
+
+static void acknowledge(wicked_t *w, const said_t *s)
+{
+    uint8_t data[256];
+    size_t n = start(w, data, IW_CONTROL, IW_F_ACK);
+    iw_ack_t a = {.largest = iw_be32(s->largest),
+                  .next = iw_be32(s->next),
+                  .window = iw_be32(100000),
+                  .ranges = iw_be16(s->ranges)};
+    memcpy(data + n, &a, sizeof(a));
+    n += sizeof(a);
+    for (unsigned i = 0; i < s->ranges; ++i) {
+        iw_range_t r = {iw_be16(s->range[i][0]), iw_be16(s->range[i][1])};
+        memcpy(data + n, &r, sizeof(r));
+        n += sizeof(r);
+    }
+    give(w, data, n);
+}
+
+/* Five segments are out, numbers 1 to 5. */
+static void acknowledgements_of_what_was_never_sent(void **state)
+{
+    (void) state;
+    const said_t wrong[] = {
+        {6, 0, 1, {{0, 1}}},          {0xffffffff, 0, 1, {{0, 1}}},
+        {0x80000000, 0, 1, {{0, 1}}}, {5, 6, 1, {{0, 1}}},
+        {5, 100, 1, {{0, 1}}},        {5, 0, 1, {{0, 0}}},
+        {5, 0, 1, {{1, 1}}},          {5, 0, 1, {{0, 7}}},
+        {5, 0, 2, {{0, 1}, {0, 1}}},  {5, 0, 2, {{0, 1}, {5, 1}}},
+        {5, 0, 2, {{0, 1}, {2, 4}}},  {5, 0, 2, {{0, 1}, {65535, 65535}}},
+    };
+    wicked_t w;
+    wicked_init(&w);
+    send_part(&w, 0, 1, 0, true, 1);
+    for (int i = 0; i < 5; ++i) {
+        struct iovec piece = {w.memory, 8};
+        assert_int_equal(iw_post_send(w.peer, &piece, 1, 0, NULL), IW_OK);
+    }
+    link_drain(&w.link);
+    uint64_t before = w.peer->cc.in_flight;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        acknowledge(&w, &wrong[i]);
+        assert_int_equal(iw_engine_counters(w.victim)->refused_ack, i + 1);
+        assert_true(w.peer->cc.in_flight == before);
+        assert_int_equal(w.peer->una_ssn, 0);
+    }
+    const said_t right = {5, 5, 2, {{0, 1}, {2, 2}}};
+    acknowledge(&w, &right);
+    assert_int_equal(w.peer->una_ssn, 5);
+    assert_true(0 == w.peer->cc.in_flight);
+    wicked_fini(&w);
+}
+
+/* Numbers far ahead, of packets and of segments. */
+static void numbers_beyond_the_window(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w);
+    send_part(&w, 0, 1, 0, true, 1);
+    send_part(&w, IW_SSN_WINDOW + 1, 2, 0, true, 1);
+    send_part(&w, 0x80000000, 2, 0, true, 1);
+    assert_int_equal(iw_engine_counters(w.victim)->segments_in, 1);
+    w.pn = w.lag = IW_SEEN + 10; /* it still waits for number 11 */
+    send_part(&w, 1, 2, 0, true, 1);
+    w.pn = 3;
+    w.lag = 5; /* and for a number before the first */
+    send_part(&w, 1, 2, 0, true, 1);
+    assert_int_equal(iw_engine_counters(w.victim)->segments_in, 1);
+    assert_int_equal(iw_engine_counters(w.victim)->refused_far, 4);
+    w.pn = IW_SEEN;
+    w.lag = IW_SEEN - 1;
+    send_part(&w, 1, 2, 0, true, 1);
+    assert_int_equal(iw_engine_counters(w.victim)->segments_in, 2);
+    assert_int_equal(w.peer->state, IW_ACTIVE);
+    wicked_fini(&w);
+}
+
+static iw_peer_t *anybody(void *context, iw_engine_t *engine, uint64_t identity)
+{
+    iw_address_t a;
+    iw_key_t key;
+    unsigned *asked = context;
+    ++*asked;
+    link_address(1, &a);
+    link_key(1, &key);
+    return iw_peer_add(engine, identity, &a, &key, NULL);
+}
+
+/* A hello of a connection that has been ended does not bring the peer back. */
+static void an_old_hello_does_not_come_back(void **state)
+{
+    (void) state;
+    wicked_t w;
+    uint8_t data[256], buffer[8];
+    unsigned asked = 0;
+    iw_config_t config;
+    wicked_init(&w);
+    iw_engine_destroy(w.link.engine[0]);
+    link_config(0, &config);
+    config.unknown = anybody;
+    config.context = &asked;
+    w.victim = w.link.engine[0] = iw_engine_create(&config);
+    iw_post_receive(w.victim, buffer, sizeof(buffer), NULL);
+    struct iw_peer nobody = {.conn = 0};
+    w.peer = &nobody;
+    size_t n = start(&w, data, IW_CONTROL, 0);
+    give(&w, data, n);
+    assert_int_equal(asked, 1);
+    iw_known_t *k = iw_known_find(w.victim, 101);
+    assert_non_null(k->peer);
+    iw_peer_remove(k->peer);
+    link_drain(&w.link);
+    give(&w, data, n);
+    assert_int_equal(asked, 1);
+    assert_null(iw_known_find(w.victim, 101)->peer);
+    wicked_fini(&w);
+}
+
+/* Packet numbers run ahead of one that is not acknowledged: what the receiver remembers is enough. */
+static void numbers_stay_within_the_window(void **state)
+{
+    (void) state;
+    enum { MANY = 3 * IW_SEEN };
+    wicked_t w;
+    struct iovec piece = {"x", 1};
+    wicked_init(&w);
+    iw_peer_t *other = link_peer(&w.link, 1, 0, NULL);
+    assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
+    uint8_t buffer[16][8];
+    iw_completion_t c;
+    for (int i = 0; i < 16; ++i) {
+        iw_post_receive(w.link.engine[1], buffer[i], 8, buffer[i]);
+    }
+    link_run(&w.link, w.link.now + MS);
+    w.link.cut[1] = true; /* this one is lost */
+    assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
+    link_drain(&w.link);
+    w.link.cut[1] = false;
+    unsigned got = 0;
+    for (int i = 0; i < MANY; ++i) {
+        assert_int_equal(iw_post_datagram(w.peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        link_drain(&w.link);
+        while (w.link.count > 0) {
+            link_packet_t k = link_pop(&w.link);
+            iw_engine_input(w.link.engine[k.to], w.link.now, k.data, k.length);
+            free(k.data);
+        }
+        while (1 == iw_engine_poll(w.link.engine[1], &c, 1)) {
+            got += IW_RECEIVED_UD == c.what;
+            iw_post_receive(w.link.engine[1], c.context, 8, c.context);
+        }
+    }
+    assert_non_null(other);
+    assert_int_equal(got, MANY);
+    assert_int_equal(iw_engine_counters(w.link.engine[1])->refused_far, 0);
+    wicked_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_too_long),
+        cmocka_unit_test(parts_that_do_not_fit_together),
+        cmocka_unit_test(message_numbers),
+        cmocka_unit_test(more_reads_than_agreed),
+        cmocka_unit_test(tagged_data_without_right),
+        cmocka_unit_test(acknowledgements_of_what_was_never_sent),
+        cmocka_unit_test(numbers_beyond_the_window),
+        cmocka_unit_test(an_old_hello_does_not_come_back),
+        cmocka_unit_test(numbers_stay_within_the_window),
+    };
+    return cmocka_run_group_tests_name("iw_refuse", tests, NULL, NULL);
+}
