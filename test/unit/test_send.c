@@ -76,6 +76,7 @@ static void send_length(int32_t tag, uint64_t length, spec_ctl_t *expected, spec
     spec_ctl_t *rtr = &pool[0];
     spec_rtr_fate_t fate = NO_RTR;
     uint32_t nxt = s.nxt;
+    assert_int_equal(spec_send_has_rtr(&s, tag), NULL != expected);
     assert_int_equal(spec_send_issue(&s, tag, length, length > EAGER, &rtr, &fate), nxt);
     assert_int_equal(s.nxt, (uint32_t) (nxt + 1));
     assert_ptr_equal(rtr, expected);

@@ -139,6 +139,15 @@ void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     }
 }
 
+static bool rtr_is_here(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_lock(&peer->send_lock);
+    const bool is_here = spec_send_has_rtr(&peer->send, sendreq->req_send.req_base.req_tag);
+    mca_pml_spec_unlock(&peer->send_lock);
+    return is_here;
+}
+
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -183,7 +192,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     const bool rendezvous = length > peer->eager_limit;
     const bool can_put = rendezvous && sendreq->is_flat
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
-    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && !rtr_is_here(sendreq)
         && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
         opal_progress(); /* an RTR that has arrived is used at once */
     }

@@ -123,6 +123,15 @@ static bool keep(tag_bin_t *bin, spec_ctl_t *rtr)
     return true;
 }
 
+bool spec_send_has_rtr(const spec_send_t *s, int32_t tag)
+{
+    if (NULL == s->ledger || 0 == s->ledger->kept) {
+        return false;
+    }
+    const tag_bin_t *bin = *slot_of(s->ledger, tag);
+    return NULL != bin && ctl_of(bin->kept.next)->due == bin->sent;
+}
+
 spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
 {
     spec_ledger_t *l = s->ledger;

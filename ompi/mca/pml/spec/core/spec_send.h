@@ -75,6 +75,9 @@ spec_stream_t *spec_send_ctl(spec_send_t *s);
 /* How many RTRs are kept. */
 uint32_t spec_send_kept(const spec_send_t *s);
 
+/* Is the RTR here that names the next message with this tag? */
+bool spec_send_has_rtr(const spec_send_t *s, int32_t tag);
+
 /* An RTR whose turn it is on the control stream. KEPT: the ledger has it; else the caller has. */
 spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr);
 
