@@ -13,6 +13,8 @@
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
 
+#include <time.h>
+
 /* Messages up to this size (bytes) are built on the stack and handed to the transport in one
  * piece, without a request. */
 #define MCA_PML_SPEC_TINY ((size_t) 256)
@@ -80,6 +82,14 @@ typedef struct mca_pml_spec_module {
 
 extern mca_pml_spec_module_t mca_pml_spec;
 extern mca_pml_base_component_t mca_pml_spec_component;
+
+/* Nanoseconds of the monotonic clock. */
+static inline uint64_t mca_pml_spec_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
 
 /* ---- locks and atomics that cost nothing while there is one thread ---- */
 

@@ -13,15 +13,6 @@
 #include "pml_spec_arrive.h"
 #include "pml_spec_proto.h"
 
-#include <time.h>
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
 static void lock(void)
 {
     mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
@@ -104,7 +95,7 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_peer_t *peer, int32_t tag, uint32_
     const spec_envelope_t envelope = mca_pml_spec_envelope(peer, tag);
     lock();
     if (spec_adapt_is_stopped(&mca_pml_spec.adapt_out, envelope)) {
-        *sent_at = spec_stamp(now_ns());
+        *sent_at = spec_stamp(mca_pml_spec_now_ns());
     } else if (spec_adapt_out_say(&mca_pml_spec.adapt_out, envelope, seq)) {
         *flags = MCA_PML_SPEC_RTS_STOP;
     }
@@ -141,7 +132,7 @@ static void ping(mca_pml_spec_peer_t *peer)
     mca_pml_spec_ping_hdr_t hdr = {.type = MCA_PML_SPEC_PING, .ctx = comm->cid, .src = comm->my_rank};
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
     lock();
-    hdr.asked = now_ns();
+    hdr.asked = mca_pml_spec_now_ns();
     const bool ask = NULL != endpoint && spec_clock_ask(&peer->clock, hdr.asked);
     unlock();
     if (ask) {
@@ -162,7 +153,7 @@ bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag)
 
 void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq)
 {
-    recvreq->watched_since = now_ns();
+    recvreq->watched_since = mca_pml_spec_now_ns();
 }
 
 void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, bool in_time, uint32_t sent_at)
@@ -181,7 +172,7 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, bool in_time
     if (in_time) {
         in_time = 0 == sent_at
                       /* a sender that forgot about STOP: by its arrival, less one way */
-                      ? now_ns() - posted > 2 * spec_clock_one_way(&peer->clock)
+                      ? mca_pml_spec_now_ns() - posted > 2 * spec_clock_one_way(&peer->clock)
                       : spec_stamp_after(sent_at, spec_stamp(spec_clock_arrival(&peer->clock, posted)));
     }
     const uint64_t one_way = spec_clock_one_way(&peer->clock);
@@ -256,7 +247,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
                                               .ctx = hdr->ctx,
                                               .src = peer->comm->my_rank,
                                               .asked = hdr->asked,
-                                              .clock = now_ns()};
+                                              .clock = mca_pml_spec_now_ns()};
         mca_pml_spec_control_send(endpoint, NULL, &pong, sizeof(pong));
     }
 }
@@ -274,7 +265,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
         return;
     }
     lock();
-    const bool expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, now_ns());
+    const bool expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());
     unlock();
     if (!expected) {
         mca_pml_spec_refuse("PONG", "it answers no open question");

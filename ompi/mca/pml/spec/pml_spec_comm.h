@@ -25,10 +25,12 @@ typedef struct mca_pml_spec_peer {
     int32_t rank;
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers the next four. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers the next five. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
+    uint64_t copied_at;    /* when a put ended that this processor did itself, ns; 0: none, or old. A hint:
+                            * also reset without the lock */
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
 

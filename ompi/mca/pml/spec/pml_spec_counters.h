@@ -25,6 +25,7 @@
     X(rtr_crossed, "RTRs dropped: the message they wanted was under way already")                  \
     X(rtr_mispredicted, "RTRs dropped: the message was small or not fit for RDMA")                 \
     X(rtr_too_short, "RTRs dropped: the message was longer than the receive's buffer")             \
+    X(rtr_shared, "RTRs dropped: in a run of messages every other one is left to the receiver")    \
     X(rtr_too_old, "RTRs dropped: too many messages were sent while they travelled")               \
     X(rtr_full, "RTRs dropped: too many were kept for one receiver")                               \
     X(rtr_stale, "RTRs dropped: meant for an earlier communicator with the same id")               \

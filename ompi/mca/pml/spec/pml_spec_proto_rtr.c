@@ -257,6 +257,9 @@ void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, s
     case SPEC_RTR_TOO_SHORT:
         MCA_PML_SPEC_COUNT(rtr_too_short);
         break;
+    case SPEC_RTR_SHARED:
+        MCA_PML_SPEC_COUNT(rtr_shared);
+        break;
     case SPEC_RTR_TOO_OLD:
         MCA_PML_SPEC_COUNT(rtr_too_old);
         break;
@@ -569,6 +572,9 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
         return;
     }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    /* Held, so that the request is still here afterwards to tell whether the puts were copies. */
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
     for (size_t i = 0; i < stripes; ++i) {
         const uint16_t key_len = stripe[i].btl->btl == rtr->btl ? rtr->key_len : 0;
         if (!mca_pml_spec_transfer_start(true, stripe[i].btl, sendreq->flat + stripe[i].offset,
@@ -579,6 +585,11 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
         }
     }
     rtr_free(rtr);
+    const bool was_copy = 1 == sendreq->left && length >= mca_pml_spec.stripe_min;
+    mca_pml_spec_lock(&peer->send_lock);
+    peer->copied_at = was_copy ? mca_pml_spec_now_ns() : 0;
+    mca_pml_spec_unlock(&peer->send_lock);
+    mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
 }
 
 const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr = {

@@ -83,7 +83,7 @@ static void print_identity(FILE *out, const snapshot_t *all, int ranks)
     const uint64_t sent = TOTAL(rtr_sent), arrived = TOTAL(rtr_arrived), used = TOTAL(rtr_used),
                    crossed = TOTAL(rtr_crossed), mispredicted = TOTAL(rtr_mispredicted),
                    revoked = TOTAL(rtr_revoked),
-                   dropped = TOTAL(rtr_too_short) + TOTAL(rtr_too_old) + TOTAL(rtr_full)
+                   dropped = TOTAL(rtr_too_short) + TOTAL(rtr_shared) + TOTAL(rtr_too_old) + TOTAL(rtr_full)
                              + TOTAL(rtr_stale),
                    unmatched = TOTAL(rtr_abandoned)
                                + total(all, ranks, offsetof(snapshot_t, rtr_kept));

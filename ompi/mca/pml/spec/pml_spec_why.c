@@ -26,6 +26,7 @@ static const char *const fates[SPEC_RTR_FATES] = {
     [SPEC_RTR_TOO_OLD] = "its RTR came too late",
     [SPEC_RTR_MISPREDICTED] = "its RTR is of no use for this message",
     [SPEC_RTR_TOO_SHORT] = "its RTR offers too short a buffer",
+    [SPEC_RTR_SHARED] = "its RTR is left, so that the receiver copies this one and the sender the next",
     [SPEC_RTR_FULL] = "too many RTRs were kept",
     [SPEC_RTR_REVOKED] = "its RTR was taken back",
     [SPEC_RTR_REFUSED] = "its RTR was nonsense",

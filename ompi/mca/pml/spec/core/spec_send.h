@@ -52,6 +52,7 @@ typedef enum spec_rtr_fate {
     SPEC_RTR_TOO_SHORT,    /* its message is longer than the receiver's buffer */
     SPEC_RTR_FULL,         /* SPEC_KEPT_MAX are kept */
     SPEC_RTR_REVOKED,      /* the receiver took it back */
+    SPEC_RTR_SHARED,       /* the sender leaves this message to the receiver (the caller decides) */
     SPEC_RTR_REFUSED,      /* nonsense: E beyond what was sent, k absurd, or a duplicate */
     SPEC_RTR_FATES
 } spec_rtr_fate_t;
