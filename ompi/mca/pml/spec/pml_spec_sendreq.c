@@ -208,9 +208,12 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     const bool rendezvous = length > peer->eager_limit;
     const bool can_put = rendezvous && sendreq->is_flat
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
-    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && !rtr_is_here(sendreq)
+    /* An RTR that has arrived is used at once. But no look for one where none was ever seen, or one is
+     * here already: the call may meet an RTS and copy that message before ours has been announced. */
+    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+        && NULL != peer->send.ledger && !rtr_is_here(sendreq)
         && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
-        opal_progress(); /* an RTR that has arrived is used at once */
+        opal_progress();
     }
     if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
         mca_pml_spec_rtr_notice(peer);
