@@ -400,6 +400,36 @@ static void memory_taken_back_during_a_read(void **state)
     free(sink);
 }
 
+/* The reader has all and says so above us; the owner takes the memory back while acknowledgements are
+ * still missing. What was lost is not sent again then, and the connection goes on. */
+static void memory_taken_back_after_a_read(void **state)
+{
+    (void) state;
+    enum { SIZE = 30000, READS = 300 };
+    const iw_fault_rates_t rates = {.drop = 150000, .reorder = 100000, .delay_ns = MS};
+    pair_t t;
+    uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), note[8];
+    pair_init(&t, &rates, 11);
+    for (uint32_t i = 0; i < READS; ++i) {
+        iw_completion_t c;
+        fill(source, i, SIZE);
+        uint32_t stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ);
+        assert_int_equal(iw_post_read(t.a, sink, SIZE, stag, 0, 0, sink), IW_OK);
+        expect(&t.link, 0, IW_READ, IW_OK, &c);
+        assert_true(filled(sink, i, SIZE));
+        assert_true(iw_deregister(t.link.engine[1], stag));
+        memset(source, 0xee, SIZE); /* must not show up anywhere */
+    }
+    iw_completion_t c;
+    post_one(&t.link, 1, note, sizeof(note));
+    assert_int_equal(send_bytes(t.a, "alive", 6, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_true(iw_engine_counters(t.link.engine[1])->probes_out > 0); /* it did come to that */
+    link_fini(&t.link);
+    free(source);
+    free(sink);
+}
+
 /* No receive buffer: the sender waits, loses nothing and takes it for no congestion. */
 static void waits_for_receive_buffers(void **state)
 {
@@ -932,6 +962,7 @@ int main(void)
         cmocka_unit_test(reads_bring_data_and_hold_back_fenced_sends),
         cmocka_unit_test(refused_access_ends_the_connection),
         cmocka_unit_test(memory_taken_back_during_a_read),
+        cmocka_unit_test(memory_taken_back_after_a_read),
         cmocka_unit_test(waits_for_receive_buffers),
         cmocka_unit_test(quota_leaves_buffers_for_others),
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
