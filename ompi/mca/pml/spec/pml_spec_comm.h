@@ -15,6 +15,7 @@
 #include "core/spec_clock.h"
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
+#include "core/spec_run.h"
 #include "core/spec_send.h"
 #include "pml_spec.h"
 
@@ -29,8 +30,7 @@ typedef struct mca_pml_spec_peer {
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
-    uint64_t copied_at;    /* when a put ended that this processor did itself, ns; 0: none, or old. A hint:
-                            * also reset without the lock */
+    spec_run_t run;        /* also broken without the lock, which costs a turn at most */
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
 

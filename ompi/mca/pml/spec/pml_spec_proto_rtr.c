@@ -585,10 +585,11 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
         }
     }
     rtr_free(rtr);
-    const bool was_copy = 1 == sendreq->left && length >= mca_pml_spec.stripe_min;
-    mca_pml_spec_lock(&peer->send_lock);
-    peer->copied_at = was_copy ? mca_pml_spec_now_ns() : 0;
-    mca_pml_spec_unlock(&peer->send_lock);
+    if (1 == sendreq->left && length >= SPEC_RUN_LEAST) {
+        mca_pml_spec_lock(&peer->send_lock);
+        spec_run_copied(&peer->run, mca_pml_spec_now_ns());
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
     mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
 }
 

@@ -182,7 +182,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         if (OPAL_UNLIKELY(NULL == recvreq->peer)) {
             return OMPI_ERR_OUT_OF_RESOURCE;
         }
-        recvreq->peer->copied_at = 0; /* ends a run of sends: they take turns */
+        spec_run_break(&recvreq->peer->run);
     }
     bool predicts =
         recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);

@@ -139,22 +139,6 @@ void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     }
 }
 
-/* Where a put is a copy by this processor (shared memory), a run of large messages would be copied by
- * one processor while the receiver, if it waits for them, has nothing to do. So in a run every other
- * message is left to the receiver: both copy at the same time. A run is told by the gap to the end of
- * the last put, with no receive from the same process between. send_lock is held. */
-#define RUN_GAP_NS 5000
-
-static bool leaves_to_receiver(mca_pml_spec_peer_t *peer, uint64_t length)
-{
-    const uint64_t at = peer->copied_at;
-    if (OPAL_LIKELY(0 == at) || length < mca_pml_spec.stripe_min) {
-        return false;
-    }
-    peer->copied_at = 0; /* the next one is ours again */
-    return mca_pml_spec_now_ns() - at < RUN_GAP_NS;
-}
-
 static bool rtr_is_here(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -222,7 +206,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     spec_rtr_fate_t fate = SPEC_RTR_KEPT;
     mca_pml_spec_lock(&peer->send_lock);
     sendreq->seq = spec_send_issue(&peer->send, base->req_tag, length, can_put, &ctl, &fate);
-    if (NULL != ctl && SPEC_RTR_USED == fate && leaves_to_receiver(peer, length)) {
+    if (NULL != ctl && SPEC_RTR_USED == fate && spec_run_is_on(&peer->run, length)
+        && spec_run_leaves(&peer->run, length, mca_pml_spec_now_ns())) {
         fate = SPEC_RTR_SHARED;
     }
     if (NULL != ctl && SPEC_RTR_USED == fate) {

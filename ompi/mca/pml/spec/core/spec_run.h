@@ -1,0 +1,48 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Runs of large messages to one receiver, where a put is a copy by this processor (shared memory).
+ *
+ * With an RTR for each of them one processor would copy everything while the receiver, if it waits,
+ * has nothing to do. So in a run every other message is left to the receiver: both copy at the same
+ * time. A run is told by the gap between the end of a put and the next send, with no receive from the
+ * same process between.
+ *
+ * Pure; times in nanoseconds. Threads: the caller's lock; a lost update costs a turn, no more. */
+#ifndef SPEC_RUN_H
+#define SPEC_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPEC_RUN_GAP_NS UINT64_C(5000)
+/* Shorter messages, bytes, are not worth an RTS. */
+#define SPEC_RUN_LEAST UINT64_C(65536)
+
+typedef struct spec_run {
+    uint64_t copied_at; /* when the last put ended that was a copy; 0: none, or the run is broken */
+} spec_run_t;
+
+static inline void spec_run_break(spec_run_t *r)
+{
+    r->copied_at = 0;
+}
+
+static inline void spec_run_copied(spec_run_t *r, uint64_t now)
+{
+    r->copied_at = now;
+}
+
+/* Could a message of this length be left to the receiver (is the time worth looking at)? */
+static inline bool spec_run_is_on(const spec_run_t *r, uint64_t length)
+{
+    return 0 != r->copied_at && length >= SPEC_RUN_LEAST;
+}
+
+/* Is it? The next one is the sender's again. */
+static inline bool spec_run_leaves(spec_run_t *r, uint64_t length, uint64_t now)
+{
+    const bool leaves = spec_run_is_on(r, length) && now - r->copied_at < SPEC_RUN_GAP_NS;
+    spec_run_break(r);
+    return leaves;
+}
+
+#endif
