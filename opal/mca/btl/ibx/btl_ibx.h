@@ -70,7 +70,7 @@ typedef struct mca_btl_ibx_frag {
     mca_btl_base_descriptor_t base;
     mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
     mca_btl_ibx_endpoint_t *endpoint;
-    bool is_posted;   /* the engine reads from it */
+    uint8_t holds;    /* users other than the PML: the engine, a send that still has to tell */
     bool is_complete; /* the PML was told, or is not to be told */
     bool is_freed;    /* by the PML, or never its own */
     mca_btl_ibx_hdr_t hdr; /* directly before the data */
@@ -95,9 +95,7 @@ typedef struct mca_btl_ibx_job {
     mca_btl_base_registration_handle_t *local_handle;
     void *context;
     void *cbdata;
-    uint64_t operand, value; /* atomics */
-    uint32_t op;
-    uint32_t number;
+    uint32_t number; /* of an atomic operation */
 } mca_btl_ibx_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_job_t);
 
@@ -126,12 +124,9 @@ struct mca_btl_ibx_module {
     opal_list_t atomics;       /* jobs that wait for their answer */
     uint32_t atomic_number;
     ibx_window_t window;
-    struct mca_btl_ibx_bay *bays; /* all, to be freed */
-    struct mca_btl_ibx_bay *idle; /* above the window */
-    uint32_t bays_n;
+    struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;
     mca_btl_base_module_error_cb_fn_t error;
-    uint64_t counted_memory; /* for the performance variable */
 };
 
 typedef struct mca_btl_ibx_component {

@@ -14,8 +14,7 @@ typedef enum mca_btl_ibx_async {
  * processes of the host, leave one for the agent; else BACKUP. Others stay as they are. */
 mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted);
 
-/* The agent's first action: away from the processor that the application is bound to, if it may.
- * Signals are the application's. */
+/* The agent's first action: it takes no signals, which are the application's. */
 void mca_btl_ibx_async_place(void *context);
 
 #endif

@@ -31,7 +31,7 @@ static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module,
                                                            : opal_free_list_get_st(&module->frags));
     if (OPAL_LIKELY(NULL != frag)) {
         frag->endpoint = endpoint;
-        frag->is_posted = false;
+        frag->holds = 0;
         frag->is_complete = false;
         frag->is_freed = false;
         frag->base.order = order;
@@ -73,7 +73,7 @@ int mca_btl_ibx_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) des;
     mca_btl_ibx_lock(module);
-    const bool now = !frag->is_posted;
+    const bool now = 0 == frag->holds;
     frag->is_freed = true;
     mca_btl_ibx_unlock(module);
     if (now) {
@@ -118,7 +118,7 @@ mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
 }
 
 /* Hand a fragment to the engine. lock is held. */
-static iw_status_t post(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+static iw_status_t post(mca_btl_ibx_frag_t *frag)
 {
     iw_peer_t *peer = mca_btl_ibx_peer(frag->endpoint);
     if (OPAL_UNLIKELY(NULL == peer)) {
@@ -128,8 +128,19 @@ static iw_status_t post(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
         {.iov_base = &frag->hdr, .iov_len = sizeof(frag->hdr) + frag->segment[0].seg_len},
         {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
     };
-    (void) module;
     return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, 0, frag);
+}
+
+/* One user less; the last one gives the fragment back if the PML does not keep it. lock is not held. */
+static void release(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+{
+    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    mca_btl_ibx_lock(module);
+    const bool give_back = 0 == --frag->holds && (ours || frag->is_freed);
+    mca_btl_ibx_unlock(module);
+    if (give_back) {
+        frag_return(module, frag);
+    }
 }
 
 /* To ourselves: no network. */
@@ -147,6 +158,7 @@ static int send_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
         memcpy(to, frag->segment[i].seg_addr.pval, frag->segment[i].seg_len);
         to += frag->segment[i].seg_len;
     }
+    frag->holds = 1;
     mca_btl_ibx_dispatch(&module->super, frag->endpoint, frag->hdr.tag, copy, size);
     free(copy);
     mca_btl_ibx_frag_done(module, frag, OPAL_SUCCESS);
@@ -164,20 +176,17 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     frag->hdr.tag = tag;
     frag->endpoint = endpoint;
     if (OPAL_UNLIKELY(endpoint->is_self)) {
-        frag->is_posted = true;
         return send_to_self(module, frag);
     }
     mca_btl_ibx_lock(module);
-    iw_status_t status = opal_list_is_empty(&module->waiting_frags) ? post(module, frag) : IW_AGAIN;
+    iw_status_t status = opal_list_is_empty(&module->waiting_frags) ? post(frag) : IW_AGAIN;
+    const bool tell = own && IW_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
-        frag->is_posted = true;
-        /* From the buffer: nothing more to be waited for. The callback, if it is wanted in any case,
-         * is called before the PML gives the fragment away. */
-        frag->is_complete = own;
-        frag->is_freed = own && (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+        frag->is_complete = own; /* from the buffer: nothing more to be waited for */
+        frag->holds = tell ? 2 : 1;
         mca_btl_ibx_flush(module);
     } else if (IW_AGAIN == status) {
-        frag->is_posted = true; /* counts as the engine's: mca_btl_ibx_free must not take it */
+        frag->holds = 1;
         opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
     }
     mca_btl_ibx_unlock(module);
@@ -187,37 +196,33 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (IW_OK != status || !own) {
         return OPAL_SUCCESS;
     }
-    if (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) {
+    if (tell) {
         des->des_cbfunc(btl, endpoint, des, OPAL_SUCCESS);
+        release(module, frag);
     }
     return 1;
 }
 
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status)
 {
-    const bool tell = !frag->is_complete;
-    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    if (tell && NULL != frag->base.des_cbfunc) {
+    if (!frag->is_complete && NULL != frag->base.des_cbfunc) {
         frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, status);
     }
-    mca_btl_ibx_lock(module);
-    frag->is_posted = false;
-    const bool give_back = ours || frag->is_freed;
-    mca_btl_ibx_unlock(module);
-    if (give_back) {
-        frag_return(module, frag);
-    }
+    release(module, frag);
 }
 
-void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module)
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
 {
     while (!opal_list_is_empty(&module->waiting_frags)) {
         mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) opal_list_get_first(&module->waiting_frags);
-        if (IW_AGAIN == post(module, frag)) {
+        const iw_status_t status = post(frag);
+        if (IW_AGAIN == status) {
             return;
         }
         (void) opal_list_remove_first(&module->waiting_frags);
-        /* An error comes as a completion of the peer's end; the fragment's own is lost with it. */
+        if (IW_OK != status) {
+            opal_list_append(failed, (opal_list_item_t *) frag);
+        }
     }
 }
 
@@ -277,20 +282,13 @@ bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *
 
 /* ---- in ---- */
 
-static mca_btl_ibx_bay_t *bay_new(mca_btl_ibx_module_t *module)
+static void bay_free(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 {
-    mca_btl_ibx_bay_t *bay = module->idle;
-    if (NULL != bay) {
-        module->idle = bay->next_idle;
-        return bay;
+    if (NULL != bay->next) {
+        bay->next->previous = bay->previous;
     }
-    bay = malloc(sizeof(*bay) + module->super.btl_max_send_size);
-    if (NULL != bay) {
-        bay->next = module->bays;
-        module->bays = bay;
-        ++module->bays_n;
-    }
-    return bay;
+    *(NULL == bay->previous ? &module->bays : &bay->previous->next) = bay->next;
+    free(bay);
 }
 
 static bool bay_post(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
@@ -303,13 +301,18 @@ static bool bay_post(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
 {
     while (iw_receives_free(module->engine) < module->window.current) {
-        mca_btl_ibx_bay_t *bay = bay_new(module);
+        mca_btl_ibx_bay_t *bay = malloc(sizeof(*bay) + module->super.btl_max_send_size);
         if (NULL == bay) {
             return OPAL_ERR_OUT_OF_RESOURCE;
         }
+        bay->previous = NULL;
+        bay->next = module->bays;
+        if (NULL != bay->next) {
+            bay->next->previous = bay;
+        }
+        module->bays = bay;
         if (!bay_post(module, bay)) {
-            bay->next_idle = module->idle;
-            module->idle = bay;
+            bay_free(module, bay);
             return OPAL_ERR_OUT_OF_RESOURCE;
         }
     }
@@ -319,9 +322,7 @@ int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
 
 void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 {
-    if (iw_receives_free(module->engine) < module->window.current && bay_post(module, bay)) {
-        return;
+    if (iw_receives_free(module->engine) >= module->window.current || !bay_post(module, bay)) {
+        bay_free(module, bay); /* the window has shrunk */
     }
-    bay->next_idle = module->idle; /* the window has shrunk */
-    module->idle = bay;
 }

@@ -7,8 +7,7 @@
 
 /* A receive buffer. */
 typedef struct mca_btl_ibx_bay {
-    struct mca_btl_ibx_bay *next;      /* of all */
-    struct mca_btl_ibx_bay *next_idle; /* of those not posted */
+    struct mca_btl_ibx_bay *next, *previous; /* of all */
     mca_btl_ibx_hdr_t hdr;
     char data[];
 } mca_btl_ibx_bay_t;
@@ -34,8 +33,9 @@ bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *
 /* The engine is done with a fragment. lock is not held. */
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status);
 
-/* Post fragments that found no room before. lock is held. */
-void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module);
+/* Post fragments that found no room before. lock is held. Those that cannot go any more are appended to
+ * `failed`: call mca_btl_ibx_frag_done for them when it is not held. */
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed);
 
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);

@@ -42,6 +42,14 @@ static void deliver(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoi
     }
 }
 
+static void end_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(failed))) {
+        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
+    }
+}
+
 static void end_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended)
 {
     opal_list_item_t *item;
@@ -103,7 +111,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
     iw_completion_t completion[BATCH];
     bool more[BATCH];
     unsigned n, events = 0;
-    opal_list_t ended;
+    opal_list_t ended, failed;
 
     if (!mca_btl_ibx_enter(module)) {
         return 0; /* somebody else is at it */
@@ -120,11 +128,12 @@ static int module_progress(mca_btl_ibx_module_t *module)
     }
 waiting:
     OBJ_CONSTRUCT(&ended, opal_list_t);
+    OBJ_CONSTRUCT(&failed, opal_list_t);
     do {
         for (unsigned i = 0; i < n; ++i) {
             more[i] = first_half(module, &completion[i], &ended);
         }
-        mca_btl_ibx_retry_frags(module);
+        mca_btl_ibx_retry_frags(module, &failed);
         mca_btl_ibx_retry_jobs(module, &ended);
         mca_btl_ibx_unlock(module);
 
@@ -133,6 +142,7 @@ waiting:
                 second_half(module, &completion[i]);
             }
         }
+        end_frags(module, &failed);
         end_jobs(module, &ended);
         events += n;
 
@@ -151,6 +161,7 @@ waiting:
     }
     mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
     mca_btl_ibx_unlock(module);
+    OBJ_DESTRUCT(&failed);
     OBJ_DESTRUCT(&ended);
     return (int) events;
 }

@@ -410,7 +410,9 @@ void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint
         return;
     }
     memcpy(des->des_segments[0].seg_addr.pval, &answer, sizeof(answer));
-    (void) mca_btl_ibx_send(&module->super, endpoint, des, MCA_BTL_IBX_TAG_ATOMIC_DONE);
+    if (0 > mca_btl_ibx_send(&module->super, endpoint, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
+        (void) mca_btl_ibx_free(&module->super, des); /* who asked is gone */
+    }
 }
 
 void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
