@@ -200,6 +200,19 @@ static void envelopes_do_not_share_entries(void **state)
     spec_adapt_fini(&a);
 }
 
+/* One message in four, whatever regular share of the messages an envelope has. */
+static void samples_meet_every_pattern(void **state)
+{
+    (void) state;
+    for (uint32_t stride = 1; stride <= 64; ++stride) {
+        uint32_t seen = 0;
+        for (uint32_t i = 0; i < 4000; ++i) {
+            seen += spec_adapt_samples(UINT32_MAX - 1000 + i * stride);
+        }
+        assert_in_range(seen, 900, 1100);
+    }
+}
+
 static void clock_keeps_the_quickest_answer(void **state)
 {
     (void) state;
@@ -250,6 +263,7 @@ int main(void)
         cmocka_unit_test(limits_of_the_policy),
         cmocka_unit_test(table_is_bounded_and_forgets_the_cheap_ones),
         cmocka_unit_test(envelopes_do_not_share_entries),
+        cmocka_unit_test(samples_meet_every_pattern),
         cmocka_unit_test(clock_keeps_the_quickest_answer),
         cmocka_unit_test(stamps_compare_across_the_wrap),
     };

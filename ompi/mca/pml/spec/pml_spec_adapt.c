@@ -95,7 +95,9 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_peer_t *peer, int32_t tag, uint32_
     const spec_envelope_t envelope = mca_pml_spec_envelope(peer, tag);
     lock();
     if (spec_adapt_is_stopped(&mca_pml_spec.adapt_out, envelope)) {
-        *sent_at = spec_stamp(mca_pml_spec_now_ns());
+        if (spec_adapt_samples(seq)) {
+            *sent_at = spec_stamp(mca_pml_spec_now_ns());
+        }
     } else if (spec_adapt_out_say(&mca_pml_spec.adapt_out, envelope, seq)) {
         *flags = MCA_PML_SPEC_RTS_STOP;
     }
@@ -156,12 +158,16 @@ void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq)
     recvreq->watched_since = mca_pml_spec_now_ns();
 }
 
-void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, bool in_time, uint32_t sent_at)
+void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, bool in_time,
+                              uint32_t sent_at)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
     const uint64_t posted = recvreq->watched_since;
     recvreq->watched_since = 0;
+    if (!spec_adapt_samples(seq)) {
+        return;
+    }
 
     lock();
     if (in_time && !spec_clock_is_known(&peer->clock)) {

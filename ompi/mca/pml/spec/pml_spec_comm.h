@@ -15,6 +15,7 @@
 #include "core/spec_clock.h"
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
+#include "core/spec_exchange.h"
 #include "core/spec_run.h"
 #include "core/spec_send.h"
 #include "pml_spec.h"
@@ -26,11 +27,12 @@ typedef struct mca_pml_spec_peer {
     int32_t rank;
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers the next five. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers the next six. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
     spec_run_t run;        /* also broken without the lock, which costs a turn at most */
+    spec_exchange_t exchange; /* large messages both ways */
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
 

@@ -63,7 +63,7 @@ int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src,
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     *request = &recvreq->req_recv.req_base.req_ompi;
-    int rc = mca_pml_spec_recv_start(recvreq);
+    int rc = mca_pml_spec_recv_start(recvreq, false);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         request_drop(recvreq);
     }
@@ -78,7 +78,7 @@ int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, 
     if (OPAL_UNLIKELY(NULL == recvreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    int rc = mca_pml_spec_recv_start(recvreq);
+    int rc = mca_pml_spec_recv_start(recvreq, true);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         request_drop(recvreq);
         return rc;

@@ -216,8 +216,9 @@ static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, uint64_t s, uint
                                         .handle = s,
                                         .bytes = bytes};
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
+    const bool whole = bytes == recvreq->req_recv.req_bytes_packed;
     if (OPAL_LIKELY(NULL != endpoint)) {
-        mca_pml_spec_control_send(endpoint, NULL, &fin, sizeof(fin));
+        mca_pml_spec_control_send(endpoint, NULL, &fin, whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
     }
 }
 
@@ -349,7 +350,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
 
     mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
-        mca_pml_spec_adapt_judge(recvreq, true, rts->sent_at);
+        mca_pml_spec_adapt_judge(recvreq, rts->match.seq, true, rts->sent_at);
     }
     if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
         mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
@@ -381,14 +382,16 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
 {
     (void) btl;
     const mca_pml_spec_fin_hdr_t *fin = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == fin || seg[0].seg_len < sizeof(*fin)) {
+    if (NULL == fin || seg[0].seg_len < MCA_PML_SPEC_FIN_WHOLE
+        || (seg[0].seg_len < sizeof(*fin) && !fin->to_sender)) {
         mca_pml_spec_refuse("FIN", "it is shorter than its header");
         return;
     }
     if (fin->to_sender) {
         mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_find(fin->handle, "FIN");
         if (NULL != sendreq) {
-            mca_pml_spec_send_account(sendreq, fin->bytes, fin->status);
+            const bool whole = seg[0].seg_len < sizeof(*fin);
+            mca_pml_spec_send_account(sendreq, whole ? (uint64_t) sendreq->left : fin->bytes, fin->status);
         }
         return;
     }

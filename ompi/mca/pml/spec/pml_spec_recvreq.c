@@ -112,7 +112,8 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     const size_t length = recvreq->req_recv.req_bytes_packed;
 
     if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
-        mca_pml_spec_adapt_judge(recvreq, false, 0); /* a small message: its RTR would be lost */
+        /* a small message: its RTR would be lost */
+        mca_pml_spec_adapt_judge(recvreq, (uint32_t) base->req_sequence, false, 0);
     }
     if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -170,7 +171,23 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 }
 
-int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
+/* See core/spec_exchange.h. */
+static bool exchange_leaves(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_lock(&peer->send_lock);
+    const bool leaves = spec_exchange_leaves(&peer->exchange);
+    mca_pml_spec_unlock(&peer->send_lock);
+    return leaves;
+}
+
+static void exchange_received(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_lock(&peer->send_lock);
+    spec_exchange_received(&peer->exchange, mca_pml_spec_now_ns());
+    mca_pml_spec_unlock(&peer->send_lock);
+}
+
+int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
@@ -184,16 +201,20 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         }
         spec_run_break(&recvreq->peer->run);
     }
+    bool watches = false;
     bool predicts =
         recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);
+    const bool exchanges = predicts && !blocking && recvreq->capacity >= SPEC_EXCHANGE_LEAST;
+    const bool leaves = exchanges && exchange_leaves(recvreq->peer);
     if (predicts) {
-        opal_progress(); /* an RTS that has arrived is answered at once */
+        if (!leaves) {
+            opal_progress(); /* an RTS that has arrived is answered at once */
+        }
         predicts = mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
         if (OPAL_LIKELY(predicts)) {
             mca_pml_spec_rtr_prepare(recvreq);
-        } else {
-            mca_pml_spec_adapt_watch(recvreq);
         }
+        watches = !predicts;
     }
 
     recvreq->posted.src = base->req_peer;
@@ -206,10 +227,15 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
     if (NULL != unexp) {
         spec_match_remove_unexp(&comm->match, unexp);
         mca_pml_spec_unlock(&comm->lock);
-        if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
-            mca_pml_spec_adapt_judge(recvreq, false, 0); /* the sender was first */
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
+        if (watches) { /* the sender was first */
+            mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq, false, 0);
         }
-        mca_pml_spec_deliver_frag(recvreq, SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp));
+        mca_pml_spec_peer_t *peer = recvreq->peer;
+        mca_pml_spec_deliver_frag(recvreq, frag);
+        if (exchanges && (leaves || (recvreq->life & MCA_PML_SPEC_DONE))) {
+            exchange_received(peer);
+        }
         return OMPI_SUCCESS;
     }
     if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
@@ -228,16 +254,24 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq)
         }
         mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_rtr_send(peer, &packet);
+        if (leaves) {
+            exchange_received(peer);
+        }
         return OMPI_SUCCESS;
     }
-    if (OPAL_UNLIKELY(0 != recvreq->watched_since)
-        && !spec_recv_may_speculate(&comm->match, &recvreq->posted)) {
-        recvreq->watched_since = 0; /* it would not have sent an RTR */
+    /* Would it have sent an RTR, and is it likely to get a message that will be looked at? */
+    if (watches && spec_recv_may_speculate(&comm->match, &recvreq->posted)
+        && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted))) {
+        mca_pml_spec_adapt_watch(recvreq);
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
         mca_pml_spec_why_recv(recvreq, false,
                               spec_recv_may_speculate(&comm->match, &recvreq->posted));
     }
+    mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_unlock(&comm->lock);
+    if (leaves) {
+        exchange_received(peer);
+    }
     return OMPI_SUCCESS;
 }

@@ -129,8 +129,9 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
-/* Start the message: give it its sequence number and choose the protocol. */
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq);
+/* Start the message: give it its sequence number and choose the protocol. blocking: the caller waits
+ * for it next. */
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking);
 
 /* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);
@@ -140,8 +141,9 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char 
 
 /* ---- receive requests: pml_spec_recvreq.c ---- */
 
-/* Post the request, or give it the unexpected message that it wants. */
-int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq);
+/* Post the request, or give it the unexpected message that it wants. blocking: the caller waits for
+ * it next. */
+int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking);
 
 /* Make the request ready for a (new) start. */
 void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);

@@ -148,7 +148,7 @@ static bool rtr_is_here(mca_pml_spec_send_request_t *sendreq)
     return is_here;
 }
 
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
@@ -194,7 +194,13 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
     /* An RTR that has arrived is used at once. But no look for one where none was ever seen, or one is
      * here already: the call may meet an RTS and copy that message before ours has been announced. */
-    if (can_put && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+    bool announce = false;
+    if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange)) && can_put && length >= SPEC_EXCHANGE_LEAST) {
+        mca_pml_spec_lock(&peer->send_lock);
+        announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+    if (can_put && !announce && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
         && NULL != peer->send.ledger && !rtr_is_here(sendreq)
         && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
         opal_progress();
@@ -206,8 +212,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq)
     spec_rtr_fate_t fate = SPEC_RTR_KEPT;
     mca_pml_spec_lock(&peer->send_lock);
     sendreq->seq = spec_send_issue(&peer->send, base->req_tag, length, can_put, &ctl, &fate);
-    if (NULL != ctl && SPEC_RTR_USED == fate && spec_run_is_on(&peer->run, length)
-        && spec_run_leaves(&peer->run, length, mca_pml_spec_now_ns())) {
+    if (NULL != ctl && SPEC_RTR_USED == fate
+        && (announce
+            || (spec_run_is_on(&peer->run, length)
+                && spec_run_leaves(&peer->run, length, mca_pml_spec_now_ns())))) {
         fate = SPEC_RTR_SHARED;
     }
     if (NULL != ctl && SPEC_RTR_USED == fate) {

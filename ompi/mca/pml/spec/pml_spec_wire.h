@@ -153,6 +153,7 @@ typedef struct mca_pml_spec_frag_hdr {
     uint64_t offset;
 } mca_pml_spec_frag_hdr_t;
 
+/* To a sender whose whole message is complete it ends before `bytes`. */
 typedef struct mca_pml_spec_fin_hdr {
     uint8_t type;
     uint8_t to_sender; /* 1: handle is a sender's, 0: a receive's */
@@ -161,6 +162,7 @@ typedef struct mca_pml_spec_fin_hdr {
     uint64_t handle;
     uint64_t bytes; /* complete with this FIN */
 } mca_pml_spec_fin_hdr_t;
+#define MCA_PML_SPEC_FIN_WHOLE offsetof(mca_pml_spec_fin_hdr_t, bytes)
 
 typedef struct mca_pml_spec_stop_hdr {
     mca_pml_spec_match_hdr_t match; /* seq: of the message that made it so; not a message itself */
@@ -203,6 +205,7 @@ _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, key_len) == 56, "RTR layout");
 _Static_assert(offsetof(mca_pml_spec_cts_hdr_t, s) == 8, "CTS layout");
 _Static_assert(offsetof(mca_pml_spec_fin_hdr_t, handle) == 8, "FIN layout");
+_Static_assert(MCA_PML_SPEC_FIN_WHOLE == 16, "FIN layout");
 
 /* The longest packet that is not data. Every transport's eager limit must take it. */
 #define MCA_PML_SPEC_CONTROL_MAX (sizeof(mca_pml_spec_rtr_hdr_t) + MCA_PML_SPEC_KEY_MAX)

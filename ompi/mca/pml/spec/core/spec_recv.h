@@ -65,6 +65,12 @@ void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);
 /* Does the rule allow an RTR for p, which was posted just now? */
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p);
 
+/* The number of the message that p gets if all that are to come first have its tag. */
+static inline uint32_t spec_recv_guess(const spec_recv_t *r, const spec_posted_t *p)
+{
+    return r->msgs.nxt + p->bin->posted_n - 1;
+}
+
 /* May the receive just posted speculate? Call directly after spec_match_post, under the same lock.
  * On true, p is marked as having an RTR and *offer says what to send; it must then be sent, because
  * it holds a number of the control stream. */
