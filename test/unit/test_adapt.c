@@ -200,6 +200,38 @@ static void envelopes_do_not_share_entries(void **state)
     spec_adapt_fini(&a);
 }
 
+/* What is remembered outside of the table holds until any state changes or an entry is forgotten. */
+static void memos_do_not_outlive_a_change(void **state)
+{
+    (void) state;
+    spec_adapt_t a = table(1);
+    spec_adapt_memo_t memo = {0};
+    assert_false(spec_adapt_recalls(&a, &memo, 0)); /* a new memo knows nothing */
+    assert_non_null(spec_adapt_in_stop(&a, env));
+    spec_adapt_note(&a, &memo, env.tag);
+    assert_true(spec_adapt_recalls(&a, &memo, env.tag));
+    assert_false(spec_adapt_recalls(&a, &memo, env.tag + 1));
+    for (int i = 0; i < WINDOW; ++i) {
+        assert_true(spec_adapt_recalls(&a, &memo, env.tag)); /* judging is no change */
+        (void) spec_adapt_in_judge(&a, env, true);
+    }
+    assert_false(spec_adapt_recalls(&a, &memo, env.tag)); /* resumed */
+
+    assert_non_null(spec_adapt_in_stop(&a, env));
+    spec_envelope_t other = env;
+    for (uint32_t i = 1; i < SPEC_ADAPT_WAYS; ++i) {
+        ++other.tag;
+        spec_adapt_out_preset(&a, other);
+    }
+    spec_adapt_note(&a, &memo, env.tag);
+    assert_true(spec_adapt_recalls(&a, &memo, env.tag));
+    ++other.tag;
+    (void) spec_adapt_open(&a, other); /* takes the place of env */
+    assert_null(spec_adapt_find(&a, env));
+    assert_false(spec_adapt_recalls(&a, &memo, env.tag)); /* forgotten */
+    spec_adapt_fini(&a);
+}
+
 /* One message in four, whatever regular share of the messages an envelope has. */
 static void samples_meet_every_pattern(void **state)
 {
@@ -263,6 +295,7 @@ int main(void)
         cmocka_unit_test(limits_of_the_policy),
         cmocka_unit_test(table_is_bounded_and_forgets_the_cheap_ones),
         cmocka_unit_test(envelopes_do_not_share_entries),
+        cmocka_unit_test(memos_do_not_outlive_a_change),
         cmocka_unit_test(samples_meet_every_pattern),
         cmocka_unit_test(clock_keeps_the_quickest_answer),
         cmocka_unit_test(stamps_compare_across_the_wrap),

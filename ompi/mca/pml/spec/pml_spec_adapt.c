@@ -84,25 +84,26 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
     }
 }
 
-void mca_pml_spec_adapt_announce(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq,
-                                 uint16_t *flags, uint32_t *sent_at)
+void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
 {
-    *flags = 0;
-    *sent_at = 0;
+    sendreq->rts_flags = 0;
+    sendreq->sent_at = 0;
     if (OPAL_LIKELY(0 == mca_pml_spec.adapt_out.n) || !mca_pml_spec_adapts()) {
         return;
     }
-    const spec_envelope_t envelope = mca_pml_spec_envelope(peer, tag);
-    lock();
-    if (spec_adapt_is_stopped(&mca_pml_spec.adapt_out, envelope)) {
-        if (spec_adapt_samples(seq)) {
-            *sent_at = spec_stamp(mca_pml_spec_now_ns());
+    if (sendreq->stopped) {
+        if (spec_adapt_samples(sendreq->seq)) {
+            sendreq->sent_at = spec_stamp(mca_pml_spec_now_ns());
         }
-    } else if (spec_adapt_out_say(&mca_pml_spec.adapt_out, envelope, seq)) {
-        *flags = MCA_PML_SPEC_RTS_STOP;
+        return;
     }
+    const spec_envelope_t envelope =
+        mca_pml_spec_envelope(sendreq->peer, sendreq->req_send.req_base.req_tag);
+    lock();
+    const bool say = spec_adapt_out_say(&mca_pml_spec.adapt_out, envelope, sendreq->seq);
     unlock();
-    if (0 != *flags) {
+    if (say) {
+        sendreq->rts_flags = MCA_PML_SPEC_RTS_STOP;
         MCA_PML_SPEC_COUNT(stops_sent);
     }
 }
@@ -149,6 +150,9 @@ bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag)
     }
     lock();
     const bool may = spec_adapt_in_may(&mca_pml_spec.adapt_in, mca_pml_spec_envelope(peer, tag));
+    if (!may) {
+        spec_adapt_note(&mca_pml_spec.adapt_in, &peer->stopped_in, tag);
+    }
     unlock();
     return may;
 }

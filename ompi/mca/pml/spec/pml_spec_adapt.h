@@ -38,8 +38,12 @@ static inline bool mca_pml_spec_adapt_is_stopped(mca_pml_spec_peer_t *peer, int3
         return false;
     }
     mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
-    const bool stopped =
-        spec_adapt_is_stopped(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag));
+    bool stopped = spec_adapt_recalls(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
+    if (!stopped
+        && spec_adapt_is_stopped(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag))) {
+        spec_adapt_note(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
+        stopped = true;
+    }
     mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     return stopped;
 }
@@ -50,15 +54,26 @@ void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t
 /* An RTR was used or dropped. */
 void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool used);
 
-/* An RTS leaves: its part of STOP and of the measurement. Sets flags and sent_at of the header. */
-void mca_pml_spec_adapt_announce(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq,
-                                 uint16_t *flags, uint32_t *sent_at);
+/* An RTS leaves: its part of STOP and of the measurement. Sets rts_flags and sent_at. */
+void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq);
 
 /* An eager message used an RTR up: if STOP is to be said, say it in a packet of its own, since no
  * RTS may ever come. No lock is held. */
 void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq);
 
 /* ---- at the receiver ---- */
+
+/* Is a receive with this tag known to be stopped without a look at the table? */
+static inline bool mca_pml_spec_adapt_recalls(mca_pml_spec_peer_t *peer, int32_t tag)
+{
+    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_in.n)) {
+        return false;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+    const bool stopped = spec_adapt_recalls(&mca_pml_spec.adapt_in, &peer->stopped_in, tag);
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
+    return stopped;
+}
 
 /* A receive predicts a rendezvous: may it speculate? */
 bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag);

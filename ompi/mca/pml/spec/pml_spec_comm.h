@@ -38,7 +38,8 @@ typedef struct mca_pml_spec_peer {
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;
-    spec_clock_t clock; /* under adapt_lock */
+    spec_clock_t clock; /* under adapt_lock, as the next two */
+    spec_adapt_memo_t stopped_in, stopped_out;
 } mca_pml_spec_peer_t;
 
 typedef struct mca_pml_spec_comm {

@@ -116,8 +116,7 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
-    mca_pml_spec_adapt_announce(sendreq->peer, sendreq->req_send.req_base.req_tag, sendreq->seq,
-                                &sendreq->rts_flags, &sendreq->sent_at);
+    mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
     sendreq->pending.retry = retry;

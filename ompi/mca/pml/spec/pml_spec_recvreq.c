@@ -201,20 +201,23 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         }
         spec_run_break(&recvreq->peer->run);
     }
+    const bool large = recvreq->capacity > mca_pml_spec.eager_min && NULL != recvreq->peer;
+    const bool stopped = large && mca_pml_spec_adapt_recalls(recvreq->peer, base->req_tag);
     bool watches = false;
-    bool predicts =
-        recvreq->capacity > mca_pml_spec.eager_min && mca_pml_spec_rtr_predicts(recvreq);
+    bool predicts = large && (stopped || mca_pml_spec_rtr_predicts(recvreq));
     const bool exchanges = predicts && !blocking && recvreq->capacity >= SPEC_EXCHANGE_LEAST;
     const bool leaves = exchanges && exchange_leaves(recvreq->peer);
     if (predicts) {
-        if (!leaves) {
-            opal_progress(); /* an RTS that has arrived is answered at once */
+        predicts = !stopped && mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
+        watches = !predicts;
+        /* An RTS that has arrived is answered at once; without an RTR to save, one who waits next
+         * will see it soon enough. */
+        if (!leaves && !(watches && blocking)) {
+            opal_progress();
         }
-        predicts = mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
         if (OPAL_LIKELY(predicts)) {
             mca_pml_spec_rtr_prepare(recvreq);
         }
-        watches = !predicts;
     }
 
     recvreq->posted.src = base->req_peer;
@@ -228,7 +231,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         spec_match_remove_unexp(&comm->match, unexp);
         mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
-        if (watches) { /* the sender was first */
+        if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
             mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq, false, 0);
         }
         mca_pml_spec_peer_t *peer = recvreq->peer;
@@ -260,8 +263,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         return OMPI_SUCCESS;
     }
     /* Would it have sent an RTR, and is it likely to get a message that will be looked at? */
-    if (watches && spec_recv_may_speculate(&comm->match, &recvreq->posted)
-        && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted))) {
+    if (watches && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted))
+        && spec_recv_may_speculate(&comm->match, &recvreq->posted)
+        && mca_pml_spec_rtr_predicts(recvreq)) {
         mca_pml_spec_adapt_watch(recvreq);
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {

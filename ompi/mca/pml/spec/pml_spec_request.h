@@ -56,6 +56,7 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
+    bool stopped;          /* as adaptation had it when the send began */
     uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */

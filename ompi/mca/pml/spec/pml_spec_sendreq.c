@@ -200,9 +200,12 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
     }
-    if (can_put && !announce && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
-        && NULL != peer->send.ledger && !rtr_is_here(sendreq)
-        && !mca_pml_spec_adapt_is_stopped(peer, base->req_tag)) {
+    sendreq->stopped =
+        (rendezvous || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
+        && mca_pml_spec_adapt_is_stopped(peer, base->req_tag);
+    if (can_put && !announce && !sendreq->stopped
+        && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && NULL != peer->send.ledger
+        && !rtr_is_here(sendreq)) {
         opal_progress();
     }
     if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {

@@ -12,6 +12,7 @@ void spec_adapt_init(spec_adapt_t *a, uint32_t entries, spec_adapt_policy_t poli
     memset(a, 0, sizeof(*a));
     a->policy = policy;
     a->sets = 1;
+    a->changes = 1;
     while (a->sets < UINT32_C(1) << 24 && a->sets * SPEC_ADAPT_WAYS < entries) {
         a->sets *= 2;
     }
@@ -80,6 +81,7 @@ spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope)
     }
     if (entry->in_use) {
         ++a->forgotten;
+        ++a->changes;
     } else {
         ++a->n;
     }
@@ -88,8 +90,9 @@ spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope)
 }
 
 /* All changes of state: the counts begin anew. */
-static void enter(spec_adapt_entry_t *entry, spec_adapt_state_t state)
+static void enter(spec_adapt_t *a, spec_adapt_entry_t *entry, spec_adapt_state_t state)
 {
+    a->changes += entry->state != state;
     entry->state = (uint8_t) state;
     entry->seen = entry->good = 0;
 }
@@ -105,11 +108,11 @@ bool spec_adapt_out_settled(spec_adapt_t *a, spec_envelope_t envelope, bool used
     /* No need to wait for the end of a window that cannot become good any more. */
     const uint64_t bad = entry->seen - entry->good;
     if (bad * 100 > (uint64_t) a->policy.window * (100 - a->policy.stop_below)) {
-        enter(entry, SPEC_ADAPT_STOPPING);
+        enter(a, entry, SPEC_ADAPT_STOPPING);
         return true;
     }
     if (entry->seen >= a->policy.window) {
-        enter(entry, SPEC_ADAPT_OPEN);
+        enter(a, entry, SPEC_ADAPT_OPEN);
     }
     return false;
 }
@@ -120,7 +123,7 @@ bool spec_adapt_out_say(spec_adapt_t *a, spec_envelope_t envelope, uint32_t seq)
     if (NULL == entry || SPEC_ADAPT_STOPPING != entry->state) {
         return false;
     }
-    enter(entry, SPEC_ADAPT_STOPPED);
+    enter(a, entry, SPEC_ADAPT_STOPPED);
     entry->mark = seq;
     return true;
 }
@@ -131,7 +134,7 @@ bool spec_adapt_out_arrived(spec_adapt_t *a, spec_envelope_t envelope, uint32_t 
     if (NULL == entry || SPEC_ADAPT_STOPPED != entry->state || !spec_seq_before(entry->mark, e)) {
         return false;
     }
-    enter(entry, SPEC_ADAPT_OPEN);
+    enter(a, entry, SPEC_ADAPT_OPEN);
     return true;
 }
 
@@ -139,7 +142,7 @@ void spec_adapt_out_preset(spec_adapt_t *a, spec_envelope_t envelope)
 {
     spec_adapt_entry_t *entry = spec_adapt_open(a, envelope);
     if (NULL != entry) {
-        enter(entry, SPEC_ADAPT_STOPPED);
+        enter(a, entry, SPEC_ADAPT_STOPPED);
         entry->mark = UINT32_MAX;
     }
 }
@@ -156,7 +159,7 @@ spec_adapt_entry_t *spec_adapt_in_stop(spec_adapt_t *a, spec_envelope_t envelope
     } else if (entry->backoff < SPEC_ADAPT_BACKOFF_MAX) {
         ++entry->backoff;
     }
-    enter(entry, SPEC_ADAPT_STOPPED);
+    enter(a, entry, SPEC_ADAPT_STOPPED);
     return entry;
 }
 
@@ -185,10 +188,10 @@ spec_adapt_verdict_t spec_adapt_in_judge(spec_adapt_t *a, spec_envelope_t envelo
         return SPEC_ADAPT_GO_ON;
     }
     if ((uint64_t) entry->good * 100 < (uint64_t) entry->seen * a->policy.resume_at) {
-        enter(entry, SPEC_ADAPT_STOPPED);
+        enter(a, entry, SPEC_ADAPT_STOPPED);
         return SPEC_ADAPT_WINDOW;
     }
-    enter(entry, SPEC_ADAPT_OPEN);
+    enter(a, entry, SPEC_ADAPT_OPEN);
     entry->mark = 0;
     return SPEC_ADAPT_RESUME;
 }

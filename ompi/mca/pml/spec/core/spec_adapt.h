@@ -69,6 +69,7 @@ typedef struct spec_adapt {
     uint32_t sets; /* a power of two */
     uint32_t clock;
     uint32_t n; /* entries in use */
+    uint32_t changes; /* of states, and entries forgotten: what was remembered before is void */
     uint64_t forgotten;
     spec_adapt_entry_t *entry; /* sets x SPEC_ADAPT_WAYS, NULL before the first */
 } spec_adapt_t;
@@ -89,6 +90,23 @@ static inline uint32_t spec_adapt_resume_at(uint32_t stop_below)
 spec_adapt_entry_t *spec_adapt_find(spec_adapt_t *a, spec_envelope_t envelope);
 /* The entry, created if need be; NULL when memory is out. */
 spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope);
+
+/* The latest envelope of a peer that was found STOPPED, to be spared the table. */
+typedef struct spec_adapt_memo {
+    uint32_t changes; /* as it was then; 0: nothing is remembered */
+    int32_t tag;
+} spec_adapt_memo_t;
+
+/* Is this tag of the memo's peer STOPPED for sure? */
+static inline bool spec_adapt_recalls(const spec_adapt_t *a, const spec_adapt_memo_t *memo, int32_t tag)
+{
+    return 0 != memo->changes && memo->changes == a->changes && memo->tag == tag;
+}
+
+static inline void spec_adapt_note(const spec_adapt_t *a, spec_adapt_memo_t *memo, int32_t tag)
+{
+    *memo = (spec_adapt_memo_t){.changes = a->changes, .tag = tag};
+}
 
 /* Of the messages of a stopped envelope only some are looked at, one in four: reading the clock at
  * both sides would take 2 % of the time of a 4 KiB message over shared memory. Both sides know the
