@@ -108,6 +108,78 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
     return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
 }
 
+/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
+                        __opal_attribute_unused__ MPI_Comm fresh)
+
+#elif OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
+
+#    include "ompi/runtime/ompi_rte.h"
+#    include "opal/mca/threads/mutex.h"
+
+#    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
+
+typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
+
+#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_revoke_comm = NULL, .pml_get_transports = NULL
+
+#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg);                                                        \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)        \
+        {                                                                                          \
+            name##_am(btl, des->des_segments, des->des_segment_count);                             \
+        }                                                                                          \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg)
+
+#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)
+
+static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
+{
+    return ompi_comm_get_local_cid(comm);
+}
+
+static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm)
+{
+    return NULL == comm->c_name ? "without a name" : comm->c_name;
+}
+
+#    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
+
+static inline bool mca_pml_spec_is_ending(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+static inline uint32_t mca_pml_spec_my_rank(void)
+{
+    return OMPI_PROC_MY_NAME->vpid;
+}
+
+static inline uint32_t mca_pml_spec_job_id(void)
+{
+    return OMPI_PROC_MY_NAME->jobid;
+}
+
+static inline uint32_t mca_pml_spec_job_size(void)
+{
+    return ompi_process_info.num_procs;
+}
+
+/* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */
+static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
+{
+    const char *host = NULL == proc ? NULL : opal_get_proc_hostname(proc);
+    return NULL == host ? "unknown" : host;
+}
+
+/* See above. */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
+
 #else
 #    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
 #endif
