@@ -158,12 +158,20 @@ use_private_install() {
     export SPEC_COMPONENT_DIR=$component_dir
 }
 
-use_components_of() { export OMPI_MCA_mca_base_component_path=$1:SYSTEM_DEFAULT; }
+# Open MPI 5.0 has its own components in its libraries, and lets PMIx look into that directory too. PMIx does not know
+# the word for the system's directory, and reports each file that is none of its own unless told not to.
+use_components_of() {
+    case $(of_build OMPI_VERSION) in
+    4.*) export OMPI_MCA_mca_base_component_path=$1:SYSTEM_DEFAULT ;;
+    *) export OMPI_MCA_mca_base_component_path=$1 PMIX_MCA_mca_base_component_show_load_errors=none ;;
+    esac
+}
 
-# mpirun refuses root unless told twice.
+# mpirun refuses root unless told twice; that of Open MPI 5.0 is prterun.
 allow_root() {
     if [ "$(id -u)" -eq 0 ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
 }
 

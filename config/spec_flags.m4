@@ -56,7 +56,11 @@ AC_DEFUN([SPEC_FLAGS], [
     # its soname differs between the major releases of Open MPI and is what keeps one from loading a component built
     # for another.
     SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-Bsymbolic'
-    SPEC_OMPI_DSO_LIBS='-Wl,--as-needed,-lmpi,-lopen-rte,-lpthread -Wl,--no-as-needed,-lopen-pal'
+    spec_words=
+    for spec_word in -lmpi $SPEC_OMPI_RTE_LIBS -lpthread; do
+        spec_words="$spec_words,$spec_word"
+    done
+    SPEC_OMPI_DSO_LIBS="-Wl,--as-needed$spec_words -Wl,--no-as-needed,-lopen-pal"
     AC_SUBST([SPEC_DSO_LDFLAGS])
     AC_SUBST([SPEC_OMPI_DSO_LIBS])
 ])

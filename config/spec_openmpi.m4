@@ -121,12 +121,51 @@ AC_DEFUN([_SPEC_OPENMPI_VERSION], [
     OMPI_VERSION=$spec_major.$spec_minor.$spec_release
     AC_MSG_RESULT([$OMPI_VERSION])
     AS_CASE([$spec_major.$spec_minor],
-        [4.1], [SPEC_OMPI_SHIM=shim-4.1],
-        [5.0], [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION: support for 5.0 comes with a later release of this package.
-  Until then it builds for Open MPI 4.1, as in Debian 12: --with-mpicc=/that/place/bin/mpicc])],
-        [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION, but this package builds for Open MPI 4.1 only.
+        [4.1], [spec_series=4.1
+                spec_shims=shim
+                SPEC_OMPI_RTE_LIBS=-lopen-rte],
+        [5.0], [spec_series=5.0
+                spec_shims='shim shim-5.0'
+                SPEC_OMPI_RTE_LIBS=
+                _SPEC_OPENMPI_PMIX],
+        [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION, but this package builds for Open MPI 4.1 and 5.0 only.
   For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])])
-    AC_SUBST([SPEC_OMPI_SHIM])
+    # The headers that an installation lacks (config/shim/README.md): behind all others, here and in the Makefiles.
+    SPEC_OMPI_SHIM_CPPFLAGS=
+    spec_shim_cppflags=
+    for spec_dir in $spec_shims; do
+        SPEC_OMPI_SHIM_CPPFLAGS="$SPEC_OMPI_SHIM_CPPFLAGS -idirafter \$(top_srcdir)/config/$spec_dir"
+        spec_shim_cppflags="$spec_shim_cppflags -idirafter $srcdir/config/$spec_dir"
+    done
+    AC_SUBST([SPEC_OMPI_SHIM_CPPFLAGS])
+    AC_SUBST([SPEC_OMPI_RTE_LIBS])
+])
+
+# Open MPI 5.0 talks to PMIx directly, in macros that components use; mpicc does not tell where its header is.
+AC_DEFUN([_SPEC_OPENMPI_PMIX], [
+    AC_MSG_CHECKING([for the headers of PMIx])
+    spec_pmix=`(pkg-config --cflags-only-I pmix) 2>&AS_MESSAGE_LOG_FD </dev/null`
+    spec_pmix_libs=`(pkg-config --libs-only-L pmix) 2>&AS_MESSAGE_LOG_FD </dev/null`
+    # Without pkg-config: where Debian has it, and where an Open MPI that brings its own PMIx puts it.
+    AS_IF([test -z "$spec_pmix"],
+        [for spec_dir in /usr/lib/*/pmix2/include $OMPI_INCDIRS; do
+            AS_IF([test -z "$spec_pmix" && test -f "$spec_dir/pmix.h"],
+                [spec_pmix="-I$spec_dir"
+                 spec_pmix_libs="-L`AS_DIRNAME(["$spec_dir"])`/lib"])
+         done])
+    spec_save_CPPFLAGS=$CPPFLAGS
+    for spec_dir in $spec_pmix; do
+        SPEC_OMPI_CPPFLAGS="$SPEC_OMPI_CPPFLAGS `AS_ECHO(["$spec_dir"]) | sed 's/^-I/-isystem /'`"
+    done
+    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS"
+    AC_PREPROC_IFELSE([AC_LANG_SOURCE([[#include <pmix.h>]])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([pmix.h, which the headers of Open MPI $OMPI_VERSION use, was not found.
+  On Debian: apt-get install libpmix-dev
+  Elsewhere: CPPFLAGS=-I/that/place/include])])
+    CPPFLAGS=$spec_save_CPPFLAGS
+    SPEC_OMPI_RTE_LIBS="$spec_pmix_libs -lpmix"
 ])
 
 AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
@@ -139,10 +178,20 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
   differ. Use an Open MPI configured without that option, as Debian's is, with --with-mpicc=/that/place/bin/mpicc])])
     AC_MSG_RESULT([yes])
 
-    # With the headers that an installation lacks (config/shim-4.1/README.md) the rest must compile.
+    AS_IF([test $spec_series = 5.0],
+        [AC_MSG_CHECKING([that its threads are POSIX threads])
+         _SPEC_OPAL_MACRO([spec_threads], [MCA_threads_mutex_base_include_HEADER])
+         AS_CASE([$spec_threads],
+            [*/pthreads/*], [AC_MSG_RESULT([yes])],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([this Open MPI was configured for other threads than those of the system ($spec_threads).
+  The components share locks with it and would disagree about them. Use an Open MPI configured --with-threads=pthreads,
+  which is its default and Debian's choice, with --with-mpicc=/that/place/bin/mpicc])])])
+
+    # With the headers that an installation lacks the rest must compile.
     AC_MSG_CHECKING([that components can be compiled for it])
     spec_save_CPPFLAGS=$CPPFLAGS
-    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS -idirafter $srcdir/config/$SPEC_OMPI_SHIM"
+    CPPFLAGS="$CPPFLAGS $SPEC_OMPI_CPPFLAGS $spec_shim_cppflags"
     AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
 #include "ompi_config.h"
 #include "ompi/mca/pml/pml.h"
@@ -150,6 +199,8 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
 #include "ompi/mca/pml/base/pml_base_recvreq.h"
 #include "ompi/mca/bml/bml.h"
 #include "opal/mca/btl/btl.h"
+#include "opal/mca/rcache/rcache.h"
+#include "opal/mca/mpool/mpool.h"
 ]], [[]])],
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])

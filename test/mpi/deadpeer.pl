@@ -4,7 +4,10 @@
 # error within a minute, by each of three ways to die and over two transports.
 use strict;
 use warnings;
+use FindBin;
 use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
 use Time::HiRes 'time';
 
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
@@ -12,8 +15,9 @@ GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or di
 my ($passed, $failed) = (0, 0);
 for my $btl ('self,vader', 'self,tcp') {
     for my $how ('exit', 'kill', 'segv') {
+        my $mpirun = mpi_mpirun(3, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl $btl");
         my $start = time;
-        my $out = `timeout -k 5 60 mpirun -np 3 --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl $btl $programs/deadpeer --how $how 2>&1 </dev/null`;
+        my $out = `timeout -k 5 60 $mpirun $programs/deadpeer --how $how 2>&1 </dev/null`;
         my ($code, $took) = ($? >> 8, time - $start);
         my $good = $code != 0 && $code != 124 && $out !~ /was received|watchdog/;
         printf "%s deadpeer $btl $how: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $code, $took;

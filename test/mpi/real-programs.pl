@@ -8,7 +8,10 @@
 use strict;
 use warnings;
 use File::Temp 'tempdir';
+use FindBin;
 use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
 use Cwd;
 
 my ($pml, $full, $programs) = ('spec', 0, '.');
@@ -22,7 +25,8 @@ sub have { my ($p) = @_; return scalar grep { -x "$_/$p" } split /:/, $ENV{PATH}
 sub mpirun {
     my ($np, $p, $program) = @_;
     my $yield = $np > 2 ? '--mca mpi_yield_when_idle 1' : '';
-    return scalar `timeout -k 5 100 mpirun -np $np --oversubscribe $yield --mca pml $p $program 2>&1 </dev/null`;
+    my $mpirun = mpi_mpirun($np, "$yield --mca pml $p");
+    return scalar `timeout -k 5 100 $mpirun $program 2>&1 </dev/null`;
 }
 
 sub result {

@@ -6,7 +6,10 @@ use strict;
 use warnings;
 use Cwd 'abs_path';
 use File::Temp 'tempdir';
+use FindBin;
 use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
 
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
@@ -17,7 +20,8 @@ $programs = abs_path($programs);
 
 sub job {
     my ($np, $parameters, $program) = @_;
-    my $out = `timeout -k 5 60 mpirun -np $np --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,vader $parameters $programs/$program 2>&1 </dev/null`;
+    my $mpirun = mpi_mpirun($np, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,vader $parameters");
+    my $out = `timeout -k 5 60 $mpirun $programs/$program 2>&1 </dev/null`;
     return ($? >> 8, $out);
 }
 

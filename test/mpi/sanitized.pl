@@ -5,7 +5,10 @@
 # passes only without any. Leaks are not looked for: Open MPI leaves much lying at the end.
 use strict;
 use warnings;
+use FindBin;
 use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
 
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
@@ -37,10 +40,11 @@ my @tests = (
     ['vader', 2, '--mca btl self,vader', 'truncate'],
     ['vader', 4, '--mca btl self,vader', 'communicators'],
 );
-$ENV{OMPI_MCA_mca_base_component_path} = "$components:SYSTEM_DEFAULT";
+mpi_use_components('mpirun', $components);
 for my $t (@tests) {
     my ($name, $np, $parameters, $program) = @$t;
-    my $out = `timeout -k 5 240 mpirun -np $np --oversubscribe --mca mpi_yield_when_idle 1 --mca pml spec $parameters -x LD_PRELOAD=$preload -x ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 -x UBSAN_OPTIONS=print_stacktrace=1 $programs/$program 2>&1 </dev/null`;
+    my $mpirun = mpi_mpirun($np, "--mca mpi_yield_when_idle 1 --mca pml spec $parameters");
+    my $out = `timeout -k 5 240 $mpirun -x LD_PRELOAD=$preload -x ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 -x UBSAN_OPTIONS=print_stacktrace=1 $programs/$program 2>&1 </dev/null`;
     my $good = $? == 0 && $out =~ /No errors/ && $out !~ /Sanitizer|runtime error/;
     print $good ? "ok      sanitized $program np$np $name\n" : "FAILED  sanitized $program np$np $name\n$out\n";
     $good ? ++$passed : ++$failed;

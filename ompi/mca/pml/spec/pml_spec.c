@@ -5,6 +5,7 @@
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
@@ -48,6 +49,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     spec_list_init(&mca_pml_spec.pending);
+    spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
     OBJ_CONSTRUCT(&mca_pml_spec.transfers, opal_free_list_t);
@@ -92,6 +94,7 @@ void mca_pml_spec_finalize(void)
         mca_pml_spec.progress_registered = false;
     }
     mca_pml_spec_cids_fini();
+    mca_pml_spec_hellos_fini();
     mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);
@@ -105,12 +108,29 @@ void mca_pml_spec_finalize(void)
     OBJ_DESTRUCT(&mca_pml_spec.lock);
 }
 
+bool mca_pml_spec_refuse_device(const void *buf)
+{
+    if (!mca_pml_spec_on_device(buf)) {
+        return false;
+    }
+    opal_show_help("help-mpi-pml-spec.txt", "device buffer", true, buf);
+    return true;
+}
+
 /* A peer is lost for good: nobody can complete what was going on with it. */
 static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc,
                              char *info)
 {
     (void) flags;
     if (mca_pml_spec_is_ending()) {
+        return;
+    }
+    if (NULL != proc && proc->proc_name.jobid != mca_pml_spec_job_id()
+        && !mca_pml_spec_is_member(proc)) {
+        MCA_PML_SPEC_VERBOSE(10, "a process of another job that is disconnected has ended");
+        return;
+    }
+    if (mca_pml_spec_goes_on_without(proc)) {
         return;
     }
     mca_pml_spec_abort(OMPI_ERR_UNREACH,
@@ -234,6 +254,6 @@ mca_pml_spec_module_t mca_pml_spec = {
         MCA_PML_SPEC_MODULE_EXTRAS,
         .pml_max_contextid = 65535,
         .pml_max_tag = INT_MAX,
-        .pml_flags = 0,
+        .pml_flags = MCA_PML_SPEC_ABILITIES,
     },
 };

@@ -52,6 +52,7 @@ typedef struct mca_pml_spec_module {
     bool enabled;
     bool profile_refused; /* it is somebody else's file: do not write it */
     bool threaded;  /* callbacks may come in other threads: locks and atomics are needed */
+    bool devices;   /* buffers may be in the memory of an accelerator */
     size_t eager_min; /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
 
@@ -62,12 +63,13 @@ typedef struct mca_pml_spec_module {
     opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, pending, parked and the slots of the table of communicators. Innermost:
+    /* Protects handles, pending, parked, early_hellos and the slots of the table of communicators. Innermost:
      * nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;
     spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
+    spec_node_t early_hellos; /* pml_spec_hello.c */
     bool progress_registered;
     struct mca_pml_spec_cid_slot *cids[65536u / MCA_PML_SPEC_CID_CHUNK];
 
@@ -179,6 +181,15 @@ static inline bool mca_pml_spec_is_flat(const ompi_datatype_t *dtype, size_t cou
 static inline char *mca_pml_spec_flat_base(const void *buf, const ompi_datatype_t *dtype)
 {
     return (char *) (uintptr_t) buf + dtype->super.true_lb;
+}
+
+/* A buffer that must not be touched by the CPU; a message is given. */
+bool mca_pml_spec_refuse_device(const void *buf);
+
+/* (Most machines have no device, and then no buffer is looked at.) */
+static inline bool mca_pml_spec_is_refused(const void *buf, size_t count)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.devices) && count > 0 && mca_pml_spec_refuse_device(buf);
 }
 
 /* ---- the module's functions, by file ---- */

@@ -3,6 +3,7 @@
 #include "pml_spec_comm.h"
 
 #include "pml_spec_arrive.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
@@ -55,6 +56,11 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     fresh->proc = ompi_comm_peer_lookup(comm->ompi_comm, rank);
     OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
     spec_list_init(&fresh->unnoticed);
+    spec_list_init(&fresh->unnumbered);
+    if (comm->is_global || fresh->proc == ompi_proc_local()) {
+        fresh->ctx = comm->cid;
+        fresh->ctx_known = true;
+    }
     spec_recv_init(&fresh->recv);
 
     mca_pml_spec_lock(&comm->lock);
@@ -91,6 +97,32 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     return endpoint;
 }
 
+static bool has_member(const mca_pml_spec_comm_t *comm, opal_process_name_t name)
+{
+    for (uint32_t rank = 0; rank < comm->size; ++rank) {
+        opal_process_name_t other =
+            ompi_group_get_proc_name(comm->ompi_comm->c_remote_group, (int) rank);
+        if (other.jobid == name.jobid && other.vpid == name.vpid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mca_pml_spec_is_member(const opal_proc_t *proc)
+{
+    bool found = false;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    for (unsigned c = 0; !found && c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
+        const mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
+        for (unsigned i = 0; !found && NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
+            found = NULL != chunk[i].comm && has_member(chunk[i].comm, proc->proc_name);
+        }
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return found;
+}
+
 int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
 {
     uint32_t cid = mca_pml_spec_cid(ompi_comm);
@@ -106,6 +138,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     comm->ompi_comm = ompi_comm;
     comm->cid = (uint16_t) cid;
     comm->epoch = (uint8_t) slot->incarnations;
+    comm->is_global = mca_pml_spec_is_global(ompi_comm, &comm->name[0], &comm->name[1]);
     comm->my_rank = ompi_comm->c_my_rank;
     comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;
     comm->peers = calloc(comm->size + 1u, sizeof(*comm->peers));
@@ -138,6 +171,9 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
         mca_pml_spec_lock(&mca_pml_spec.lock);
         n = spec_list_pop(&slot->parked);
         mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    if (!comm->is_global) {
+        mca_pml_spec_hellos_again(comm);
     }
     return OMPI_SUCCESS;
 }

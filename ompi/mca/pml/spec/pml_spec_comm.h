@@ -3,7 +3,8 @@
  *
  * Words
  *   peer   one remote process of one communicator, both directions
- *   cid    communicator id, the number in packet headers; reused after a communicator is freed
+ *   cid    communicator id; reused after a communicator is freed. Packet headers carry the
+ *          receiver's: it is the same everywhere unless the communicator was made from a group
  *   epoch  which incarnation of a cid this process lives in, counted here and put into each header
  *   parked packet for a cid that does not exist here (yet)
  *
@@ -25,6 +26,10 @@ typedef struct mca_pml_spec_peer {
     ompi_proc_t *proc;
     mca_bml_base_endpoint_t *endpoint; /* NULL before first use: see mca_pml_spec_endpoint */
     int32_t rank;
+    uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
+    bool ctx_known;
+    bool greeted;           /* a HELLO has been sent (send_lock) */
+    spec_node_t unnumbered; /* sends that wait for ctx, in their order (send_lock) */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
     /* Me as the sender. send_lock covers the next six. Taken after nothing and before nothing:
@@ -46,6 +51,8 @@ typedef struct mca_pml_spec_comm {
     ompi_communicator_t *ompi_comm;
     uint16_t cid;
     uint8_t epoch;
+    bool is_global;   /* all processes have the same cid for it */
+    uint64_t name[2]; /* else this is what they all know it by */
     int32_t my_rank;
     uint32_t size; /* peers: the remote group of an inter-communicator */
     /* Covers match, the creation of peers, and the receiver's side of all peers. No call to a
@@ -73,6 +80,9 @@ typedef struct mca_pml_spec_cid_slot {
 
 int mca_pml_spec_add_comm(ompi_communicator_t *comm);
 int mca_pml_spec_del_comm(ompi_communicator_t *comm);
+
+/* Is the process a member of any communicator there is? */
+bool mca_pml_spec_is_member(const opal_proc_t *proc);
 
 /* The slot of a cid, created if need be; NULL when memory is out. */
 mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid);

@@ -77,6 +77,54 @@ static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm
     return comm->c_name;
 }
 
+/* Does every process know the communicator by the same number? In 4.1 always. If not, *base and *sub
+ * are what all know it by. */
+static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint64_t *base,
+                                          uint64_t *sub)
+{
+    (void) comm;
+    *base = *sub = 0;
+    return true;
+}
+
+/* What this PML can do beyond the least, for pml_flags. */
+#    define MCA_PML_SPEC_ABILITIES 0
+
+/* May buffers be in the memory of an accelerator, and is this one? (configure refuses a 4.1 that
+ * was built for such buffers.) */
+static inline bool mca_pml_spec_has_device(void)
+{
+    return false;
+}
+
+static inline bool mca_pml_spec_on_device(const void *buf)
+{
+    (void) buf;
+    return false;
+}
+
+/* A process is lost. True: MPI goes on without it, and requests with it end in error. */
+static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
+{
+    (void) proc;
+    return false;
+}
+
+/* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src)
+{
+    (void) comm, (void) src;
+    return MPI_SUCCESS;
+}
+
+/* Can requests with this process (or any of the communicator) no more end by themselves, because
+ * it is lost or the communicator revoked? */
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank)
+{
+    (void) comm, (void) rank;
+    return false;
+}
+
 /* Ends the job with a message. Does not return in practice. */
 #    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
 
@@ -107,6 +155,151 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 {
     return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
 }
+
+/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
+                        __opal_attribute_unused__ MPI_Comm fresh)
+
+#elif OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
+
+#    include "ompi/errhandler/errhandler.h"
+#    include "ompi/runtime/ompi_rte.h"
+#    include "opal/mca/accelerator/accelerator.h"
+#    include "opal/mca/accelerator/base/base.h"
+#    include "opal/mca/threads/mutex.h"
+
+#    include <string.h>
+
+#    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
+
+typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
+
+#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_revoke_comm = NULL, .pml_get_transports = NULL
+
+#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg);                                                        \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)        \
+        {                                                                                          \
+            name##_am(btl, des->des_segments, des->des_segment_count);                             \
+        }                                                                                          \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg)
+
+#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)
+
+static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
+{
+    return ompi_comm_get_local_cid(comm);
+}
+
+static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm)
+{
+    return NULL == comm->c_name ? "without a name" : comm->c_name;
+}
+
+static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint64_t *base,
+                                          uint64_t *sub)
+{
+    const ompi_comm_extended_cid_t cid = ompi_comm_get_extended_cid(comm);
+    *base = cid.cid_base;
+    *sub = cid.cid_sub.u64;
+    return OMPI_COMM_IS_GLOBAL_INDEX(comm);
+}
+
+/* (PMIx could tell the numbers, but not on every launcher: the PML asks its peers instead.) */
+#    define MCA_PML_SPEC_ABILITIES MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
+
+static inline bool mca_pml_spec_has_device(void)
+{
+    const char *component = opal_accelerator_base_selected_component.base_version.mca_component_name;
+    return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
+}
+
+static inline bool mca_pml_spec_on_device(const void *buf)
+{
+    int device;
+    uint64_t flags;
+    return opal_accelerator.check_addr(buf, &device, &flags) > 0;
+}
+
+static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (ompi_ftmpi_enabled && NULL != proc) {
+        ompi_errhandler_proc_failed((ompi_proc_t *) (uintptr_t) proc);
+        return true;
+    }
+#    endif
+    (void) proc;
+    return false;
+}
+
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (ompi_ftmpi_enabled) {
+        return ompi_comm_is_revoked(comm)
+               || (rank >= 0 && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm)));
+    }
+#    endif
+    (void) comm, (void) rank;
+    return false;
+}
+
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (mca_pml_spec_is_lost(comm, src)) {
+        return ompi_comm_is_revoked(comm) ? MPI_ERR_REVOKED : MPI_ERR_PROC_FAILED;
+    }
+    if (ompi_ftmpi_enabled && MPI_ANY_SOURCE == src && !ompi_comm_is_any_source_enabled(comm)) {
+        return MPI_ERR_PROC_FAILED;
+    }
+#    endif
+    (void) comm, (void) src;
+    return MPI_SUCCESS;
+}
+
+/* (The abort of 5.0 gives its message to the launcher, which keeps it.) */
+#    define mca_pml_spec_abort(code, ...)                                                          \
+        do {                                                                                       \
+            opal_output(0, __VA_ARGS__);                                                           \
+            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+        } while (0)
+
+static inline bool mca_pml_spec_is_ending(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+static inline uint32_t mca_pml_spec_my_rank(void)
+{
+    return OMPI_PROC_MY_NAME->vpid;
+}
+
+static inline uint32_t mca_pml_spec_job_id(void)
+{
+    return OMPI_PROC_MY_NAME->jobid;
+}
+
+static inline uint32_t mca_pml_spec_job_size(void)
+{
+    return ompi_process_info.num_procs;
+}
+
+/* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */
+static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
+{
+    const char *host = NULL == proc ? NULL : opal_get_proc_hostname(proc);
+    return NULL == host ? "unknown" : host;
+}
+
+/* See above. */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
 
 #else
 #    error "pml/spec: this Open MPI release is not supported (configure should have said so)"

@@ -43,6 +43,9 @@ static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *st
 int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                             ompi_communicator_t *comm, ompi_request_t **request)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq =
         request_new(buf, count, dtype, src, tag, comm, true);
     if (NULL == recvreq) {
@@ -57,6 +60,9 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
 int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                        ompi_communicator_t *comm, ompi_request_t **request)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq =
         request_new(buf, count, dtype, src, tag, comm, false);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
@@ -73,6 +79,9 @@ int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                       ompi_communicator_t *comm, ompi_status_public_t *status)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq =
         request_new(buf, count, dtype, src, tag, comm, false);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
@@ -107,6 +116,9 @@ static mca_pml_spec_recv_request_t *receive_probed(void *buf, size_t count, ompi
 int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
                         ompi_request_t **request)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq = receive_probed(buf, count, dtype, message);
     if (NULL == recvreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -118,6 +130,9 @@ int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_me
 int mca_pml_spec_mrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
                        ompi_status_public_t *status)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq = receive_probed(buf, count, dtype, message);
     return NULL == recvreq ? OMPI_ERR_OUT_OF_RESOURCE : finish(recvreq, status);
 }

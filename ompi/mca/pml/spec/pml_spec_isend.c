@@ -52,7 +52,8 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
-    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
+    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit
+        || OPAL_UNLIKELY(!peer->ctx_known)) {
         return NEEDS_REQUEST;
     }
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
@@ -114,6 +115,9 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
                             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                             ompi_request_t **request)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     mca_pml_spec_send_request_t *sendreq =
         NULL == peer ? NULL : request_new(buf, count, dtype, dst, tag, mode, comm, peer, true);
@@ -131,6 +135,9 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                        ompi_request_t **request)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     uint32_t seq;
     if (OPAL_UNLIKELY(NULL == peer)) {
@@ -163,6 +170,9 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
 int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     ompi_request_t *request;
     uint32_t seq;

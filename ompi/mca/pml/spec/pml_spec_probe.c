@@ -59,6 +59,10 @@ int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_
 {
     ompi_status_public_t found = ompi_status_empty;
     while (!probe_once(comm, src, tag, NULL, status, &found)) {
+        const int error = mca_pml_spec_probe_error(comm, src);
+        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+            return error;
+        }
         opal_progress();
     }
     return OMPI_SUCCESS;
@@ -87,6 +91,10 @@ int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_messag
     ompi_status_public_t found = ompi_status_empty;
     mca_pml_spec_frag_t *frag = NULL;
     while (!probe_once(comm, src, tag, &frag, status, &found)) {
+        const int error = mca_pml_spec_probe_error(comm, src);
+        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+            return error;
+        }
         opal_progress();
     }
     *message = message_of(comm, frag, &found);

@@ -13,6 +13,7 @@
  * to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_proto.h"
 
 #include <stdlib.h>
@@ -59,7 +60,8 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
         return false;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
-    return NULL != endpoint && recvreq->capacity > recvreq->peer->eager_limit
+    return NULL != endpoint && recvreq->peer->ctx_known
+           && recvreq->capacity > recvreq->peer->eager_limit
            && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && NULL != putting_btl(endpoint);
 }
 
@@ -90,7 +92,7 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
     packet->hdr = (mca_pml_spec_rtr_hdr_t){
         .type = MCA_PML_SPEC_RTR,
         .epoch = peer->recv.epoch,
-        .ctx = peer->comm->cid,
+        .ctx = peer->ctx,
         .src = peer->comm->my_rank,
         .tag = recvreq->req_recv.req_base.req_tag,
         .no = offer->no,
@@ -135,8 +137,12 @@ void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
 
 static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
 {
-    recvreq->req_recv.req_base.req_ompi.req_status._cancelled = true;
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    base->req_ompi.req_status._cancelled = true;
     recvreq->req_recv.req_bytes_packed = 0;
+    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer))) {
+        mca_pml_spec_recv_lost(recvreq);
+    }
     mca_pml_spec_recv_done(recvreq);
 }
 
@@ -161,16 +167,34 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         hdr = (mca_pml_spec_revoke_hdr_t){
             .type = MCA_PML_SPEC_REVOKE,
             .epoch = peer->recv.epoch,
-            .ctx = comm->cid,
+            .ctx = peer->ctx,
             .src = comm->my_rank,
             .tag = recvreq->posted.tag,
             .no = fresh->no,
             .name = mca_pml_spec.my_name,
             .e = peer->recv.msgs.nxt,
             .dst = peer->rank,
+            .back = comm->cid,
         };
     }
+    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, recvreq->req_recv.req_base.req_peer);
+    if (OPAL_UNLIKELY(lost && NULL != peer)) {
+        spec_recv_answer_all(&peer->recv);
+    }
     mca_pml_spec_unlock(&comm->lock);
+    if (OPAL_UNLIKELY(lost)) {
+        if (SPEC_CANCEL_ASK != outcome) {
+            free(fresh);
+        }
+        if (SPEC_CANCEL_DONE == outcome) {
+            complete_cancelled(recvreq);
+        } else if (SPEC_CANCEL_TOO_LATE == outcome) {
+            mca_pml_spec_recv_lost(recvreq);
+        } else {
+            mca_pml_spec_revokes_finish(peer);
+        }
+        return OMPI_SUCCESS;
+    }
 
     if (SPEC_CANCEL_ASK == outcome) {
         MCA_PML_SPEC_COUNT(revokes_sent);
@@ -313,7 +337,7 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     }
     if (NULL != mca_pml_spec_endpoint(peer)) {
         mca_pml_spec_rtr_notice(peer); /* else the cancel would wait until the puts end */
-        answer_revoke(peer->endpoint, ctl, peer->comm->cid, peer->comm->my_rank, s);
+        answer_revoke(peer->endpoint, ctl, peer->ctx, peer->comm->my_rank, s);
     }
     rtr_free(ctl);
     mca_pml_spec_lock(&peer->send_lock);
@@ -419,7 +443,7 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
         mca_pml_spec_refuse("REVOKE", "there is no way to the process that sent it");
         return;
     }
-    answer_revoke(endpoint, revoke, hdr->ctx, hdr->dst, s);
+    answer_revoke(endpoint, revoke, hdr->back, hdr->dst, s);
 }
 
 void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet)
@@ -447,6 +471,7 @@ void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet)
         mca_pml_spec_refuse("REVOKE", "it comes from another process than its rank says");
         return;
     }
+    mca_pml_spec_hello_learn(peer, hdr->back);
     control_arrived(peer, revoke);
 }
 

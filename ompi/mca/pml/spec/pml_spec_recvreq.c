@@ -15,7 +15,7 @@ static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 {
     recvreq->req_recv.req_base.req_free_called = true;
-    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED)) {
+    if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED) & MCA_PML_SPEC_DONE) {
         recv_return(recvreq);
     }
 }
@@ -106,10 +106,19 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
+static void set_result(mca_pml_spec_recv_request_t *recvreq)
+{
+    ompi_status_public_t *status = &recvreq->req_recv.req_base.req_ompi.req_status;
+    const size_t length = recvreq->req_recv.req_bytes_packed;
+    status->_ucount = length;
+    status->MPI_ERROR = recvreq->status < 0          ? mca_pml_spec_mpi_error(recvreq->status)
+                        : length > recvreq->capacity ? MPI_ERR_TRUNCATE
+                                                     : MPI_SUCCESS;
+}
+
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    const size_t length = recvreq->req_recv.req_bytes_packed;
 
     if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
         /* a small message: its RTR would be lost */
@@ -126,10 +135,11 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    base->req_ompi.req_status._ucount = length;
-    base->req_ompi.req_status.MPI_ERROR = recvreq->status < 0 ? mca_pml_spec_mpi_error(recvreq->status)
-                                          : length > recvreq->capacity ? MPI_ERR_TRUNCATE
-                                                                       : MPI_SUCCESS;
+    if (OPAL_UNLIKELY(recvreq->life & MCA_PML_SPEC_LOST)) {
+        recvreq->status = OMPI_SUCCESS; /* it has been told */
+    } else {
+        set_result(recvreq);
+    }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))) {
         mca_pml_spec_abort(recvreq->status,
@@ -137,9 +147,20 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                            "request was freed, so that nobody can be told",
                            base->req_peer, recvreq->status);
     }
-    ompi_request_complete(&base->req_ompi, true);
+    if (OPAL_LIKELY(!(recvreq->life & MCA_PML_SPEC_LOST))) {
+        ompi_request_complete(&base->req_ompi, true);
+    }
     if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
         recv_return(recvreq);
+    }
+}
+
+void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
+{
+    /* The caller has put the reason into the status. */
+    if (!(mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_LOST)
+          & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
+        ompi_request_complete(&recvreq->req_recv.req_base.req_ompi, true);
     }
 }
 

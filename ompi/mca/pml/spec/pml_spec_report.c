@@ -363,10 +363,9 @@ static int report(MPI_Comm comm, int key, void *value, void *extra)
 }
 
 /* A duplicate of MPI_COMM_SELF reports nothing. */
-static int do_not_copy(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,
-                       MPI_Comm fresh)
+MCA_PML_SPEC_COPY_ATTR(do_not_copy)
 {
-    (void) comm, (void) key, (void) extra, (void) value, (void) copy, (void) fresh;
+    (void) comm, (void) key, (void) extra, (void) value, (void) copy;
     *flag = 0;
     return MPI_SUCCESS;
 }

@@ -10,7 +10,10 @@
  * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
  * comes first, for all others directly before DONE. So DONE is the PML's last touch, and whoever
  * was woken by the completion (another thread, or a callback below it) may free the request or
- * start it again at once: a request that is started before it is DONE is replaced by a new one. */
+ * start it again at once: a request that is started before it is DONE is replaced by a new one.
+ *
+ * A request whose peer is lost, in a job that goes on without it, is completed with an error for
+ * MPI while transports may still hold it (LOST). It becomes DONE if they let go; else it is kept. */
 #ifndef PML_SPEC_REQUEST_H
 #define PML_SPEC_REQUEST_H
 
@@ -21,7 +24,7 @@
 
 struct mca_pml_spec_rtr; /* pml_spec_proto.h */
 
-enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2 };
+enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2, MCA_PML_SPEC_LOST = 4 };
 
 #define MCA_PML_SPEC_STAGES 6
 
@@ -66,7 +69,7 @@ typedef struct mca_pml_spec_send_request {
     mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
     mca_bml_base_btl_t *key_btl;
     mca_pml_spec_pending_t pending;
-    spec_node_t unnoticed; /* in peer->unnoticed */
+    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->unnumbered */
 
     /* by copy (pml_spec_proto_frag.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */
@@ -134,6 +137,9 @@ void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t by
  * for it next. */
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking);
 
+/* The second half of it: from the sequence number on. */
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq);
+
 /* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);
 
@@ -195,6 +201,9 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
 
+/* Its peer is lost: complete for MPI with an error, whoever may still hold it. */
+void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
+
 /* The receive is complete. The caller touches it no more. */
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq);
 
@@ -209,7 +218,7 @@ static inline mca_pml_spec_match_hdr_t mca_pml_spec_match_hdr(uint8_t type,
     const mca_pml_spec_comm_t *comm = peer->comm;
     return (mca_pml_spec_match_hdr_t){.type = type,
                                       .epoch = comm->epoch,
-                                      .ctx = comm->cid,
+                                      .ctx = peer->ctx,
                                       .src = comm->my_rank,
                                       .tag = tag,
                                       .seq = seq};

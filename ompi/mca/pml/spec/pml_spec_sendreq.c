@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 #include "pml_spec_why.h"
@@ -19,7 +20,7 @@ static int send_free(ompi_request_t **request)
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
     *request = MPI_REQUEST_NULL;
     sendreq->req_send.req_base.req_free_called = true;
-    if (MCA_PML_SPEC_DONE == mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED)) {
+    if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED) & MCA_PML_SPEC_DONE) {
         send_return(sendreq);
     }
     return OMPI_SUCCESS;
@@ -27,9 +28,17 @@ static int send_free(ompi_request_t **request)
 
 static int send_cancel(ompi_request_t *request, int flag)
 {
-    /* A send cannot be taken back once its number is given; MPI allows that it then just
-     * completes. */
-    (void) request, (void) flag;
+    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(request);
+    const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    (void) flag;
+    /* A send cannot be taken back once its number is given; MPI allows that it then just completes.
+     * To a process that is lost it may never do so; the caller has put the reason into the status. */
+    if (OMPI_REQUEST_ACTIVE == request->req_state
+        && mca_pml_spec_is_lost(base->req_comm, base->req_peer)
+        && !(mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_LOST)
+             & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
+        ompi_request_complete(request, true);
+    }
     return OMPI_SUCCESS;
 }
 
@@ -77,20 +86,21 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
-    if (!buffered) {
+    const bool told = buffered || (sendreq->life & MCA_PML_SPEC_LOST);
+    if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
         base->req_ompi.req_status.MPI_ERROR = mca_pml_spec_mpi_error(sendreq->status);
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && (sendreq->life & MCA_PML_SPEC_FREED))) {
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && !(sendreq->life & MCA_PML_SPEC_LOST) && (sendreq->life & MCA_PML_SPEC_FREED))) {
         mca_pml_spec_abort(sendreq->status,
                            "pml/spec: a send to rank %d failed (error %d) after its request "
                            "was freed, so that nobody can be told",
                            base->req_peer, sendreq->status);
     }
-    if (!buffered) {
+    if (!told) {
         ompi_request_complete(&base->req_ompi, true);
     }
     if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
@@ -187,8 +197,21 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         }
         base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
         base->req_ompi.req_status._ucount = length;
+        /* Complete for MPI before the transfer. */
+        ompi_request_complete(&base->req_ompi, true);
     }
+    if (OPAL_LIKELY(peer->ctx_known) || !mca_pml_spec_hello_wait(sendreq)) {
+        mca_pml_spec_send_issue(sendreq);
+    }
+    return OMPI_SUCCESS;
+}
 
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    const mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    const size_t length = sendreq->req_send.req_bytes_packed;
     const bool rendezvous = length > peer->eager_limit;
     const bool can_put = rendezvous && sendreq->is_flat
                          && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
@@ -242,12 +265,5 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
         mca_pml_spec_why_send(sendreq, NULL != rtr, fate);
     }
-    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
-    if (buffered) {
-        /* Complete for MPI before the transfer: the caller still holds the request, so that it
-         * cannot be freed below us. */
-        ompi_request_complete(&base->req_ompi, true);
-    }
     mca_pml_spec_send_begin(sendreq, rtr);
-    return OMPI_SUCCESS;
 }

@@ -21,7 +21,9 @@
  *   adapts:
  *     STOP     no more RTRs for this envelope (an RTS says it with a flag)
  *     PING     what does your clock show?
- *     PONG     this */
+ *     PONG     this
+ *   makes a communicator that has no common number usable:
+ *     HELLO    this is my number of it */
 #ifndef PML_SPEC_WIRE_H
 #define PML_SPEC_WIRE_H
 
@@ -44,6 +46,7 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_STOP,
     MCA_PML_SPEC_PING,
     MCA_PML_SPEC_PONG,
+    MCA_PML_SPEC_HELLO,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -57,7 +60,7 @@ enum mca_pml_spec_type {
 typedef struct mca_pml_spec_match_hdr {
     uint8_t type;
     uint8_t epoch; /* the sender's epoch of ctx: tells incarnations of a communicator id apart */
-    uint16_t ctx;  /* communicator id */
+    uint16_t ctx;  /* communicator id, as the receiver of the packet knows it */
     int32_t src;   /* the sender's rank in the communicator */
     int32_t tag;
     uint32_t seq; /* per (communicator, sender -> receiver) */
@@ -115,6 +118,8 @@ typedef struct mca_pml_spec_revoke_hdr {
     uint64_t name;
     uint32_t e;   /* echoed as s by a process that keeps nothing of this communicator */
     int32_t dst;  /* rank of the process that is asked, for the answer's src */
+    uint16_t back; /* ctx of the answer */
+    uint16_t reserved[3];
 } mca_pml_spec_revoke_hdr_t;
 
 typedef struct mca_pml_spec_revoked_hdr {
@@ -185,13 +190,21 @@ typedef struct mca_pml_spec_pong_hdr {
     uint64_t clock; /* of the process that answers, ns */
 } mca_pml_spec_pong_hdr_t;
 
+typedef struct mca_pml_spec_hello_hdr {
+    uint8_t type;
+    uint8_t is_answer; /* else one is wanted */
+    uint16_t ctx;      /* the communicator, as the process that sends this knows it */
+    int32_t src;       /* its rank there */
+    uint64_t name[2];  /* the communicator, as everybody knows it */
+} mca_pml_spec_hello_hdr_t;
+
 #define SPEC_WIRE_SIZE(type, size)                                                                 \
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
 SPEC_WIRE_SIZE(match_hdr_t, 16);
 SPEC_WIRE_SIZE(rts_hdr_t, 48);
 SPEC_WIRE_SIZE(match_notice_t, 40);
 SPEC_WIRE_SIZE(rtr_hdr_t, 64);
-SPEC_WIRE_SIZE(revoke_hdr_t, 32);
+SPEC_WIRE_SIZE(revoke_hdr_t, 40);
 SPEC_WIRE_SIZE(revoked_hdr_t, 20);
 SPEC_WIRE_SIZE(cts_hdr_t, 56);
 SPEC_WIRE_SIZE(frag_hdr_t, 24);
@@ -199,6 +212,7 @@ SPEC_WIRE_SIZE(fin_hdr_t, 24);
 SPEC_WIRE_SIZE(stop_hdr_t, 16);
 SPEC_WIRE_SIZE(ping_hdr_t, 16);
 SPEC_WIRE_SIZE(pong_hdr_t, 24);
+SPEC_WIRE_SIZE(hello_hdr_t, 24);
 #undef SPEC_WIRE_SIZE
 _Static_assert(offsetof(mca_pml_spec_rts_hdr_t, length) == 16, "RTS layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");

@@ -72,6 +72,16 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)
     return false;
 }
 
+void spec_recv_answer_all(spec_recv_t *r)
+{
+    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
+         n = spec_list_next(&r->revokes, n)) {
+        spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
+        revoke->answered = true;
+        revoke->s = r->msgs.nxt;
+    }
+}
+
 spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled)
 {
     for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;

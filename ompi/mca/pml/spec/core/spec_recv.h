@@ -84,6 +84,9 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
 /* REVOKED(tag, s) arrived. False: nobody asked for that (refuse the packet). */
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 
+/* The peer is lost: no message of it will come, so take every REVOKE to it as answered. */
+void spec_recv_answer_all(spec_recv_t *r);
+
 /* After E advanced or REVOKED arrived: the next REVOKE whose exchange is finished, out of the
  * list, or NULL. Its bin is off hold and has no RTR out any more; the receives in `cancelled`
  * (linked by their node) left the queue and are to be completed as cancelled. */

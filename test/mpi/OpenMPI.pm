@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# What the tests must know of the Open MPI that runs them. They are written in the words of 4.1; here they become those
+# of the release at hand. Nothing else in the tests asks for the release.
+#
+# 4.1 to 5.0: the transport through shared memory is called sm instead of vader, and copies between processes through
+# components of their own (smsc); mpirun is another program (prterun) with another word for more processes than slots.
+package OpenMPI;
+use strict;
+use warnings;
+use Exporter 'import';
+our @EXPORT = qw(mpi_release mpi_words mpi_mpirun mpi_use_components);
+
+my %release_of;
+
+# '4.1', '5.0', ...; ends the script if mpirun does not tell.
+sub mpi_release {
+    my ($mpirun) = @_;
+    $mpirun //= 'mpirun';
+    return $release_of{$mpirun} if $release_of{$mpirun};
+    my $said = `timeout 60 $mpirun --version 2>&1 </dev/null` // '';
+    $said =~ /\(Open MPI\) (\d+\.\d+)/ or die "$mpirun does not say which Open MPI it belongs to: $said\n";
+    my $release = $release_of{$mpirun} = $1;
+    if ($release ge '5.0') {
+        # PMIx looks into the directory of the components too, and reports each file there that is none of its own.
+        $ENV{PMIX_MCA_mca_base_component_show_load_errors} //= 'none';
+        # All processes are on this host, which may have no other network.
+        $ENV{OMPI_MCA_btl_tcp_if_include} //= 'lo';
+        # prterun has another word for it.
+        @ENV{qw(PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM)} = (1, 1) if 0 == $>;
+    }
+    return $release;
+}
+
+# Words for mpirun, from those of 4.1.
+sub mpi_words {
+    my ($mpirun, @words) = @_;
+    return @words if mpi_release($mpirun) lt '5.0';
+    my @now;
+    while (defined(my $word = shift @words)) {
+        if ('--oversubscribe' eq $word) {
+            push @now, '--map-by', ':oversubscribe';
+        } elsif ('btl_vader_single_copy_mechanism' eq $word) {
+            my $how = shift @words;
+            push @now, 'smsc', 'none' eq $how ? '^cma,knem,xpmem,accelerator' : $how;
+        } else {
+            push @now, $word =~ s/\bvader\b|(?<=btl_)vader(?=_)/sm/gr;
+        }
+    }
+    return @now;
+}
+
+# Programs started from here load the components of DIR. In 4.1 that comes beside its own directory of components. 5.0 has
+# its own in its libraries, and PMIx, which gets the path too, does not know that word and complains.
+sub mpi_use_components {
+    my ($mpirun, $dir) = @_;
+    $ENV{OMPI_MCA_mca_base_component_path} = mpi_release($mpirun) lt '5.0' ? "$dir:SYSTEM_DEFAULT" : $dir;
+}
+
+# The beginning of a command line: mpi_mpirun(PROCESSES, WORDS...), for scripts that run jobs themselves.
+sub mpi_mpirun {
+    my ($np, @words) = @_;
+    return join ' ', mpi_words('mpirun', 'mpirun', '-np', $np, '--oversubscribe', map { split ' ' } @words);
+}
+
+1;
