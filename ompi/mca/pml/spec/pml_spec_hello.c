@@ -56,7 +56,7 @@ void mca_pml_spec_hello_learn(mca_pml_spec_peer_t *peer, uint16_t ctx)
     /* Not known to others before the last one has left, so that nobody overtakes them. */
     while (NULL != (n = spec_list_pop(&peer->unnumbered))) {
         mca_pml_spec_unlock(&peer->send_lock);
-        mca_pml_spec_send_issue(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed));
+        mca_pml_spec_send_issue(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed), false);
         mca_pml_spec_lock(&peer->send_lock);
     }
     __atomic_store_n(&peer->ctx_known, true, __ATOMIC_RELEASE);

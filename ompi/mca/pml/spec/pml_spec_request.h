@@ -138,7 +138,7 @@ void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t by
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking);
 
 /* The second half of it: from the sequence number on. */
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq);
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking);
 
 /* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);

@@ -201,12 +201,12 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         ompi_request_complete(&base->req_ompi, true);
     }
     if (OPAL_LIKELY(peer->ctx_known) || !mca_pml_spec_hello_wait(sendreq)) {
-        mca_pml_spec_send_issue(sendreq);
+        mca_pml_spec_send_issue(sendreq, blocking);
     }
     return OMPI_SUCCESS;
 }
 
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq)
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
