@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # A process of a job dies while the others wait for a large message of it: mpirun must end with an
-# error within a minute, by each of three ways to die and over two transports.
+# error within a minute, by each of three ways to die and over two transports. And a process falls silent, which a
+# transport notices: requests with it end in errors, the others go on.
 use strict;
 use warnings;
 use FindBin;
@@ -24,6 +25,15 @@ for my $btl ('self,vader', 'self,tcp') {
         $good ? ++$passed : ++$failed;
         print $out if !$good;
     }
+}
+if ($pml eq 'spec') { # ob1 ends the job
+    my $start = time;
+    my $out = `timeout -k 5 90 mpirun -np 3 --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout 2000 $programs/lostpeer 2>&1 </dev/null`;
+    my ($code, $took) = ($? >> 8, time - $start);
+    my $good = $code != 124 && 2 == (() = $out =~ /^rank [01]: as it should be$/mg) && $out =~ /rank 2 of this job is lost/;
+    printf "%s lostpeer self,ibx: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $code, $took;
+    $good ? ++$passed : ++$failed;
+    print $out if !$good;
 }
 print "$passed passed, $failed failed, 0 skipped\n";
 exit($failed > 0);

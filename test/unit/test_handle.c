@@ -158,6 +158,33 @@ static void many_at_once(void **state)
     free(h);
 }
 
+static void open_ones_are_visited(void **state)
+{
+    (void) state;
+    enum { N = 2 * SPEC_HANDLE_CHUNK + 3 };
+    static int object[N];
+    uint64_t h[N];
+    spec_handle_table_t t = {0};
+    uint32_t cursor = 0;
+    assert_null(spec_handle_next(&t, &cursor));
+    for (int i = 0; i < N; ++i) {
+        h[i] = spec_handle_open(&t, &object[i]);
+    }
+    for (int i = 0; i < N; i += 3) {
+        assert_non_null(spec_handle_close(&t, h[i]));
+    }
+    int visited = 0, *o;
+    cursor = 0;
+    while (NULL != (o = spec_handle_next(&t, &cursor))) {
+        assert_int_equal(*o, 0);
+        *o = 1; /* once each */
+        ++visited;
+    }
+    assert_int_equal(visited, (int) t.in_use);
+    assert_null(spec_handle_next(&t, &cursor));
+    spec_handle_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_stale_handle_does_not_find_the_next_user),
         cmocka_unit_test(zero_is_never_a_handle),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(open_ones_are_visited),
     };
     return cmocka_run_group_tests_name("spec_handle", tests, NULL, NULL);
 }

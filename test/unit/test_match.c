@@ -293,6 +293,39 @@ static void removal_from_anywhere(void **state)
     }
 }
 
+/* When a process is lost: what it alone could end, and what it might. */
+static void receives_of_a_source_are_taken(void **state)
+{
+    (void) state;
+    static const struct {
+        int32_t src, tag;
+        bool taken;
+    } rows[] = {{4, 1, true}, {5, 1, false}, {ANY, 1, true},  {4, ANY, true},  {5, ANY, false},
+                {4, 1, true}, {4, 9, true},  {ANY, ANY, true}, {4, -3, true}, {5, 1, false}};
+    enum { N = sizeof(rows) / sizeof(*rows) };
+    spec_posted_t p[N];
+    spec_node_t taken, *n;
+    spec_list_init(&taken);
+    unsigned expected = 0, got = 0;
+    for (unsigned i = 0; i < N; ++i) {
+        post(&p[i], rows[i].src, rows[i].tag);
+        expected += rows[i].taken;
+    }
+    spec_match_take_source(&m, 4, &taken);
+    while (NULL != (n = spec_list_pop(&taken))) {
+        const spec_posted_t *q = SPEC_ENTRY(n, spec_posted_t, node);
+        assert_true(rows[q - p].taken);
+        assert_null(q->bin);
+        ++got;
+    }
+    assert_int_equal(got, expected);
+    assert_int_equal(m.posted_n, N - expected);
+    assert_ptr_equal(arrive(5, 1), &p[1]);
+    assert_ptr_equal(arrive(5, 1), &p[4]);
+    assert_ptr_equal(arrive(5, 1), &p[9]);
+    assert_empty();
+}
+
 static void wildcard_waits_is_asked_rightly(void **state)
 {
     (void) state;
@@ -512,6 +545,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wildcard_indexes_come_with_the_first_question, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(removal_from_anywhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(receives_of_a_source_are_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(wildcard_waits_is_asked_rightly, setup, teardown),
         cmocka_unit_test_setup_teardown(longest_queues_are_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(bins_of_old_tags_are_swept, setup, teardown),

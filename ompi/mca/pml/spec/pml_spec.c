@@ -6,6 +6,7 @@
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
@@ -95,6 +96,7 @@ void mca_pml_spec_finalize(void)
     }
     mca_pml_spec_cids_fini();
     mca_pml_spec_hellos_fini();
+    mca_pml_spec_lost_fini();
     mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);
@@ -117,7 +119,7 @@ bool mca_pml_spec_refuse_device(const void *buf)
     return true;
 }
 
-/* A peer is lost for good: nobody can complete what was going on with it. */
+/* A transport has given up one process, or altogether. */
 static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc,
                              char *info)
 {
@@ -133,11 +135,14 @@ static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_pro
     if (mca_pml_spec_goes_on_without(proc)) {
         return;
     }
+    if (NULL != proc) {
+        mca_pml_spec_lost_report(proc, btl->btl_component->btl_version.mca_component_name, info);
+        return;
+    }
     mca_pml_spec_abort(OMPI_ERR_UNREACH,
-                       "pml/spec: the transport %s lost its connection to a process on host %s "
-                       "(%s); the job cannot go on without it",
+                       "pml/spec: the transport %s has failed (%s); the job cannot go on without it",
                        btl->btl_component->btl_version.mca_component_name,
-                       mca_pml_spec_host_of(proc), NULL == info ? "no details" : info);
+                       NULL == info ? "no details" : info);
 }
 
 /* Control packets are sent whole: no transport may have a smaller eager limit. */

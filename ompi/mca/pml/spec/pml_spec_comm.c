@@ -4,6 +4,7 @@
 
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
@@ -80,6 +81,9 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
 
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 {
+    if (mca_pml_spec_lost(peer)) {
+        return NULL; /* said before */
+    }
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
     if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
         opal_show_help("help-mpi-pml-spec.txt", "unreachable", true, peer->rank,
@@ -94,19 +98,20 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     }
     peer->eager_limit = limit - sizeof(mca_pml_spec_match_hdr_t);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
     return endpoint;
 }
 
-static bool has_member(const mca_pml_spec_comm_t *comm, opal_process_name_t name)
+int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name)
 {
     for (uint32_t rank = 0; rank < comm->size; ++rank) {
         opal_process_name_t other =
             ompi_group_get_proc_name(comm->ompi_comm->c_remote_group, (int) rank);
         if (other.jobid == name.jobid && other.vpid == name.vpid) {
-            return true;
+            return (int32_t) rank;
         }
     }
-    return false;
+    return -1;
 }
 
 bool mca_pml_spec_is_member(const opal_proc_t *proc)
@@ -116,7 +121,7 @@ bool mca_pml_spec_is_member(const opal_proc_t *proc)
     for (unsigned c = 0; !found && c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
         const mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
         for (unsigned i = 0; !found && NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
-            found = NULL != chunk[i].comm && has_member(chunk[i].comm, proc->proc_name);
+            found = NULL != chunk[i].comm && mca_pml_spec_rank_of(chunk[i].comm, proc->proc_name) >= 0;
         }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);

@@ -25,6 +25,7 @@ typedef struct mca_pml_spec_peer {
     struct mca_pml_spec_comm *comm;
     ompi_proc_t *proc;
     mca_bml_base_endpoint_t *endpoint; /* NULL before first use: see mca_pml_spec_endpoint */
+    mca_bml_base_endpoint_t *open;     /* the same, NULL again when the process is lost */
     int32_t rank;
     uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
     bool ctx_known;
@@ -81,6 +82,9 @@ typedef struct mca_pml_spec_cid_slot {
 int mca_pml_spec_add_comm(ompi_communicator_t *comm);
 int mca_pml_spec_del_comm(ompi_communicator_t *comm);
 
+/* The rank of a process in the communicator (in the remote group of an inter-communicator), or -1. */
+int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name);
+
 /* Is the process a member of any communicator there is? */
 bool mca_pml_spec_is_member(const opal_proc_t *proc);
 
@@ -115,10 +119,10 @@ static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, 
 /* Slow path of the next. */
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer);
 
-/* How to reach the peer; NULL: no transport does (a message was given). */
+/* How to reach the peer; NULL: no transport does, or it is lost (a message was given). */
 static inline mca_bml_base_endpoint_t *mca_pml_spec_endpoint(mca_pml_spec_peer_t *peer)
 {
-    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    mca_bml_base_endpoint_t *endpoint = peer->open;
     return OPAL_LIKELY(NULL != endpoint) ? endpoint : mca_pml_spec_endpoint_create(peer);
 }
 

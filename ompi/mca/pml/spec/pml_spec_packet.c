@@ -2,6 +2,8 @@
 /* See pml_spec_packet.h. */
 #include "pml_spec_packet.h"
 
+#include "pml_spec_lost.h"
+
 #include <stdlib.h>
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
@@ -61,6 +63,11 @@ mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
     return NULL;
 }
 
+static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
+}
+
 static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
 {
     const uint8_t type = *(const uint8_t *) hdr;
@@ -90,6 +97,7 @@ static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len
 /* A control packet that waits for its transport. */
 typedef struct waiting_control {
     mca_pml_spec_pending_t pending;
+    mca_bml_base_endpoint_t *endpoint;
     mca_bml_base_btl_t *bml_btl;
     size_t len;
     char hdr[];
@@ -98,7 +106,7 @@ typedef struct waiting_control {
 static bool control_retry(mca_pml_spec_pending_t *pending)
 {
     waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
-    if (!control_try(w->bml_btl, w->hdr, w->len)) {
+    if (!is_lost(w->endpoint) && !control_try(w->bml_btl, w->hdr, w->len)) {
         return false;
     }
     free(w);
@@ -112,7 +120,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
         bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
-    if (OPAL_LIKELY(control_try(bml_btl, hdr, len))) {
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {
         return;
     }
     waiting_control_t *w = malloc(sizeof(*w) + len);
@@ -122,6 +130,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
         return;
     }
     w->pending.retry = control_retry;
+    w->endpoint = endpoint;
     w->bml_btl = bml_btl;
     w->len = len;
     memcpy(w->hdr, hdr, len);

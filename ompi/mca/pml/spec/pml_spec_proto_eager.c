@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Eager: a small message goes out with its header. */
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
 enum { NEW, SENDING, WAITING };
@@ -137,7 +138,14 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
 
 static bool retry(mca_pml_spec_pending_t *pending)
 {
-    return try_once(SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending));
+    mca_pml_spec_send_request_t *sendreq =
+        SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
+    if (mca_pml_spec_lost(sendreq->peer)) {
+        sendreq->status = OMPI_ERR_UNREACH;
+        mca_pml_spec_send_done(sendreq);
+        return true;
+    }
+    return try_once(sendreq);
 }
 
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)

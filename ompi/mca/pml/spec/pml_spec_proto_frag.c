@@ -9,6 +9,7 @@
  * Whoever may be in the loop while the last byte is accounted holds a guard: one byte more in
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_arrive.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
 static void guard(mca_pml_spec_send_request_t *sendreq)
@@ -97,6 +98,17 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     return true;
 }
 
+/* To a process that is lost: what was not sent is given up. The caller holds a guard. */
+static void give_up(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_range_t *range;
+    while (NULL != (range = first_range(sendreq))) {
+        const uint64_t length = range->length;
+        advance(sendreq, range, length);
+        mca_pml_spec_send_account(sendreq, length, OMPI_ERR_UNREACH);
+    }
+}
+
 /* The loop. True: there is something to send, the transport has no room, and no fragment is under
  * way whose completion would bring us back here. */
 static bool run(mca_pml_spec_send_request_t *sendreq)
@@ -110,6 +122,9 @@ static bool run(mca_pml_spec_send_request_t *sendreq)
         mca_pml_spec_range_t *range;
         seen = sendreq->scheduling;
         starved = false;
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            give_up(sendreq);
+        }
         while (sendreq->in_flight < mca_pml_spec.pipeline_depth
                && NULL != (range = first_range(sendreq))) {
             if (!send_one(sendreq, range)) {

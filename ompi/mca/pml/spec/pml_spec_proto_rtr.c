@@ -14,6 +14,7 @@
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
 #include <stdlib.h>
@@ -177,7 +178,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
             .back = comm->cid,
         };
     }
-    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, recvreq->req_recv.req_base.req_peer);
+    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, recvreq->req_recv.req_base.req_peer)
+                      || (NULL != peer && mca_pml_spec_lost(peer));
     if (OPAL_UNLIKELY(lost && NULL != peer)) {
         spec_recv_answer_all(&peer->recv);
     }
@@ -555,6 +557,11 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
     mca_pml_spec_send_request_t *sendreq = transfer->request;
     mca_pml_spec_match_notice_t match;
     if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            (void) take_notice(sendreq, 0, &match);
+            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            return;
+        }
         write_by_copy(sendreq, transfer->offset, transfer->length);
         return;
     }

@@ -15,6 +15,7 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
 enum { NEW, ANNOUNCED, WAITING, ANSWERED };
@@ -102,7 +103,14 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
 
 static bool retry(mca_pml_spec_pending_t *pending)
 {
-    return announce(SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending));
+    mca_pml_spec_send_request_t *sendreq =
+        SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
+    if (mca_pml_spec_lost(sendreq->peer)) {
+        sendreq->status = OMPI_ERR_UNREACH;
+        mca_pml_spec_send_done(sendreq);
+        return true;
+    }
+    return announce(sendreq);
 }
 
 void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
@@ -131,6 +139,10 @@ static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
 {
     mca_pml_spec_send_request_t *sendreq = transfer->request;
     if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            return;
+        }
         MCA_PML_SPEC_COUNT(fallbacks);
         mca_pml_spec_frag_send(sendreq, transfer->offset, transfer->length);
         return;
@@ -282,6 +294,10 @@ static void get_done(mca_pml_spec_transfer_t *transfer, int status)
 {
     mca_pml_spec_recv_request_t *recvreq = transfer->request;
     if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(recvreq->peer)) {
+            mca_pml_spec_recv_account(recvreq, transfer->length, status);
+            return;
+        }
         MCA_PML_SPEC_COUNT(fallbacks);
         ask_copy(recvreq, transfer->offset, transfer->length);
         return;

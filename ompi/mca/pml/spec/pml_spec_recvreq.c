@@ -2,6 +2,7 @@
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 #include "pml_spec_why.h"
@@ -141,7 +142,8 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         set_result(recvreq);
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))) {
+    if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))
+        && !(NULL != recvreq->peer && mca_pml_spec_lost(recvreq->peer))) {
         mca_pml_spec_abort(recvreq->status,
                            "pml/spec: a receive from rank %d failed (error %d) after its "
                            "request was freed, so that nobody can be told",
@@ -260,6 +262,13 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         if (exchanges && (leaves || (recvreq->life & MCA_PML_SPEC_DONE))) {
             exchange_received(peer);
         }
+        return OMPI_SUCCESS;
+    }
+    if (NULL != recvreq->peer && mca_pml_spec_lost(recvreq->peer)) {
+        mca_pml_spec_unlock(&comm->lock);
+        recvreq->status = OMPI_ERR_UNREACH;
+        recvreq->req_recv.req_bytes_packed = 0;
+        mca_pml_spec_recv_done(recvreq);
         return OMPI_SUCCESS;
     }
     if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {

@@ -2,6 +2,7 @@
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 #include "pml_spec_why.h"
@@ -94,7 +95,8 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && !(sendreq->life & MCA_PML_SPEC_LOST) && (sendreq->life & MCA_PML_SPEC_FREED))) {
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && (sendreq->life & MCA_PML_SPEC_FREED))
+        && !(sendreq->life & MCA_PML_SPEC_LOST) && !mca_pml_spec_lost(sendreq->peer)) {
         mca_pml_spec_abort(sendreq->status,
                            "pml/spec: a send to rank %d failed (error %d) after its request "
                            "was freed, so that nobody can be told",

@@ -77,6 +77,17 @@ void *spec_handle_close(spec_handle_table_t *t, uint64_t handle)
     return object;
 }
 
+void *spec_handle_next(const spec_handle_table_t *t, uint32_t *cursor)
+{
+    while (*cursor < t->chunks * SPEC_HANDLE_CHUNK) {
+        void *object = slot_at(t, (*cursor)++)->object;
+        if (NULL != object) {
+            return object;
+        }
+    }
+    return NULL;
+}
+
 void spec_handle_fini(spec_handle_table_t *t)
 {
     for (uint32_t i = 0; i < t->chunks; ++i) {

@@ -35,6 +35,9 @@ void *spec_handle_find(const spec_handle_table_t *t, uint64_t handle);
 /* End a handle. Returns its object, or NULL when there was none. */
 void *spec_handle_close(spec_handle_table_t *t, uint64_t handle);
 
+/* The object of the first open handle from *cursor on, which moves behind it; NULL: no more. */
+void *spec_handle_next(const spec_handle_table_t *t, uint32_t *cursor);
+
 void spec_handle_fini(spec_handle_table_t *t);
 
 #endif

@@ -233,3 +233,16 @@ bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag)
     return waits_in(m, SPEC_ANY, tag)
            || (tag >= 0 && (waits_in(m, src, SPEC_ANY) || waits_in(m, SPEC_ANY, SPEC_ANY)));
 }
+
+void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken)
+{
+    for (uint32_t i = 0; i <= m->mask; ++i) {
+        for (spec_bin_t *bin = m->bucket[i]; NULL != bin; bin = bin->chain) {
+            spec_posted_t *p;
+            while ((bin->src == src || SPEC_ANY == bin->src) && NULL != (p = spec_bin_head(bin))) {
+                spec_match_remove_posted(m, p);
+                spec_list_append(taken, &p->node);
+            }
+        }
+    }
+}

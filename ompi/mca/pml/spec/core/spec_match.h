@@ -193,6 +193,10 @@ spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag);
 /* Take an unexpected message out of all its queues. */
 void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u);
 
+/* Take out every receive that could only or also be waiting for src: those for exactly src and those
+ * for any source; appended to `taken` by their node. Slow: visits every bin. */
+void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken);
+
 /* Could a pending wildcard receive take a message (src, tag)? */
 bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag);
 
