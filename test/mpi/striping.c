@@ -1,7 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Large transfers in both directions at once, of lengths that divide badly: every byte at its place
- * when a message is shared among several transports. */
+ * when a message is shared among several transports.
+ *   --registers 1   they need registration: RTRs must have offered more than one of them */
 #include "testlib.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 enum { MESSAGES = 6, ROUNDS = 4 };
 
@@ -11,9 +16,25 @@ static size_t size_of(int round, int i)
     return base[i % MESSAGES] + (size_t) round * 4097;
 }
 
+/* Interfaces with an IPv4 address that are up. */
+static int interfaces(void)
+{
+    struct ifaddrs *list, *i;
+    int n = 0;
+    if (0 != getifaddrs(&list)) {
+        return 0;
+    }
+    for (i = list; NULL != i; i = i->ifa_next) {
+        n += NULL != i->ifa_addr && AF_INET == i->ifa_addr->sa_family && (i->ifa_flags & IFF_UP);
+    }
+    freeifaddrs(list);
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "striping", 120);
+    const long long stripes = tl_pvar("pml_spec_stripes"), keys = tl_pvar("pml_spec_rtr_keys");
     for (int round = 0; round < ROUNDS; ++round) {
         for (int shift = 1; shift < tl.size; ++shift) {
             int to = (tl.rank + shift) % tl.size, from = (tl.rank + tl.size - shift) % tl.size;
@@ -48,6 +69,10 @@ int main(int argc, char **argv)
                 FREE(out[i]);
             }
         }
+    }
+    if (keys >= 0 && tl_option("--registers", 0) > 0 && interfaces() > 1) {
+        CHECK(tl_pvar("pml_spec_rtr_keys") > keys, "RTRs offered one transport only");
+        CHECK(tl_pvar("pml_spec_stripes") > stripes, "no message was shared among transports");
     }
     return tl_finish();
 }

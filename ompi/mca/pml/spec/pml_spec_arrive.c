@@ -11,6 +11,7 @@
 
 #include "pml_spec_adapt.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_keys.h"
 #include "pml_spec_proto.h"
 
 #define INLINED static inline __attribute__((always_inline))
@@ -300,6 +301,7 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_STOP, mca_pml_spec_recv_stop},
         {MCA_PML_SPEC_PING, mca_pml_spec_recv_ping},
         {MCA_PML_SPEC_PONG, mca_pml_spec_recv_pong},
+        {MCA_PML_SPEC_KEY, mca_pml_spec_recv_key},
         {MCA_PML_SPEC_HELLO, mca_pml_spec_recv_hello},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {

@@ -4,6 +4,7 @@
 
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
@@ -58,6 +59,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
     spec_list_init(&fresh->unnoticed);
     spec_list_init(&fresh->unnumbered);
+    spec_list_init(&fresh->keys);
     if (comm->is_global || fresh->proc == ompi_proc_local()) {
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;
@@ -237,6 +239,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
         if (NULL != peer->send.ledger && NULL != epitaphs) {
             bury(peer, slot);
         }
+        mca_pml_spec_keys_free(&peer->keys);
         OBJ_DESTRUCT(&peer->send_lock);
         free(peer);
     }

@@ -33,7 +33,7 @@ typedef struct mca_pml_spec_peer {
     spec_node_t unnumbered; /* sends that wait for ctx, in their order (send_lock) */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers the next six. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers the next eight. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
@@ -41,6 +41,8 @@ typedef struct mca_pml_spec_peer {
     spec_exchange_t exchange; /* large messages both ways */
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
+    spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
+    uint32_t keys_n;
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;

@@ -19,7 +19,9 @@
     X(bytes_get, "bytes read by RDMA")                                                             \
     X(bytes_copied, "bytes sent in fragments through the transport's buffers")                     \
     X(bytes_control, "bytes of protocol packets that carry no data")                               \
+    X(stripes, "puts and gets of messages that were shared among several transports")              \
     X(rtr_sent, "RTRs sent (receives that speculated)")                                            \
+    X(rtr_keys, "further keys sent ahead of RTRs, one for each transport more that can put")       \
     X(rtr_arrived, "RTRs that arrived")                                                            \
     X(rtr_used, "RTRs used for a message")                                                         \
     X(rtr_crossed, "RTRs dropped: the message they wanted was under way already")                  \

@@ -14,6 +14,7 @@
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
@@ -80,6 +81,7 @@ void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
             recvreq->key[0].handle = key;
             recvreq->key[0].btl = bml_btl;
             recvreq->keys = 1;
+            mca_pml_spec_keys_offer(recvreq);
         }
     }
 }
@@ -577,6 +579,13 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 
+/* What carries the registration for a transport: the RTR, a KEY, or NULL. */
+static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl, const mca_pml_spec_rtr_t *rtr,
+                                         const spec_node_t *keys)
+{
+    return rtr->btl == btl && rtr->key_len > 0 ? rtr : mca_pml_spec_keys_find(keys, btl);
+}
+
 void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     mca_bml_base_btl_t *candidate[MCA_PML_SPEC_STRIPES];
@@ -586,13 +595,16 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     const uint64_t local = (uint64_t) (uintptr_t) sendreq->flat;
     size_t n = 0, candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
 
+    spec_node_t keys;
+    spec_list_init(&keys);
+    mca_pml_spec_keys_take(sendreq->peer, rtr->r, &keys);
     mca_pml_spec_adapt_settled(sendreq->peer, rtr->ctl.tag, true);
     MCA_PML_SPEC_COUNT(rtr_used);
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, &sendreq->stage, WRITING);
     for (size_t i = 0; i < candidates; ++i) {
-        const bool has_key = candidate[i]->btl == rtr->btl && rtr->key_len > 0;
+        const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
         if (mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
             usable[n++] = candidate[i];
         }
@@ -600,6 +612,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     if (0 == n) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, &sendreq->stage, COPYING);
         write_by_copy(sendreq, 0, length);
+        mca_pml_spec_keys_free(&keys);
         rtr_free(rtr);
         return;
     }
@@ -608,14 +621,15 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     /* Held, so that the request is still here afterwards to tell whether the puts were copies. */
     (void) mca_pml_spec_add64(&sendreq->left, 1);
     for (size_t i = 0; i < stripes; ++i) {
-        const uint16_t key_len = stripe[i].btl->btl == rtr->btl ? rtr->key_len : 0;
+        const mca_pml_spec_rtr_t *key = key_for(stripe[i].btl->btl, rtr, &keys);
         if (!mca_pml_spec_transfer_start(true, stripe[i].btl, sendreq->flat + stripe[i].offset,
                                          rtr->addr + stripe[i].offset, stripe[i].offset,
-                                         stripe[i].length, rtr->key, key_len, NULL, sendreq,
-                                         put_done)) {
+                                         stripe[i].length, NULL == key ? rtr->key : key->key,
+                                         NULL == key ? 0 : key->key_len, NULL, sendreq, put_done)) {
             write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
         }
     }
+    mca_pml_spec_keys_free(&keys);
     rtr_free(rtr);
     if (1 == sendreq->left && length >= SPEC_RUN_LEAST) {
         mca_pml_spec_lock(&peer->send_lock);

@@ -73,6 +73,9 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
             stripe[used++] = stripe[i];
         }
     }
+    if (used > 1) {
+        MCA_PML_SPEC_COUNT_N(stripes, used);
+    }
     return used;
 }
 

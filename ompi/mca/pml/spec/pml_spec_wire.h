@@ -12,6 +12,7 @@
  *     MATCH    receiver first: message `seq` uses the RTR of receive R; data done so far in `bytes`
  *   answers the receiver's side of RTR:
  *     RTR      receiver first: receive R waits for a message, here is its buffer
+ *     KEY      goes ahead of an RTR: the buffer's registration with one more transport
  *     REVOKE   forget all RTRs of a tag
  *     REVOKED  done; no message from sequence s on uses them
  *   moves data:
@@ -46,6 +47,7 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_STOP,
     MCA_PML_SPEC_PING,
     MCA_PML_SPEC_PONG,
+    MCA_PML_SPEC_KEY,
     MCA_PML_SPEC_HELLO,
 };
 
@@ -107,6 +109,18 @@ typedef struct mca_pml_spec_rtr_hdr {
     uint16_t key_len;
     uint16_t reserved[3];
 } mca_pml_spec_rtr_hdr_t;
+
+/* Then: key_len bytes of key. */
+typedef struct mca_pml_spec_key_hdr {
+    uint8_t type;
+    uint8_t epoch; /* as in the RTR */
+    uint16_t ctx;
+    int32_t src;   /* rank of the process that sends it */
+    uint64_t r;    /* the receive's handle */
+    uint64_t name; /* of the process that sends it */
+    uint16_t key_len;
+    uint16_t reserved[3];
+} mca_pml_spec_key_hdr_t;
 
 typedef struct mca_pml_spec_revoke_hdr {
     uint8_t type;
@@ -204,6 +218,7 @@ SPEC_WIRE_SIZE(match_hdr_t, 16);
 SPEC_WIRE_SIZE(rts_hdr_t, 48);
 SPEC_WIRE_SIZE(match_notice_t, 40);
 SPEC_WIRE_SIZE(rtr_hdr_t, 64);
+SPEC_WIRE_SIZE(key_hdr_t, 32);
 SPEC_WIRE_SIZE(revoke_hdr_t, 40);
 SPEC_WIRE_SIZE(revoked_hdr_t, 20);
 SPEC_WIRE_SIZE(cts_hdr_t, 56);
