@@ -59,7 +59,7 @@ int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_
 {
     ompi_status_public_t found = ompi_status_empty;
     while (!probe_once(comm, src, tag, NULL, status, &found)) {
-        const int error = mca_pml_spec_probe_error(comm, src);
+        const int error = mca_pml_spec_probe_error(comm, src, tag);
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
         }
@@ -91,7 +91,7 @@ int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_messag
     ompi_status_public_t found = ompi_status_empty;
     mca_pml_spec_frag_t *frag = NULL;
     while (!probe_once(comm, src, tag, &frag, status, &found)) {
-        const int error = mca_pml_spec_probe_error(comm, src);
+        const int error = mca_pml_spec_probe_error(comm, src, tag);
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
         }
