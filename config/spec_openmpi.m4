@@ -178,6 +178,16 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
   differ. Use an Open MPI configured without that option, as Debian's is, with --with-mpicc=/that/place/bin/mpicc])])
     AC_MSG_RESULT([yes])
 
+    AS_IF([test $spec_series = 4.1],
+        [AC_MSG_CHECKING([that its buffers are in host memory])
+         _SPEC_OPAL_MACRO([spec_cuda], [OPAL_CUDA_SUPPORT])
+         AS_IF([test "x$spec_cuda" = x1],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([this Open MPI was configured --with-cuda: its programs may give MPI buffers in GPU memory.
+  The components move data between buffers in host memory only, and in 4.1 they cannot tell one from the other. Use an
+  Open MPI 5.0, where such a buffer is refused, or one without that option, with --with-mpicc=/that/place/bin/mpicc])],
+            [AC_MSG_RESULT([yes])])])
+
     AS_IF([test $spec_series = 5.0],
         [AC_MSG_CHECKING([that its threads are POSIX threads])
          _SPEC_OPAL_MACRO([spec_threads], [MCA_threads_mutex_base_include_HEADER])

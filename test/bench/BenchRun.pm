@@ -15,7 +15,10 @@ use File::Temp qw(tempfile);
 use Getopt::Long qw(GetOptionsFromArray);
 use POSIX qw(uname);
 
-my $here = dirname(abs_path(__FILE__));
+my $here;
+BEGIN { $here = dirname(abs_path(__FILE__)) }
+use lib "$here/../mpi";
+use OpenMPI;
 
 our $common_usage = <<'TEXT';
   --programs DIR       where the compiled programs are (default: beside this script, or _build/test/bench)
@@ -60,7 +63,7 @@ sub new {
     if (!defined $self->{component_dir} && !defined $ENV{OMPI_MCA_mca_base_component_path} && -d $private) {
         $self->{component_dir} = abs_path($private);
     }
-    $ENV{OMPI_MCA_mca_base_component_path} = "SYSTEM_DEFAULT:$self->{component_dir}" if defined $self->{component_dir};
+    mpi_use_components($self->{mpirun}, $self->{component_dir}) if defined $self->{component_dir};
     # What the tests of this machine may do is decided by who starts them.
     $ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1 if $> == 0;
     return $self;
@@ -130,8 +133,9 @@ sub run {
     my $btl = $self->{btl} =~ /self/ ? $self->{btl} : "self,$self->{btl}";
     my @mca = map { my ($key, $value) = split ' ', $_, 2; ('--mca', $key, $value // '') }
         @{$self->{mca}}, @{$self->{"mca_$which"}};
-    my @command = ($self->{mpirun}, '-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
-        '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca, $path, @arguments);
+    my @words = ('-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
+        '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca);
+    my @command = ($self->{mpirun}, mpi_words($self->{mpirun}, @words), $path, @arguments);
     print STDERR "@command\n" if $self->{verbose};
     my ($status, $output, $errors) = command($self->{timeout}, @command);
     my @all = parse($output);

@@ -111,17 +111,17 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
 }
 
 /* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
-static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src)
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
 {
-    (void) comm, (void) src;
+    (void) comm, (void) src, (void) tag;
     return MPI_SUCCESS;
 }
 
-/* Can requests with this process (or any of the communicator) no more end by themselves, because
- * it is lost or the communicator revoked? */
-static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank)
+/* Can a request with this process and tag no more end by itself, because the process is lost or the
+ * communicator revoked? */
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
 {
-    (void) comm, (void) rank;
+    (void) comm, (void) rank, (void) tag;
     return false;
 }
 
@@ -175,7 +175,25 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 
 typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
 
-#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_revoke_comm = NULL, .pml_get_transports = NULL
+/* From now on nobody may wait for a message of the communicator; with coll_only, of its collective
+ * operations. Whoever waits is woken after this and looks at these marks. */
+static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_only)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (OMPI_COMM_IS_INTER(comm)) {
+        (void) mca_pml_spec_revoke_comm(comm->c_local_comm, coll_only);
+    }
+    comm->coll_revoked = true;
+    if (!coll_only) {
+        comm->comm_revoked = true;
+    }
+#    endif
+    (void) comm, (void) coll_only;
+    return OMPI_SUCCESS;
+}
+
+#    define MCA_PML_SPEC_MODULE_EXTRAS                                                             \
+        .pml_revoke_comm = mca_pml_spec_revoke_comm, .pml_get_transports = NULL
 
 #    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
         static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
@@ -237,29 +255,30 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
     return false;
 }
 
-static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank)
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
 {
 #    if OPAL_ENABLE_FT_MPI
     if (ompi_ftmpi_enabled) {
-        return ompi_comm_is_revoked(comm)
+        return (ompi_comm_is_revoked(comm) && !ompi_request_tag_is_ft(tag))
+               || (ompi_comm_coll_revoked(comm) && ompi_request_tag_is_collective(tag))
                || (rank >= 0 && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm)));
     }
 #    endif
-    (void) comm, (void) rank;
+    (void) comm, (void) rank, (void) tag;
     return false;
 }
 
-static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src)
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
 {
 #    if OPAL_ENABLE_FT_MPI
-    if (mca_pml_spec_is_lost(comm, src)) {
+    if (mca_pml_spec_is_lost(comm, src, tag)) {
         return ompi_comm_is_revoked(comm) ? MPI_ERR_REVOKED : MPI_ERR_PROC_FAILED;
     }
     if (ompi_ftmpi_enabled && MPI_ANY_SOURCE == src && !ompi_comm_is_any_source_enabled(comm)) {
         return MPI_ERR_PROC_FAILED;
     }
 #    endif
-    (void) comm, (void) src;
+    (void) comm, (void) src, (void) tag;
     return MPI_SUCCESS;
 }
 

@@ -45,7 +45,7 @@ static ompi_message_t *message_of(ompi_communicator_t *comm, mca_pml_spec_frag_t
 }
 
 /* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
-static int why_never(ompi_communicator_t *ompi_comm, int src)
+static int why_never(ompi_communicator_t *ompi_comm, int src, int tag)
 {
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
     if (OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && src >= 0) {
@@ -54,7 +54,7 @@ static int why_never(ompi_communicator_t *ompi_comm, int src)
             return mca_pml_spec_mpi_error(OMPI_ERR_UNREACH);
         }
     }
-    return mca_pml_spec_probe_error(ompi_comm, src);
+    return mca_pml_spec_probe_error(ompi_comm, src, tag);
 }
 
 int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
@@ -66,14 +66,14 @@ int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matche
         opal_progress();
         *matched = probe_once(comm, src, tag, NULL, status, &found);
     }
-    return *matched ? OMPI_SUCCESS : why_never(comm, src);
+    return *matched ? OMPI_SUCCESS : why_never(comm, src, tag);
 }
 
 int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
 {
     ompi_status_public_t found = ompi_status_empty;
     while (!probe_once(comm, src, tag, NULL, status, &found)) {
-        const int error = why_never(comm, src);
+        const int error = why_never(comm, src, tag);
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
         }
@@ -96,7 +96,7 @@ int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *match
         *message = message_of(comm, frag, &found);
         return NULL == *message ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
     }
-    return why_never(comm, src);
+    return why_never(comm, src, tag);
 }
 
 int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
@@ -105,7 +105,7 @@ int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_messag
     ompi_status_public_t found = ompi_status_empty;
     mca_pml_spec_frag_t *frag = NULL;
     while (!probe_once(comm, src, tag, &frag, status, &found)) {
-        const int error = why_never(comm, src);
+        const int error = why_never(comm, src, tag);
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
         }

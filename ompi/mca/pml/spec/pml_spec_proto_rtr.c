@@ -143,7 +143,7 @@ static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     base->req_ompi.req_status._cancelled = true;
     recvreq->req_recv.req_bytes_packed = 0;
-    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer))) {
+    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))) {
         mca_pml_spec_recv_lost(recvreq);
     }
     mca_pml_spec_recv_done(recvreq);
@@ -180,7 +180,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
             .back = comm->cid,
         };
     }
-    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, recvreq->req_recv.req_base.req_peer)
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, base->req_peer, base->req_tag)
                       || (NULL != peer && mca_pml_spec_lost(peer));
     if (OPAL_UNLIKELY(lost && NULL != peer)) {
         spec_recv_answer_all(&peer->recv);

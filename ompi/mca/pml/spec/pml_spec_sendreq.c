@@ -35,7 +35,7 @@ static int send_cancel(ompi_request_t *request, int flag)
     /* A send cannot be taken back once its number is given; MPI allows that it then just completes.
      * To a process that is lost it may never do so; the caller has put the reason into the status. */
     if (OMPI_REQUEST_ACTIVE == request->req_state
-        && mca_pml_spec_is_lost(base->req_comm, base->req_peer)
+        && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
         && !(mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_LOST)
              & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
         ompi_request_complete(request, true);
