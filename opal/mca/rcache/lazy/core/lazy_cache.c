@@ -768,8 +768,9 @@ const char *lazy_check(lazy_cache_t *cache)
         idle += lazy_is_idle(cache->heap.slot[i].entry);
     }
     for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link, ++lost) {
-        if (lazy_is_idle(e) || 0 == (atomic_load(&e->state) & LAZY_LOST)) {
-            return "an entry is quarantined and not in use";
+        if (lazy_is_idle(e)
+            || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
+            return "an entry is quarantined and not in use, or still to be had";
         }
         bytes += lazy_size(e);
     }

@@ -3,21 +3,23 @@
  * ones, so a small need must not end one. */
 #include "lazy_policy.h"
 
+/* Whether ending `size` bytes is better than ending `other`, when `need` are wanted. */
+static bool is_better(size_t size, size_t other, size_t need)
+{
+    if ((size < need) != (other < need)) {
+        return other < need;
+    }
+    return size < need ? size > other : size < other;
+}
+
 static size_t pick(const lazy_heap_t *heap, size_t need, uint64_t *random)
 {
     size_t best = LAZY_NONE;
     (void) random;
     for (size_t i = 0; i < heap->n; ++i) {
-        const size_t size = heap->slot[i].size;
-        if (LAZY_NONE != best) {
-            const size_t other = heap->slot[best].size;
-            if ((size >= need) != (other >= need) ? size < need
-                : size >= need                    ? size >= other
-                                                  : size <= other) {
-                continue;
-            }
-        }
-        if (lazy_is_idle(heap->slot[i].entry)) {
+        const lazy_slot_t *slot = &heap->slot[i];
+        if ((LAZY_NONE == best || is_better(slot->size, heap->slot[best].size, need))
+            && lazy_is_idle(slot->entry)) {
             best = i;
         }
     }
