@@ -190,9 +190,11 @@ static void during_a_message(void)
         munmap(other, SIZE);
     }
     tl_step("unmapped during messages");
+    /* Where the sender always registers, the cache is asked for `other` while `at` is in use and hears
+     * then that half of it is gone. A speculating receiver would have `other` written without that. */
     const long long lost = tl_pvar("rcache_lazy_lost_in_use") - before;
-    CHECK(before < 0 || 0 != tl.rank || lost >= 20, "expected 20 registrations to be lost in use, saw %lld",
-          lost);
+    CHECK(!tl_option("--lost", 0) || 0 != tl.rank || lost == 20,
+          "expected 20 registrations to be lost in use, saw %lld", lost);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(quarantined() <= 0, "nothing is in use, but %lld are quarantined", quarantined());
 }
