@@ -114,6 +114,7 @@ struct mca_btl_ibx_module {
     iw_engine_t *engine;
     iw_agent_t *agent; /* NULL: only progress moves data */
     iw_key_t key;
+    mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
     opal_hash_table_t by_name;
     opal_free_list_t frags;
@@ -140,6 +141,7 @@ typedef struct mca_btl_ibx_component {
     size_t window_quiet_ms;
     size_t socket_buffer;
     bool segment;
+    char *rcache; /* name of the component, or NULL: any */
     char *fault_in, *fault_out;
     unsigned long long fault_seed;
     /* state */

@@ -5,6 +5,7 @@
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_message.h"
 #include "btl_ibx_progress.h"
+#include "btl_ibx_rcache.h"
 #include "btl_ibx_rdma.h"
 #include "btl_ibx_async.h"
 
@@ -102,6 +103,11 @@ static int ibx_register(void)
         "After this time with less than a quarter of the receive buffers in use their number is "
         "halved. Unit: milliseconds, 0: never; default 2000",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, NULL, &c->window_quiet_ms);
+    c->rcache = NULL;
+    add("rcache",
+        "Which component of the framework rcache keeps user memory registered: lazy, grdma or another; "
+        "none: memory is registered for each use. Default: lazy if it is there, else grdma",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_4, NULL, &c->rcache);
     c->fault_in = c->fault_out = NULL;
     add("fault_in",
         "For tests: damage what arrives, as drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,"
@@ -164,6 +170,7 @@ static int lists_init(mca_btl_ibx_module_t *module)
 
 static void module_free(mca_btl_ibx_module_t *module)
 {
+    mca_btl_ibx_rcache_close(module);
     mca_btl_ibx_endpoint_t *endpoint, *next;
     OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
         opal_list_remove_item(&module->endpoints, &endpoint->super);
@@ -334,6 +341,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
             return NULL;
         }
     }
+    mca_btl_ibx_rcache_open(module);
     return module;
 }
 

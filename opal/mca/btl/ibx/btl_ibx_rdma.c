@@ -4,6 +4,7 @@
 
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_message.h"
+#include "btl_ibx_rcache.h"
 #include "iwarp/iw_locate.h"
 #include "iwarp/iw_memory.h"
 
@@ -39,6 +40,9 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register_mem(mca_btl_base_module
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     (void) endpoint;
+    if (OPAL_LIKELY(NULL != module->rcache)) {
+        return mca_btl_ibx_rcache_register(module, base, size);
+    }
     mca_btl_ibx_key_t *key = (mca_btl_ibx_key_t *) get(&module->keys);
     if (NULL == key) {
         return NULL;
@@ -63,6 +67,10 @@ int mca_btl_ibx_deregister_mem(mca_btl_base_module_t *btl,
                                mca_btl_base_registration_handle_t *handle)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    if (OPAL_LIKELY(NULL != module->rcache)) {
+        mca_btl_ibx_rcache_deregister(module, handle);
+        return OPAL_SUCCESS;
+    }
     mca_btl_ibx_key_t *key =
         (mca_btl_ibx_key_t *) ((char *) handle - offsetof(mca_btl_ibx_key_t, handle));
     mca_btl_ibx_lock(module);

@@ -1,0 +1,95 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See btl_ibx_rcache.h. */
+#include "btl_ibx_rcache.h"
+
+#include "iwarp/iw_memory.h"
+
+#include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/rcache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HELP_FILE "help-mpi-btl-ibx.txt"
+
+/* A registration as the cache keeps it, with what a peer is told of it. */
+typedef struct cached {
+    mca_rcache_base_registration_t base;
+    struct mca_btl_base_registration_handle_t handle;
+} cached_t;
+
+static int make(void *context, void *base, size_t size, mca_rcache_base_registration_t *reg)
+{
+    mca_btl_ibx_module_t *module = context;
+    struct mca_btl_base_registration_handle_t *handle = &((cached_t *) reg)->handle;
+    unsigned rights = 0;
+    rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
+    rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
+    mca_btl_ibx_lock(module);
+    handle->stag = iw_register(module->engine, base, size, rights);
+    mca_btl_ibx_unlock(module);
+    handle->base = (uint64_t) (uintptr_t) base;
+    handle->module = module->index;
+    return 0 == handle->stag ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_SUCCESS;
+}
+
+static int end(void *context, mca_rcache_base_registration_t *reg)
+{
+    mca_btl_ibx_module_t *module = context;
+    mca_btl_ibx_lock(module);
+    (void) iw_deregister(module->engine, ((cached_t *) reg)->handle.stag);
+    mca_btl_ibx_unlock(module);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_rcache_open(mca_btl_ibx_module_t *module)
+{
+    static const char *const automatic[] = {"lazy", "grdma"};
+    const char *wanted = mca_btl_ibx_component.rcache;
+    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
+    const char *const *names = any ? automatic : &wanted;
+    char name[64];
+    module->rcache = NULL;
+    if (!any && 0 == strcmp(wanted, "none")) {
+        return;
+    }
+    /* The protocol stack is this process: its memory is reached, not pinned. */
+    snprintf(name, sizeof(name), "unpinned.ibx.%s", module->interface.name);
+    for (size_t i = 0; NULL == module->rcache && i < (any ? 2u : 1u); ++i) {
+        mca_rcache_base_resources_t resources = {.cache_name = name,
+                                                 .reg_data = module,
+                                                 .sizeof_reg = sizeof(cached_t),
+                                                 .register_mem = make,
+                                                 .deregister_mem = end};
+        module->rcache = mca_rcache_base_module_create(names[i], module, &resources);
+    }
+    if (NULL == module->rcache && !any) {
+        opal_show_help(HELP_FILE, "no rcache", true, wanted);
+    }
+}
+
+void mca_btl_ibx_rcache_close(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->rcache) {
+        (void) mca_rcache_base_module_destroy(module->rcache);
+        module->rcache = NULL;
+    }
+}
+
+mca_btl_base_registration_handle_t *mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module,
+                                                                void *base, size_t size)
+{
+    mca_rcache_base_registration_t *reg = NULL;
+    /* All rights at once: most buffers are sent from and received into in turn, and would be
+     * registered a second time for the other direction. */
+    const int rc =
+        module->rcache->rcache_register(module->rcache, base, size, 0, MCA_RCACHE_ACCESS_ANY, &reg);
+    return OPAL_LIKELY(OPAL_SUCCESS == rc) ? &((cached_t *) reg)->handle : NULL;
+}
+
+void mca_btl_ibx_rcache_deregister(mca_btl_ibx_module_t *module,
+                                   mca_btl_base_registration_handle_t *handle)
+{
+    cached_t *cached = (cached_t *) ((char *) handle - offsetof(cached_t, handle));
+    (void) module->rcache->rcache_deregister(module->rcache, &cached->base);
+}

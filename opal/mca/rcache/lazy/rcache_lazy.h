@@ -1,0 +1,56 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* rcache/lazy: the registration cache core/ behind Open MPI's rcache framework. What all files of
+ * the component share.
+ *
+ * A module is one cache of one owner (a BTL, for one adapter). The framework's memory hooks call
+ * every module's rcache_invalidate_range; where they are not installed nothing is shared and nothing
+ * kept: each use is registered and deregistered by itself. */
+#ifndef RCACHE_LAZY_H
+#define RCACHE_LAZY_H
+
+#include "rcache_lazy_compat.h"
+
+#include "core/lazy_cache.h"
+
+typedef struct mca_rcache_lazy_module {
+    mca_rcache_base_module_t super;
+    mca_rcache_base_resources_t resources;
+    char *name;
+    lazy_cache_t *cache;
+    bool shares;         /* there are hooks: uses share registrations, and those stay */
+    _Atomic int refused; /* what the owner's function said last when it did not register */
+    struct mca_rcache_lazy_module *next;
+} mca_rcache_lazy_module_t;
+
+typedef struct mca_rcache_lazy_component {
+    mca_rcache_base_component_t super;
+    /* parameters */
+    int policy; /* lazy_policy_at */
+    size_t max_bytes, max_entries;
+    unsigned merge;
+    bool fork_flush;
+    bool summary;
+    unsigned long long seed;
+    bool is_wrong; /* a parameter has a value that is none */
+} mca_rcache_lazy_component_t;
+
+extern mca_rcache_lazy_component_t mca_rcache_lazy_component;
+
+/* A new module for the owner of `resources`, or NULL (told). */
+mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t *resources);
+
+/* ---- all modules of the process (rcache_lazy_modules.c) ---- */
+
+/* From now on the module hears of forks and is counted, until it is taken out again. */
+void mca_rcache_lazy_modules_add(mca_rcache_lazy_module_t *module);
+void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module);
+/* What all modules have counted, those that are gone too. */
+void mca_rcache_lazy_modules_count(lazy_counters_t *sum);
+
+/* ---- telling (rcache_lazy_report.c) ---- */
+
+void mca_rcache_lazy_pvars_register(void);
+/* The counters of a module that ends, on the standard error. */
+void mca_rcache_lazy_summarise(const mca_rcache_lazy_module_t *module, const lazy_counters_t *n);
+
+#endif

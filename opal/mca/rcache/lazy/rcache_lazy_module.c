@@ -1,0 +1,260 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The module: what the framework's functions mean for the cache. */
+#include "rcache_lazy.h"
+
+#include "core/lazy_limits.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define HELP_FILE "help-mpi-rcache-lazy.txt"
+
+#define VERBOSE(level, ...)                                                                        \
+    opal_output_verbose(level, opal_rcache_base_framework.framework_output,                        \
+                        "rcache/lazy: " __VA_ARGS__)
+
+/* Flags that make a registration another one: with them set it serves those without them, not the
+ * other way around. The core treats them as rights. */
+#define KIND                                                                                       \
+    (MCA_RCACHE_FLAGS_SO_MEM | MCA_RCACHE_LAZY_FOREIGN | MCA_RCACHE_FLAGS_RESV0                    \
+     | MCA_RCACHE_FLAGS_RESV1 | MCA_RCACHE_FLAGS_RESV2 | MCA_RCACHE_FLAGS_RESV3)
+#define KIND_SHIFT 8
+_Static_assert(0 == (KIND >> (32 - KIND_SHIFT)) && MCA_RCACHE_ACCESS_ANY < 1 << KIND_SHIFT,
+               "kind and rights fit beside each other");
+
+/* Flags with which a registration is of one user only. */
+#define ALONE (MCA_RCACHE_FLAGS_CACHE_BYPASS | MCA_RCACHE_FLAGS_PERSIST | MCA_RCACHE_LAZY_FOREIGN)
+
+/* ---- for the core ---- */
+
+static mca_rcache_base_registration_t *registration_of(lazy_entry_t *e)
+{
+    return (mca_rcache_base_registration_t *) (void *) e->data;
+}
+
+static lazy_status_t make(void *context, lazy_entry_t *e)
+{
+    mca_rcache_lazy_module_t *module = context;
+    mca_rcache_base_registration_t *reg = registration_of(e);
+    const uint32_t access = lazy_access(e);
+    const size_t size = lazy_size(e);
+    if (NULL == ((opal_object_t *) reg)->obj_class) { /* never used before */
+        OBJ_CONSTRUCT(reg, mca_rcache_base_registration_t);
+    }
+    reg->rcache = &module->super;
+    reg->base = (unsigned char *) lazy_base(e);
+    reg->alloc_base = reg->base;
+    reg->bound = reg->base + size - 1;
+    reg->ref_count = 1; /* the core counts */
+    reg->flags = access >> KIND_SHIFT;
+    reg->access_flags = (int32_t) (access & MCA_RCACHE_ACCESS_ANY);
+    reg->rcache_context = e;
+    const int rc = module->resources.register_mem(module->resources.reg_data, reg->base, size, reg);
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
+        return LAZY_OK;
+    }
+    atomic_store_explicit(&module->refused, rc, memory_order_relaxed);
+    return OPAL_ERR_OUT_OF_RESOURCE == rc ? LAZY_NO_RESOURCES : LAZY_FAILED;
+}
+
+static void end(void *context, lazy_entry_t *e)
+{
+    mca_rcache_lazy_module_t *module = context;
+    const int rc = module->resources.deregister_mem(module->resources.reg_data, registration_of(e));
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        VERBOSE(1, "%s: [%p, %p) could not be deregistered: error %d", module->name,
+                (void *) lazy_base(e), (void *) lazy_bound(e), rc);
+    }
+}
+
+static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bound)
+{
+    mca_rcache_lazy_module_t *module = context;
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    switch (event) {
+    case LAZY_LOST_IN_USE:
+        VERBOSE(1,
+                "%s: memory in [%p, %p) was given back to the system while its registration was in "
+                "use; nobody else gets it, and it ends with its last use",
+                module->name, (void *) base, (void *) bound);
+        break;
+    case LAZY_EXHAUSTED:
+        VERBOSE(
+            1,
+            "%s: [%p, %p) cannot be registered for lack of resources, and nothing is left to evict",
+            module->name, (void *) base, (void *) bound);
+        if (!atomic_flag_test_and_set(&told)) {
+            opal_show_help(HELP_FILE, "no resources", true, mca_rcache_lazy_host(), (int) getpid(),
+                           module->name, (unsigned long) (bound - base));
+        }
+        break;
+    }
+}
+
+static int code_of(mca_rcache_lazy_module_t *module, lazy_status_t status)
+{
+    switch (status) {
+    case LAZY_OK:
+        return OPAL_SUCCESS;
+    case LAZY_NO_RESOURCES:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    default: {
+        const int rc = atomic_load_explicit(&module->refused, memory_order_relaxed);
+        return OPAL_SUCCESS == rc ? OPAL_ERROR : rc;
+    }
+    }
+}
+
+/* ---- for the framework ---- */
+
+static int lazy_register(mca_rcache_base_module_t *rcache, void *address, size_t size,
+                         uint32_t flags, int32_t access_flags, mca_rcache_base_registration_t **reg)
+{
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    const uint32_t access = (uint32_t) access_flags | (flags & KIND) << KIND_SHIFT;
+    lazy_entry_t *e;
+    lazy_status_t status;
+    if (OPAL_LIKELY(module->shares && 0 == (flags & ALONE))) {
+        status = lazy_acquire(module->cache, (uintptr_t) address, size, access,
+                              mca_rcache_lazy_now(), &e);
+    } else {
+        status = lazy_acquire_private(module->cache, (uintptr_t) address, size, access, &e);
+    }
+    *reg = NULL == e ? NULL : registration_of(e);
+    return OPAL_LIKELY(LAZY_OK == status) ? OPAL_SUCCESS : code_of(module, status);
+}
+
+static int lazy_deregister(mca_rcache_base_module_t *rcache, mca_rcache_base_registration_t *reg)
+{
+    lazy_release(((mca_rcache_lazy_module_t *) rcache)->cache, reg->rcache_context);
+    return OPAL_SUCCESS;
+}
+
+static int find(mca_rcache_base_module_t *rcache, void *address, size_t size,
+                mca_rcache_base_registration_t **reg)
+{
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    lazy_entry_t *e = lazy_find(module->cache, (uintptr_t) address, size, 0, mca_rcache_lazy_now());
+    *reg = NULL == e ? NULL : registration_of(e);
+    return OPAL_SUCCESS;
+}
+
+/* From a memory hook, which ends the process if this fails. It does not. */
+static int invalidate_range(mca_rcache_base_module_t *rcache, void *address, size_t size)
+{
+    lazy_invalidate(((mca_rcache_lazy_module_t *) rcache)->cache, (uintptr_t) address, size);
+    return OPAL_SUCCESS;
+}
+
+static bool evict(mca_rcache_base_module_t *rcache)
+{
+    return lazy_evict(((mca_rcache_lazy_module_t *) rcache)->cache);
+}
+
+static void finalize(mca_rcache_base_module_t *rcache)
+{
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    mca_rcache_lazy_modules_remove(module);
+    const size_t in_use = lazy_destroy(module->cache);
+    if (0 != in_use) {
+        VERBOSE(1, "%s: %zu registrations were in use when the cache ended", module->name, in_use);
+    }
+    mca_rcache_lazy_super_fini(&module->super);
+    free(module->name);
+    free(module);
+}
+
+/* ---- a new one ---- */
+
+/* Whether the system's calls that give memory back are heard of. */
+static bool has_hooks(const char *name)
+{
+    const int both = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;
+    const bool supported = both == (both & opal_mem_hooks_support_level());
+    if (supported && mca_rcache_lazy_pinning()) {
+        return true;
+    }
+    if (0 == opal_leave_pinned && !opal_leave_pinned_pipeline) {
+        VERBOSE(1, "%s: mpi_leave_pinned is 0, so no registration is kept", name);
+    } else {
+        opal_show_help(HELP_FILE, "no hooks", true, mca_rcache_lazy_host(), (int) getpid(), name);
+    }
+    return false;
+}
+
+/* An owner whose registrations do not lock memory says so by the beginning of the cache's name. */
+static bool locks_memory(const char *name)
+{
+    static const char unpinned[] = "unpinned.";
+    return 0 != strncmp(name, unpinned, sizeof(unpinned) - 1);
+}
+
+static lazy_limits_t limits(const char *name)
+{
+    struct rlimit lock;
+    const bool limited = locks_memory(name) && 0 != geteuid() /* root's limit does not hold */
+                         && 0 == getrlimit(RLIMIT_MEMLOCK, &lock) && RLIM_INFINITY != lock.rlim_cur;
+    const uint64_t physical = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
+    lazy_limits_t l = lazy_limits_default(limited ? lock.rlim_cur : UINT64_MAX, physical,
+                                          mca_rcache_lazy_local_ranks());
+    if (0 != mca_rcache_lazy_component.max_bytes) {
+        l.bytes = mca_rcache_lazy_component.max_bytes;
+    }
+    if (0 != mca_rcache_lazy_component.max_entries) {
+        l.entries = mca_rcache_lazy_component.max_entries;
+    }
+    return l;
+}
+
+mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t *resources)
+{
+    mca_rcache_lazy_module_t *module = calloc(1, sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    module->name = strdup(NULL == resources->cache_name ? "?" : resources->cache_name);
+    module->resources = *resources;
+    module->resources.cache_name = module->name;
+    if (NULL == module->name) {
+        free(module);
+        return NULL;
+    }
+    const lazy_limits_t l = limits(module->name);
+    const lazy_config_t config = {
+        .make = make,
+        .end = end,
+        .tell = tell,
+        .context = module,
+        .data_size = resources->sizeof_reg,
+        .policy = lazy_policy_at((unsigned) mca_rcache_lazy_component.policy),
+        .max_bytes = l.bytes,
+        .max_entries = l.entries,
+        .page = (size_t) sysconf(_SC_PAGESIZE),
+        .merge = mca_rcache_lazy_component.merge,
+        .seed = mca_rcache_lazy_component.seed,
+    };
+    module->cache = lazy_create(&config);
+    if (NULL == module->cache) {
+        free(module->name);
+        free(module);
+        return NULL;
+    }
+    module->shares = has_hooks(module->name);
+    mca_rcache_lazy_super_init(&module->super);
+    module->super.rcache_component = &mca_rcache_lazy_component.super;
+    module->super.rcache_register = lazy_register;
+    module->super.rcache_deregister = lazy_deregister;
+    module->super.rcache_find = find;
+    module->super.rcache_invalidate_range = invalidate_range;
+    module->super.rcache_finalize = finalize;
+    module->super.rcache_evict = evict;
+    mca_rcache_lazy_modules_add(module);
+    VERBOSE(10, "%s: policy %s, at most %zu bytes in %zu registrations, %s", module->name,
+            config.policy->name, config.max_bytes, config.max_entries,
+            module->shares ? "kept" : "none kept");
+    return &module->super;
+}

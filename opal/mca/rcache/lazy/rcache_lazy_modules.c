@@ -1,0 +1,92 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* All modules of the process: those who want to know of forks, and whose counters are added up.
+ *
+ * The lock covers the list and what modules that are gone have counted. It is held across a fork, so
+ * that the child finds the list whole. Order: this lock, then a cache's. */
+#include "rcache_lazy.h"
+
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mca_rcache_lazy_module_t *modules;
+static lazy_counters_t gone;
+
+/* A page that was registered before a fork and is written by the parent afterwards is, on kernels
+ * before 5.12, another page than the one the adapter knows. So nothing that was registered before is
+ * found again; what is in use stays until it is not. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
+        if (mca_rcache_lazy_component.fork_flush) {
+            lazy_invalidate_all(m->cache);
+        }
+    }
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+    for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
+        lazy_disown(m->cache);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mca_rcache_lazy_modules_add(mca_rcache_lazy_module_t *module)
+{
+    static bool hears_of_forks;
+    pthread_mutex_lock(&lock);
+    if (!hears_of_forks) {
+        hears_of_forks = 0 == pthread_atfork(before_fork, in_parent, in_child);
+    }
+    module->next = modules;
+    modules = module;
+    pthread_mutex_unlock(&lock);
+}
+
+static void add_up(lazy_counters_t *sum, const lazy_counters_t *n)
+{
+#define ADD(name, text) sum->name += n->name;
+    LAZY_COUNTERS(ADD, ADD, ADD)
+#undef ADD
+}
+
+void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module)
+{
+    lazy_counters_t n;
+    lazy_count(module->cache, &n);
+    pthread_mutex_lock(&lock);
+    for (mca_rcache_lazy_module_t **m = &modules; NULL != *m; m = &(*m)->next) {
+        if (*m == module) {
+            *m = module->next;
+            break;
+        }
+    }
+    add_up(&gone, &n);
+#define NOTHING(name, text)
+#define NOW(name, text) gone.name -= n.name;
+    LAZY_COUNTERS(NOTHING, NOW, NOTHING)
+#undef NOW
+#undef NOTHING
+    pthread_mutex_unlock(&lock);
+    if (mca_rcache_lazy_component.summary) {
+        mca_rcache_lazy_summarise(module, &n);
+    }
+}
+
+void mca_rcache_lazy_modules_count(lazy_counters_t *sum)
+{
+    pthread_mutex_lock(&lock);
+    *sum = gone;
+    for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
+        lazy_counters_t n;
+        lazy_count(m->cache, &n);
+        add_up(sum, &n);
+    }
+    pthread_mutex_unlock(&lock);
+}
