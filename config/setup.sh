@@ -13,6 +13,9 @@ component_dir=$install/components
 build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin libopenmpi-dev libibverbs-dev
     librdmacm-dev libhwloc-dev libevent-dev libsodium-dev libisal-dev'
 
+# What the verbs laboratory runs, besides a kernel that it downloads itself.
+lab_packages='qemu-system-x86 cpio kmod xz-utils iproute2 procps ibverbs-providers ibverbs-utils rdmacm-utils perftest'
+
 say() { printf '%s: %s\n' "$me" "$*"; }
 complain() { printf '%s: %s\n' "$me" "$*" >&2; }
 die() {
