@@ -119,25 +119,25 @@ static mca_mpool_freq_segment_t *new_segment(size_t size, size_t alignment, bool
     return segment;
 }
 
-/* The pool grows by a segment. If so much cannot be registered (RLIMIT_MEMLOCK), by a smaller one.
- * */
+/* The pool grows by a segment. If so much cannot be registered (RLIMIT_MEMLOCK) by a smaller one; if
+ * nothing can be, by one that is not, unless that will not do. */
 static void *grow_pool(size_t size, size_t alignment, bool may_register, bool must_be_shared)
 {
-    size_t grow = mca_mpool_freq_component.pool_size;
     const size_t least = size + alignment;
-    while (true) {
-        grow = grow > least ? grow : least;
-        const bool is_last = grow == least;
-        mca_mpool_freq_segment_t *segment = new_segment(
-            grow, alignment, true, may_register, must_be_shared || (may_register && !is_last));
-        if (NULL != segment) {
-            return take_from(segment, size, alignment);
+    const size_t most =
+        mca_mpool_freq_component.pool_size > least ? mca_mpool_freq_component.pool_size : least;
+    mca_mpool_freq_segment_t *segment = NULL;
+    for (size_t grow = most; may_register && NULL == segment;
+         grow = grow / 2 > least ? grow / 2 : least) {
+        segment = new_segment(grow, alignment, true, true, true);
+        if (grow == least) {
+            break;
         }
-        if (is_last) {
-            return NULL;
-        }
-        grow /= 2;
     }
+    if (NULL == segment && !must_be_shared) {
+        segment = new_segment(most, alignment, true, false, false);
+    }
+    return NULL == segment ? NULL : take_from(segment, size, alignment);
 }
 
 static void *alloc_locked(size_t size, size_t alignment, bool may_register, bool must_be_shared)
