@@ -13,7 +13,7 @@
  * frequent it is closed; also when it is full. While it is closed a sketch of the buffers it did
  * not take is kept; when a fifth of those come again, the program has changed its ways: the table
  * opens, and forgets the buffers that are not frequent. If nothing in a closed table is used
- * either, only one use in 16 is looked at, so that a program which never reuses a buffer does not
+ * either, only one use in 64 is looked at, so that a program which never reuses a buffer does not
  * pay for the table.
  *
  * Entries are dropped when their memory goes away (freq_release.h) and when their registration is
@@ -36,7 +36,7 @@ enum {
     FREQ_JUDGE_FRACTION = 8, /* growth is judged again when the table has grown by this part */
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
-    FREQ_ASLEEP_STRIDE = 16
+    FREQ_ASLEEP_STRIDE = 64
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), and how often it was used
