@@ -1,0 +1,75 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Rule: after how many uses a buffer of a size is worth registering (000 section 5.3.3).
+ *
+ * Words
+ *   C(m)   what copying m bytes costs
+ *   R(m)   what registering m bytes costs, once
+ *   V      what finding out costs, each time: the table and the cache of registrations
+ *   n(m)   break-even count R(m) / (C(m) - V), inequality (5.3): as many uses repay the registration
+ *   class  sizes that are treated alike: four to each power of two from 128 bytes to 64 KiB
+ *
+ * A buffer is registered after a share of n uses, in the hope that it goes on being used. Where C
+ * does not exceed V there is no n, and nothing is ever registered; nor below 128 bytes. All costs
+ * are in nanoseconds. */
+#ifndef FREQ_RULE_H
+#define FREQ_RULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FREQ_SIZE_MIN = 128,
+    FREQ_SIZE_MAX = 65536,
+    FREQ_POINTS = 10,                        /* sizes that are measured: 128, 256, ... 65536 */
+    FREQ_CLASSES = 4 * (FREQ_POINTS - 1) + 1 /* the last is 65536 alone */
+};
+#define FREQ_NEVER 0
+
+typedef struct freq_costs {
+    double r[FREQ_POINTS]; /* ns, of a message of 128 << i bytes */
+    double c[FREQ_POINTS];
+    double v;
+} freq_costs_t;
+
+typedef struct freq_rule {
+    uint32_t n[FREQ_CLASSES]; /* break-even count, FREQ_NEVER: there is none */
+    uint32_t after
+        [FREQ_CLASSES]; /* copied uses before a buffer is registered, FREQ_NEVER: always copied */
+} freq_rule_t;
+
+/* The class of a size; FREQ_CLASSES: of none, too small or too large. */
+static inline uint32_t freq_class_of(size_t size)
+{
+    if (size - FREQ_SIZE_MIN > FREQ_SIZE_MAX - FREQ_SIZE_MIN) {
+        return FREQ_CLASSES;
+    }
+    const uint32_t log = 31u - (uint32_t) __builtin_clz((uint32_t) size);
+    return (log - 7) * 4 + (((uint32_t) size >> (log - 2)) & 3);
+}
+
+/* The smallest size of a class. */
+static inline size_t freq_class_size(uint32_t class)
+{
+    return ((size_t) 4 + class % 4) << (5 + class / 4);
+}
+
+/* Cost of a size between the measured ones (r or c of freq_costs_t), on the line between its
+ * neighbours. */
+double freq_cost_at(const double points[FREQ_POINTS], size_t size);
+
+/* Inequality (5.3) for one size: the least whole n above R / (C - V); FREQ_NEVER if C does not
+ * exceed V, or n is beyond all reason (2^30). */
+uint32_t freq_break_even(double r, double c, double v);
+
+/* Are these costs (finite, not negative, at most a second)? They may come from a file. */
+bool freq_costs_are_sane(const freq_costs_t *costs);
+
+/* The rule from costs. `share` of n, in percent, is used up before the buffer is registered; at
+ * least one use is. */
+void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share);
+
+/* A rule without costs, for tests: every size is registered after so many uses. */
+void freq_rule_fixed(freq_rule_t *rule, uint32_t after);
+
+#endif

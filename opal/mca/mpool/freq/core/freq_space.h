@@ -1,0 +1,70 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Space: gives out runs of units of a segment and takes them back. The allocator of the pool (004
+ * section III.C.2: allocations below the second threshold come from one registered segment).
+ *
+ * Words
+ *   unit   what the space is counted in; the caller knows how many bytes it stands for
+ *   block  a run of units that is used or free; blocks touch each other and cover the space
+ *   bin    list of the free blocks of about one size: eight to each power of two
+ *
+ * A request takes the first block of the smallest bin whose blocks all suffice (good fit, after
+ * TLSF: Masmano et al., 2004), and only if there is none looks through the rest, so that it fails
+ * only where no free block is large enough. What is left of the block stays free at once, a block
+ * that is given back is joined with its free neighbours at once: two free blocks never touch.
+ *
+ * The records are apart from the memory they speak of. What a program writes beyond its allocation
+ * does not damage them, and the space can be tested without any memory. A unit that begins no block
+ * has a record of size 0: giving back what was not given out is noticed.
+ *
+ * Threads: none of its own; the caller sees to it that one thread at a time is here. Errors:
+ * FREQ_SPACE_NONE. */
+#ifndef FREQ_SPACE_H
+#define FREQ_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FREQ_SPACE_NONE UINT32_MAX
+#define FREQ_SPACE_MAX  (UINT32_C(1) << 30) /* units */
+
+enum { FREQ_SPACE_LEVELS = 29, FREQ_SPACE_SUBS = 8 };
+
+typedef struct freq_space_record {
+    uint32_t size;        /* units, 0: no block begins here */
+    uint32_t before : 31; /* size of the block before, 0: none */
+    uint32_t used : 1;
+    uint32_t next, prev; /* in the bin of a free block */
+} freq_space_record_t;
+_Static_assert(sizeof(freq_space_record_t) == 16, "the records are an overhead per unit");
+
+typedef struct freq_space {
+    uint32_t units, used; /* of all blocks, of the used ones */
+    uint32_t blocks;      /* used ones */
+    uint32_t levels;      /* bit: some bin of the level has a block */
+    uint8_t subs[FREQ_SPACE_LEVELS];
+    uint32_t bin[FREQ_SPACE_LEVELS][FREQ_SPACE_SUBS];
+    freq_space_record_t *record; /* one per unit */
+} freq_space_t;
+
+/* Makes all of 1 to FREQ_SPACE_MAX units free. `record` has a zeroed record per unit, stays the
+ * caller's and is used until the space is forgotten. */
+void freq_space_init(freq_space_t *space, freq_space_record_t *record, uint32_t units);
+
+/* First of `units` units whose number, counted from `origin`, is a multiple of `alignment` (a power
+ * of two): origin + first is. FREQ_SPACE_NONE: no free block is large enough, or units is 0. */
+uint32_t freq_space_take(freq_space_t *space, uint32_t units, uint64_t alignment, uint64_t origin);
+
+/* Gives back what freq_space_take returned. False: nothing that begins there is given out. */
+bool freq_space_give(freq_space_t *space, uint32_t first);
+
+/* Size of the block that was given out there, 0: none. */
+uint32_t freq_space_size(const freq_space_t *space, uint32_t first);
+
+/* Size of the largest free block. */
+uint32_t freq_space_largest(const freq_space_t *space);
+
+/* Are the records consistent? For tests: takes time in proportion to the space. */
+bool freq_space_check(const freq_space_t *space);
+
+#endif

@@ -1,0 +1,344 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+#include "freq_usage.h"
+
+static inline uint64_t load(_Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static inline void bump(_Atomic uint64_t *counter, uint64_t by)
+{
+    (void) atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+size_t freq_usage_bytes(uint32_t lines)
+{
+    return (size_t) lines * (sizeof(freq_line_t) + sizeof(uint32_t));
+}
+
+void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
+                     freq_release_t *release)
+{
+    *usage = (freq_usage_t){.line = memory,
+                            .mask = lines - 1,
+                            .shift = 64 - (uint32_t) __builtin_ctz(lines),
+                            .release = release,
+                            .rule = *rule,
+                            .adding = ATOMIC_FLAG_INIT,
+                            .sketch = (_Atomic uint32_t *) ((freq_line_t *) memory + lines)};
+}
+
+void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule)
+{
+    usage->rule = *rule;
+}
+
+/* ---- entries ---- */
+
+/* What a dropped entry, or one that starts anew at `kept`, does not count any more. */
+static void fold(freq_usage_t *usage, uint64_t state, uint64_t kept)
+{
+    const uint64_t count = state & FREQ_COUNT_MAX;
+    if (count > kept) {
+        bump(&usage->folded, count - kept);
+    }
+}
+
+static uint64_t state_now(const freq_usage_t *usage, uint64_t count)
+{
+    return freq_release_now(usage->release) << FREQ_COUNT_BITS | count;
+}
+
+bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
+                      uint32_t after)
+{
+    const uint64_t full = (state & ~FREQ_COUNT_MAX) | ((uint64_t) after + 1);
+    const uint64_t fresh = is_dropped ? state_now(usage, 1) : full;
+    if (atomic_compare_exchange_strong_explicit(&entry->state, &state, fresh, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        fold(usage, state, after);
+        if (is_dropped) {
+            bump(&usage->dropped, 1);
+        }
+    }
+    return !is_dropped;
+}
+
+static const void *base_of(uint64_t key)
+{
+    return (const void *) (uintptr_t) (key >> 6);
+}
+
+static uint32_t class_of(uint64_t key)
+{
+    return key & 63;
+}
+
+/* Is there nothing in the entry that is worth keeping? */
+static bool is_dropped(freq_usage_t *usage, uint64_t key, uint64_t state)
+{
+    const uint32_t class = class_of(key);
+    return freq_usage_is_dropped(usage, state, base_of(key), freq_class_size(class),
+                                 usage->rule.after[class]);
+}
+
+/* The entry of a buffer in a line; NULL: it has none. */
+static freq_entry_t *find_in(freq_line_t *line, uint64_t key)
+{
+    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
+        if (key == load(&line->entry[i].key)) {
+            return &line->entry[i];
+        }
+    }
+    return NULL;
+}
+
+static freq_line_t *line_at(freq_usage_t *usage, uint32_t home, uint32_t step)
+{
+    return &usage->line[(home + step) & usage->mask];
+}
+
+static freq_entry_t *find(freq_usage_t *usage, uint64_t key)
+{
+    const uint32_t home = freq_usage_home(usage, key);
+    const bool chained = atomic_load_explicit(&usage->chained, memory_order_relaxed);
+    for (uint32_t step = 0; step < (chained ? FREQ_CHAIN_LINES : 1); ++step) {
+        freq_entry_t *entry = find_in(line_at(usage, home, step), key);
+        if (NULL != entry) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* An entry for a new buffer in a line: unused or dropped. NULL: the line is full. */
+static freq_entry_t *place_in(freq_usage_t *usage, freq_line_t *line)
+{
+    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
+        freq_entry_t *entry = &line->entry[i];
+        const uint64_t key = load(&entry->key);
+        if (0 == key || is_dropped(usage, key, load(&entry->state))) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* ---- growth ---- */
+
+typedef struct {
+    uint64_t buffers, frequent, used, avoided;
+} census_t;
+
+static census_t census(freq_usage_t *usage)
+{
+    census_t c = {0};
+    for (uint32_t l = 0; l <= usage->mask; ++l) {
+        for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
+            const uint64_t key = load(&usage->line[l].entry[i].key);
+            const uint64_t state = load(&usage->line[l].entry[i].state);
+            if (0 == key) {
+                continue;
+            }
+            const uint64_t count = state & FREQ_COUNT_MAX;
+            const uint32_t after = usage->rule.after[class_of(key)];
+            c.used += count;
+            c.avoided += count > after ? count - after : 0;
+            if (!is_dropped(usage, key, state)) {
+                ++c.buffers;
+                c.frequent += count > after;
+            }
+        }
+    }
+    return c;
+}
+
+/* A home line is full, condition (2) of 5.3.4. Is condition (1) true as well? Asked when the table
+ * has grown by a part, since a census takes its time. The lock is held. */
+static bool is_to_close(freq_usage_t *usage)
+{
+    const uint64_t added = load(&usage->added);
+    if (0 != usage->judged_at
+        && added - usage->judged_at < 1 + usage->judged_at / FREQ_JUDGE_FRACTION) {
+        return false;
+    }
+    usage->judged_at = added;
+    const census_t c = census(usage);
+    return c.frequent * 100 < c.buffers * FREQ_OPEN_PERCENT;
+}
+
+static void start_window(freq_usage_t *usage)
+{
+    atomic_store_explicit(&usage->missed, 0, memory_order_relaxed);
+    atomic_store_explicit(&usage->repeated, 0, memory_order_relaxed);
+}
+
+static void close_table(freq_usage_t *usage)
+{
+    start_window(usage);
+    atomic_store_explicit(&usage->windows, 0, memory_order_relaxed);
+    usage->used_before = UINT64_MAX;
+    bump(&usage->closings, 1);
+    atomic_store_explicit(&usage->closed, true, memory_order_relaxed);
+}
+
+static void open_table(freq_usage_t *usage)
+{
+    const uint64_t now =
+        1 + atomic_fetch_add_explicit(&usage->release->now, 1, memory_order_relaxed);
+    atomic_store_explicit(&usage->forget, now, memory_order_relaxed);
+    usage->judged_at = 0;
+    bump(&usage->openings, 1);
+    atomic_store_explicit(&usage->asleep, false, memory_order_relaxed);
+    atomic_store_explicit(&usage->closed, false, memory_order_relaxed);
+}
+
+/* So many buffers came that a closed table did not take. */
+static void end_window(freq_usage_t *usage, uint32_t missed)
+{
+    if (atomic_flag_test_and_set_explicit(&usage->adding, memory_order_acquire)) {
+        return;
+    }
+    const uint32_t repeated = atomic_load_explicit(&usage->repeated, memory_order_relaxed);
+    if (!atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
+        /* another thread opened it */
+    } else if ((uint64_t) repeated * 100 >= (uint64_t) missed * FREQ_OPEN_PERCENT) {
+        open_table(usage);
+    } else {
+        const uint32_t windows = 1 + atomic_load_explicit(&usage->windows, memory_order_relaxed);
+        atomic_store_explicit(&usage->windows, windows, memory_order_relaxed);
+        if (!atomic_load_explicit(&usage->asleep, memory_order_relaxed)
+            && (1 == windows || 0 == windows % FREQ_SLEEP_WINDOWS)) {
+            const uint64_t used = census(usage).used;
+            atomic_store_explicit(&usage->asleep, used == usage->used_before, memory_order_relaxed);
+            usage->used_before = used;
+        }
+        start_window(usage);
+    }
+    atomic_flag_clear_explicit(&usage->adding, memory_order_release);
+}
+
+/* The closed table does not take this buffer. */
+static void sketch(freq_usage_t *usage, uint64_t key)
+{
+    const uint32_t tag = (uint32_t) (key ^ key >> 32);
+    _Atomic uint32_t *place = &usage->sketch[freq_usage_home(usage, key)];
+    if (tag == atomic_load_explicit(place, memory_order_relaxed)) {
+        atomic_store_explicit(&usage->repeated,
+                              1 + atomic_load_explicit(&usage->repeated, memory_order_relaxed),
+                              memory_order_relaxed);
+    } else {
+        atomic_store_explicit(place, tag, memory_order_relaxed);
+    }
+    const uint32_t missed = 1 + atomic_load_explicit(&usage->missed, memory_order_relaxed);
+    atomic_store_explicit(&usage->missed, missed, memory_order_relaxed);
+    if (missed >= FREQ_SKETCH_WINDOW) {
+        end_window(usage, missed);
+    }
+}
+
+static void put(freq_usage_t *usage, freq_entry_t *entry, uint64_t key)
+{
+    const uint64_t old = load(&entry->key);
+    if (0 != old) {
+        fold(usage, load(&entry->state), usage->rule.after[class_of(old)]);
+        bump(&usage->dropped, 1);
+    }
+    atomic_store_explicit(&entry->state, state_now(usage, 1), memory_order_relaxed);
+    atomic_store_explicit(&entry->key, key, memory_order_release);
+    bump(&usage->added, 1);
+}
+
+/* The lock is held. */
+static void add_locked(freq_usage_t *usage, uint64_t key)
+{
+    if (NULL != find(usage, key)) {
+        return; /* another thread was faster */
+    }
+    const uint32_t home = freq_usage_home(usage, key);
+    freq_entry_t *entry = place_in(usage, line_at(usage, home, 0));
+    if (NULL != entry) {
+        put(usage, entry, key);
+        return;
+    }
+    if (is_to_close(usage)) {
+        close_table(usage);
+        return;
+    }
+    for (uint32_t step = 1; step < FREQ_CHAIN_LINES; ++step) {
+        entry = place_in(usage, line_at(usage, home, step));
+        if (NULL != entry) {
+            atomic_store_explicit(&usage->chained, true, memory_order_relaxed);
+            put(usage, entry, key);
+            return;
+        }
+    }
+    /* Full: as good as closed, and cheaper. */
+    bump(&usage->no_room, 1);
+    close_table(usage);
+}
+
+bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+{
+    const uint64_t key = freq_usage_key(base, class);
+    freq_entry_t *entry = find(usage, key);
+    if (NULL != entry) {
+        return freq_usage_use(usage, entry, base, size, usage->rule.after[class]);
+    }
+    if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
+        sketch(usage, key);
+    } else if (!atomic_flag_test_and_set_explicit(&usage->adding, memory_order_acquire)) {
+        add_locked(usage, key);
+        atomic_flag_clear_explicit(&usage->adding, memory_order_release);
+    }
+    return false;
+}
+
+bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+{
+    const uint32_t skipped = 1 + atomic_load_explicit(&usage->skipped, memory_order_relaxed);
+    if (skipped < FREQ_ASLEEP_STRIDE) {
+        atomic_store_explicit(&usage->skipped, skipped, memory_order_relaxed);
+        return false;
+    }
+    atomic_store_explicit(&usage->skipped, 0, memory_order_relaxed);
+    if (NULL != find(usage, freq_usage_key(base, class))) {
+        atomic_store_explicit(&usage->asleep, false, memory_order_relaxed);
+    }
+    return freq_usage_look_on(usage, base, size, class);
+}
+
+void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
+{
+    const uint32_t class = freq_class_of(size);
+    freq_entry_t *entry = FREQ_CLASSES == class ? NULL : find(usage, freq_usage_key(base, class));
+    bump(&usage->refused, 1);
+    if (NULL == entry) {
+        return;
+    }
+    uint64_t state = load(&entry->state);
+    if (atomic_compare_exchange_strong_explicit(&entry->state, &state, state_now(usage, 0),
+                                                memory_order_relaxed, memory_order_relaxed)) {
+        /* this use was copied after all */
+        fold(usage, state, (uint64_t) usage->rule.after[class] + 1);
+        bump(&usage->dropped, 1);
+    }
+}
+
+void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
+{
+    const census_t c = census(usage);
+    *counts =
+        (freq_usage_counts_t){.buffers = c.buffers,
+                              .frequent = c.frequent,
+                              .places = ((uint64_t) usage->mask + 1) * FREQ_LINE_ENTRIES,
+                              .copies_avoided = c.avoided + load(&usage->folded),
+                              .added = load(&usage->added),
+                              .dropped = load(&usage->dropped),
+                              .no_room = load(&usage->no_room),
+                              .refused = load(&usage->refused),
+                              .closings = load(&usage->closings),
+                              .openings = load(&usage->openings),
+                              .closed = atomic_load_explicit(&usage->closed, memory_order_relaxed),
+                              .asleep = atomic_load_explicit(&usage->asleep, memory_order_relaxed)};
+}

@@ -1,0 +1,252 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What a user sees: performance variables, and the summary at the end. */
+#include "mpool_freq.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+static const struct {
+    const char *name, *text;
+    size_t offset;
+    int class;
+} counters[] = {
+#define ROW(name, text)                                                                            \
+    {#name, text, offsetof(mca_mpool_freq_counters_t, name), MCA_BASE_PVAR_CLASS_COUNTER},
+    MCA_MPOOL_FREQ_COUNTERS(ROW)
+#undef ROW
+        {"bytes_mapped", "bytes of all segments now",
+         offsetof(mca_mpool_freq_counters_t, bytes_mapped), MCA_BASE_PVAR_CLASS_LEVEL},
+    {"bytes_mapped_most", "bytes of all segments at most",
+     offsetof(mca_mpool_freq_counters_t, bytes_mapped_most), MCA_BASE_PVAR_CLASS_HIGHWATERMARK},
+    {"bytes_registered", "bytes of the segments that are registered with a transport now",
+     offsetof(mca_mpool_freq_counters_t, bytes_registered), MCA_BASE_PVAR_CLASS_LEVEL},
+    {"bytes_registered_most", "bytes of the segments that were registered with a transport at most",
+     offsetof(mca_mpool_freq_counters_t, bytes_registered_most), MCA_BASE_PVAR_CLASS_HIGHWATERMARK},
+    {"bytes_used", "bytes that are allocated now, as the pool counts them",
+     offsetof(mca_mpool_freq_counters_t, bytes_used), MCA_BASE_PVAR_CLASS_LEVEL},
+};
+
+static const struct {
+    const char *name, *text;
+    size_t offset;
+    int class;
+} table_counts[] = {
+    {"table_buffers", "buffers in the tables of usage now", offsetof(freq_usage_counts_t, buffers),
+     MCA_BASE_PVAR_CLASS_LEVEL},
+    {"table_places", "buffers that the tables of usage have room for",
+     offsetof(freq_usage_counts_t, places), MCA_BASE_PVAR_CLASS_LEVEL},
+    {"table_frequent", "buffers in the tables that are frequently used: sent in place",
+     offsetof(freq_usage_counts_t, frequent), MCA_BASE_PVAR_CLASS_LEVEL},
+    {"table_added", "buffers added to the tables of usage", offsetof(freq_usage_counts_t, added),
+     MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_dropped",
+     "buffers dropped from the tables: their memory went away, or the table forgot them",
+     offsetof(freq_usage_counts_t, dropped), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_no_room", "times that a table of usage was full",
+     offsetof(freq_usage_counts_t, no_room), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_refused", "frequently used buffers that could not be registered",
+     offsetof(freq_usage_counts_t, refused), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_closings", "times that a table stopped growing, since few of its buffers were reused",
+     offsetof(freq_usage_counts_t, closings), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_openings", "times that a table resumed growing, since the pattern had changed",
+     offsetof(freq_usage_counts_t, openings), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"copies_avoided", "small messages that the tables said to send in place",
+     offsetof(freq_usage_counts_t, copies_avoided), MCA_BASE_PVAR_CLASS_COUNTER},
+};
+
+enum { COUNTERS = sizeof(counters) / sizeof(*counters) };
+enum { TABLE_COUNTS = sizeof(table_counts) / sizeof(*table_counts) };
+
+static uint64_t counter(size_t i)
+{
+    return atomic_load((const _Atomic uint64_t *) ((const char *) &mca_mpool_freq_component.counters
+                                                   + counters[i].offset));
+}
+
+/* The counts of a table, or of what is left of it. The lock is held. */
+static freq_usage_counts_t counts_of(mca_mpool_freq_table_t *table)
+{
+    freq_usage_counts_t counts = table->last;
+    if (table->is_open) {
+        freq_usage_count(&table->usage, &counts);
+    }
+    return counts;
+}
+
+static uint64_t field(const freq_usage_counts_t *counts, size_t offset)
+{
+    return *(const uint64_t *) ((const char *) counts + offset);
+}
+
+/* ---- performance variables ---- */
+
+static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    *(unsigned long long *) value = counter((uintptr_t) pvar->ctx);
+    return OPAL_SUCCESS;
+}
+
+static int read_table_count(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    unsigned long long sum = 0;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
+        const freq_usage_counts_t counts = counts_of(c->table[i]);
+        sum += field(&counts, table_counts[(uintptr_t) pvar->ctx].offset);
+    }
+    pthread_mutex_unlock(&c->lock);
+    *(unsigned long long *) value = sum;
+    return OPAL_SUCCESS;
+}
+
+/* Costs have a value per size, of the first transport that asked for a table. */
+enum { COST_R, COST_C, COST_V, COST_N, COST_AFTER, COSTS };
+
+static int cost_elements(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                         int *count)
+{
+    (void) object;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        const uintptr_t which = (uintptr_t) pvar->ctx;
+        *count = COST_V == which ? 1 : FREQ_POINTS;
+    }
+    return OPAL_SUCCESS;
+}
+
+static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_t point)
+{
+    const uint32_t class = 4 * point;
+    switch (which) {
+    case COST_R:
+        return table->costs.r[point];
+    case COST_C:
+        return table->costs.c[point];
+    case COST_V:
+        return table->costs.v;
+    case COST_N:
+        return table->usage.rule.n[class];
+    default:
+        return table->usage.rule.after[class];
+    }
+}
+
+static int read_cost(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    const uintptr_t which = (uintptr_t) pvar->ctx;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < (COST_V == which ? 1 : FREQ_POINTS); ++i) {
+        ((double *) value)[i] = NULL == c->table[0] ? 0 : cost(c->table[0], which, i);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return OPAL_SUCCESS;
+}
+
+static void add(const char *name, const char *text, int class, mca_base_var_type_t type,
+                mca_base_get_value_fn_t read, mca_base_notify_fn_t notify, uintptr_t context)
+{
+    (void) mca_base_component_pvar_register(
+        &mca_mpool_freq_component.super.super.mpool_version, name, text, OPAL_INFO_LVL_4, class,
+        type, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, notify,
+        (void *) context);
+}
+
+void mca_mpool_freq_report_register(void)
+{
+    static const struct {
+        const char *name, *text;
+    } costs[COSTS] = {
+        {"cost_register", "R: ns to register 128, 256, ... 65536 bytes with the first transport"},
+        {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
+        {"cost_find", "V: ns to find a buffer in the table and its registration in the cache"},
+        {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
+                       "registration; 0: none do"},
+        {"registered_after",
+         "uses after which a buffer of 128, 256, ... 65536 bytes is sent in place; 0: never"},
+    };
+    for (size_t i = 0; i < COUNTERS; ++i) {
+        add(counters[i].name, counters[i].text, counters[i].class,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_counter, NULL, i);
+    }
+    for (size_t i = 0; i < TABLE_COUNTS; ++i) {
+        add(table_counts[i].name, table_counts[i].text, table_counts[i].class,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_table_count, NULL, i);
+    }
+    for (uintptr_t i = 0; i < COSTS; ++i) {
+        add(costs[i].name, costs[i].text, MCA_BASE_PVAR_CLASS_LEVEL, MCA_BASE_VAR_TYPE_DOUBLE,
+            read_cost, cost_elements, i);
+    }
+}
+
+/* ---- the summary ---- */
+
+static void print_table(FILE *out, mca_mpool_freq_table_t *table)
+{
+    const freq_usage_counts_t counts = counts_of(table);
+    fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
+            table->costs_from, mca_mpool_freq_component.share);
+    fprintf(out, "    V, to look a buffer up: %.1f ns\n", table->costs.v);
+    fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
+    for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
+        char n[16], after[16];
+        const uint32_t class = 4 * i;
+        snprintf(n, sizeof(n), "%u", table->usage.rule.n[class]);
+        snprintf(after, sizeof(after), "%u", table->usage.rule.after[class]);
+        fprintf(out, "    %8u  %12.1f  %12.1f  %10s  %10s\n", (unsigned) FREQ_SIZE_MIN << i,
+                table->costs.r[i], table->costs.c[i],
+                FREQ_NEVER == table->usage.rule.n[class] ? "none" : n,
+                FREQ_NEVER == table->usage.rule.after[class] ? "never" : after);
+    }
+    fprintf(out, "    buffers in the table: %llu of %llu, frequently used %llu (%.1f %%)%s%s\n",
+            (unsigned long long) counts.buffers, (unsigned long long) counts.places,
+            (unsigned long long) counts.frequent,
+            counts.buffers > 0 ? 100.0 * (double) counts.frequent / (double) counts.buffers : 0.0,
+            counts.closed ? ", growth stopped" : "", counts.asleep ? ", asleep" : "");
+    for (size_t i = 3; i < TABLE_COUNTS; ++i) {
+        fprintf(out, "    %-24s %16llu\n", table_counts[i].name,
+                (unsigned long long) field(&counts, table_counts[i].offset));
+    }
+}
+
+void mca_mpool_freq_report_print(void)
+{
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    if (c->summary < 1 || (1 == c->summary && 0 != OPAL_PROC_MY_NAME.vpid)) {
+        return;
+    }
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (NULL == out) {
+        return;
+    }
+    fprintf(out, "mpool/freq, rank %u\n", (unsigned) OPAL_PROC_MY_NAME.vpid);
+    fprintf(out,
+            "  registered memory: MPI_Alloc_mem by default %s, own segment from %zu bytes, pool by "
+            "%zu bytes\n",
+            c->is_default ? "yes" : "no", c->segment_min, c->pool_size);
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < COUNTERS; ++i) {
+        fprintf(out, "    %-24s %16llu\n", counters[i].name, (unsigned long long) counter(i));
+    }
+    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
+        print_table(out, c->table[i]);
+    }
+    if (NULL == c->table[0]) {
+        fprintf(out, "\n  small buffers: no transport asked for a table\n");
+    }
+    pthread_mutex_unlock(&c->lock);
+    /* In one piece, so that processes do not mix. */
+    if (0 == fclose(out)) {
+        (void) fwrite(text, 1, size, stderr);
+    }
+    free(text);
+}

@@ -1,0 +1,92 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* For a BTL: is this small buffer to be sent in place, or copied? (000 chapter 5)
+ *
+ * mpool/freq keeps a table of buffer usage for each transport that asks for one. This header is all
+ * that a BTL needs of it; nothing is linked. The service is found by the name of the component and
+ * by its version; without it (not installed, excluded, another version) everything is copied.
+ *
+ *     const mca_mpool_freq_service_t *freq = mca_mpool_freq_service();
+ *     if (NULL != freq) {
+ *         module->table = freq->open(&transport);       // at start-up; NULL: copy everything
+ *     }
+ *     ...
+ *     if (NULL != module->table && freq->is_frequent(module->table, data, size)) {
+ *         if (registering it succeeds) send in place; else freq->refused(module->table, data, size);
+ *     }
+ *     ...
+ *     freq->close(module->table);                       // before the BTL goes
+ *
+ * Registrations are the BTL's: it finds them in its cache (rcache), which also sees to memory that
+ * goes away while it is registered. What the table knows of such memory is dropped as well.
+ *
+ * Threads: is_frequent and refused may be called by any number at once; they allocate nothing, make
+ * no system call and wait for nobody. The others are for start-up and end. */
+#ifndef MPOOL_FREQ_TABLE_H
+#define MPOOL_FREQ_TABLE_H
+
+#include "opal_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "opal/mca/mpool/base/base.h"
+
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 1
+
+/* What a buffer costs with a transport; used by open, in the calling thread. */
+typedef struct mca_mpool_freq_transport {
+    /* What the costs depend on: transport and device ("ibx verbs mlx5_0"). At most 63 characters.
+     * Costs that were measured for the same name on this host are used again. */
+    const char *name;
+    /* Register memory as for sending it, in the cache that sends use: a range that is registered
+     * already is found there. *registration is given back to deregister. An OPAL code. */
+    int (*register_mem)(void *context, void *base, size_t size, void **registration);
+    void (*deregister_mem)(void *context, void *registration);
+    void *context;
+} mca_mpool_freq_transport_t;
+
+typedef struct mca_mpool_freq_table mca_mpool_freq_table_t;
+
+typedef struct mca_mpool_freq_service {
+    uint32_t version; /* MCA_MPOOL_FREQ_SERVICE_VERSION */
+    uint32_t size;    /* of this struct */
+    /* A table with the break-even counts of a transport. NULL: out of memory, or there are as many
+     * tables as there may be. The strings of `transport` are copied. */
+    mca_mpool_freq_table_t *(*open)(const mca_mpool_freq_transport_t *transport);
+    /* The table is used no more. Its counts stay in the summary. */
+    void (*close)(mca_mpool_freq_table_t *table);
+    /* A use of the buffer is counted. True: send (or fetch) it in place. */
+    bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size);
+    /* is_frequent said true, but the buffer could not be registered. */
+    void (*refused)(mca_mpool_freq_table_t *table, const void *base, size_t size);
+    /* Break-even count of a size, and the uses after which is_frequent says true; 0: never. */
+    void (*counts)(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after);
+} mca_mpool_freq_service_t;
+
+/* The component as others see it. */
+typedef struct mca_mpool_freq_public {
+    mca_mpool_base_component_t super;
+    const mca_mpool_freq_service_t *service;
+} mca_mpool_freq_public_t;
+
+/* The service, or NULL. Valid until the mpool framework is closed, which is after all BTLs. */
+static inline const mca_mpool_freq_service_t *mca_mpool_freq_service(void)
+{
+    const mca_mpool_base_component_t *component = mca_mpool_base_component_lookup("freq");
+    if (NULL == component
+        || SPEC_VERSION_MAJOR != component->mpool_version.mca_component_major_version
+        || SPEC_VERSION_MINOR != component->mpool_version.mca_component_minor_version
+        || SPEC_VERSION_RELEASE != component->mpool_version.mca_component_release_version) {
+        return NULL;
+    }
+    const mca_mpool_freq_service_t *service =
+        ((const mca_mpool_freq_public_t *) component)->service;
+    return NULL != service && MCA_MPOOL_FREQ_SERVICE_VERSION == service->version
+                   && service->size >= sizeof(*service)
+               ? service
+               : NULL;
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The tables of the transports: what mpool_freq_table.h promises. */
+#include "mpool_freq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Inside munmap, madvise, brk and the like: no lock, no memory. */
+static void memory_goes(void *base, size_t size, void *context, bool from_alloc)
+{
+    (void) from_alloc;
+    freq_release_memory(context, (uintptr_t) base, size);
+}
+
+/* Ask to be told. Where that is impossible, or the user forbids it (mpi_leave_pinned 0), the table
+ * works all the same: a new buffer at an old address may then be registered too early. */
+static void watch_memory(void)
+{
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    if (c->has_hook || 0 == opal_leave_pinned
+        || OPAL_SUCCESS != mca_base_framework_open(&opal_memory_base_framework, 0)) {
+        return;
+    }
+    c->has_hook = OPAL_SUCCESS == opal_mem_hooks_register_release(memory_goes, c->release);
+    if (!c->has_hook) {
+        (void) mca_base_framework_close(&opal_memory_base_framework);
+    }
+}
+
+static void unwatch_memory(void)
+{
+    if (mca_mpool_freq_component.has_hook) {
+        (void) opal_mem_hooks_unregister_release(memory_goes);
+        (void) mca_base_framework_close(&opal_memory_base_framework);
+        mca_mpool_freq_component.has_hook = false;
+    }
+}
+
+static void free_table(mca_mpool_freq_table_t *table)
+{
+    if (NULL != table) {
+        free(table->memory);
+        free(table);
+    }
+}
+
+static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *transport)
+{
+    const mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    const size_t size = freq_usage_bytes(c->table_lines);
+    void *memory = NULL, *storage = NULL;
+    if (0 != posix_memalign(&storage, 64, sizeof(mca_mpool_freq_table_t))) {
+        return NULL;
+    }
+    mca_mpool_freq_table_t *table = memset(storage, 0, sizeof(*table));
+    if (0 != posix_memalign(&memory, 64, size)) {
+        free_table(table);
+        return NULL;
+    }
+    table->memory = memset(memory, 0, size);
+    (void) strncpy(table->name, transport->name, sizeof(table->name) - 1);
+    table->is_open = true;
+
+    freq_rule_t rule;
+    if (c->fixed_uses >= 0) {
+        table->costs_from = "not measured: mpool_freq_fixed_uses is given";
+        freq_rule_fixed(&rule, (uint32_t) c->fixed_uses);
+    } else if (mca_mpool_freq_costs(transport, &table->costs, &table->costs_from)) {
+        freq_rule_make(&rule, &table->costs, c->share);
+    } else {
+        freq_rule_fixed(&rule, FREQ_NEVER);
+    }
+    freq_usage_init(&table->usage, table->memory, c->table_lines, &rule, c->release);
+    return table;
+}
+
+static mca_mpool_freq_table_t *table_open(const mca_mpool_freq_transport_t *transport)
+{
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    mca_mpool_freq_table_t *table = NULL;
+    pthread_mutex_lock(&c->lock);
+    if (NULL == c->release) {
+        c->release = calloc(1, sizeof(*c->release));
+    }
+    for (uint32_t i = 0; NULL != c->release && i < MCA_MPOOL_FREQ_TABLES; ++i) {
+        if (NULL == c->table[i]) {
+            watch_memory();
+            table = c->table[i] = new_table(transport);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return table;
+}
+
+static void table_close(mca_mpool_freq_table_t *table)
+{
+    if (NULL == table) {
+        return;
+    }
+    pthread_mutex_lock(&mca_mpool_freq_component.lock);
+    if (table->is_open) {
+        freq_usage_count(&table->usage, &table->last);
+        table->is_open = false;
+        free(table->memory);
+        table->memory = NULL;
+    }
+    pthread_mutex_unlock(&mca_mpool_freq_component.lock);
+}
+
+static bool is_frequent(mca_mpool_freq_table_t *table, const void *base, size_t size)
+{
+    return freq_usage_look(&table->usage, base, size);
+}
+
+static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size)
+{
+    freq_usage_refused(&table->usage, base, size);
+}
+
+static void counts(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after)
+{
+    const uint32_t class = freq_class_of(size);
+    *n = FREQ_CLASSES == class ? FREQ_NEVER : table->usage.rule.n[class];
+    *after = FREQ_CLASSES == class ? FREQ_NEVER : table->usage.rule.after[class];
+}
+
+void mca_mpool_freq_tables_end(void)
+{
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    unwatch_memory();
+    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES; ++i) {
+        free_table(c->table[i]);
+        c->table[i] = NULL;
+    }
+    free(c->release);
+    c->release = NULL;
+}
+
+const mca_mpool_freq_service_t mca_mpool_freq_the_service = {
+    .version = MCA_MPOOL_FREQ_SERVICE_VERSION,
+    .size = sizeof(mca_mpool_freq_service_t),
+    .open = table_open,
+    .close = table_close,
+    .is_frequent = is_frequent,
+    .refused = refused,
+    .counts = counts,
+};

@@ -1,0 +1,468 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The spectrum of buffer reuse (000 section 5.5.1, figures 5.6 and 5.8): buffers 1 to COUNT of one
+ * size, buffer i is sent i times, in an order drawn from a seed; allocated back to back, or each on
+ * pages of its own. Then every reuse count by itself, with as many buffers as it takes: what a
+ * program gains or loses that reuses its buffers just so often (0: never, that is once).
+ *
+ * No MPI and no adapter: "sending" is a descriptor of the fragment written and, --wire ns, the time
+ * that posting it takes. What is compared is what the processor does per send:
+ *
+ *   copy      memcpy into a fragment of a ring, as always
+ *   freq      ask the table (core/freq_usage.h); in place: find the registration in a cache and
+ *             post two pieces; else memcpy
+ *
+ * Registering is mlock of the pages (its real cost here), or --register ns. The cache is a hash
+ * table of pages, as small as a cache of registrations can be: --find ns adds what a real one takes.
+ * R, C and V are measured before with the same functions. Runs of both alternate; times are medians
+ * over the pairs.
+ *
+ * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS]
+ *                 [--find NS] [--wire NS] [--each 1|0]
+ *
+ * Output: a table to read, and a line 'spectrum key=value ...' for each row. */
+#define _GNU_SOURCE
+#include "freq_rule.h"
+#include "freq_usage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { RING = 64, PAGE = 4096, PLACES = 1 << 16, SIZES_MAX = 16, PAIRS_MAX = 51 };
+
+static struct {
+    size_t size[SIZES_MAX];
+    int sizes;
+    long count, pairs, share, register_ns, find_ns, wire_ns, each;
+} opt = {.count = 1000, .pairs = 5, .share = 25, .register_ns = -1, .each = 1};
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
+}
+
+static double clock_ns; /* what now_ns takes: spending less is not possible */
+
+static void spend(long ns)
+{
+    if (ns > 0) {
+        const double until = now_ns() + (double) ns - clock_ns;
+        while (now_ns() < until) {}
+    }
+}
+
+/* ---- the device ---- */
+
+static struct {
+    uintptr_t page[PLACES]; /* registered pages, 0: none; open addressing */
+    unsigned long registered, finds, failed;
+} device;
+
+static uintptr_t *place_of(uintptr_t page)
+{
+    uint32_t i = (uint32_t) ((page * UINT64_C(0x9e3779b97f4a7c15)) >> 48);
+    while (0 != device.page[i] && page != device.page[i]) {
+        i = (i + 1) & (PLACES - 1);
+    }
+    return &device.page[i];
+}
+
+/* As thesis and MVAPICH: by pages. False: the limit of locked memory is reached. */
+static bool device_register(const char *base, size_t size)
+{
+    bool is_new = false;
+    const uintptr_t last = (uintptr_t) (base + size - 1) / PAGE;
+    ++device.finds;
+    spend(opt.find_ns);
+    for (uintptr_t page = (uintptr_t) base / PAGE; page <= last; ++page) {
+        uintptr_t *place = place_of(page);
+        if (0 == *place) {
+            if (opt.register_ns < 0 && 0 != mlock((void *) (page * PAGE), PAGE)) {
+                ++device.failed;
+                return false;
+            }
+            *place = page;
+            is_new = true;
+        }
+    }
+    if (is_new) {
+        ++device.registered;
+        spend(opt.register_ns);
+    }
+    return true;
+}
+
+static void device_forget(void)
+{
+    for (uint32_t i = 0; i < PLACES; ++i) {
+        if (0 != device.page[i] && opt.register_ns < 0) {
+            (void) munlock((void *) (device.page[i] * PAGE), PAGE);
+        }
+        device.page[i] = 0;
+    }
+}
+
+/* A work request: pieces and a doorbell. */
+static volatile struct {
+    const void *piece[2];
+    size_t length[2];
+} queue[RING];
+static uint32_t posted;
+static _Alignas(64) char ring[RING][FREQ_SIZE_MAX + 64];
+
+static void post(const void *a, size_t na, const void *b, size_t nb)
+{
+    const uint32_t i = posted++ % RING;
+    queue[i].piece[0] = a;
+    queue[i].length[0] = na;
+    queue[i].piece[1] = b;
+    queue[i].length[1] = nb;
+    spend(opt.wire_ns);
+}
+
+static void send_copied(const char *buffer, size_t size)
+{
+    char *fragment = ring[posted % RING];
+    memcpy(fragment + 64, buffer, size);
+    post(fragment, 64 + size, NULL, 0);
+}
+
+static freq_usage_t usage;
+static freq_release_t release;
+
+static void send_freq(const char *buffer, size_t size)
+{
+    if (freq_usage_look(&usage, buffer, size)) {
+        if (device_register(buffer, size)) {
+            post(ring[posted % RING], 64, buffer, size);
+            return;
+        }
+        freq_usage_refused(&usage, buffer, size);
+    }
+    send_copied(buffer, size);
+}
+
+/* ---- costs ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *) a, y = *(const double *) b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *a, int n)
+{
+    qsort(a, (size_t) n, sizeof(*a), by_value);
+    return n % 2 ? a[n / 2] : (a[n / 2 - 1] + a[n / 2]) / 2;
+}
+
+static void measure(freq_costs_t *costs, freq_usage_t *table)
+{
+    enum { N = 31, BUFFERS = 64 };
+    const size_t stride = FREQ_SIZE_MAX + PAGE;
+    char *area =
+        mmap(NULL, BUFFERS * stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == area) {
+        perror("spectrum: mmap");
+        exit(1);
+    }
+    memset(area, 1, BUFFERS * stride);
+    double v[N];
+    for (int i = 0; i < FREQ_POINTS; ++i) {
+        double r[N], c[N];
+        const size_t size = (size_t) FREQ_SIZE_MIN << i;
+        for (int k = 0; k < N; ++k) {
+            double start = now_ns();
+            (void) device_register(area + k * stride, size);
+            r[k] = now_ns() - start - clock_ns;
+            start = now_ns();
+            for (int j = 0; j < BUFFERS; ++j) {
+                memcpy(ring[j % RING] + 64, area + (j % 8) * stride, size);
+                __asm__ volatile("" : : : "memory");
+            }
+            c[k] = (now_ns() - start - clock_ns) / BUFFERS;
+        }
+        device_forget();
+        costs->r[i] = median(r, N);
+        costs->c[i] = median(c, N);
+    }
+    /* V: of a thousand buffers, so that neither table comes from the nearest cache. */
+    enum { LOOKS = 1024 };
+    for (int k = 0; k < N; ++k) {
+        double from = 0;
+        for (int round = 0; round < 3; ++round) {
+            from = 2 == round ? now_ns() : from;
+            /* Which is next depends on the answer: not what the processor can overlap. */
+            for (uint32_t j = 0, next = 0; j < LOOKS; ++j) {
+                const char *buffer = area + (next * UINT32_C(2654435761) >> 22) * PAGE;
+                const bool is_registered =
+                    freq_usage_look(table, buffer, 2048) && device_register(buffer, 2048);
+                next = round < 2 ? j + 1 : next + is_registered;
+            }
+        }
+        v[k] = (now_ns() - from - clock_ns) / LOOKS;
+    }
+    costs->v = median(v, N);
+    device_forget();
+    munmap(area, BUFFERS * stride);
+}
+
+/* ---- runs ---- */
+
+enum { LINES = 4096 };
+
+static void new_table(const freq_rule_t *rule)
+{
+    static void *memory;
+    if (NULL == memory && 0 != posix_memalign(&memory, 64, freq_usage_bytes(LINES))) {
+        exit(1);
+    }
+    memset(memory, 0, freq_usage_bytes(LINES));
+    memset(&release, 0, sizeof(release));
+    freq_usage_init(&usage, memory, LINES, rule, &release);
+}
+
+typedef struct {
+    uint32_t *order; /* which buffer each send is of */
+    size_t n;
+    size_t stride;
+    size_t size;
+    char *area;
+    size_t area_size;
+} work_t;
+
+static uint64_t rng = 1;
+static uint32_t below(uint32_t n)
+{
+    rng = rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t) ((rng >> 32) * n >> 32);
+}
+
+static void new_work(work_t *w, uint32_t buffers, size_t size, bool is_apart)
+{
+    w->size = size;
+    w->stride = is_apart ? (size + 2 * PAGE - 1) / PAGE * PAGE : (size + 63) / 64 * 64;
+    w->area_size = buffers * w->stride + PAGE;
+    w->area = mmap(NULL, w->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == w->area || NULL == w->order) {
+        perror("spectrum: memory");
+        exit(1);
+    }
+    memset(w->area, 1, w->area_size);
+}
+
+static double run(const work_t *w, bool freq)
+{
+    const double start = now_ns();
+    for (size_t i = 0; i < w->n; ++i) {
+        const char *buffer = w->area + w->order[i] * w->stride;
+        if (freq) {
+            send_freq(buffer, w->size);
+        } else {
+            send_copied(buffer, w->size);
+        }
+    }
+    return now_ns() - start;
+}
+
+/* Pairs of runs, the first of a pair by turns. ns per send. */
+static void compare(const work_t *w, const freq_rule_t *rule, double *copy, double *freq)
+{
+    double c[PAIRS_MAX], f[PAIRS_MAX];
+    (void) run(w, false); /* warm */
+    for (long p = 0; p < opt.pairs; ++p) {
+        for (int half = 0; half < 2; ++half) {
+            if ((p + half) % 2) {
+                device_forget();
+                new_table(rule);
+                device.registered = 0;
+                f[p] = run(w, true) / (double) w->n;
+            } else {
+                c[p] = run(w, false) / (double) w->n;
+            }
+        }
+    }
+    device_forget();
+    *copy = median(c, (int) opt.pairs);
+    *freq = median(f, (int) opt.pairs);
+}
+
+static void row(const char *what, size_t size, long uses, const work_t *w, const freq_rule_t *rule)
+{
+    double copy, freq;
+    compare(w, rule, &copy, &freq);
+    freq_usage_counts_t counts;
+    freq_usage_count(&usage, &counts);
+    const double gain = 100 * (copy - freq) / copy;
+    const double avoided = 100.0 * (double) counts.copies_avoided / (double) w->n;
+    printf("  %-14s %6zu %6ld %10.1f %10.1f %8.1f %% %9.1f %% %10lu\n", what, size, uses, copy,
+           freq, gain, avoided, device.registered);
+    printf("spectrum scheme=%s size=%zu uses=%ld copy_ns=%.1f freq_ns=%.1f gain=%.2f avoided=%.1f "
+           "registered=%lu\n",
+           what, size, uses, copy, freq, gain, avoided, device.registered);
+    fflush(stdout);
+}
+
+/* Buffer i is used i + 1 times. */
+static void spectrum(size_t size, bool is_apart, const freq_rule_t *rule)
+{
+    work_t w = {.n = (size_t) opt.count * (size_t) (opt.count + 1) / 2};
+    w.order = malloc(w.n * sizeof(*w.order));
+    new_work(&w, (uint32_t) opt.count, size, is_apart);
+    size_t n = 0;
+    for (uint32_t i = 0; i < opt.count; ++i) {
+        for (uint32_t use = 0; use <= i; ++use) {
+            w.order[n++] = i;
+        }
+    }
+    for (size_t i = w.n; i > 1; --i) {
+        const uint32_t j = below((uint32_t) i), t = w.order[i - 1];
+        w.order[i - 1] = w.order[j];
+        w.order[j] = t;
+    }
+    row(is_apart ? "pages-apart" : "back-to-back", size, -1, &w, rule);
+    munmap(w.area, w.area_size);
+    free(w.order);
+}
+
+/* Every buffer is used so often, in turns of 100 buffers. */
+static void each(size_t size, uint32_t uses, const freq_rule_t *rule)
+{
+    enum { TURN = 100, SENDS = 200000, MOST = 2000 };
+    uint32_t buffers = SENDS / uses / TURN * TURN;
+    buffers = buffers < TURN ? TURN : buffers > MOST ? MOST : buffers;
+    work_t w = {.n = (size_t) buffers * uses};
+    w.order = malloc(w.n * sizeof(*w.order));
+    new_work(&w, buffers, size, true);
+    size_t n = 0;
+    for (uint32_t turn = 0; turn < buffers; turn += TURN) {
+        for (uint32_t use = 0; use < uses; ++use) {
+            for (uint32_t i = 0; i < TURN; ++i) {
+                w.order[n++] = turn + i;
+            }
+        }
+    }
+    row("each", size, uses, &w, rule);
+    munmap(w.area, w.area_size);
+    free(w.order);
+}
+
+/* No buffer is used twice: what the table costs a program that has no use for it. */
+static void fresh(size_t size, const freq_rule_t *rule)
+{
+    enum { SENDS = 300000, STEP = 64 };
+    work_t w = {
+        .n = SENDS, .stride = STEP, .size = size, .area_size = SENDS * STEP + FREQ_SIZE_MAX};
+    w.order = malloc(w.n * sizeof(*w.order));
+    w.area = mmap(NULL, w.area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == w.area || NULL == w.order) {
+        perror("spectrum: memory");
+        exit(1);
+    }
+    memset(w.area, 1, w.area_size);
+    for (uint32_t i = 0; i < SENDS; ++i) {
+        w.order[i] = i;
+    }
+    row("never-again", size, 1, &w, rule);
+    munmap(w.area, w.area_size);
+    free(w.order);
+}
+
+/* ---- options ---- */
+
+static void usage_error(const char *what)
+{
+    fprintf(stderr, "spectrum: %s; see the head of spectrum.c\n", what);
+    exit(2);
+}
+
+static void options(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        long *value, least, most;
+    } numbers[] = {
+        {"--count", &opt.count, 1, 10000},   {"--pairs", &opt.pairs, 1, PAIRS_MAX},
+        {"--share", &opt.share, 1, 1000},    {"--register", &opt.register_ns, 0, 100000000},
+        {"--find", &opt.find_ns, 0, 100000}, {"--wire", &opt.wire_ns, 0, 100000000},
+        {"--each", &opt.each, 0, 1}};
+    const char *sizes = "128,256,512,1024,2048,4096,8192";
+    for (int i = 1; i < argc; i += 2) {
+        bool known = i + 1 < argc;
+        if (known && 0 == strcmp("--sizes", argv[i])) {
+            sizes = argv[i + 1];
+            continue;
+        }
+        size_t k = 0;
+        while (k < sizeof(numbers) / sizeof(*numbers) && 0 != strcmp(numbers[k].name, argv[i])) {
+            ++k;
+        }
+        if (!known || k == sizeof(numbers) / sizeof(*numbers)) {
+            usage_error(argv[i]);
+        }
+        char *end;
+        *numbers[k].value = strtol(argv[i + 1], &end, 10);
+        if ('\0' != *end || *numbers[k].value < numbers[k].least
+            || *numbers[k].value > numbers[k].most) {
+            usage_error(argv[i]);
+        }
+    }
+    while ('\0' != *sizes && opt.sizes < SIZES_MAX) {
+        char *end;
+        const unsigned long size = strtoul(sizes, &end, 10);
+        if (end == sizes || size < 1 || size > FREQ_SIZE_MAX || (',' != *end && '\0' != *end)) {
+            usage_error("--sizes");
+        }
+        opt.size[opt.sizes++] = size;
+        sizes = ',' == *end ? end + 1 : end;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    options(argc, argv);
+    double start = now_ns();
+    for (int i = 0; i < 1000; ++i) {
+        clock_ns = now_ns();
+    }
+    clock_ns = (clock_ns - start) / 1000;
+
+    freq_costs_t costs;
+    freq_rule_t rule;
+    memset(ring, 1, sizeof(ring));
+    freq_rule_fixed(&rule, 1);
+    new_table(&rule);
+    measure(&costs, &usage);
+    freq_rule_make(&rule, &costs, (uint32_t) opt.share);
+    printf("V %.1f ns; R %s; share %ld %%; wire %ld ns\n", costs.v,
+           opt.register_ns < 0 ? "by mlock" : "given", opt.share, opt.wire_ns);
+    printf("  %6s %12s %10s %10s %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
+    for (int s = 0; s < opt.sizes; ++s) {
+        const uint32_t class = freq_class_of(opt.size[s]);
+        printf("  %6zu %12.1f %10.1f %10u %10u\n", opt.size[s], freq_cost_at(costs.r, opt.size[s]),
+               freq_cost_at(costs.c, opt.size[s]), FREQ_CLASSES == class ? 0 : rule.n[class],
+               FREQ_CLASSES == class ? 0 : rule.after[class]);
+    }
+    printf("  %-14s %6s %6s %10s %10s %10s %11s %10s\n", "scheme", "bytes", "uses", "copy, ns",
+           "freq, ns", "gain", "avoided", "registered");
+    for (int s = 0; s < opt.sizes; ++s) {
+        spectrum(opt.size[s], false, &rule);
+        spectrum(opt.size[s], true, &rule);
+        fresh(opt.size[s], &rule);
+    }
+    static const uint32_t uses[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
+    for (int s = 0; opt.each && s < opt.sizes; ++s) {
+        for (size_t u = 0; u < sizeof(uses) / sizeof(*uses); ++u) {
+            each(opt.size[s], uses[u], &rule);
+        }
+    }
+    if (device.failed > 0) {
+        printf("registering failed %lu times: the limit of locked memory (ulimit -l)\n",
+               device.failed);
+    }
+    return 0;
+}
