@@ -95,6 +95,12 @@ sub do_it {
     system(@words) == 0 or die "hosts: '@words' failed\n";
 }
 
+# Lets the interface join what arrives (GRO), as adapters do; for other kernels than those that can it is no loss.
+my $gro = <<'PERL';
+my $value = pack 'L L', 0x2c, 1;    # ETHTOOL_SGRO
+socket(S, 2, 2, 0) and ioctl(S, 0x8946, pack "a16 P x16", $ARGV[0], $value);    # SIOCETHTOOL
+PERL
+
 # A batch for a program that reads commands from its input.
 sub feed {
     my ($text, @program) = @_;
@@ -196,7 +202,9 @@ sub netem {
 sub network {
     my ($lab, @keeper) = @_;
     my $wire = wire_of($lab);
-    my ($batch, $chains, @ports) = ('', '');
+    # What is damaged goes one packet at a time; else the kernel may pass on many at once, as adapters let it.
+    my @single = meddles($lab) ? (gso_max_segs => 1) : ();
+    my ($chains, @ports) = ('');
     for my $r (0 .. $lab->{rails} - 1) {
         do_it(qw(ip link add), "sw$r", qw(type bridge mcast_snooping 0 forward_delay 0)) if $wire ne 'tap';
         do_it(qw(ip link set), "sw$r", 'up') if $wire ne 'tap';
@@ -208,15 +216,15 @@ sub network {
             } else {
                 do_it(qw(ip link add), $port, qw(mtu), $lab->{mtu}, qw(type veth peer name), "e$r", 'mtu', $lab->{mtu},
                     'netns', $pid);
-                # Packets as an adapter would send them: one datagram is one loss.
-                do_it(qw(ip link set), $port, qw(gso_max_segs 1 master), "sw$r", 'up');
+                do_it(qw(ip link set), $port, @single, 'master', "sw$r", 'up');
                 do_it(qw(tc qdisc add dev), $port, 'root', limit($lab)) if defined $lab->{rate} && $wire eq 'bridge';
                 do_it(qw(tc qdisc add dev), $port, 'root', netem($lab), defined $lab->{rate} ? ('rate', $lab->{rate}) : ())
                     if $wire eq 'netem' && (meddles($lab) || defined $lab->{rate});
                 $chains .= chain($lab, $port) if $wire eq 'bridge' && meddles($lab);
             }
             my @in = ('nsenter', '-t', $pid, '-n');
-            do_it(@in, qw(ip link set), "e$r", 'mtu', $lab->{mtu}, 'gso_max_segs', 1, 'up');
+            do_it(@in, qw(ip link set), "e$r", 'mtu', $lab->{mtu}, @single, 'up');
+            do_it(@in, $^X, '-e', $gro, "e$r");
             do_it(@in, qw(ip addr add), $_, 'dev', "e$r", /:/ ? 'nodad' : ()) for addresses($lab, $i, $r);
             do_it(@in, qw(tc qdisc add dev), "e$r", 'root', limit($lab)) if defined $lab->{rate} && $wire ne 'tap';
         }
