@@ -6,6 +6,8 @@
  * side calls and waits at once. The computation is a fixed amount of work, at least 1.5 times as long as the transfer
  * alone, so that the other side can finish the transfer within it. Every message is checked.
  *
+ * With '--by sleep' the measured side sleeps instead of computing: nothing then competes for its processor.
+ *
  * A line per case:  overlap size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
  *                   iterations= disturbed= noisy= errors=
  * overlap = (comm + compute - total) / comm of the medians, within 0..1; raw = the same as it is; q1, q3 = quartiles of
@@ -16,8 +18,10 @@
 
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
 static const char *const sides[] = {"receive", "send", "both", NULL};
+static const char *const ways[] = {"compute", "sleep", NULL};
 enum { RECEIVER_FIRST, SENDER_FIRST };
 enum { SIDE_RECEIVE, SIDE_SEND };
+enum { BY_COMPUTING, BY_SLEEPING };
 enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, PATIENCE = 2, ROOM = 8 };
 static const double enough = 1.5, shortest_us = 20.0;
 
@@ -27,12 +31,25 @@ struct one_case {
     char *buffer;
     uint64_t key;     /* of the next message */
     bool early, measured;
+    int way;
 };
 
 struct times {
     double total, wait;
     bool disturbed; /* this side lost its processor meanwhile */
 };
+
+/* What comes between call and wait. */
+static void pass_time(const struct one_case *c, uint64_t steps)
+{
+    if (BY_SLEEPING == c->way && steps > 0) {
+        double us = (double) steps / bench.steps_per_us;
+        struct timespec t = {.tv_sec = (time_t) (us / 1e6), .tv_nsec = (long) ((us - 1e6 * (long) (us / 1e6)) * 1e3)};
+        nanosleep(&t, NULL);
+    } else {
+        bench_compute(steps);
+    }
+}
 
 /* One message, with the computation on the measured side. */
 static struct times transfer(struct one_case *c, uint64_t steps)
@@ -60,7 +77,7 @@ static struct times transfer(struct one_case *c, uint64_t steps)
         bench_tell();
     }
     if (c->measured) {
-        bench_compute(steps);
+        pass_time(c, steps);
     }
     double computed = bench_now();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -82,7 +99,7 @@ static struct times computation(struct one_case *c, uint64_t steps)
     if (c->measured) {
         long preemptions = bench_preemptions();
         double start = bench_now();
-        bench_compute(steps);
+        pass_time(c, steps);
         t.total = bench_now() - start;
         t.disturbed = bench_preemptions() != preemptions;
     }
@@ -236,9 +253,10 @@ int main(int argc, char **argv)
     int iterations = (int) bench_number("--iterations", 50, 1);
     double seconds = (double) bench_number("--milliseconds", 1000, 1) / 1000.0; /* of a case, on a busy machine */
     double factor = (double) bench_number("--compute-percent", 200, 1) / 100.0;
+    int way = bench_choice("--by", BY_COMPUTING, ways);
     bench_options_end();
 
-    struct one_case c = {.key = 1};
+    struct one_case c = {.key = 1, .way = way};
     for (int i = 0; i < n; ++i) {
         c.size = sizes[i];
         c.buffer = bench_buffer(c.size);

@@ -70,13 +70,19 @@ static mca_btl_ibx_endpoint_t *endpoint_of(mca_btl_ibx_module_t *module, opal_pr
     const int pair = self ? (int) module->index
                           : mca_btl_ibx_pair(all, mca_btl_ibx_component.modules_n, module->index,
                                              modex->offer, modex->count, is_same_host(proc));
-    mca_btl_ibx_endpoint_t *endpoint = pair < 0 ? NULL : OBJ_NEW(mca_btl_ibx_endpoint_t);
+    iw_address_t address;
+    if (pair >= 0) {
+        mca_btl_ibx_offer_address(&modex->offer[pair], &address);
+    }
+    const bool reached = pair >= 0
+                         && (self || mca_btl_ibx_has_route(&module->interface.address, &address));
+    mca_btl_ibx_endpoint_t *endpoint = reached ? OBJ_NEW(mca_btl_ibx_endpoint_t) : NULL;
     if (NULL != endpoint) {
         endpoint->module = module;
         endpoint->proc = proc;
         endpoint->name = name;
         endpoint->is_self = self;
-        mca_btl_ibx_offer_address(&modex->offer[pair], &endpoint->address);
+        endpoint->address = address;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
         if (OPAL_SUCCESS
             != opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {

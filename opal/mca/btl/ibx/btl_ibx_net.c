@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the kernel does not know (virtual interfaces) counts as 10 Gb/s. */
 #define GUESSED_MBPS 10000u
@@ -197,7 +198,8 @@ void mca_btl_ibx_offer_address(const mca_btl_ibx_offer_t *offer, iw_address_t *a
     }
 }
 
-/* How well do they go together: 0 not at all, 1 through a router, 2 on one network. */
+/* How well do they go together: 0 not at all, 1 through a router, 2 on one network. An address that
+ * another host has as well is private to each of them (software for containers makes such). */
 static int score(const mca_btl_ibx_interface_t *mine, const mca_btl_ibx_offer_t *theirs,
                  bool same_host)
 {
@@ -209,6 +211,9 @@ static int score(const mca_btl_ibx_interface_t *mine, const mca_btl_ibx_offer_t 
     if (mine->is_loopback || theirs->is_loopback) {
         return same_host && mine->is_loopback == (0 != theirs->is_loopback) ? 2 : 0;
     }
+    if (!same_host && 0 == memcmp(bytes_of(&mine->address), theirs->address, six ? 16 : 4)) {
+        return 0;
+    }
     return mine->prefix == theirs->prefix
                    && same_network(bytes_of(&mine->address), theirs->address, mine->prefix)
                ? 2
@@ -219,12 +224,14 @@ int mca_btl_ibx_pair(const mca_btl_ibx_interface_t *all, unsigned n, unsigned mi
                      const mca_btl_ibx_offer_t *offer, unsigned count, bool same_host)
 {
     bool my_taken[MCA_BTL_IBX_INTERFACES] = {false}, their_taken[MCA_BTL_IBX_INTERFACES] = {false};
-    /* The best pairs first, then in the order of the interfaces; an interface is in one pair. */
-    for (int want = 2; want > 0; --want) {
+    bool found = false;
+    /* In the order of the interfaces; an interface is in one pair. Where hosts share a network, what
+     * they do not share may lead nowhere, so routers are for hosts that share none. */
+    for (int want = 2; want > 0 && !found; --want) {
         for (unsigned i = 0; i < n; ++i) {
             for (unsigned j = 0; j < count && !my_taken[i]; ++j) {
                 if (!their_taken[j] && want == score(&all[i], &offer[j], same_host)) {
-                    my_taken[i] = their_taken[j] = true;
+                    my_taken[i] = their_taken[j] = found = true;
                     if (i == mine) {
                         return (int) j;
                     }
@@ -233,6 +240,21 @@ int mca_btl_ibx_pair(const mca_btl_ibx_interface_t *all, unsigned n, unsigned mi
         }
     }
     return -1;
+}
+
+bool mca_btl_ibx_has_route(const iw_address_t *from, const iw_address_t *to)
+{
+    iw_address_t local = *from;
+    local.v4.sin_port = 0; /* at the same place in both families */
+    const int s = socket(from->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0) {
+        return true; /* not known; opening the module's own socket will tell what is wrong */
+    }
+    /* To connect a UDP socket is to look up the route; nothing is sent. */
+    const bool yes = 0 == bind(s, &local.any, iw_address_length(&local))
+                     && 0 == connect(s, &to->any, iw_address_length(to));
+    close(s);
+    return yes;
 }
 
 const char *mca_btl_ibx_address_text(const iw_address_t *a, char *text, size_t size)

@@ -65,6 +65,9 @@ void mca_btl_ibx_offer_make(mca_btl_ibx_offer_t *offer, const mca_btl_ibx_interf
 int mca_btl_ibx_pair(const mca_btl_ibx_interface_t *all, unsigned n, unsigned mine,
                      const mca_btl_ibx_offer_t *offer, unsigned count, bool same_host);
 
+/* Does the kernel know a way between these addresses? */
+bool mca_btl_ibx_has_route(const iw_address_t *from, const iw_address_t *to);
+
 void mca_btl_ibx_offer_address(const mca_btl_ibx_offer_t *offer, iw_address_t *address);
 
 /* The address as text, for people. Returns text. */
