@@ -11,6 +11,7 @@ void lazy_index_init(lazy_index_t *index, uint64_t seed)
     for (unsigned level = 0; level < LAZY_LEVELS; ++level) {
         atomic_init(&index->head[level], NULL);
     }
+    atomic_init(&index->levels, 1);
     index->random = seed;
 }
 
@@ -19,7 +20,7 @@ lazy_entry_t *lazy_index_floor(const lazy_index_t *index, uintptr_t address)
     lazy_entry_t *const _Atomic *links = index->head;
     lazy_entry_t *at = NULL;
     uintptr_t reached = 0;
-    for (unsigned level = LAZY_LEVELS; level-- > 0;) {
+    for (unsigned level = atomic_load_explicit(&index->levels, memory_order_relaxed); level-- > 0;) {
         for (;;) {
             lazy_entry_t *e = atomic_load_explicit(&links[level], memory_order_acquire);
             if (NULL == e) {
@@ -60,6 +61,9 @@ void lazy_index_insert(lazy_index_t *index, lazy_entry_t *e)
     for (uint64_t r = lazy_random(&index->random); e->levels < LAZY_LEVELS && 0 == (r & 3);
          r >>= 2) {
         ++e->levels;
+    }
+    if (e->levels > atomic_load_explicit(&index->levels, memory_order_relaxed)) {
+        atomic_store_explicit(&index->levels, e->levels, memory_order_relaxed);
     }
     /* From below, and each link only when the entry's own is right: a reader never loses its way. */
     for (unsigned level = 0; level < e->levels; ++level) {

@@ -17,6 +17,7 @@
 
 typedef struct lazy_index {
     lazy_entry_t *_Atomic head[LAZY_LEVELS];
+    _Atomic unsigned levels; /* above these there has never been anything */
     uint64_t random;
 } lazy_index_t;
 
