@@ -464,7 +464,7 @@ static void again_after_it_is_done(void **state)
 static void a_lost_peer_holds_nothing_back(void **state)
 {
     (void) state;
-    spec_posted_t p[2], other;
+    spec_posted_t p[2] = {{.order = 0}}, other = {0};
     spec_revoke_t revoke[2];
     offers(&p[0], ME, T, 0);
     offers(&p[1], ME, T, 1);
