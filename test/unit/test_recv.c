@@ -461,6 +461,27 @@ static void again_after_it_is_done(void **state)
     }
 }
 
+static void a_lost_peer_holds_nothing_back(void **state)
+{
+    (void) state;
+    spec_posted_t p[2] = {{.order = 0}}, other = {0};
+    spec_revoke_t revoke[2];
+    offers(&p[0], ME, T, 0);
+    offers(&p[1], ME, T, 1);
+    offers(&other, ME, T + 1, 0);
+    asks(&p[0], &revoke[0]);
+    asks(&other, &revoke[1]);
+    not_done();
+    spec_recv_answer_all(&r);
+    done(&revoke[0]);
+    next_cancelled(&p[0]);
+    done(&revoke[1]);
+    next_cancelled(&other);
+    not_done();
+    assert_false(p[1].has_rtr);
+    spec_match_remove_posted(&m, &p[1]);
+}
+
 static void answers_nobody_waits_for_are_refused(void **state)
 {
     (void) state;
@@ -534,6 +555,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_cancels_in_one_bin, setup, teardown),
         cmocka_unit_test_setup_teardown(revokes_of_several_tags, setup, teardown),
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_peer_holds_nothing_back, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_nobody_waits_for_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),

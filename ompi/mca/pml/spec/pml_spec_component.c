@@ -77,7 +77,7 @@ static int spec_register(void)
     mca_pml_spec.verbose = 0;
     register_int("verbose",
                  "How much to tell on the standard error: 0 nothing, 10 speculation that stops or "
-                 "resumes and refused packets, 20 why a protocol is chosen, at each change, 30 each RTR, 50 each step of each large message. Range 0 to "
+                 "resumes and refused packets, 20 why a protocol is chosen, at each change, 30 each RTR, 50 each step of each large message. No unit, range 0 to "
                  "100; default 0. Slows the job down",
                  OPAL_INFO_LVL_3, &mca_pml_spec.verbose);
 

@@ -117,7 +117,7 @@ static int ibx_register(void)
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_out);
     c->fault_seed = 0;
     add("fault_seed", "For tests: number that the faults are drawn from; 0: by chance, and printed. "
-        "Default 0",
+        "No unit; default 0",
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->fault_seed);
 
     defaults = mca_btl_ibx_module_template;

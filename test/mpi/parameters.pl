@@ -1,0 +1,96 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# Every parameter and every counter of our components, as ompi_info shows them: a help text, a unit for what is a number,
+# a default that is what the text says and in the range that it gives; and docs/parameters.md says the same.
+# parameters.pl --write FILE writes that document anew. What Open MPI registers for each transport is its own affair.
+use strict;
+use warnings;
+use FindBin;
+use Getopt::Long;
+
+my ($pml, $full, $programs, $write) = ('spec', 0, '.', undef);
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs, 'write=s' => \$write) or die;
+my $document = "$FindBin::Bin/../../docs/parameters.md";
+my ($passed, $failed) = (0, 0);
+
+# { name => { value, help, level, type, enum => 1 } } of one component, and of its counters { name => help }.
+sub registered {
+    my ($framework, $component) = @_;
+    my (%parameter, %counter);
+    for (`timeout 60 ompi_info --param $framework $component --level 9 --parsable 2>/dev/null </dev/null`) {
+        s/"(.*)"$/$1/;
+        $parameter{$1}{$2} = $3 if /^mca:$framework:$component:param:(\w+):(value|help|level|type):(.*)$/;
+        $parameter{$1}{choice} .= " $2" if /^mca:$framework:$component:param:(\w+):enumerator:value:-?\d+:(.*)$/;
+        $counter{$1} = $2 if /^mca:$framework:$component:pvar:(\w+):help:(.*)$/;
+    }
+    return (\%parameter, \%counter);
+}
+
+sub number {
+    my ($text) = @_;
+    my %times = (K => 1 << 10, M => 1 << 20, G => 1 << 30);
+    return $text =~ /^(-?\d+)([KMG]?)$/ ? $1 * ($times{$2} // 1) : undef;
+}
+
+# What is wrong with a parameter, or nothing.
+sub fault {
+    my ($p) = @_;
+    my ($help, $value) = ($p->{help} // '', $p->{value} // '');
+    return 'no help text' if length $help < 20;
+    return 'no level' if ($p->{level} // 0) < 1;
+    return undef if defined $p->{choice} || $p->{type} eq 'string';
+    return 'no unit' if $help !~ /\bunit\b/i;
+    if ($help =~ /default (-?\d+[KMG]?)/ && number($1) != $value) { return "the text says default $1, it is $value" }
+    return 'no default' if $help !~ /default/;
+    if ($help =~ /range (-?\d+)[^\d]*? to (\d+)/i && ($value < $1 || $value > $2)) { return "default $value is not in $1 to $2" }
+    if ($help =~ /at least (\d+)/ && $value < $1) { return "default $value is below $1" }
+    return undef;
+}
+
+my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
+    . "4 to 6 for tuning, 7 to 9 for developers. `ompi_info --param pml spec --level 9` shows the same.\n";
+# All that the transports of Open MPI have in common; self has all of it.
+my %theirs;
+for my $other (qw(tcp self vader sm)) {
+    my ($parameter) = registered("btl", $other);
+    $theirs{$_ =~ s{_${other}_}{_ibx_}r} = $parameter->{$_}{help} for keys %$parameter;
+}
+for (['pml', 'spec'], ['btl', 'ibx']) {
+    my ($framework, $component) = @$_;
+    my ($parameter, $counter) = registered($framework, $component);
+    for my $name (keys %$parameter) {
+        my $theirs = $theirs{$name};
+        delete $parameter->{$name} if defined $theirs && $theirs eq ($parameter->{$name}{help} // '');
+    }
+    $text .= "\n## $framework/$component\n\n| parameter | level | default | meaning |\n|---|---|---|---|\n";
+    for my $name (sort keys %$parameter) {
+        my $p = $parameter->{$name};
+        my $fault = fault($p);
+        print "FAILED  parameters: $name: $fault\n" if $fault;
+        $fault ? ++$failed : ++$passed;
+        $text .= sprintf "| `%s` | %s | %s | %s |\n", $name, map { s/\|/\\|/gr } $p->{level} // '', length($p->{value} // '') ? $p->{value} : 'none', $p->{help} // '';
+    }
+    $text .= "\n| counter | meaning |\n|---|---|\n";
+    for my $name (sort keys %$counter) {
+        my $good = length $counter->{$name} > 5;
+        print "FAILED  parameters: $name: no description\n" if !$good;
+        $good ? ++$passed : ++$failed;
+        $text .= "| `$name` | " . $counter->{$name} =~ s/\|/\\|/gr . " |\n";
+    }
+    my $some = keys %$parameter;
+    print $some ? "ok      " : "FAILED  ", "parameters: $framework/$component: ", scalar(keys %$parameter), ' parameters, ', scalar(keys %$counter), " counters\n";
+    $some ? ++$passed : ++$failed;
+}
+if (defined $write) {
+    open my $out, '>', $write or die "$write: $!\n";
+    print $out $text;
+    close $out or die "$write: $!\n";
+} else {
+    open my $in, '<', $document or die "$document: $!\n";
+    my $same = join('', <$in>) eq $text;
+    print $same ? "ok      parameters: docs/parameters.md is of today\n"
+        : "FAILED  parameters: docs/parameters.md is not of today: test/mpi/parameters.pl --write docs/parameters.md\n";
+    $same ? ++$passed : ++$failed;
+}
+print "$passed passed, $failed failed, 0 skipped\n";
+exit($failed > 0);
