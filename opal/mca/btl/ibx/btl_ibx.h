@@ -140,6 +140,7 @@ typedef struct mca_btl_ibx_component {
     size_t window_quiet_ms;
     size_t socket_buffer;
     bool segment;
+    bool lend;
     char *fault_in, *fault_out;
     unsigned long long fault_seed;
     /* state */

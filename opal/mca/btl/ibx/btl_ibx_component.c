@@ -89,6 +89,11 @@ static int ibx_register(void)
         "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
         "can. 0 or 1; default 1",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->segment);
+    c->lend = true;
+    add("iwarp_lend",
+        "Give large payloads to the kernel by reference (splice) instead of letting it copy them, if it "
+        "can. 0 or 1; default 1",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->lend);
     c->window_initial = IBX_WINDOW_INITIAL;
     add("window_initial",
         "Receive buffers of an interface in the beginning. Doubled whenever half are in use. Unit: "
@@ -286,6 +291,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     port.address = interface->address;
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
+    port.lend = c->lend;
     if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
         module_free(module);
         return NULL;

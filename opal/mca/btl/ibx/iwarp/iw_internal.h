@@ -32,6 +32,7 @@
 #define IW_PERSISTENT_PTO 3u /* probe timeouts in a row that void what was known of the path */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
 #define IW_DRAIN          32u           /* packets to one peer before another one's turn */
+#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };

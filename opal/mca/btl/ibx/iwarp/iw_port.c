@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port.h"
 
+#include "iw_lend.h"
+
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -66,6 +68,7 @@ struct iw_port {
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
+    iw_lend_t lend;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
@@ -89,7 +92,7 @@ uint64_t iw_port_now(void)
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -186,6 +189,10 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         return NULL;
     }
     p->vlen = 1;
+    p->lend.pipe[0] = -1;
+    if (c->lend) {
+        iw_lend_open(&p->lend);
+    }
     for (unsigned i = 0; i < LANES; ++i) {
         p->lane[i].socket = -1;
     }
@@ -221,6 +228,7 @@ void iw_port_close(iw_port_t *p)
             close(p->lane[i].socket);
         }
     }
+    iw_lend_close(&p->lend);
     free(p->in_buffer);
     free(p);
 }
@@ -543,11 +551,59 @@ static int lane_of(iw_port_t *p, const iw_address_t *to)
 
 _Static_assert(LANES == 1 << (32 - 28), "hash and number of lanes");
 
+static void lane_close(iw_port_t *p, int socket)
+{
+    for (unsigned i = 0; i < LANES; ++i) {
+        if (p->lane[i].socket == socket) {
+            close(socket);
+            p->lane[i].socket = -1;
+            p->lane[i].heat = 0;
+        }
+    }
+}
+
+static bool can_lend(const iw_port_t *p, unsigned message)
+{
+    const iw_packet_t *k = &p->packet[p->first[message]];
+    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
+/* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
+static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
+{
+    switch (iw_lend_send(&p->lend, lane, k->piece, k->count)) {
+    case IW_LENT:
+        ++p->count.lent;
+        return 1;
+    case IW_LEND_BROKEN:
+        lane_close(p, lane);
+        errno = EAGAIN; /* what is left for this lane goes another time */
+        return -1;
+    case IW_LEND_BUSY:
+        errno = EAGAIN;
+        return -1;
+    default:
+        return 0;
+    }
+}
+
 /* Messages done to count - 1, all to one peer, by this socket; as sendmmsg. */
 static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
 {
     const struct msghdr *h = &p->out[done].msg_hdr;
     ++p->count.send_calls;
+    if (s != p->socket && can_lend(p, done)) {
+        const int lent = send_lent(p, s, &p->packet[p->first[done]]);
+        if (0 != lent) {
+            return lent;
+        }
+        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
+    unsigned end = done + 1;
+    while (end < count && (s == p->socket || !can_lend(p, end))) {
+        ++end;
+    }
+    count = end;
     if (count - done > 1) {
         return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
     }
