@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # A process of a job dies while the others wait for a large message of it: mpirun must end with an
-# error within a minute, by each of three ways to die and over two transports.
+# error within a minute, by each of three ways to die and over three transports; and by one way to be silent,
+# which btl/ibx notices after btl_ibx_iwarp_peer_timeout.
 use strict;
 use warnings;
 use Getopt::Long;
@@ -10,8 +11,8 @@ use Time::HiRes 'time';
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
 my ($passed, $failed) = (0, 0);
-for my $btl ('self,vader', 'self,tcp') {
-    for my $how ('exit', 'kill', 'segv') {
+for my $btl ('self,vader', 'self,tcp', 'self,ibx --mca btl_ibx_iwarp_peer_timeout 2000') {
+    for my $how ('exit', 'kill', 'segv', $btl =~ /ibx/ ? 'stop' : ()) {
         my $start = time;
         my $out = `timeout -k 5 60 mpirun -np 3 --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl $btl $programs/deadpeer --how $how 2>&1 </dev/null`;
         my ($code, $took) = ($? >> 8, time - $start);

@@ -439,7 +439,10 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
 }
 
 const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
-    .super = {
+    .public.magic = MCA_BTL_IBX_MAGIC,
+    .public.version = MCA_BTL_IBX_VERSION,
+    .public.promises = MCA_BTL_IBX_ORDERED,
+    .public.super = {
         .btl_component = &mca_btl_ibx_component.super,
         .btl_eager_limit = 8192,
         .btl_rndv_eager_limit = 8192,
