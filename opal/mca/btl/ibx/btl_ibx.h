@@ -147,6 +147,7 @@ typedef struct mca_btl_ibx_component {
     bool lend;
     char *fault_in, *fault_out;
     unsigned long long fault_seed;
+    bool summary;
     /* state */
     bool locked; /* several threads */
     uint32_t modules_n;

@@ -6,6 +6,7 @@
 #include "btl_ibx_message.h"
 #include "btl_ibx_progress.h"
 #include "btl_ibx_rdma.h"
+#include "btl_ibx_stats.h"
 #include "btl_ibx_async.h"
 
 #include <errno.h>
@@ -119,6 +120,11 @@ static int ibx_register(void)
         "Default 0",
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->fault_seed);
 
+    c->summary = false;
+    add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
+    mca_btl_ibx_stats_register();
+
     defaults = mca_btl_ibx_module_template;
     return mca_btl_base_param_register(&c->super.btl_version, &defaults.super);
 }
@@ -132,6 +138,7 @@ static int ibx_open(void)
 
 static int ibx_close(void)
 {
+    mca_btl_ibx_stats_print();
     free(mca_btl_ibx_component.modules);
     mca_btl_ibx_component.modules = NULL;
     return OPAL_SUCCESS;
@@ -170,6 +177,7 @@ static int lists_init(mca_btl_ibx_module_t *module)
 static void module_free(mca_btl_ibx_module_t *module)
 {
     mca_btl_ibx_endpoint_t *endpoint, *next;
+    mca_btl_ibx_stats_keep(module);
     OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
         opal_list_remove_item(&module->endpoints, &endpoint->super);
         if (NULL != endpoint->peer) {
