@@ -75,6 +75,12 @@ static inline uint32_t mca_btl_ibx_local_ranks(void)
     return (uint32_t) opal_process_info.num_local_peers + 1;
 }
 
+/* My number among these. */
+static inline uint32_t mca_btl_ibx_local_rank(void)
+{
+    return (uint32_t) opal_process_info.my_local_rank;
+}
+
 #else
 #    error "btl/ibx: this Open MPI release is not supported (configure should have said so)"
 #endif
