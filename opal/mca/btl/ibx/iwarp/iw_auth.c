@@ -89,34 +89,43 @@ static size_t lanes(size_t length)
     return (length + IW_CLNH_LANE - 1) / IW_CLNH_LANE * IW_CLNH_LANE;
 }
 
+/* The hash of the next block, of length bytes; what is short of a lane is filled up with zeros. */
+static void hash_block(const uint64_t *key, cursor_t *c, size_t length, uint64_t out[2])
+{
+    uint8_t copy[IW_AUTH_BLOCK];
+    while (c->at == c->piece->iov_len) {
+        ++c->piece;
+        c->at = 0;
+    }
+    if (c->piece->iov_len - c->at >= length) {
+        const size_t whole = length / IW_CLNH_LANE * IW_CLNH_LANE;
+        iw_clnh(key, (const uint8_t *) c->piece->iov_base + c->at, whole, out);
+        c->at += whole;
+        key += whole / 8;
+        length -= whole;
+    }
+    if (length > 0) {
+        take(c, copy, length);
+        memset(copy + length, 0, lanes(length) - length);
+        iw_clnh(key, copy, lanes(length), out);
+    }
+}
+
 /* The hash of what is left of the pieces: of each block, and then of the blocks' hashes. */
 static void hash_rest(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t out[2])
 {
     uint64_t hash[BLOCKS_MAX][2];
     size_t n = 0;
     for (; left > 0; ++n) {
-        uint8_t copy[IW_AUTH_BLOCK];
-        const uint8_t *block = copy;
-        size_t part = left < IW_AUTH_BLOCK ? left : IW_AUTH_BLOCK, whole = lanes(part);
-        while (c->at == c->piece->iov_len) {
-            ++c->piece;
-            c->at = 0;
-        }
-        if (c->piece->iov_len - c->at >= whole && whole == part) {
-            block = (const uint8_t *) c->piece->iov_base + c->at;
-            c->at += part;
-        } else {
-            take(c, copy, part);
-            memset(copy + part, 0, whole - part);
-        }
+        const size_t part = left < IW_AUTH_BLOCK ? left : IW_AUTH_BLOCK;
         hash[n][0] = hash[n][1] = 0;
-        iw_clnh(auth->clnh, block, whole, hash[n]);
+        hash_block(auth->clnh, c, part, hash[n]);
         left -= part;
     }
-    const size_t length = n * BLOCK_HASH, whole = lanes(length);
-    memset((uint8_t *) hash + length, 0, whole - length);
+    const size_t length = n * BLOCK_HASH;
+    memset((uint8_t *) hash + length, 0, lanes(length) - length);
     out[0] = out[1] = 0;
-    iw_clnh(auth->clnh + IW_AUTH_BLOCK / 8, (const uint8_t *) hash, whole, out);
+    iw_clnh(auth->clnh + IW_AUTH_BLOCK / 8, (const uint8_t *) hash, lanes(length), out);
 }
 
 static uint64_t keyed_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count,

@@ -55,17 +55,31 @@ clnh_128(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2
     out[1] ^= (uint64_t) _mm_extract_epi64(sum[0], 1);
 }
 
-__attribute__((target("avx512f,vpclmulqdq"))) static void
-clnh_512(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+#    define TARGET_512 __attribute__((target("avx512f,vpclmulqdq")))
+
+TARGET_512 static inline __m512i products(const uint64_t *key, const uint8_t *data)
 {
-    __m512i sum[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    for (size_t at = 0; at < length; at += 64, key += 8) {
-        const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(data + at), _mm512_loadu_si512(key));
-        __m512i *s = &sum[at / 64 % 2];
-        *s = _mm512_xor_si512(*s, _mm512_clmulepi64_epi128(w, w, 0x10));
+    const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(data), _mm512_loadu_si512(key));
+    return _mm512_clmulepi64_epi128(w, w, 0x10);
+}
+
+TARGET_512 static void clnh_512(const uint64_t *key, const uint8_t *data, size_t length,
+                                uint64_t out[2])
+{
+    /* Four sums, so that no multiplication waits for another. */
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    size_t at = 0;
+    for (; at + 256 <= length; at += 256, key += 32) {
+        a = _mm512_xor_si512(a, products(key, data + at));
+        b = _mm512_xor_si512(b, products(key + 8, data + at + 64));
+        c = _mm512_xor_si512(c, products(key + 16, data + at + 128));
+        d = _mm512_xor_si512(d, products(key + 24, data + at + 192));
+    }
+    for (; at < length; at += 64, key += 8) {
+        a = _mm512_xor_si512(a, products(key, data + at));
     }
     uint64_t v[8];
-    _mm512_storeu_si512(v, _mm512_xor_si512(sum[0], sum[1]));
+    _mm512_storeu_si512(v, _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
     out[0] ^= v[0] ^ v[2] ^ v[4] ^ v[6];
     out[1] ^= v[1] ^ v[3] ^ v[5] ^ v[7];
 }
