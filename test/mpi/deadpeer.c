@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A process dies while others wait for it: the job must end, not hang. The driver (deadpeer.pl)
- * expects mpirun to end with an error within bounded time. --how exit|kill|segv */
+ * expects mpirun to end with an error within bounded time. --how exit|kill|segv|stop (only the transport
+ * can notice that, and the others send to it, too) */
 #include "testlib.h"
 
 int main(int argc, char **argv)
@@ -11,6 +12,7 @@ int main(int argc, char **argv)
     const int dies = tl.size - 1;
     MPI_Irecv(buf, 1 << 20, MPI_BYTE, dies, 1, MPI_COMM_WORLD, &request[0]);
     MPI_Barrier(MPI_COMM_WORLD);
+    const bool stops = argc > 2 && 0 == strcmp(argv[2], "stop");
     if (tl.rank == dies) {
         for (int i = 1; i + 1 < argc; ++i) {
             if (0 == strcmp(argv[i], "--how") && 0 == strcmp(argv[i + 1], "kill")) {
@@ -20,7 +22,13 @@ int main(int argc, char **argv)
                 raise(SIGSEGV);
             }
         }
+        if (stops) {
+            raise(SIGSTOP);
+        }
         _exit(7);
+    }
+    if (stops) {
+        MPI_Isend(buf + (1 << 19), 8, MPI_BYTE, dies, 1, MPI_COMM_WORLD, &request[1]);
     }
     MPI_Wait(&request[0], MPI_STATUS_IGNORE);
     printf("a message from a dead process was received\n");

@@ -1,8 +1,9 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # A process of a job dies while the others wait for a large message of it: mpirun must end with an
-# error within a minute, by each of three ways to die and over two transports. And a process falls silent, which a
-# transport notices: requests with it end in errors, the others go on.
+# error within a minute, by each of three ways to die and over three transports, and by falling silent, which btl/ibx
+# notices after btl_ibx_iwarp_peer_timeout. Where errors are returned, requests with a silent process end in errors and
+# the others go on.
 use strict;
 use warnings;
 use FindBin;
@@ -14,8 +15,8 @@ use Time::HiRes 'time';
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
 my ($passed, $failed) = (0, 0);
-for my $btl ('self,vader', 'self,tcp') {
-    for my $how ('exit', 'kill', 'segv') {
+for my $btl ('self,vader', 'self,tcp', 'self,ibx --mca btl_ibx_iwarp_peer_timeout 2000') {
+    for my $how ('exit', 'kill', 'segv', $btl =~ /ibx/ ? 'stop' : ()) {
         my $mpirun = mpi_mpirun(3, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl $btl");
         my $start = time;
         my $out = `timeout -k 5 60 $mpirun $programs/deadpeer --how $how 2>&1 </dev/null`;
@@ -27,8 +28,9 @@ for my $btl ('self,vader', 'self,tcp') {
     }
 }
 if ($pml eq 'spec') { # ob1 ends the job
+    my $mpirun = mpi_mpirun(3, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout 2000");
     my $start = time;
-    my $out = `timeout -k 5 90 mpirun -np 3 --oversubscribe --mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout 2000 $programs/lostpeer 2>&1 </dev/null`;
+    my $out = `timeout -k 5 90 $mpirun $programs/lostpeer 2>&1 </dev/null`;
     my ($code, $took) = ($? >> 8, time - $start);
     my $good = $code != 124 && 2 == (() = $out =~ /^rank [01]: as it should be$/mg) && $out =~ /rank 2 of this job is lost/;
     printf "%s lostpeer self,ibx: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $code, $took;

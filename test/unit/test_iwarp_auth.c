@@ -3,6 +3,7 @@
 #include "spec_unit.h"
 
 #include "iw_auth.h"
+#include "iw_clnh.h"
 #include "iw_crc.h"
 
 /* RFC 3720, B.4. */
@@ -32,36 +33,43 @@ static void fill(uint8_t *data, size_t length, uint64_t seed)
     }
 }
 
-/* NH by hand: two pairs, and in the second sum the key four words on. */
-static void nh_by_hand(void **state)
+/* (x + 1)^2 = x^2 + 1; x^63 * x^63 = x^126; and the sum of all pairs. */
+static void clnh_by_hand(void **state)
 {
     (void) state;
-    uint32_t key[64] = {0}, data[16] = {0};
-    uint64_t out[2];
-    key[0] = 5, key[1] = 7, key[4] = 11, key[5] = 13;
-    data[0] = 1, data[1] = 2, data[2] = 0xffffffff, data[3] = 0xffffffff;
-    /* Words 4 and 5 of data are 0: their keys are part of the first sum all the same. */
-    iw_nh_plain(key, (const uint8_t *) data, 64, out);
-    assert_true(out[0] == (1 + 5) * (2 + 7) + UINT64_C(0xffffffff) * 0xffffffff + 11 * 13);
-    assert_true(out[1] == (1 + 11) * (2 + 13) + UINT64_C(0xffffffff) * 0xffffffff);
+    uint64_t key[8] = {0}, data[8] = {0}, out[2] = {0, 0};
+    data[0] = 1, data[1] = 2, key[0] = 2, key[1] = 1;
+    iw_clnh_plain(key, (const uint8_t *) data, 64, out);
+    assert_true(out[0] == 5 && out[1] == 0);
+    data[2] = data[3] = UINT64_C(1) << 63;
+    out[0] = out[1] = 0;
+    iw_clnh_plain(key, (const uint8_t *) data, 64, out);
+    assert_true(out[0] == 5 && out[1] == UINT64_C(1) << 62);
+    /* (x^64 - 1) / (x - 1) squared has every even power: no carries between its places. */
+    memset(data, 0, sizeof(data));
+    memset(key, 0, sizeof(key));
+    data[6] = data[7] = UINT64_MAX;
+    out[0] = out[1] = 0;
+    iw_clnh_plain(key, (const uint8_t *) data, 64, out);
+    assert_true(out[0] == UINT64_C(0x5555555555555555) && out[1] == UINT64_C(0x5555555555555555));
 }
 
-static void nh_is_the_same_on_every_processor(void **state)
+static void clnh_is_the_same_on_every_processor(void **state)
 {
     (void) state;
-    uint32_t key[IW_AUTH_BLOCK / 4 + 4];
+    uint64_t key[IW_AUTH_BLOCK / 8];
     uint8_t data[IW_AUTH_BLOCK + 7];
     for (uint64_t seed = 0; seed < 200; ++seed) {
-        uint64_t a[2], b[2];
+        uint64_t a[2] = {seed, 1}, b[2] = {seed, 1};
         size_t length = 64 * (1 + seed % (IW_AUTH_BLOCK / 64));
         fill((uint8_t *) key, sizeof(key), seed);
         fill(data, sizeof(data), ~seed);
         if (seed % 3 == 0) {
-            memset(data, 0xff, sizeof(data)); /* carries */
-            memset(key, 0xff, sizeof(key));
+            memset(data, 0xff, sizeof(data)); /* all places full */
+            memset(key, 0, sizeof(key));
         }
-        iw_nh_plain(key, data + seed % 8, length, a);
-        iw_nh(key, data + seed % 8, length, b);
+        iw_clnh_plain(key, data + seed % 8, length, a);
+        iw_clnh(key, data + seed % 8, length, b);
         assert_true(a[0] == b[0] && a[1] == b[1]);
     }
 }
@@ -131,6 +139,33 @@ static void everything_counts(void **state)
     }
 }
 
+/* Blocks that change places, and the longest datagram. */
+static void places_count(void **state)
+{
+    (void) state;
+    enum { MAX = 65507 };
+    iw_key_t key = {{4}};
+    iw_auth_t a;
+    uint8_t *data = must_alloc(MAX), *other = must_alloc(MAX);
+    fill(data, MAX, 11);
+    iw_auth_init(&a, IW_AUTH_TAG, &key);
+    assert_true(iw_auth_prepare(&a));
+    uint64_t tag = tag_of(&a, data, MAX);
+    for (size_t block = 0; block + 2 <= 63; ++block) {
+        uint8_t *at = other + IW_AUTH_DIRECT + block * IW_AUTH_BLOCK;
+        memcpy(other, data, MAX);
+        memcpy(at, data + (at - other) + IW_AUTH_BLOCK, IW_AUTH_BLOCK);
+        memcpy(at + IW_AUTH_BLOCK, data + (at - other), IW_AUTH_BLOCK);
+        assert_true(tag != tag_of(&a, other, MAX));
+    }
+    memcpy(other, data, MAX);
+    other[MAX - 1] ^= 1;
+    assert_true(tag != tag_of(&a, other, MAX));
+    iw_auth_fini(&a);
+    free(data);
+    free(other);
+}
+
 static void keys_differ(void **state)
 {
     (void) state;
@@ -160,10 +195,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc32c_vectors),
-        cmocka_unit_test(nh_by_hand),
-        cmocka_unit_test(nh_is_the_same_on_every_processor),
+        cmocka_unit_test(clnh_by_hand),
+        cmocka_unit_test(clnh_is_the_same_on_every_processor),
         cmocka_unit_test(pieces_do_not_matter),
         cmocka_unit_test(everything_counts),
+        cmocka_unit_test(places_count),
         cmocka_unit_test(keys_differ),
     };
     return cmocka_run_group_tests_name("iw_auth", tests, NULL, NULL);

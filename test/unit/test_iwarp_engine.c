@@ -4,6 +4,7 @@
 #include "spec_unit.h"
 
 #include "iw_link.h"
+#include "iw_rtt.h"
 #include "iw_memory.h"
 
 #define MS UINT64_C(1000000)
@@ -567,6 +568,84 @@ static void a_dead_peer_becomes_an_error_in_time(void **state)
     }
 }
 
+/* Whatever a request was waiting for when its peer died - to be cut, an acknowledgement, an answer -
+ * it ends with an error, once; what is posted later is refused at once. */
+static void everything_for_a_dead_peer_ends_once(void **state)
+{
+    (void) state;
+    enum { REQUESTS = 90, SIZE = 200000 };
+    pair_t t;
+    iw_completion_t c;
+    uint8_t *memory = must_alloc(SIZE), *sink = must_alloc(SIZE);
+    unsigned ended[REQUESTS] = {0}, failed = 0, down = 0;
+    pair_init(&t, NULL, 31);
+    uint32_t stag =
+        iw_register(t.link.engine[1], memory, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    for (unsigned i = 0; i < REQUESTS; ++i) {
+        struct iovec piece = {memory, i % 2 ? SIZE : 100};
+        void *context = &ended[i];
+        iw_status_t status =
+            0 == i % 3   ? iw_post_send(t.a, &piece, 1, 0, context)
+            : 1 == i % 3 ? iw_post_write(t.a, &piece, 1, stag, 0, 0, context)
+                         : iw_post_read(t.a, sink, (uint32_t) piece.iov_len, stag, 0, 0, context);
+        assert_int_equal(status, IW_OK);
+    }
+    for (int i = 0; i < 40; ++i) {
+        link_step(&t.link, t.link.now + S);
+    }
+    t.link.cut[1] = true;
+    while (wait_completion(&t.link, 0, &c, 60 * S)) {
+        if (IW_PEER_DOWN == c.what) {
+            assert_int_equal(c.status, IW_DEAD);
+            ++down;
+        } else {
+            ++*(unsigned *) c.context;
+            failed += IW_DEAD == c.status;
+        }
+    }
+    assert_int_equal(down, 1);
+    assert_true(failed > REQUESTS / 2);
+    for (unsigned i = 0; i < REQUESTS; ++i) {
+        assert_int_equal(ended[i], 1);
+    }
+    struct iovec piece = {memory, 1};
+    assert_int_equal(iw_post_send(t.a, &piece, 1, 0, NULL), IW_DEAD);
+    assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_DEAD);
+    assert_int_equal(iw_post_read(t.a, sink, 1, stag, 0, 0, NULL), IW_DEAD);
+    link_fini(&t.link);
+    free(memory);
+    free(sink);
+}
+
+/* The last datagram of a message is lost, and nothing comes after it: the early probe finds that out. */
+static void a_lost_tail_is_found_soon(void **state)
+{
+    (void) state;
+    for (int large = 0; large < 2; ++large) {
+        pair_t t;
+        iw_completion_t c;
+        uint8_t *data = must_alloc(8000), *buffer = must_alloc(8000);
+        pair_init(&t, NULL, 40);
+        for (int i = 0; i < 20; ++i) { /* round trip and size of the path become known */
+            post_one(&t.link, 1, buffer, 8000);
+            assert_int_equal(send_bytes(t.a, data, 8000, 0), IW_OK);
+            expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+            expect(&t.link, 0, IW_SENT, IW_OK, &c);
+        }
+        post_one(&t.link, 1, buffer, 8000);
+        const uint64_t start = t.link.now;
+        t.link.cut[1] = true;
+        assert_int_equal(send_bytes(t.a, data, large ? 8000 : 100, 0), IW_OK);
+        link_drain(&t.link);
+        t.link.cut[1] = false;
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_true(t.link.now - start < IW_PTO_EARLY + 2 * IW_LOSS_FLOOR + MS / 2);
+        link_fini(&t.link);
+        free(data);
+        free(buffer);
+    }
+}
+
 /* Time in which this process did not run is not held against the peer. */
 static void being_stopped_kills_nobody(void **state)
 {
@@ -968,6 +1047,8 @@ int main(void)
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
         cmocka_unit_test(being_stopped_kills_nobody),
+        cmocka_unit_test(everything_for_a_dead_peer_ends_once),
+        cmocka_unit_test(a_lost_tail_is_found_soon),
         cmocka_unit_test(nobody_there_is_dead_too),
         cmocka_unit_test(a_peer_that_comes_back),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),

@@ -20,6 +20,7 @@
 #include "btl_ibx_compat.h"
 
 #include "btl_ibx_net.h"
+#include "btl_ibx_public.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
@@ -106,7 +107,10 @@ typedef struct mca_btl_ibx_key {
 OBJ_CLASS_DECLARATION(mca_btl_ibx_key_t);
 
 struct mca_btl_ibx_module {
-    mca_btl_base_module_t super;
+    union {
+        mca_btl_base_module_t super;
+        mca_btl_ibx_public_t public; /* begins with super */
+    };
     uint32_t index;
     mca_btl_ibx_interface_t interface;
     opal_mutex_t lock;
@@ -142,8 +146,10 @@ typedef struct mca_btl_ibx_component {
     size_t socket_buffer;
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
+    bool lend;
     char *fault_in, *fault_out;
     unsigned long long fault_seed;
+    bool summary;
     /* state */
     bool locked; /* several threads */
     uint32_t modules_n;

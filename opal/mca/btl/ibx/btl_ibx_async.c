@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 
 /* The processors that this process may use; the caller frees. NULL: not known. */
 static hwloc_bitmap_t allowed(void)
@@ -14,29 +15,72 @@ static hwloc_bitmap_t allowed(void)
         return NULL;
     }
     hwloc_bitmap_t mine = hwloc_bitmap_alloc();
-    if (NULL != mine
-        && 0 != hwloc_get_cpubind(opal_hwloc_topology, mine, HWLOC_CPUBIND_PROCESS)) {
+    if (NULL != mine && 0 != hwloc_get_cpubind(opal_hwloc_topology, mine, HWLOC_CPUBIND_PROCESS)) {
         hwloc_bitmap_free(mine);
         mine = NULL;
     }
     return mine;
 }
 
+/* The processor for the agent's thread; NULL: the system decides. */
+static hwloc_bitmap_t place;
+
+/* Of the processors that several processes share, the agent of number `me` gets one from the upper half:
+ * processes that are not bound are put on the lower ones first. */
+static void choose_place(hwloc_const_bitmap_t mine, unsigned me)
+{
+    int at = hwloc_bitmap_last(mine);
+    for (unsigned i = 0; i < me && at >= 0; ++i) {
+        do {
+            --at;
+        } while (at >= 0 && !hwloc_bitmap_isset(mine, (unsigned) at));
+    }
+    if (NULL == place && at >= 0) {
+        place = hwloc_bitmap_alloc();
+    }
+    if (NULL != place && at >= 0) {
+        hwloc_bitmap_only(place, (unsigned) at);
+    }
+}
+
+static void tell(const char *what, const char *why)
+{
+    opal_output_verbose(10, opal_btl_base_framework.framework_output,
+                        "btl/ibx: the agent's thread: %s (%s)", what, why);
+}
+
 mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted)
 {
-    if (MCA_BTL_IBX_ASYNC_AUTO != wanted) {
-        return wanted;
-    }
-    hwloc_bitmap_t mine = allowed();
+    static const char *const names[] = {[MCA_BTL_IBX_ASYNC_OFF] = "none",
+                                        [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
+                                        [MCA_BTL_IBX_ASYNC_BACKUP] =
+                                            "only for a silent application"};
+    hwloc_bitmap_t mine = MCA_BTL_IBX_ASYNC_OFF == wanted ? NULL : allowed();
+    char why[160] = "btl_ibx_iwarp_async";
     if (NULL == mine) {
-        return MCA_BTL_IBX_ASYNC_BACKUP;
+        if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
+            wanted = MCA_BTL_IBX_ASYNC_BACKUP;
+            snprintf(why, sizeof(why), "it is not known which processors this process may use");
+        }
+        tell(names[wanted], why);
+        return wanted;
     }
     const int n = hwloc_bitmap_weight(mine);
     const int all = hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_PU);
-    hwloc_bitmap_free(mine);
     /* Not bound: all processes of the host share all processors. Bound: the set is this process's. */
     const int sharers = n < all ? 1 : (int) mca_btl_ibx_local_ranks();
-    return n >= 2 * sharers ? MCA_BTL_IBX_ASYNC_ON : MCA_BTL_IBX_ASYNC_BACKUP;
+    const bool spare = n >= 2 * sharers;
+    if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
+        wanted = spare ? MCA_BTL_IBX_ASYNC_ON : MCA_BTL_IBX_ASYNC_BACKUP;
+        snprintf(why, sizeof(why), "%d processors for %d processes: %s", n, sharers,
+                 spare ? "one to spare for each" : "none to spare");
+    }
+    if (MCA_BTL_IBX_ASYNC_ON == wanted && spare) {
+        choose_place(mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
+    }
+    hwloc_bitmap_free(mine);
+    tell(names[wanted], why);
+    return wanted;
 }
 
 void mca_btl_ibx_async_place(void *context)
@@ -45,4 +89,7 @@ void mca_btl_ibx_async_place(void *context)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
+    if (NULL != place) {
+        (void) hwloc_set_cpubind(opal_hwloc_topology, place, HWLOC_CPUBIND_THREAD);
+    }
 }

@@ -10,11 +10,12 @@ typedef enum mca_btl_ibx_async {
     MCA_BTL_IBX_ASYNC_BACKUP,
 } mca_btl_ibx_async_t;
 
-/* What auto means here: ON if the processors that this process may use, shared fairly among the
+/* What auto means here (told at verbose level 10, with the reason): ON if the processors that this process may use, shared fairly among the
  * processes of the host, leave one for the agent; else BACKUP. Others stay as they are. */
 mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted);
 
-/* The agent's first action: it takes no signals, which are the application's. */
+/* The agent's first action: it takes no signals, which are the application's, and binds itself to the
+ * processor that was found to be spare, if one was. */
 void mca_btl_ibx_async_place(void *context);
 
 #endif

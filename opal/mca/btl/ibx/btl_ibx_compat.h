@@ -75,6 +75,12 @@ static inline uint32_t mca_btl_ibx_local_ranks(void)
     return (uint32_t) opal_process_info.num_local_peers + 1;
 }
 
+/* My number among these. */
+static inline uint32_t mca_btl_ibx_local_rank(void)
+{
+    return (uint32_t) opal_process_info.my_local_rank;
+}
+
 #elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
 
 #    include "opal/mca/pmix/pmix-internal.h"
@@ -133,6 +139,12 @@ static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
 static inline uint32_t mca_btl_ibx_local_ranks(void)
 {
     return opal_process_info.num_local_peers + 1;
+}
+
+/* My number among these. */
+static inline uint32_t mca_btl_ibx_local_rank(void)
+{
+    return (uint32_t) opal_process_info.my_local_rank;
 }
 
 #else

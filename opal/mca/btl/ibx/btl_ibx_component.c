@@ -7,6 +7,7 @@
 #include "btl_ibx_progress.h"
 #include "btl_ibx_rcache.h"
 #include "btl_ibx_rdma.h"
+#include "btl_ibx_stats.h"
 #include "btl_ibx_async.h"
 
 #include <errno.h>
@@ -90,6 +91,11 @@ static int ibx_register(void)
         "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
         "can. 0 or 1; default 1",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->segment);
+    c->lend = true;
+    add("iwarp_lend",
+        "Give large payloads to the kernel by reference (splice) instead of letting it copy them, if it "
+        "can. 0 or 1; default 1",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->lend);
     c->window_initial = IBX_WINDOW_INITIAL;
     add("window_initial",
         "Receive buffers of an interface in the beginning. Doubled whenever half are in use. Unit: "
@@ -120,6 +126,11 @@ static int ibx_register(void)
         "No unit; default 0",
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->fault_seed);
 
+    c->summary = false;
+    add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
+    mca_btl_ibx_stats_register();
+
     defaults = mca_btl_ibx_module_template;
     return mca_btl_base_param_register(&c->super.btl_version, &defaults.super);
 }
@@ -133,6 +144,7 @@ static int ibx_open(void)
 
 static int ibx_close(void)
 {
+    mca_btl_ibx_stats_print();
     free(mca_btl_ibx_component.modules);
     mca_btl_ibx_component.modules = NULL;
     return OPAL_SUCCESS;
@@ -172,6 +184,7 @@ static void module_free(mca_btl_ibx_module_t *module)
 {
     mca_btl_ibx_rcache_close(module);
     mca_btl_ibx_endpoint_t *endpoint, *next;
+    mca_btl_ibx_stats_keep(module);
     OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
         opal_list_remove_item(&module->endpoints, &endpoint->super);
         if (NULL != endpoint->peer) {
@@ -293,6 +306,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     port.address = interface->address;
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
+    port.lend = c->lend;
     if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
         module_free(module);
         return NULL;
@@ -441,7 +455,10 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
 }
 
 const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
-    .super = {
+    .public.magic = MCA_BTL_IBX_MAGIC,
+    .public.version = MCA_BTL_IBX_VERSION,
+    .public.promises = MCA_BTL_IBX_ORDERED,
+    .public.super = {
         .btl_component = &mca_btl_ibx_component.super,
         .btl_eager_limit = 8192,
         .btl_rndv_eager_limit = 8192,

@@ -27,4 +27,12 @@ static inline iw_peer_t *mca_btl_ibx_peer(mca_btl_ibx_endpoint_t *endpoint)
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status);
 
+/* What a request that ended like this (not IW_OK, not IW_AGAIN) is for the PML. */
+static inline int mca_btl_ibx_error(iw_status_t status)
+{
+    return IW_DEAD == status || IW_CLOSED == status || IW_RESTARTED == status || IW_FLUSHED == status
+               ? OPAL_ERR_UNREACH
+               : OPAL_ERROR;
+}
+
 #endif

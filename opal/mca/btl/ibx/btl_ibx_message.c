@@ -23,8 +23,8 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct
 
 /* ---- out ---- */
 
-static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module,
-                                    mca_btl_ibx_endpoint_t *endpoint, uint8_t order, uint32_t flags)
+static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                                    uint32_t flags)
 {
     mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked
                                                            ? opal_free_list_get_mt(&module->frags)
@@ -34,7 +34,7 @@ static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module,
         frag->holds = 0;
         frag->is_complete = false;
         frag->is_freed = false;
-        frag->base.order = order;
+        frag->base.order = MCA_BTL_IBX_LANE; /* whatever is asked for: there is one */
         frag->base.des_flags = flags;
         frag->base.des_cbfunc = NULL;
         frag->base.des_segment_count = 1;
@@ -57,10 +57,11 @@ mca_btl_base_descriptor_t *mca_btl_ibx_alloc(mca_btl_base_module_t *btl,
                                              size_t size, uint32_t flags)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    (void) order;
     if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, order, flags);
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
@@ -88,10 +89,11 @@ mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
                                                    size_t reserve, size_t *size, uint32_t flags)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    (void) order;
     if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, order, flags);
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
@@ -129,6 +131,13 @@ static iw_status_t post(mca_btl_ibx_frag_t *frag)
         {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
     };
     return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, 0, frag);
+}
+
+/* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
+ * as well, because a message comes after the data of those before it (btl_ibx_public.h). lock is held. */
+static bool is_next(mca_btl_ibx_module_t *module)
+{
+    return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
 }
 
 /* One user less; the last one gives the fragment back if the PML does not keep it. lock is not held. */
@@ -179,7 +188,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
         return send_to_self(module, frag);
     }
     mca_btl_ibx_lock(module);
-    iw_status_t status = opal_list_is_empty(&module->waiting_frags) ? post(frag) : IW_AGAIN;
+    iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
     const bool tell = own && IW_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
         frag->is_complete = own; /* from the buffer: nothing more to be waited for */
@@ -191,7 +200,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     }
     mca_btl_ibx_unlock(module);
     if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
-        return IW_DEAD == status ? OPAL_ERR_UNREACH : OPAL_ERROR;
+        return mca_btl_ibx_error(status);
     }
     if (IW_OK != status || !own) {
         return OPAL_SUCCESS;
@@ -213,8 +222,10 @@ void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *fra
 
 void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
 {
-    while (!opal_list_is_empty(&module->waiting_frags)) {
-        mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) opal_list_get_first(&module->waiting_frags);
+    while (opal_list_is_empty(&module->waiting_jobs)
+           && !opal_list_is_empty(&module->waiting_frags)) {
+        mca_btl_ibx_frag_t *frag =
+            (mca_btl_ibx_frag_t *) opal_list_get_first(&module->waiting_frags);
         const iw_status_t status = post(frag);
         if (IW_AGAIN == status) {
             return;
@@ -226,37 +237,82 @@ void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
     }
 }
 
+/* Header and data in a row; what is packed must fit. */
+static void assemble(char *to, const void *header, size_t header_size, opal_convertor_t *convertor,
+                     size_t payload_size)
+{
+    memcpy(to, header, header_size);
+    if (payload_size > 0) {
+        struct iovec iov = {.iov_base = to + header_size, .iov_len = payload_size};
+        uint32_t n = 1;
+        size_t length = payload_size;
+        opal_convertor_pack(convertor, &iov, &n, &length);
+    }
+}
+
+/* A message that the engine copies, from the stack. */
+static bool sendi_inline(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                         opal_convertor_t *convertor, const void *header, size_t header_size,
+                         size_t payload_size, mca_btl_base_tag_t tag)
+{
+    char packet[IW_INLINE_MAX];
+    bool sent = false;
+    memcpy(packet, &(mca_btl_ibx_hdr_t){.tag = tag}, sizeof(mca_btl_ibx_hdr_t));
+    assemble(packet + sizeof(mca_btl_ibx_hdr_t), header, header_size, convertor, payload_size);
+    mca_btl_ibx_lock(module);
+    iw_peer_t *peer = mca_btl_ibx_peer(endpoint);
+    if (OPAL_LIKELY(NULL != peer && is_next(module))) {
+        struct iovec piece = {.iov_base = packet,
+                              .iov_len = sizeof(mca_btl_ibx_hdr_t) + header_size + payload_size};
+        sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
+        if (OPAL_LIKELY(sent)) {
+            mca_btl_ibx_flush(module);
+        }
+    }
+    mca_btl_ibx_unlock(module);
+    return sent;
+}
+
+/* A longer one, in a fragment that the PML never sees. */
+static bool sendi_fragment(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                           opal_convertor_t *convertor, const void *header, size_t header_size,
+                           size_t payload_size, mca_btl_base_tag_t tag)
+{
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return false;
+    }
+    assemble(frag->data, header, header_size, convertor, payload_size);
+    frag->segment[0].seg_len = header_size + payload_size;
+    frag->hdr.tag = tag;
+    frag->holds = 1;
+    frag->is_complete = true;
+    mca_btl_ibx_lock(module);
+    const bool sent = is_next(module) && IW_OK == post(frag);
+    if (OPAL_LIKELY(sent)) {
+        mca_btl_ibx_flush(module);
+    }
+    mca_btl_ibx_unlock(module);
+    if (OPAL_UNLIKELY(!sent)) {
+        frag_return(module, frag);
+    }
+    return sent;
+}
+
 int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                       opal_convertor_t *convertor, void *header, size_t header_size,
                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                       mca_btl_base_descriptor_t **descriptor)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    char packet[IW_INLINE_MAX];
-    mca_btl_ibx_hdr_t hdr = {.tag = tag};
-    const size_t size = sizeof(hdr) + header_size + payload_size;
+    const size_t size = header_size + payload_size;
 
-    if (OPAL_LIKELY(size <= sizeof(packet) && !endpoint->is_self)) {
-        bool sent = false;
-        memcpy(packet, &hdr, sizeof(hdr));
-        memcpy(packet + sizeof(hdr), header, header_size);
-        if (payload_size > 0) {
-            struct iovec iov = {.iov_base = packet + sizeof(hdr) + header_size,
-                                .iov_len = payload_size};
-            uint32_t n = 1;
-            size_t length = payload_size;
-            opal_convertor_pack(convertor, &iov, &n, &length);
-        }
-        mca_btl_ibx_lock(module);
-        iw_peer_t *peer = mca_btl_ibx_peer(endpoint);
-        if (OPAL_LIKELY(NULL != peer && opal_list_is_empty(&module->waiting_frags))) {
-            struct iovec piece = {.iov_base = packet, .iov_len = size};
-            sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
-            if (OPAL_LIKELY(sent)) {
-                mca_btl_ibx_flush(module);
-            }
-        }
-        mca_btl_ibx_unlock(module);
+    if (OPAL_LIKELY(size <= btl->btl_max_send_size && !endpoint->is_self)) {
+        const bool sent =
+            sizeof(mca_btl_ibx_hdr_t) + size <= IW_INLINE_MAX
+                ? sendi_inline(module, endpoint, convertor, header, header_size, payload_size, tag)
+                : sendi_fragment(module, endpoint, convertor, header, header_size, payload_size,
+                                 tag);
         if (OPAL_LIKELY(sent)) {
             return OPAL_SUCCESS;
         }
@@ -266,7 +322,7 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
         }
     }
     if (NULL != descriptor) {
-        *descriptor = mca_btl_ibx_alloc(btl, endpoint, order, header_size + payload_size, flags);
+        *descriptor = mca_btl_ibx_alloc(btl, endpoint, order, size, flags);
     }
     return OPAL_ERR_RESOURCE_BUSY;
 }

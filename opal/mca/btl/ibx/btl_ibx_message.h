@@ -33,7 +33,7 @@ bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *
 /* The engine is done with a fragment. lock is not held. */
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status);
 
-/* Post fragments that found no room before. lock is held. Those that cannot go any more are appended to
+/* Post fragments that found no room before, unless jobs still wait. lock is held. Those that cannot go any more are appended to
  * `failed`: call mca_btl_ibx_frag_done for them when it is not held. */
 void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed);
 

@@ -15,10 +15,7 @@
 static int status_of(const iw_completion_t *c)
 {
     return OPAL_LIKELY(IW_OK == c->status) ? OPAL_SUCCESS
-           : IW_DEAD == c->status || IW_CLOSED == c->status || IW_RESTARTED == c->status
-                   || IW_FLUSHED == c->status
-               ? OPAL_ERR_UNREACH
-               : OPAL_ERROR;
+                                           : mca_btl_ibx_error((iw_status_t) c->status);
 }
 
 /* A message for the PML, or for ourselves. */
@@ -72,9 +69,7 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, o
     case IW_PEER_DOWN:
         if (NULL != c->peer) {
             mca_btl_ibx_endpoint_t *endpoint = iw_peer_user(c->peer);
-            if (IW_CLOSED != c->status) {
-                mca_btl_ibx_fail_atomics(module, endpoint, ended);
-            }
+            mca_btl_ibx_fail_atomics(module, endpoint, ended);
         }
         return true;
     default:
@@ -133,8 +128,8 @@ waiting:
         for (unsigned i = 0; i < n; ++i) {
             more[i] = first_half(module, &completion[i], &ended);
         }
-        mca_btl_ibx_retry_frags(module, &failed);
         mca_btl_ibx_retry_jobs(module, &ended);
+        mca_btl_ibx_retry_frags(module, &failed);
         mca_btl_ibx_unlock(module);
 
         for (unsigned i = 0; i < n; ++i) {

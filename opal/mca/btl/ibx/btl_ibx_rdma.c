@@ -101,7 +101,7 @@ static bool issue(mca_btl_ibx_job_t *job)
             return false;
         }
         if (OPAL_UNLIKELY(IW_OK != status)) {
-            job->status = IW_DEAD == status ? OPAL_ERR_UNREACH : OPAL_ERROR;
+            job->status = mca_btl_ibx_error(status);
             break;
         }
         ++job->parts;

@@ -5,11 +5,11 @@
  * else. Every datagram carries a 64-bit tag made with the key of the process it goes to.
  *
  * SipHash-2-4 alone (libsodium) would be the slowest part of a large transfer, and Poly1305 is
- * hardly faster. So the tag is made as in UMAC (RFC 4418): the first IW_AUTH_DIRECT bytes as they
- * are, the rest in blocks of IW_AUTH_BLOCK through NH, the universal hash of RFC 4418 section 5.2
- * (here with neighbouring words for a pair) with two Toeplitz iterations (128 bits for each block), and SipHash-2-4 under the key over
- * length, first bytes and block hashes. Two different datagrams have the same input to SipHash with
- * probability at most 2^-64 for whoever does not know the key; SipHash is a pseudo-random function.
+ * hardly faster. So the tag is made as UMAC (RFC 4418) makes it, from a universal hash and a pseudo-random
+ * function: the first IW_AUTH_DIRECT bytes as they are; the rest in blocks of IW_AUTH_BLOCK through
+ * CLNH (iw_clnh.h), and the blocks' hashes in a row through CLNH with another part of the key; SipHash-2-4
+ * over length, first bytes and hash. Two different datagrams have the same input to SipHash with
+ * probability at most 2^-63 for whoever does not know the key; SipHash is a pseudo-random function.
  *
  * Instead of the tag the field can have a CRC32C (protects against accidents only) or nothing.
  *
@@ -18,6 +18,7 @@
 #define IW_AUTH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -30,13 +31,13 @@ typedef struct iw_key {
     uint8_t b[16];
 } iw_key_t;
 
-/* What is made of one key once, for all datagrams. NH's part is 1 KiB and is made for the first
- * datagram that is long enough to need it. */
+/* What is made of one key once, for all datagrams. CLNH's part is 2 KiB and is made for the first
+ * datagram. */
 typedef struct iw_auth {
     iw_auth_mode_t mode;
     uint8_t sip[16];
-    uint32_t *nh; /* IW_AUTH_BLOCK + 16 bytes, or NULL */
-    iw_key_t key; /* nh is derived from it */
+    uint64_t *clnh; /* or NULL */
+    iw_key_t key;   /* clnh is derived from it */
 } iw_auth_t;
 
 /* A new random key. */
@@ -51,9 +52,7 @@ bool iw_auth_prepare(iw_auth_t *auth);
 /* The tag over count pieces in a row; iw_auth_prepare must have succeeded if they are long. */
 uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count);
 
-/* NH over one block of length bytes, a multiple of 64, as two 64-bit numbers; for tests: in plain
- * C, and as this processor does it best. */
-void iw_nh_plain(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
-void iw_nh(const uint32_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+/* Bytes allocated beside *auth. */
+size_t iw_auth_memory(const iw_auth_t *auth);
 
 #endif

@@ -518,7 +518,7 @@ size_t iw_engine_memory(const iw_engine_t *e)
     }
     for (const iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
         const iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
-        bytes += sizeof(*p) + (NULL == p->auth.nh ? 0 : IW_AUTH_BLOCK + 16);
+        bytes += sizeof(*p) + iw_auth_memory(&p->auth);
     }
     return bytes;
 }

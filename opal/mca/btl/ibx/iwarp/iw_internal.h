@@ -29,9 +29,11 @@
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
-#define IW_PERSISTENT_PTO 3u /* probe timeouts in a row that void what was known of the path */
+#define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
+#define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
 #define IW_DRAIN          32u           /* packets to one peer before another one's turn */
+#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
@@ -147,6 +149,7 @@ struct iw_peer {
     uint8_t pto_count;
     uint8_t rnr_count;
     uint8_t asked;     /* probe timeouts and keep-alives since the peer was heard */
+    uint8_t large_lost; /* large segments lost again since one arrived */
     uint8_t allowance; /* probe packets that may leave whatever the window says */
     uint8_t reorder;   /* packets by which one may be overtaken */
     uint8_t peer_reads;

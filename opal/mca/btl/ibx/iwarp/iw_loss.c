@@ -80,8 +80,26 @@ static void out_of_flight(iw_peer_t *p, iw_segment_t *s)
     p->resent_out -= s->resent;
 }
 
+static bool is_large(const iw_segment_t *s)
+{
+    return NULL != s->request && s->wire > IW_DATAGRAM_MIN;
+}
+
+/* Small datagrams may still pass when those that did no longer do (RFC 8899, 4.3). */
+static void look_for_black_hole(iw_peer_t *p, const iw_segment_t *s)
+{
+    if (!is_large(s) || !s->resent || ++p->large_lost < IW_BLACK_HOLE) {
+        return;
+    }
+    p->large_lost = 0;
+    p->large |= iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
+}
+
 static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
 {
+    if (is_large(s)) {
+        p->large_lost = 0;
+    }
     out_of_flight(p, s);
     iw_cc_acked(&p->cc, s->cost, s->sent, p->path.size, p->limited);
     if (NULL == s->request) {
@@ -118,6 +136,7 @@ static void segment_lost(iw_peer_t *p, iw_segment_t *s, uint64_t now)
     if (NULL != s->request && 0 == s->hollow && 0 == p->rnr_until) {
         iw_cc_lost(&p->cc, s->sent, p->path.size, now);
     }
+    look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
 }
 
@@ -263,14 +282,22 @@ static iw_segment_t *most_wanted(const iw_peer_t *p)
 }
 
 /* RFC 9002, 6.2.4: send something that must be answered, whatever the window. The first segment that
- * is missing does most good: the peer may have had no memory for later ones. */
+ * is missing does most good: the peer may have had no memory for later ones. With it goes a PROBE: its
+ * acknowledgement tells what is missing if the segment gets lost again. The first, early one is only
+ * that if the segment is large: perhaps the peer just has not come to it yet. */
 static void probe_timeout(iw_peer_t *p)
 {
     iw_segment_t *s = most_wanted(p);
-    bool large = NULL != s->request && s->wire > IW_DATAGRAM_MIN;
+    bool large = is_large(s), early = 0 == p->pto_count;
     ++p->engine->count.probe_timeouts;
     p->pto_count += p->pto_count < UINT8_MAX;
     p->asked += p->asked < UINT8_MAX;
+    /* Who has no receive buffer is asked with the segment alone. */
+    p->ping_pending = !iw_list_empty(&p->requests) && 0 == p->rnr_count;
+    if (early && large && p->ping_pending) {
+        return;
+    }
+    look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
     if (IW_PERSISTENT_PTO <= p->pto_count) {
         /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
@@ -278,13 +305,12 @@ static void probe_timeout(iw_peer_t *p)
         while (!iw_list_empty(&p->in_flight)) {
             iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
         }
-        if (large && IW_PERSISTENT_PTO == p->pto_count
-            && iw_path_black_hole(&p->path, IW_DATAGRAM_MIN)) {
-            p->large = true;
+        if (large && IW_PERSISTENT_PTO == p->pto_count) {
+            p->large |= iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
         }
     }
     p->allowance = iw_list_empty(&p->lost) ? 0 : 2;
-    p->ping_pending = iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
+    p->ping_pending |= iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
 }
 
 bool iw_outstanding(const iw_peer_t *p)

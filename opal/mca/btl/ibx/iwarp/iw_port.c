@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port.h"
 
+#include "iw_lend.h"
+
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -24,8 +26,11 @@
 #define BATCH      64    /* datagrams sent with one call */
 #define SLOTS      8     /* receive buffers */
 #define SLOT       65536 /* a datagram, or a train that the kernel has put together */
+#define SLOT_SKEW  20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
+#define STREAM     3     /* receive calls in a row that found something make a stream */
+#define IDLE       64    /* receive calls in vain until trains are given up for cheaper calls */
 #define FLAT       8192  /* bytes up to which a datagram is copied together before it is sent */
 #define LANES      16    /* connected sockets */
 #define LANE_HOT   64    /* datagrams to one peer until it gets one */
@@ -56,16 +61,22 @@ typedef union control {
 
 struct iw_port {
     int socket;
-    bool segment;
+    bool segment; /* trains can be sent */
+    bool joins;   /* the kernel can make them of what comes */
     bool faulty;
     iw_address_t address;
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface */
     unsigned vlen;  /* receive buffers offered to the kernel */
+    /* Trains: none can be there; the kernel makes them; it makes none any more, some may be there. */
+    enum { APART, JOINED, LEAVING } joining;
+    unsigned streak; /* receive calls in a row that found something */
+    unsigned idle;   /* and that found nothing since the last stream */
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
+    iw_lend_t lend;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
@@ -89,7 +100,7 @@ uint64_t iw_port_now(void)
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -160,7 +171,7 @@ static uint16_t interface_limit(const iw_port_t *p)
 
 static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
 {
-    int one = 1, got;
+    int off = 0, got;
     socklen_t length = iw_address_length(&c->address);
     p->address = c->address;
     p->socket = socket(c->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -174,7 +185,9 @@ static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
     /* The kernel reports twice what it was asked for, and counts its own data with the datagrams'. */
     p->space = got / 2 > 1 << 16 ? (uint32_t) got / 2 : 1 << 16;
     p->limit = interface_limit(p);
-    p->segment = c->segment && 0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
+    /* Does the kernel know it at all? */
+    p->joins = c->segment && 0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &off, sizeof(off));
+    p->segment = p->joins;
     return true;
 }
 
@@ -186,10 +199,14 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         return NULL;
     }
     p->vlen = 1;
+    p->lend.pipe[0] = -1;
+    if (c->lend) {
+        iw_lend_open(&p->lend);
+    }
     for (unsigned i = 0; i < LANES; ++i) {
         p->lane[i].socket = -1;
     }
-    p->in_buffer = malloc(SLOTS * SLOT);
+    p->in_buffer = aligned_alloc(64, SLOTS * (SLOT + 64));
     if (!open_socket(p, c) || NULL == p->in_buffer) {
         int error = NULL == p->in_buffer ? ENOMEM : errno;
         iw_port_close(p);
@@ -197,7 +214,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         return NULL;
     }
     for (unsigned i = 0; i < SLOTS; ++i) {
-        p->in_piece[i] = (struct iovec){p->in_buffer + i * SLOT, SLOT};
+        p->in_piece[i] = (struct iovec){p->in_buffer + i * (SLOT + 64) + SLOT_SKEW, SLOT};
         p->in[i].msg_hdr.msg_iov = &p->in_piece[i];
         p->in[i].msg_hdr.msg_iovlen = 1;
     }
@@ -221,6 +238,7 @@ void iw_port_close(iw_port_t *p)
             close(p->lane[i].socket);
         }
     }
+    iw_lend_close(&p->lend);
     free(p->in_buffer);
     free(p);
 }
@@ -325,7 +343,7 @@ static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *d
 static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct mmsghdr *m)
 {
     const uint8_t *data = m->msg_hdr.msg_iov->iov_base;
-    size_t left = m->msg_len, size = p->segment ? train_size(&m->msg_hdr) : 0;
+    size_t left = m->msg_len, size = APART == p->joining ? 0 : train_size(&m->msg_hdr);
     unsigned n = 0;
     do {
         size_t part = 0 == size || left < size ? left : size;
@@ -337,30 +355,53 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     return n;
 }
 
-/* As recvmmsg; most of the time nothing or one, for which there is a cheaper call. */
+/* Shall the kernel join what comes? */
+static void set_joining(iw_port_t *p, int on)
+{
+    if (0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &on, sizeof(on))) {
+        p->joining = on ? JOINED : LEAVING;
+    }
+}
+
+/* As recvmmsg; most of the time nothing or one, for which there is a call that takes two thirds of the
+ * time. It cannot tell a train, so none must come. */
 static int take(iw_port_t *p)
 {
-    if (p->vlen > 1) {
-        return recvmmsg(p->socket, p->in, p->vlen, MSG_DONTWAIT, NULL);
+    if (1 == p->vlen && APART == p->joining) {
+        ssize_t length = recv(p->socket, p->in_piece[0].iov_base, SLOT, MSG_DONTWAIT);
+        p->in[0].msg_hdr.msg_controllen = 0;
+        p->in[0].msg_len = (unsigned) length;
+        return length < 0 ? -1 : 1;
     }
-    ssize_t length = recvmsg(p->socket, &p->in[0].msg_hdr, MSG_DONTWAIT);
-    p->in[0].msg_len = (unsigned) length;
-    return length < 0 ? -1 : 1;
+    for (unsigned i = 0; i < p->vlen; ++i) {
+        struct msghdr *h = &p->in[i].msg_hdr;
+        const bool joined = APART != p->joining;
+        h->msg_control = joined ? p->in_control[i].space : NULL;
+        h->msg_controllen = joined ? sizeof(p->in_control[i].space) : 0;
+    }
+    return recvmmsg(p->socket, p->in, p->vlen, MSG_DONTWAIT, NULL);
+}
+
+/* Nothing was there. */
+static void at_rest(iw_port_t *p)
+{
+    ++p->count.receive_empty;
+    p->vlen = 1;
+    p->streak = 0;
+    if (LEAVING == p->joining) {
+        p->joining = APART; /* what had been joined has been taken */
+    } else if (JOINED == p->joining && ++p->idle >= IDLE) {
+        set_joining(p, 0);
+    }
 }
 
 static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < p->vlen; ++i) {
-        struct msghdr *h = &p->in[i].msg_hdr;
-        h->msg_control = p->segment ? p->in_control[i].space : NULL;
-        h->msg_controllen = p->segment ? sizeof(p->in_control[i].space) : 0;
-    }
     ++p->count.receive_calls;
     int got = take(p);
     if (got <= 0) {
-        ++p->count.receive_empty;
-        p->vlen = 1;
+        at_rest(p);
         return 0;
     }
     size_t bytes = 0;
@@ -370,9 +411,16 @@ static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
     /* A message alone is taken with the cheapest call; of many large ones no more than stay in the
      * cache until they are looked at. */
+    if (++p->streak < STREAM) {
+        return n;
+    }
+    p->idle = 0;
     if ((unsigned) got == p->vlen) {
         unsigned most = bytes / (size_t) got > 16384 ? 2 : SLOTS;
         p->vlen = 2 * p->vlen < most ? 2 * p->vlen : most;
+        if (p->joins && JOINED != p->joining) {
+            set_joining(p, 1);
+        }
     }
     return n;
 }
@@ -543,11 +591,59 @@ static int lane_of(iw_port_t *p, const iw_address_t *to)
 
 _Static_assert(LANES == 1 << (32 - 28), "hash and number of lanes");
 
+static void lane_close(iw_port_t *p, int socket)
+{
+    for (unsigned i = 0; i < LANES; ++i) {
+        if (p->lane[i].socket == socket) {
+            close(socket);
+            p->lane[i].socket = -1;
+            p->lane[i].heat = 0;
+        }
+    }
+}
+
+static bool can_lend(const iw_port_t *p, unsigned message)
+{
+    const iw_packet_t *k = &p->packet[p->first[message]];
+    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
+/* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
+static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
+{
+    switch (iw_lend_send(&p->lend, lane, k->piece, k->count)) {
+    case IW_LENT:
+        ++p->count.lent;
+        return 1;
+    case IW_LEND_BROKEN:
+        lane_close(p, lane);
+        errno = EAGAIN; /* what is left for this lane goes another time */
+        return -1;
+    case IW_LEND_BUSY:
+        errno = EAGAIN;
+        return -1;
+    default:
+        return 0;
+    }
+}
+
 /* Messages done to count - 1, all to one peer, by this socket; as sendmmsg. */
 static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
 {
     const struct msghdr *h = &p->out[done].msg_hdr;
     ++p->count.send_calls;
+    if (s != p->socket && can_lend(p, done)) {
+        const int lent = send_lent(p, s, &p->packet[p->first[done]]);
+        if (0 != lent) {
+            return lent;
+        }
+        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
+    unsigned end = done + 1;
+    while (end < count && (s == p->socket || !can_lend(p, end))) {
+        ++end;
+    }
+    count = end;
     if (count - done > 1) {
         return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
     }

@@ -24,6 +24,7 @@ typedef struct iw_port_config {
     iw_address_t address; /* to be bound to; port 0: any */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
+    bool lend;            /* large payloads go to the kernel by reference (iw_lend.h) if it can */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;
     uint64_t fault_seed;
@@ -33,6 +34,7 @@ typedef struct iw_port_counters {
     uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
     uint64_t send_calls;
     uint64_t trains;  /* messages to the kernel that were several datagrams */
+    uint64_t lent;    /* datagrams whose payload the kernel did not copy */
     uint64_t too_big; /* datagrams larger than the interface takes */
     uint64_t busy;    /* times the kernel had no room */
     uint64_t errors;  /* other errors of sending; the last one: */

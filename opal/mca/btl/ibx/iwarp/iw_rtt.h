@@ -14,7 +14,9 @@
 #define IW_S  UINT64_C(1000000000)
 
 #define IW_RTT_INITIAL (2 * IW_MS)   /* before the first sample */
-#define IW_PTO_FLOOR   (4 * IW_MS)   /* a scheduler's time slice */
+#define IW_PTO_EARLY   (1 * IW_MS)   /* the first probe timeout in a row is not below this */
+#define IW_PTO_FLOOR   (4 * IW_MS)   /* nor the others below a scheduler's time slice */
+#define IW_PTO_LEVEL   2             /* probe timeouts in a row until they begin to double */
 #define IW_PTO_CEILING (500 * IW_MS) /* backed off no further */
 #define IW_LOSS_FLOOR  (200 * IW_US) /* reordering within less is not taken for loss by time */
 
@@ -47,15 +49,19 @@ static inline void iw_rtt_sample(iw_rtt_t *r, uint64_t rtt, uint64_t delay)
 }
 
 /* Probe timeout (RFC 9002, 6.2.1): srtt + 4 var + how long the peer may keep an acknowledgement
- * back, doubled for each one in a row without an answer. */
-static inline uint64_t iw_rtt_pto(const iw_rtt_t *r, uint64_t peer_delay, unsigned backoff)
+ * back, `before` probe timeouts having passed without an answer. The first comes early, as a tail loss
+ * probe (RFC 8985, 7.2): in a cluster what gets lost is mostly the last of a message, and a probe costs
+ * little. It doubles only when two more had no answer: a network that loses a third of all still answers
+ * one in three, and one that is congested has by then been left alone for a hundred round trips. */
+static inline uint64_t iw_rtt_pto(const iw_rtt_t *r, uint64_t peer_delay, unsigned before)
 {
+    const uint64_t floor = 0 == before ? IW_PTO_EARLY : IW_PTO_FLOOR;
     uint64_t pto = 0 == r->srtt ? 3 * IW_RTT_INITIAL : r->srtt + 4 * r->var;
     pto += peer_delay;
-    if (pto < IW_PTO_FLOOR) {
-        pto = IW_PTO_FLOOR;
+    if (pto < floor) {
+        pto = floor;
     }
-    for (; backoff > 0 && pto < IW_PTO_CEILING; --backoff) {
+    for (; before > IW_PTO_LEVEL && pto < IW_PTO_CEILING; --before) {
         pto *= 2;
     }
     return pto < IW_PTO_CEILING ? pto : IW_PTO_CEILING;

@@ -20,7 +20,8 @@ static uint32_t payload_room(const iw_peer_t *p, size_t header)
     size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + sizeof(iw_ack_t)
                     + sizeof(iw_rnr_t) + IW_RANGES_PIGGYBACK * sizeof(iw_range_t) + sizeof(iw_seq_t)
                     + header;
-    return (uint32_t) (p->path.size - prefix);
+    const size_t room = p->path.size - prefix;
+    return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
 }
 
 static size_t header_size(const iw_request_t *r)

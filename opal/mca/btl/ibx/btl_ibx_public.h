@@ -1,0 +1,49 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What btl/ibx promises beyond btl.h, for those who use it (pml/spec). Open MPI's interface has no flag
+ * for this, and no component links against another: look at it with mca_btl_ibx_promises(), which reads
+ * only a module whose component is named ibx and which begins with this struct of this version.
+ *
+ * MCA_BTL_IBX_ORDERED: for one endpoint of one module, a message given to btl_send or btl_sendi after a
+ * btl_put was is seen by the peer - its callback is called - only after all data of that put is in the
+ * peer's memory, whatever gets lost or overtaken and however many puts there are. It need not wait for
+ * the put's callback; a FIN directly behind its put leaves while both processes compute. The message goes
+ * the same way whatever `order` says: there is one lane for each endpoint, MCA_BTL_IBX_LANE, and
+ * descriptors of btl_alloc and btl_prepare_src carry it in their field `order`.
+ * Not promised: anything about what is posted behind a btl_get (its data comes the other way: wait for its
+ * callback), about puts behind a message, between endpoints, or between modules. If the put fails the
+ * connection has ended, and the message is not delivered either. */
+#ifndef BTL_IBX_PUBLIC_H
+#define BTL_IBX_PUBLIC_H
+
+#include "opal/mca/btl/btl.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
+#define MCA_BTL_IBX_VERSION UINT32_C(1) /* changes when the meaning of anything here does */
+
+enum { MCA_BTL_IBX_LANE = 0 };
+enum { MCA_BTL_IBX_ORDERED = 1 };
+
+/* The beginning of each module. */
+typedef struct mca_btl_ibx_public {
+    mca_btl_base_module_t super;
+    uint32_t magic;
+    uint32_t version;
+    uint32_t promises;
+    uint32_t reserved;
+} mca_btl_ibx_public_t;
+
+/* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
+static inline uint32_t mca_btl_ibx_promises(const mca_btl_base_module_t *btl)
+{
+    const mca_btl_ibx_public_t *module = (const mca_btl_ibx_public_t *) btl;
+    if (0 != strcmp("ibx", btl->btl_component->btl_version.mca_component_name)
+        || MCA_BTL_IBX_MAGIC != module->magic || MCA_BTL_IBX_VERSION != module->version) {
+        return 0;
+    }
+    return module->promises;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See iw_clnh.h. */
+#include "iw_clnh.h"
+
+#include <string.h>
+#if defined(__x86_64__)
+#    include <immintrin.h>
+#endif
+
+/* Polynomial a times polynomial b of 32 bits. Every fourth bit by itself: no coefficient is above 8, so
+ * the carries of the processor's multiplication stay within the three bits between. */
+static unsigned __int128 times_half(uint64_t a, uint64_t b)
+{
+    static const uint64_t every_fourth = UINT64_C(0x1111111111111111);
+    unsigned __int128 sum = 0, mask = (unsigned __int128) every_fourth << 64 | every_fourth;
+    for (int i = 0; i < 4; ++i) {
+        for (int j = 0; j < 4; ++j) {
+            unsigned __int128 product =
+                (unsigned __int128) (a & every_fourth << i) * (b & every_fourth << j);
+            sum ^= product & mask << (i + j);
+        }
+    }
+    return sum;
+}
+
+void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+{
+    unsigned __int128 sum = 0;
+    for (size_t at = 0; at < length; at += 16, key += 2) {
+        uint64_t w[2];
+        memcpy(w, data + at, sizeof(w));
+        w[0] ^= key[0];
+        w[1] ^= key[1];
+        sum ^= times_half(w[0], w[1] & UINT32_MAX) ^ times_half(w[0], w[1] >> 32) << 32;
+    }
+    out[0] ^= (uint64_t) sum;
+    out[1] ^= (uint64_t) (sum >> 64);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("pclmul,sse4.1"))) static void
+clnh_128(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+{
+    __m128i sum[4] = {_mm_setzero_si128(), _mm_setzero_si128(), _mm_setzero_si128(),
+                      _mm_setzero_si128()};
+    for (size_t at = 0; at < length; at += IW_CLNH_LANE, key += IW_CLNH_LANE / 8) {
+        for (int i = 0; i < 4; ++i) {
+            __m128i w = _mm_xor_si128(_mm_loadu_si128((const __m128i *) (data + at) + i),
+                                      _mm_loadu_si128((const __m128i *) key + i));
+            sum[i] = _mm_xor_si128(sum[i], _mm_clmulepi64_si128(w, w, 0x10));
+        }
+    }
+    sum[0] = _mm_xor_si128(_mm_xor_si128(sum[0], sum[1]), _mm_xor_si128(sum[2], sum[3]));
+    out[0] ^= (uint64_t) _mm_extract_epi64(sum[0], 0);
+    out[1] ^= (uint64_t) _mm_extract_epi64(sum[0], 1);
+}
+
+#    define TARGET_512 __attribute__((target("avx512f,vpclmulqdq")))
+
+TARGET_512 static inline __m512i products(const uint64_t *key, const uint8_t *data)
+{
+    const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(data), _mm512_loadu_si512(key));
+    return _mm512_clmulepi64_epi128(w, w, 0x10);
+}
+
+TARGET_512 static void clnh_512(const uint64_t *key, const uint8_t *data, size_t length,
+                                uint64_t out[2])
+{
+    /* Four sums, so that no multiplication waits for another. */
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    size_t at = 0;
+    for (; at + 256 <= length; at += 256, key += 32) {
+        a = _mm512_xor_si512(a, products(key, data + at));
+        b = _mm512_xor_si512(b, products(key + 8, data + at + 64));
+        c = _mm512_xor_si512(c, products(key + 16, data + at + 128));
+        d = _mm512_xor_si512(d, products(key + 24, data + at + 192));
+    }
+    for (; at < length; at += 64, key += 8) {
+        a = _mm512_xor_si512(a, products(key, data + at));
+    }
+    uint64_t v[8];
+    _mm512_storeu_si512(v, _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
+    out[0] ^= v[0] ^ v[2] ^ v[4] ^ v[6];
+    out[1] ^= v[1] ^ v[3] ^ v[5] ^ v[7];
+}
+#endif
+
+void iw_clnh(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")) {
+        clnh_512(key, data, length, out);
+        return;
+    }
+    if (__builtin_cpu_supports("pclmul")) {
+        clnh_128(key, data, length, out);
+        return;
+    }
+#endif
+    iw_clnh_plain(key, data, length, out);
+}
