@@ -232,6 +232,17 @@ static const mca_btl_base_module_t template = {
     MCA_BTL_IBX_MODULE_EXTRAS,
 };
 
+static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
+                  const char *why)
+{
+    const mca_btl_ibx_verbs_module_t *module = context;
+    opal_output(opal_btl_base_framework.framework_output,
+                "btl/ibx: %s to process %u.%u: %s, %s: %s%s%s",
+                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
+                (unsigned) vb_peer_name(peer), vb_conn_event_name(event), vb_conn_state_name(from),
+                vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
+}
+
 static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
                            const mca_btl_ibx_interface_t *interface,
                            mca_btl_ibx_verbs_module_t *module)
@@ -261,6 +272,8 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->done = mca_btl_ibx_verbs_done;
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
+    config->trace =
+        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
 }
 
 static int open_lists(mca_btl_ibx_verbs_module_t *module)

@@ -167,10 +167,14 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
 {
     vb_port_t *port = peer->port;
     const bool had_deadline = 0 != peer->conn.deadline;
+    const vb_conn_state_t from = peer->conn.state;
     const unsigned todo = vb_conn_step(&peer->conn, event, vb_now(), &port->config.rules);
     port->deadlines += (0 != peer->conn.deadline) - had_deadline;
     bool is_good = true;
 
+    if (NULL != port->config.trace) {
+        port->config.trace(port->config.context, peer, from, event, peer->why);
+    }
     if (todo & VB_DO_BYE) { /* the link ends when all that is posted has gone out */
         peer->link->owes_bye = !vb_post_control(peer->link, VB_BYE);
         port->has_cut = true;

@@ -37,6 +37,8 @@ static inline uint32_t vb_wr_number(uint64_t id)
 typedef struct vb_request {
     void *user; /* NULL: nobody is told */
     bool is_read;
+    bool is_signalled; /* has a completion of its own */
+    bool is_done;
 } vb_request_t;
 
 /* One attempt or connection. A peer has at most one; those given up lie in the port's graveyard until
@@ -134,8 +136,10 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
 
 /* A control message; false: not now. */
 bool vb_post_control(vb_link_t *link, vb_type_t type);
-/* Requests up to number are complete. */
-void vb_link_retire(vb_link_t *link, uint32_t number, vb_status_t status);
+/* A request is complete, and with it the silent ones before it. */
+void vb_link_retire(vb_link_t *link, uint32_t number);
+/* No request will complete any more. */
+void vb_link_fail(vb_link_t *link, vb_status_t status);
 
 /* ---- vb_device.c ---- */
 

@@ -152,9 +152,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         port->links -= link->is_counted;
         /* Also makes the adapter end what is posted; nobody waits for that (siw never does). */
         (void) rdma_disconnect(link->id);
-        if (vb_sendq_outstanding(&link->sendq) > 0) {
-            vb_link_retire(link, link->sendq.nxt - 1, status);
-        }
+        vb_link_fail(link, status);
     }
     peer->link = NULL;
     peer->inline_max = 0;

@@ -27,21 +27,26 @@ static void break_off(vb_link_t *link, const char *why)
     peer->port->has_cut = true;
 }
 
-static void give_back(vb_port_t *port, vb_link_t *link, vb_rx_t *rx, uint32_t buffer,
-                      bool is_control)
+/* The buffer of a control message. Of a connection's own queue it is a spare one. */
+static void control_done(vb_rx_t *rx, uint32_t buffer)
 {
-    vb_rx_return(rx, buffer);
-    if (NULL == rx->qp) {
+    if (NULL != rx->qp) {
+        vb_rx_repost(rx, buffer);
+    } else {
+        vb_rx_return(rx, buffer);
         (void) vb_rx_fill(rx);
-        return;
     }
-    const uint32_t posted = vb_rx_fill(rx);
-    /* A control message's buffer is of the spare ones, which the peer counts otherwise. */
-    vb_credit_posted(&link->credit, posted > 0 && is_control ? posted - 1 : posted);
-    if (vb_credit_is_due(&link->credit, rx->window.current) && VB_OPEN == link->peer->conn.state) {
+}
+
+/* The buffer of a message, of a connection's own queue. */
+static void message_done(vb_link_t *link, uint32_t buffer)
+{
+    vb_rx_return(link->rx, buffer);
+    vb_credit_posted(&link->credit, vb_rx_fill(link->rx));
+    if (vb_credit_is_due(&link->credit, link->rx->window.current)
+        && VB_OPEN == link->peer->conn.state) {
         (void) vb_post_control(link, VB_CREDIT);
     }
-    (void) port;
 }
 
 /* True: a message to deliver. */
@@ -89,7 +94,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
     if (is_control) {
-        give_back(port, link, rx, buffer, true);
+        control_done(rx, buffer);
         if (VB_BYE == hdr.type) {
             vb_peer_step(peer, VB_ON_GOODBYE);
             port->config.ready(port->config.context, peer); /* what waits is to fail */
@@ -115,13 +120,10 @@ static void on_send(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc)
         return;
     }
     if (IBV_WC_SUCCESS == wc->status) {
-        vb_link_retire(link, number, VB_OK);
+        vb_link_retire(link, number);
         return;
     }
-    /* Those before it are done; it and what follows fail when the end of the connection is told. */
-    if (number != link->sendq.una) {
-        vb_link_retire(link, number - 1, VB_OK);
-    }
+    /* It and what is outstanding fail when the end of the connection is told. */
     cut(link, wc->status);
 }
 
@@ -208,7 +210,7 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
             ++port->counters.starved;
             vb_rx_starved(link->rx, vb_now());
         }
-        give_back(port, link, link->rx, received[i].buffer, false);
+        message_done(link, received[i].buffer);
     }
 }
 

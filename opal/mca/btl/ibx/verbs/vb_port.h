@@ -92,6 +92,9 @@ typedef struct vb_config {
     void (*ready)(void *context, vb_peer_t *peer);
     /* The peer is lost (not: said goodbye). why lives as long as the peer. */
     void (*down)(void *context, vb_peer_t *peer, const char *why);
+    /* NULL, or for people: a connection went from a state to another. */
+    void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
+                  const char *why);
 } vb_config_t;
 
 void vb_config_default(vb_config_t *config);

@@ -72,7 +72,8 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
     }
     vb_request_t *request =
         &link->requests[vb_sendq_post(&link->sendq, signal) % link->sendq.depth];
-    *request = (vb_request_t){.user = user, .is_read = IBV_WR_RDMA_READ == wr->opcode};
+    *request = (vb_request_t){
+        .user = user, .is_read = IBV_WR_RDMA_READ == wr->opcode, .is_signalled = signal};
     link->reads += request->is_read;
     return VB_OK;
 }
@@ -189,16 +190,49 @@ vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remo
     return status;
 }
 
-void vb_link_retire(vb_link_t *link, uint32_t number, vb_status_t status)
+static void end(vb_link_t *link, vb_request_t *request, vb_status_t status)
 {
     vb_port_t *port = link->peer->port;
-    while (vb_sendq_is_outstanding(&link->sendq, number)) {
-        const vb_request_t request = link->requests[link->sendq.una % link->sendq.depth];
+    void *user = request->user;
+    request->is_done = true;
+    request->user = NULL;
+    link->reads -= request->is_read;
+    if (NULL != user) {
+        port->config.done(port->config.context, link->peer, user, status);
+    }
+}
+
+/* Those done at the head of the queue give their places back. */
+static void advance(vb_link_t *link)
+{
+    while (vb_sendq_outstanding(&link->sendq) > 0
+           && link->requests[link->sendq.una % link->sendq.depth].is_done) {
         ++link->sendq.una;
-        vb_entries_give(&port->entries, 1);
-        link->reads -= request.is_read;
-        if (NULL != request.user) {
-            port->config.done(port->config.context, link->peer, request.user, status);
+        vb_entries_give(&link->peer->port->entries, 1);
+    }
+}
+
+/* A silent request is complete when a later one is. One with a completion of its own waits for that: the
+ * answer to a read may come after messages that were posted behind it have gone (siw tells so, against
+ * the order that verbs promise). */
+void vb_link_retire(vb_link_t *link, uint32_t number)
+{
+    for (uint32_t i = link->sendq.una; i != number + 1; ++i) {
+        vb_request_t *request = &link->requests[i % link->sendq.depth];
+        if (!request->is_done && (i == number || !request->is_signalled)) {
+            end(link, request, VB_OK);
         }
     }
+    advance(link);
+}
+
+void vb_link_fail(vb_link_t *link, vb_status_t status)
+{
+    for (uint32_t i = link->sendq.una; i != link->sendq.nxt; ++i) {
+        vb_request_t *request = &link->requests[i % link->sendq.depth];
+        if (!request->is_done) {
+            end(link, request, status);
+        }
+    }
+    advance(link);
 }

@@ -135,16 +135,26 @@ static void arm(vb_rx_t *rx)
     }
 }
 
+static void prepare(const vb_rx_t *rx, uint32_t buffer, struct ibv_recv_wr *wr, struct ibv_sge *sge)
+{
+    const vb_slab_t *slab = &rx->slab[buffer >> SLAB_SHIFT];
+    *sge = (struct ibv_sge){.addr = (uintptr_t) memory_of(rx, slab, buffer),
+                            .length = rx->port->config.buffer_size,
+                            .lkey = slab->mr->lkey};
+    *wr = (struct ibv_recv_wr){
+        .wr_id = vb_wr_id(true, rx->generation, buffer), .sg_list = sge, .num_sge = 1};
+}
+
 uint32_t vb_rx_fill(vb_rx_t *rx)
 {
     struct ibv_recv_wr wr[CHAIN];
     struct ibv_sge sge[CHAIN];
     const uint32_t want = rx->window.current + rx->spare;
     uint32_t posted = 0;
-    while (rx->posted < want) {
+    while (rx->posted + rx->taken < want) {
         uint32_t n = 0;
-        while (n < CHAIN && rx->posted + n < want) {
-            if (rx->entries < rx->posted + n + 1) {
+        while (n < CHAIN && rx->posted + rx->taken + n < want) {
+            if (rx->entries < rx->posted + rx->taken + n + 1) {
                 /* An entry stays with the queue until it shrinks: taking and giving for each message
                  * would only cost time. */
                 if (!vb_entries_take(&rx->port->entries, 1)) {
@@ -160,12 +170,7 @@ uint32_t vb_rx_fill(vb_rx_t *rx)
                     break;
                 }
             }
-            const vb_slab_t *slab = slab_of(rx, buffer);
-            sge[n] = (struct ibv_sge){.addr = (uintptr_t) memory_of(rx, slab, buffer),
-                                      .length = rx->port->config.buffer_size,
-                                      .lkey = slab->mr->lkey};
-            wr[n] = (struct ibv_recv_wr){
-                .wr_id = vb_wr_id(true, rx->generation, buffer), .sg_list = &sge[n], .num_sge = 1};
+            prepare(rx, buffer, &wr[n], &sge[n]);
             if (n > 0) {
                 wr[n - 1].next = &wr[n];
             }
@@ -223,6 +228,17 @@ void vb_rx_return(vb_rx_t *rx, uint32_t buffer)
     }
 }
 
+void vb_rx_repost(vb_rx_t *rx, uint32_t buffer)
+{
+    struct ibv_recv_wr wr;
+    struct ibv_sge sge;
+    if (NULL != slab_of(rx, buffer)) {
+        rx->taken -= 1;
+        prepare(rx, buffer, &wr, &sge);
+        rx->posted += post(rx, &wr, 1);
+    }
+}
+
 void vb_rx_starved(vb_rx_t *rx, uint64_t now)
 {
     rx->is_armed = false;
@@ -239,7 +255,8 @@ void vb_rx_look(vb_rx_t *rx, uint64_t now)
     rx->is_armed = false; /* with the new limit */
     arm(rx);
     const uint32_t want = rx->window.current + rx->spare;
-    const uint32_t keep = rx->posted > want ? rx->posted : want;
+    const uint32_t held = rx->posted + rx->taken;
+    const uint32_t keep = held > want ? held : want;
     if (rx->entries > keep) {
         vb_entries_give(&rx->port->entries, rx->entries - keep);
         rx->entries = keep;

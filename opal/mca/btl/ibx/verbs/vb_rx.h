@@ -49,7 +49,7 @@ void vb_rx_init(vb_rx_t *rx, vb_port_t *port, uint32_t generation, uint32_t spar
 /* Frees all; the queue must be gone. */
 void vb_rx_destroy(vb_rx_t *rx);
 
-/* Post buffers up to the window. Returns how many; fewer than wanted if memory, or entries of the
+/* Post buffers until those posted and those taken are the window. Returns how many; fewer than wanted if memory, or entries of the
  * completion queue, are out. */
 uint32_t vb_rx_fill(vb_rx_t *rx);
 
@@ -58,6 +58,9 @@ void *vb_rx_take(vb_rx_t *rx, uint32_t buffer);
 
 /* It is free again (not posted yet: vb_rx_fill). */
 void vb_rx_return(vb_rx_t *rx, uint32_t buffer);
+
+/* It is free and posted again, whatever the window: a spare buffer, that the peer counts on. */
+void vb_rx_repost(vb_rx_t *rx, uint32_t buffer);
 
 /* The limit was reached: the window grows. */
 void vb_rx_starved(vb_rx_t *rx, uint64_t now);

@@ -2,8 +2,8 @@
 /* Depth of a send queue and of the completion queue behind it, so that neither overflows; and which
  * work requests ask for a completion.
  *
- * Work requests of a queue pair complete in their order, so a completion of number n ends all up to n.
- * Requests are numbered with 32 bits; una is the oldest not known to be complete, nxt the next one.
+ * Work requests of a queue pair complete in their order, so a completion of number n ends the silent ones
+ * up to n. Requests are numbered with 32 bits; una is the oldest not known to be complete, nxt the next one.
  * Invariant: nxt - una <= depth.
  *
  * When a connection breaks, every request outstanding is flushed into the completion queue, those
