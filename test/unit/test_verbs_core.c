@@ -25,7 +25,7 @@ static void hello_has_golden_bytes(void **state)
                               .name = UINT64_C(0x1112131415161718),
                               .key = UINT64_C(0x2122232425262728)};
     vb_hello_wire_t wire;
-    vb_hello_t back;
+    vb_hello_t back = {.answer = VB_ASK};
     (void) state;
     vb_hello_write(&wire, &hello);
     assert_memory_equal(&wire, golden, sizeof(golden));
@@ -39,7 +39,7 @@ static void hello_has_golden_bytes(void **state)
 static void hello_is_refused_unless_whole_and_ours(void **state)
 {
     vb_hello_wire_t wire;
-    vb_hello_t back;
+    vb_hello_t back = {.answer = VB_ASK};
     (void) state;
     vb_hello_write(&wire, &(vb_hello_t){.answer = VB_ASK});
     for (size_t size = 0; size < sizeof(wire); ++size) {
