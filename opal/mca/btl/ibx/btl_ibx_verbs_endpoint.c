@@ -94,6 +94,9 @@ static mca_btl_ibx_verbs_endpoint_t *endpoint_of(mca_btl_ibx_verbs_module_t *mod
     mca_btl_ibx_verbs_modex_t modex;
     const bool self = proc == opal_proc_local_get();
     int place = -1;
+    if (self && module->has_atomics && !vb_port_abilities(module->port)->atomics_coherent) {
+        return NULL; /* atomic operations at home would not be atomic with those of the adapter */
+    }
     if (!self) {
         place = published(proc, &modex)
                     ? pair(module, &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))

@@ -110,6 +110,7 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     }
     choose_queue(port, &device);
     able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
+    able->atomics_coherent = IBV_ATOMIC_GLOB == device.atomic_cap;
     able->atomics_why = able->atomics ? NULL : "the device has none";
     able->inline_max = config->inline_max;
     able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;

@@ -58,6 +58,7 @@ typedef struct vb_abilities {
     bool shared_queue;
     const char *shared_queue_why; /* not; NULL: it is used */
     bool atomics;
+    bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
     uint32_t inline_max; /* bytes, as far as known before a connection */
     uint32_t queue_depth;
