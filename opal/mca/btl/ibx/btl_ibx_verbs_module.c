@@ -544,10 +544,9 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
     const bool has_ended = !opal_list_is_empty(&module->ended);
     const bool has_lost = module->has_lost;
     if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
-        static uint64_t looked;
         const uint64_t now = vb_now();
-        if (now - looked > LOOK_NS) {
-            looked = now;
+        if (now - module->looked_at > LOOK_NS) {
+            module->looked_at = now;
             vb_port_look(module->port, now);
         }
     }

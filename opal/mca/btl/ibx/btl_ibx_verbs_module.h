@@ -142,6 +142,7 @@ struct mca_btl_ibx_verbs_module {
     bool has_lost;
     bool has_lists;
     uint32_t polls;
+    uint64_t looked_at; /* at the window */
     mca_btl_base_module_error_cb_fn_t error;
 };
 
