@@ -27,6 +27,8 @@ typedef struct fake {
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen;
+    bool
+        late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
     /* What happened. */
     unsigned rnr;       /* messages that waited for a buffer */
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
@@ -50,6 +52,9 @@ void fake_kill(unsigned node);
 
 /* Every connection of the node ends with a completion error of the work requests posted from now on. */
 void fake_break(unsigned node);
+
+/* See late_reads. */
+void fake_finish_reads(void);
 
 /* An event of the adapter. */
 void fake_device_fatal(unsigned node);

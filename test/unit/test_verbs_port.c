@@ -733,6 +733,26 @@ static void a_message_behind_a_read_is_fenced(void **state)
     assert_int_equal(fake.fences, 1);
 }
 
+/* Messages posted behind a read are done before it: its data is not there yet. */
+static void a_read_is_done_when_it_says_so(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    fake.late_reads = true;
+    process[1].memory[50000] = 0;
+    process[2].memory[40000] = 'b';
+    assert_int_equal(transfer(1, 2, false, 50000, 40000, 8, process[2].mr->rkey), VB_OK);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    settle();
+    assert_int_equal(process[1].done, 1); /* the message */
+    assert_int_equal(process[1].memory[50000], 0);
+    fake_finish_reads();
+    settle();
+    assert_int_equal(process[1].done, 2);
+    assert_int_equal(process[1].memory[50000], 'b');
+}
+
 static void a_bad_key_ends_the_connection(void **state)
 {
     (void) state;
@@ -996,6 +1016,7 @@ int main(void)
         TEST(no_inline_data),
         TEST(put_and_get),
         TEST(a_message_behind_a_read_is_fenced),
+        TEST(a_read_is_done_when_it_says_so),
         TEST(a_bad_key_ends_the_connection),
         TEST(atomics),
         TEST(no_atomics_where_there_are_none),
