@@ -137,7 +137,9 @@ struct mca_btl_ibx_module {
 typedef struct mca_btl_ibx_component {
     mca_btl_base_component_3_0_0_t super;
     /* parameters */
+    char *transport;
     char *if_include, *if_exclude;
+    char *window;
     int auth;
     int async;
     size_t peer_timeout_ms;

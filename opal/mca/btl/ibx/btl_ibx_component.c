@@ -9,6 +9,7 @@
 #include "btl_ibx_rdma.h"
 #include "btl_ibx_stats.h"
 #include "btl_ibx_async.h"
+#include "btl_ibx_verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,15 +54,20 @@ static int ibx_register(void)
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     opal_show_help_add_dir(IBX_HELP_DIR);
 
+    c->transport = "verbs,iwarp_ud";
+    add("transport",
+        "Transports to use, the preferred one first: verbs, an RDMA adapter (InfiniBand, RoCE, iWARP); "
+        "iwarp_ud, datagram iWARP over UDP, which needs none. Default verbs,iwarp_ud",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_2, NULL, &c->transport);
     c->if_include = NULL;
     add("if_include",
-        "Use only these: interfaces or networks, separated by commas (eth0,192.0.2.0/24). Default: "
-        "all that are up; loopback only if nothing else is",
+        "Use only these: interfaces, networks, RDMA devices or ports of such, separated by commas "
+        "(eth0,192.0.2.0/24,rxe0,rxe1:1). Default: all that are up; loopback only if nothing else is",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, NULL, &c->if_include);
     c->if_exclude = NULL;
     add("if_exclude",
-        "Do not use these: interfaces or networks, separated by commas. Default: none. Not together "
-        "with if_include",
+        "Do not use these: interfaces, networks, RDMA devices or ports of such, separated by commas. "
+        "Default: none. Not together with if_include",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, NULL, &c->if_exclude);
     c->auth = IW_AUTH_TAG;
     add_choice("iwarp_auth",
@@ -96,6 +102,11 @@ static int ibx_register(void)
         "Give large payloads to the kernel by reference (splice) instead of letting it copy them, if it "
         "can. 0 or 1; default 1",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->lend);
+    c->window = "adaptive";
+    add("window",
+        "Receive buffers of an interface: adaptive, as many as the traffic asks for, from "
+        "btl_ibx_window_initial to btl_ibx_window_max; fixed:N, always N. Default adaptive",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_4, NULL, &c->window);
     c->window_initial = IBX_WINDOW_INITIAL;
     add("window_initial",
         "Receive buffers of an interface in the beginning. Doubled whenever half are in use. Unit: "
@@ -130,6 +141,7 @@ static int ibx_register(void)
     add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
     mca_btl_ibx_stats_register();
+    mca_btl_ibx_verbs_register(&c->super.btl_version);
 
     defaults = mca_btl_ibx_module_template;
     return mca_btl_base_param_register(&c->super.btl_version, &defaults.super);
@@ -359,19 +371,59 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     return module;
 }
 
-/* Tell the others how each module is reached. */
+/* Tell the others how each module is reached: first the part of this transport, then that of verbs. */
 static int publish(void)
 {
-    mca_btl_ibx_modex_t modex = {.version = MCA_BTL_IBX_MODEX_VERSION,
-                                 .auth = (uint8_t) mca_btl_ibx_component.auth};
+    struct {
+        mca_btl_ibx_modex_t modex;
+        char verbs[MCA_BTL_IBX_VERBS_OFFER_MAX];
+    } all = {.modex = {.version = MCA_BTL_IBX_MODEX_VERSION,
+                       .auth = (uint8_t) mca_btl_ibx_component.auth}};
     for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
         const mca_btl_ibx_module_t *module = mca_btl_ibx_component.modules[i];
-        mca_btl_ibx_offer_make(&modex.offer[i], &module->interface, iw_port_address(module->port),
+        mca_btl_ibx_offer_make(&all.modex.offer[i], &module->interface, iw_port_address(module->port),
                                &module->key);
     }
-    modex.count = (uint8_t) mca_btl_ibx_component.modules_n;
-    return mca_btl_ibx_modex_send(&mca_btl_ibx_component.super.btl_version, &modex,
-                                  mca_btl_ibx_modex_size(modex.count));
+    all.modex.count = (uint8_t) mca_btl_ibx_component.modules_n;
+    size_t size = mca_btl_ibx_modex_size(all.modex.count);
+    size += mca_btl_ibx_verbs_offer((char *) &all + size, MCA_BTL_IBX_VERBS_OFFER_MAX);
+    return mca_btl_ibx_modex_send(&mca_btl_ibx_component.super.btl_version, &all, size);
+}
+
+/* The place of a transport in the parameter's list, from 1; 0: not in it; -1: the list is wrong. */
+static int place_of(const char *transport)
+{
+    int place = 0, n = 0;
+    for (const char *word = mca_btl_ibx_component.transport; NULL != word && '\0' != *word;) {
+        const size_t length = strcspn(word, ",");
+        if (!(5 == length && 0 == strncmp(word, "verbs", 5))
+            && !(8 == length && 0 == strncmp(word, "iwarp_ud", 8))) {
+            return -1;
+        }
+        ++n;
+        if (0 == place && strlen(transport) == length && 0 == strncmp(word, transport, length)) {
+            place = n;
+        }
+        word += length;
+        word += ',' == *word;
+    }
+    return place;
+}
+
+/* btl_ibx_window. False: it cannot be understood. */
+static bool parse_window(void)
+{
+    mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    if (NULL == c->window || '\0' == *c->window || 0 == strcmp(c->window, "adaptive")) {
+        return true;
+    }
+    char *end = NULL;
+    const long n = 0 == strncmp(c->window, "fixed:", 6) ? strtol(c->window + 6, &end, 10) : 0;
+    if (n < 2 || n > 65536 || NULL == end || '\0' != *end) {
+        return false;
+    }
+    c->window_initial = c->window_max = (int) n;
+    return true;
 }
 
 /* Parameters that contradict themselves. False: told. */
@@ -379,7 +431,11 @@ static bool check_parameters(void)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const char *wrong = NULL;
-    if (NULL != c->if_include && '\0' != *c->if_include && NULL != c->if_exclude
+    if (place_of("verbs") < 0 || 0 == place_of("verbs") + place_of("iwarp_ud")) {
+        wrong = "btl_ibx_transport is a list of verbs and iwarp_ud";
+    } else if (!parse_window()) {
+        wrong = "btl_ibx_window is adaptive or fixed:N with N from 2 to 65536";
+    } else if (NULL != c->if_include && '\0' != *c->if_include && NULL != c->if_exclude
         && '\0' != *c->if_exclude) {
         wrong = "btl_ibx_if_include and btl_ibx_if_exclude cannot both be given";
     } else if (c->window_initial < 2 || c->window_max < c->window_initial || c->window_max > 65536) {
@@ -398,45 +454,72 @@ static bool check_parameters(void)
     return NULL == wrong;
 }
 
+/* Modules of the verbs transport, if wanted. */
+static int open_verbs(mca_btl_base_module_t **modules, bool mpi_threads)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const int place = place_of("verbs"), other = place_of("iwarp_ud");
+    const mca_btl_ibx_verbs_options_t options = {
+        .standard = &defaults.super,
+        .if_include = c->if_include,
+        .if_exclude = c->if_exclude,
+        .window_initial = (uint32_t) c->window_initial,
+        .window_max = (uint32_t) c->window_max,
+        .window_quiet_ns = c->window_quiet_ms * MS,
+        .exclusivity = defaults.super.btl_exclusivity + (0 == other || place < other ? 1 : -1u),
+        .is_only = 0 == other,
+        .locked = mpi_threads || opal_using_threads(),
+    };
+    return place > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
+}
+
+/* Interfaces for datagram iWARP. -1: none, and that is told. */
+static int find_interfaces(mca_btl_ibx_interface_t *found, bool is_only)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const char *wrong;
+    if (place_of("iwarp_ud") <= 0) {
+        return 0;
+    }
+    const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude, &wrong);
+    if (n < 0) {
+        opal_show_help(HELP_FILE, "bad interfaces", true, wrong);
+    } else if (0 == n && is_only && NULL != c->if_include && '\0' != *c->if_include) {
+        opal_show_help(HELP_FILE, "no interface", true, c->if_include);
+    }
+    return n;
+}
+
 static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_threads)
 {
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    const char *wrong;
     (void) progress_threads;
     *n = 0;
     if (!check_parameters()) {
         return NULL;
     }
-    const int interfaces = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude, &wrong);
-    if (interfaces < 0) {
-        opal_show_help(HELP_FILE, "bad interfaces", true, wrong);
-        return NULL;
-    }
-    if (0 == interfaces) {
-        if (NULL != c->if_include && '\0' != *c->if_include) {
-            opal_show_help(HELP_FILE, "no interface", true, c->if_include);
-        }
-        return NULL;
-    }
-    const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
-    c->locked = mpi_threads || opal_using_threads();
-    c->modules = calloc((size_t) interfaces, sizeof(*c->modules));
-    mca_btl_base_module_t **modules = calloc((size_t) interfaces, sizeof(*modules));
-    if (NULL == c->modules || NULL == modules) {
+    mca_btl_base_module_t **modules = calloc(2 * MCA_BTL_IBX_INTERFACES, sizeof(*modules));
+    c->modules = calloc(MCA_BTL_IBX_INTERFACES, sizeof(*c->modules));
+    if (NULL == modules || NULL == c->modules) {
         free(modules);
         return NULL;
     }
+    const int verbs = open_verbs(modules, mpi_threads);
+    const int interfaces = find_interfaces(found, 0 == verbs);
+    const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
+    c->locked = mpi_threads || opal_using_threads();
     for (int i = 0; i < interfaces; ++i) {
         mca_btl_ibx_module_t *module = module_new(&found[i], c->modules_n, async);
         if (NULL != module) {
-            modules[c->modules_n] = &module->super;
+            modules[(uint32_t) verbs + c->modules_n] = &module->super;
             c->modules[c->modules_n++] = module;
         }
     }
-    if (0 == c->modules_n || OPAL_SUCCESS != publish()) {
-        while (c->modules_n > 0) {
-            module_free(c->modules[--c->modules_n]);
+    const int all = verbs + (int) c->modules_n;
+    if (0 == all || OPAL_SUCCESS != publish()) {
+        for (int i = all; i-- > 0;) {
+            (void) modules[i]->btl_finalize(modules[i]);
         }
         free(modules);
         return NULL;
@@ -450,8 +533,13 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
                                                      sizeof(text)),
                             c->modules[i]->super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
     }
-    *n = (int) c->modules_n;
+    *n = all;
     return modules;
+}
+
+static int progress(void)
+{
+    return mca_btl_ibx_verbs_progress() + mca_btl_ibx_progress();
 }
 
 const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
@@ -508,6 +596,6 @@ __attribute__((visibility("default"))) mca_btl_ibx_component_t mca_btl_ibx_compo
         },
         .btl_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
         .btl_init = ibx_init,
-        .btl_progress = mca_btl_ibx_progress,
+        .btl_progress = progress,
     },
 };

@@ -1,0 +1,71 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The verbs transport of the BTL: what the component needs of it. The transport itself is verbs/ (no Open
+ * MPI in it) and the files btl_ibx_verbs_*.c, which bind it to Open MPI with modules of their own. */
+#ifndef BTL_IBX_VERBS_H
+#define BTL_IBX_VERBS_H
+
+#include "btl_ibx_compat.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mca_btl_ibx_verbs_options {
+    const mca_btl_base_module_t *standard; /* sizes, flags: the standard parameters of a BTL */
+    const char *if_include, *if_exclude; /* interfaces, networks, devices (rxe0), ports (rxe0:1) */
+    uint32_t window_initial, window_max;
+    uint64_t window_quiet_ns;
+    uint32_t exclusivity;
+    bool is_only; /* no other transport is left: tell why there is none */
+    bool locked;  /* several threads */
+} mca_btl_ibx_verbs_options_t;
+
+#if MCA_BTL_IBX_VERBS
+
+void mca_btl_ibx_verbs_register(const mca_base_component_t *version);
+
+/* Modules for all ports that are wanted and usable: at most max, into modules. Returns how many. */
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                           mca_btl_base_module_t **modules, int max);
+
+/* What is published of them. Returns its size, at most max bytes. */
+size_t mca_btl_ibx_verbs_offer(void *offer, size_t max);
+
+int mca_btl_ibx_verbs_progress(void);
+
+#    define MCA_BTL_IBX_VERBS_OFFER_MAX 1024
+
+#else
+
+#    define MCA_BTL_IBX_VERBS_OFFER_MAX 1
+
+static inline void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
+{
+    (void) version;
+}
+
+static inline int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                                         mca_btl_base_module_t **modules, int max)
+{
+    (void) modules, (void) max;
+    if (options->is_only) {
+        BTL_ERROR(
+            ("btl/ibx: btl_ibx_transport asks for verbs, and this build has none: configure did "
+             "not find libibverbs and librdmacm"));
+    }
+    return 0;
+}
+
+static inline size_t mca_btl_ibx_verbs_offer(void *offer, size_t max)
+{
+    (void) offer, (void) max;
+    return 0;
+}
+
+static inline int mca_btl_ibx_verbs_progress(void)
+{
+    return 0;
+}
+
+#endif
+#endif

@@ -1,0 +1,299 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages over verbs: fragments that go out. */
+#include "btl_ibx_verbs_module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What sendi builds on the stack, at most. */
+#define STACK_MAX 512
+
+static void frag_construct(mca_btl_ibx_verbs_frag_t *frag)
+{
+    frag->base.des_segments = frag->segment;
+    frag->base.des_segment_count = 1;
+    frag->user = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+static vb_hdr_t *header_of(mca_btl_ibx_verbs_frag_t *frag)
+{
+    return frag->base.super.ptr;
+}
+
+static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module,
+                                          mca_btl_ibx_verbs_endpoint_t *endpoint, uint8_t order,
+                                          uint32_t flags)
+{
+    mca_btl_ibx_verbs_frag_t *frag =
+        (mca_btl_ibx_verbs_frag_t *) mca_btl_ibx_verbs_get_item(&module->frags);
+    if (OPAL_LIKELY(NULL != frag)) {
+        frag->endpoint = endpoint;
+        frag->holds = 0;
+        frag->status = OPAL_SUCCESS;
+        frag->is_complete = false;
+        frag->is_freed = false;
+        frag->base.order = order;
+        frag->base.des_flags = flags;
+        frag->base.des_cbfunc = NULL;
+        frag->base.des_segment_count = 1;
+        frag->segment[0].seg_addr.pval = header_of(frag) + 1;
+    }
+    return frag;
+}
+
+static void frag_return(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
+{
+    if (NULL != frag->user) {
+        (void) module->rcache->rcache_deregister(module->rcache, &frag->user->base);
+        frag->user = NULL;
+    }
+    mca_btl_ibx_verbs_put_item(&module->frags, &frag->base.super);
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                                   size_t size, uint32_t flags)
+{
+    if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    mca_btl_ibx_verbs_frag_t *frag =
+        frag_new((mca_btl_ibx_verbs_module_t *) btl, (mca_btl_ibx_verbs_endpoint_t *) endpoint,
+                 order, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    frag->segment[0].seg_len = size;
+    return &frag->base;
+}
+
+int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) des;
+    vb_port_lock(module->port);
+    const bool now = 0 == frag->holds;
+    frag->is_freed = true;
+    vb_port_unlock(module->port);
+    if (now) {
+        frag_return(module, frag);
+    }
+    return OPAL_SUCCESS;
+}
+
+/* The user's memory as the second piece, if that pays: with leave_pinned it is registered already when
+ * it is used again, without it copying is cheaper than registering. */
+static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag,
+                     opal_convertor_t *convertor, size_t length)
+{
+    void *data;
+    mca_rcache_base_registration_t *reg = NULL;
+    if (length < mca_btl_ibx_verbs_params.inplace_min || 1 != opal_leave_pinned
+        || opal_convertor_need_buffers(convertor)) {
+        return false;
+    }
+    opal_convertor_get_current_pointer(convertor, &data);
+    if (OPAL_SUCCESS != module->rcache->rcache_register(module->rcache, data, length, 0, 0, &reg)
+        || NULL == reg) {
+        return false;
+    }
+    frag->user = (mca_btl_ibx_verbs_reg_t *) reg;
+    frag->segment[1].seg_addr.pval = data;
+    frag->segment[1].seg_len = length;
+    frag->base.des_segment_count = 2;
+    return true;
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *btl,
+                                                         mca_btl_base_endpoint_t *endpoint,
+                                                         opal_convertor_t *convertor, uint8_t order,
+                                                         size_t reserve, size_t *size,
+                                                         uint32_t flags)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    mca_btl_ibx_verbs_frag_t *frag =
+        frag_new(module, (mca_btl_ibx_verbs_endpoint_t *) endpoint, order, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    size_t length = btl->btl_max_send_size - reserve;
+    length = *size < length ? *size : length;
+    frag->segment[0].seg_len = reserve;
+    if (length > 0 && !in_place(module, frag, convertor, length)) {
+        struct iovec iov = {.iov_base = (char *) (header_of(frag) + 1) + reserve,
+                            .iov_len = length};
+        uint32_t n = 1;
+        if (0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
+            frag_return(module, frag);
+            return NULL;
+        }
+        frag->segment[0].seg_len = reserve + length;
+    }
+    *size = length;
+    return &frag->base;
+}
+
+vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
+{
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer(frag->endpoint);
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        return VB_LOST;
+    }
+    const mca_btl_ibx_verbs_reg_t *own = (mca_btl_ibx_verbs_reg_t *) frag->base.super.registration;
+    vb_hdr_t *hdr = header_of(frag);
+    struct ibv_sge piece[2] = {
+        {.addr = (uintptr_t) hdr,
+         .length = (uint32_t) (sizeof(*hdr) + frag->segment[0].seg_len),
+         .lkey = own->mr->lkey},
+    };
+    uint32_t size = piece[0].length;
+    int pieces = 1;
+    if (2 == frag->base.des_segment_count) {
+        piece[1] = (struct ibv_sge){.addr = (uintptr_t) frag->segment[1].seg_addr.pval,
+                                    .length = (uint32_t) frag->segment[1].seg_len,
+                                    .lkey = frag->user->mr->lkey};
+        size += piece[1].length;
+        pieces = 2;
+    }
+    unsigned flags = size <= vb_inline_max(peer) ? VB_INLINE : 0;
+    flags |= MCA_BTL_NO_ORDER != frag->base.order ? VB_FENCE : 0;
+    /* Somebody waits for it, unless it lies in its own buffer and was posted at once. */
+    flags |= 2 == pieces || frag->holds > 0 ? VB_SIGNAL : 0;
+    return vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag);
+}
+
+/* One user less; the last one gives the fragment back if the PML does not keep it. lock is not held. */
+static void release(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
+{
+    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    vb_port_lock(module->port);
+    const bool give_back = 0 == --frag->holds && (ours || frag->is_freed);
+    vb_port_unlock(module->port);
+    if (give_back) {
+        frag_return(module, frag);
+    }
+}
+
+void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
+{
+    if (!frag->is_complete && NULL != frag->base.des_cbfunc) {
+        frag->base.des_cbfunc(&module->super, (mca_btl_base_endpoint_t *) frag->endpoint,
+                              &frag->base, frag->status);
+    }
+    release(module, frag);
+}
+
+/* To ourselves: no network. */
+static int send_to_self(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
+        size += frag->segment[i].seg_len;
+    }
+    char *copy = malloc(size + 1), *to = copy;
+    if (NULL == copy) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
+        memcpy(to, frag->segment[i].seg_addr.pval, frag->segment[i].seg_len);
+        to += frag->segment[i].seg_len;
+    }
+    frag->holds = 1;
+    mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) frag->endpoint, frag->tag,
+                         copy, size);
+    free(copy);
+    mca_btl_ibx_verbs_frag_end(module, frag);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
+                           mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) des;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) to;
+    const bool own = 1 == des->des_segment_count;
+    const uint32_t flags = des->des_flags;
+
+    frag->tag = tag;
+    frag->endpoint = endpoint;
+    if (OPAL_UNLIKELY(endpoint->is_self)) {
+        return send_to_self(module, frag);
+    }
+    vb_port_lock(module->port);
+    vb_status_t status =
+        opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_post_frag(frag) : VB_AGAIN;
+    const bool tell = own && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    if (OPAL_LIKELY(VB_OK == status)) {
+        frag->is_complete = own; /* from the buffer: nothing more to be waited for */
+        frag->holds = tell ? 2 : 1;
+    } else if (VB_AGAIN == status) {
+        frag->holds = 1;
+        opal_list_append(&endpoint->pending, (opal_list_item_t *) frag);
+    }
+    vb_port_unlock(module->port);
+    if (OPAL_UNLIKELY(VB_OK != status && VB_AGAIN != status)) {
+        return mca_btl_ibx_verbs_rc(status);
+    }
+    if (VB_OK != status || !own) {
+        return OPAL_SUCCESS;
+    }
+    if (tell) {
+        des->des_cbfunc(btl, to, des, OPAL_SUCCESS);
+        release(module, frag);
+    }
+    return 1;
+}
+
+int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
+                            opal_convertor_t *convertor, void *header, size_t header_size,
+                            size_t payload_size, uint8_t order, uint32_t flags,
+                            mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) to;
+    union {
+        vb_hdr_t hdr;
+        char bytes[STACK_MAX];
+    } packet;
+    const size_t size = sizeof(packet.hdr) + header_size + payload_size;
+
+    /* inline_max is read without the lock: it is 0 until the connection is there, and then fixed. */
+    if (OPAL_LIKELY(size <= sizeof(packet) && NULL != endpoint->peer
+                    && size <= vb_inline_max(endpoint->peer))) {
+        bool sent = false;
+        memcpy(packet.bytes + sizeof(packet.hdr), header, header_size);
+        if (payload_size > 0) {
+            struct iovec iov = {.iov_base = packet.bytes + sizeof(packet.hdr) + header_size,
+                                .iov_len = payload_size};
+            uint32_t n = 1;
+            size_t length = payload_size;
+            opal_convertor_pack(convertor, &iov, &n, &length);
+        }
+        struct ibv_sge piece = {.addr = (uintptr_t) &packet, .length = (uint32_t) size};
+        vb_port_lock(module->port);
+        if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
+                        && size <= vb_inline_max(endpoint->peer))) {
+            sent = VB_OK
+                   == vb_post_send(endpoint->peer, &packet.hdr, tag, &piece, 1,
+                                   VB_INLINE | (MCA_BTL_NO_ORDER != order ? VB_FENCE : 0), NULL);
+        }
+        vb_port_unlock(module->port);
+        if (OPAL_LIKELY(sent)) {
+            return OPAL_SUCCESS;
+        }
+        if (payload_size > 0) {
+            size_t back = 0; /* the caller packs again */
+            opal_convertor_set_position(convertor, &back);
+        }
+    }
+    if (NULL != descriptor) {
+        *descriptor = mca_btl_ibx_verbs_alloc(btl, to, order, header_size + payload_size, flags);
+    }
+    return OPAL_ERR_RESOURCE_BUSY;
+}

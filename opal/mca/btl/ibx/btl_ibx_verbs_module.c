@@ -1,0 +1,586 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Modules of the verbs transport: which ports, start and end, progress. */
+#include "btl_ibx_verbs_module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define HELP_FILE "help-mpi-btl-ibx.txt"
+
+/* Messages taken at a time. */
+#define BATCH 32
+
+/* A quiet window is looked at once in so many polls, if LOOK_NS have passed too. */
+#define LOOK_POLLS 1024u
+#define LOOK_NS    UINT64_C(100000000)
+
+/* How long finalize waits for goodbyes to go out. */
+#define LINGER_NS UINT64_C(1000000000)
+
+mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
+uint32_t mca_btl_ibx_verbs_modules_n;
+mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
+bool mca_btl_ibx_verbs_locked;
+
+/* ---- parameters ---- */
+
+static void add(const mca_base_component_t *version, const char *name, const char *help,
+                mca_base_var_type_t type, int level, void *storage)
+{
+    (void) mca_base_component_var_register(version, name, help, type, NULL, 0, 0,
+                                           (mca_base_var_info_lvl_t) level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
+{
+    static const mca_base_var_enum_value_t choices[] = {
+        {VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
+    mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    vb_config_t d;
+    vb_config_default(&d);
+    mca_base_var_enum_t *values = NULL;
+    p->shared_queue = VB_AUTO;
+    if (OPAL_SUCCESS == mca_base_var_enum_create("btl_ibx_verbs_srq", choices, &values)) {
+        (void) mca_base_component_var_register(version, "verbs_srq",
+                                               "One receive queue for all connections of a port: "
+                                               "auto, if the device has it and the fabric "
+                                               "repeats messages that find no buffer (not iWARP); "
+                                               "off: each connection has its own, with "
+                                               "credits. Default auto",
+                                               MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_5,
+                                               MCA_BASE_VAR_SCOPE_READONLY, &p->shared_queue);
+        OBJ_RELEASE(values);
+    }
+    p->rcache = "grdma";
+    add(version, "verbs_rcache",
+        "Name of the registration cache (rcache component) for the user's memory. Default grdma",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_5, &p->rcache);
+    p->send_depth = d.send_depth;
+    add(version, "verbs_send_depth",
+        "Work requests outstanding to one peer; more wait. The device may allow fewer. Unit: work "
+        "requests, 8 to 16384; default 128",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->send_depth);
+    p->cq_entries = d.entries;
+    add(version, "verbs_cq_entries",
+        "Work requests outstanding to all peers of a port; more wait. The device may allow fewer. "
+        "Unit: "
+        "work requests, at least 256; default 8192",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->cq_entries);
+    p->inline_max = d.inline_max;
+    add(version, "verbs_inline",
+        "Messages up to this size, header of 8 bytes included, are copied into the work request. "
+        "The "
+        "device may allow less. Unit: bytes, 0 to 512; default 256",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->inline_max);
+    p->link_window_max = d.link_window_max;
+    add(version, "verbs_link_window_max",
+        "Most receive buffers of one connection where connections have their own "
+        "(btl_ibx_verbs_srq). "
+        "Unit: buffers, 8 to 16384; default 512",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->link_window_max);
+    p->rnr_timer = d.rnr_timer;
+    add(version, "rnr_timer",
+        "How long a sender waits before it repeats a message that found no receive buffer, as the "
+        "InfiniBand specification encodes it: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is "
+        "655.36 "
+        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Range 0 to 31; "
+        "default 12",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->rnr_timer);
+    p->ack_timeout = d.ack_timeout;
+    add(version, "verbs_ack_timeout",
+        "A packet that is not acknowledged is sent again after 4.096 us * 2^n (InfiniBand and "
+        "RoCE). "
+        "Range 0 (the driver's own) to 31; default 17 (0.54 s)",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->ack_timeout);
+    p->retries = d.retries;
+    add(version, "verbs_retries", "So often; then the peer is lost. Range 0 to 7; default 7",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->retries);
+    p->connect_timeout_ms = (unsigned) (d.rules.attempt_ns / 1000000);
+    add(version, "verbs_connect_timeout",
+        "An attempt to connect that takes longer is given up and repeated. Unit: milliseconds, at "
+        "least "
+        "100; default 10000",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_timeout_ms);
+    p->connect_tries = d.rules.tries;
+    add(version, "verbs_connect_tries",
+        "So many attempts to connect; then the peer is unreachable. Range 1 to 1000; default 8",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
+    p->inplace_min = 2048;
+    add(version, "verbs_inplace_min",
+        "Contiguous data of an eager message is sent from the user's memory from this size on, if "
+        "registrations are kept (mpi_leave_pinned); below it is copied. Unit: bytes; default 2048",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
+    p->summary = false;
+    add(version, "verbs_summary",
+        "At the end print for each port what was sent, how the receive window grew, how often it "
+        "ran "
+        "out, and bytes held. 0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &p->summary);
+}
+
+static bool check_params(void)
+{
+    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    const char *wrong =
+        p->send_depth < 8 || p->send_depth > 16384             ? "btl_ibx_verbs_send_depth"
+        : p->cq_entries < 256                                  ? "btl_ibx_verbs_cq_entries"
+        : p->inline_max > 512                                  ? "btl_ibx_verbs_inline"
+        : p->link_window_max < 8 || p->link_window_max > 16384 ? "btl_ibx_verbs_link_window_max"
+        : p->rnr_timer > 31                                    ? "btl_ibx_rnr_timer"
+        : p->ack_timeout > 31                                  ? "btl_ibx_verbs_ack_timeout"
+        : p->retries > 7                                       ? "btl_ibx_verbs_retries"
+        : p->connect_timeout_ms < 100                          ? "btl_ibx_verbs_connect_timeout"
+        : p->connect_tries < 1 || p->connect_tries > 1000      ? "btl_ibx_verbs_connect_tries"
+                                                               : NULL;
+    if (NULL != wrong) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s is out of its range", wrong);
+        opal_show_help(HELP_FILE, "bad parameters", true, text);
+    }
+    return NULL == wrong;
+}
+
+/* ---- which ports ---- */
+
+/* Does the list name this device ("rxe0") or port ("rxe0:1")? */
+static bool names_device(const char *list, const vb_abilities_t *able)
+{
+    char port[IBV_SYSFS_NAME_MAX + 8];
+    snprintf(port, sizeof(port), "%s:%u", able->device, able->port);
+    for (const char *word = list; NULL != word && '\0' != *word;) {
+        const size_t length = strcspn(word, ",");
+        if ((length == strlen(able->device) && 0 == strncmp(word, able->device, length))
+            || (length == strlen(port) && 0 == strncmp(word, port, length))) {
+            return true;
+        }
+        word += length;
+        word += ',' == *word;
+    }
+    return false;
+}
+
+static bool is_given(const char *list)
+{
+    return NULL != list && '\0' != *list;
+}
+
+/* Is the interface named by the lists, as far as they name interfaces and networks? */
+static bool is_listed(const char *include, const char *exclude,
+                      const mca_btl_ibx_interface_t *interface)
+{
+    mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
+    const char *wrong;
+    const int n = mca_btl_ibx_interfaces(found, include, exclude, &wrong);
+    for (int i = 0; i < n; ++i) {
+        if (0 == strcmp(found[i].name, interface->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_wanted(const mca_btl_ibx_verbs_options_t *options,
+                      const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+{
+    if (is_given(options->if_include)) {
+        return names_device(options->if_include, able)
+               || is_listed(options->if_include, NULL, interface);
+    }
+    return !names_device(options->if_exclude, able)
+           && is_listed(NULL, options->if_exclude, interface);
+}
+
+/* ---- modules ---- */
+
+static int finalize(mca_btl_base_module_t *btl);
+
+static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+{
+    ((mca_btl_ibx_verbs_module_t *) btl)->error = callback;
+    return OPAL_SUCCESS;
+}
+
+static const mca_btl_base_module_t template = {
+    .btl_component = &mca_btl_ibx_component.super,
+    .btl_latency = 3,
+    .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
+                 | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS,
+    .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
+    .btl_get_limit = SIZE_MAX,
+    .btl_put_limit = SIZE_MAX,
+    .btl_add_procs = mca_btl_ibx_verbs_add_procs,
+    .btl_del_procs = mca_btl_ibx_verbs_del_procs,
+    .btl_finalize = finalize,
+    .btl_alloc = mca_btl_ibx_verbs_alloc,
+    .btl_free = mca_btl_ibx_verbs_free,
+    .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
+    .btl_send = mca_btl_ibx_verbs_send,
+    .btl_sendi = mca_btl_ibx_verbs_sendi,
+    .btl_put = mca_btl_ibx_verbs_put,
+    .btl_get = mca_btl_ibx_verbs_get,
+    .btl_dump = mca_btl_base_dump,
+    .btl_atomic_op = mca_btl_ibx_verbs_atomic_op,
+    .btl_atomic_fop = mca_btl_ibx_verbs_atomic_fop,
+    .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
+    .btl_register_mem = mca_btl_ibx_verbs_register_mem,
+    .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
+    .btl_register_error = register_error,
+    MCA_BTL_IBX_MODULE_EXTRAS,
+};
+
+static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
+                  const char *why)
+{
+    const mca_btl_ibx_verbs_module_t *module = context;
+    opal_output(opal_btl_base_framework.framework_output,
+                "btl/ibx: %s to process %u.%u: %s, %s: %s%s%s",
+                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
+                (unsigned) vb_peer_name(peer), vb_conn_event_name(event), vb_conn_state_name(from),
+                vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
+}
+
+static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
+                           const mca_btl_ibx_interface_t *interface,
+                           mca_btl_ibx_verbs_module_t *module)
+{
+    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    vb_config_default(config);
+    config->address = interface->address.v4;
+    config->address.sin_port = 0;
+    config->name = mca_btl_ibx_name_of(opal_proc_local_get());
+    config->key = module->key;
+    config->shared_queue = (vb_choice_t) p->shared_queue;
+    config->window_initial = options->window_initial;
+    config->window_max = options->window_max;
+    config->window_quiet_ns = options->window_quiet_ns;
+    config->link_window_max = p->link_window_max;
+    config->buffer_size =
+        (uint32_t) (options->standard->btl_max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
+    config->send_depth = p->send_depth;
+    config->entries = p->cq_entries;
+    config->inline_max = p->inline_max;
+    config->rnr_timer = (uint8_t) p->rnr_timer;
+    config->ack_timeout = (uint8_t) p->ack_timeout;
+    config->retries = (uint8_t) p->retries;
+    config->rules.attempt_ns = p->connect_timeout_ms * UINT64_C(1000000);
+    config->rules.tries = p->connect_tries;
+    config->context = module;
+    config->done = mca_btl_ibx_verbs_done;
+    config->ready = mca_btl_ibx_verbs_ready;
+    config->down = mca_btl_ibx_verbs_down;
+    config->trace =
+        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
+}
+
+static int open_lists(mca_btl_ibx_verbs_module_t *module)
+{
+    OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->jobs, opal_free_list_t);
+    module->has_lists = true;
+    int rc = opal_free_list_init(&module->frags, sizeof(mca_btl_ibx_verbs_frag_t),
+                                 opal_cache_line_size, OBJ_CLASS(mca_btl_ibx_verbs_frag_t),
+                                 sizeof(vb_hdr_t) + module->super.btl_max_send_size, 64, 16, -1, 32,
+                                 NULL, 0, module->rcache, NULL, NULL);
+    if (OPAL_SUCCESS == rc) {
+        rc = opal_free_list_init(&module->jobs, sizeof(mca_btl_ibx_verbs_job_t),
+                                 opal_cache_line_size, OBJ_CLASS(mca_btl_ibx_verbs_job_t), 0,
+                                 opal_cache_line_size, 0, -1, 32, NULL, 0, NULL, NULL, NULL);
+    }
+    mca_rcache_base_registration_t *reg = NULL;
+    if (OPAL_SUCCESS == rc && module->has_atomics) {
+        module->sink = aligned_alloc(64, 64);
+        rc = NULL == module->sink
+                 ? OPAL_ERR_OUT_OF_RESOURCE
+                 : module->rcache->rcache_register(module->rcache, module->sink, 64,
+                                                   MCA_RCACHE_FLAGS_CACHE_BYPASS,
+                                                   MCA_RCACHE_ACCESS_ANY, &reg);
+        module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
+    }
+    return rc;
+}
+
+static void summarize(mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_counters_t *c = vb_port_counters(module->port);
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    const ibx_window_t *window = vb_port_window(module->port);
+    opal_output(
+        0,
+        "btl/ibx: %s:%u (%s) connections %llu sent %llu (%llu inline) received %llu written %llu B "
+        "read %llu B atomics %llu; receive buffers %llu B now, %llu B at most, ran low %llu "
+        "times, grown %llu, shrunk %llu; waited for credits %llu, for room %llu; messages of "
+        "credits %llu",
+        able->device, able->port, vb_fabric_name(able->fabric), (unsigned long long) c->connected,
+        (unsigned long long) c->sent, (unsigned long long) c->inlined,
+        (unsigned long long) c->received, (unsigned long long) c->written,
+        (unsigned long long) c->read, (unsigned long long) c->atomics,
+        (unsigned long long) c->registered, (unsigned long long) c->registered_most,
+        (unsigned long long) c->starved, NULL == window ? 0ull : (unsigned long long) window->grown,
+        NULL == window ? 0ull : (unsigned long long) window->shrunk,
+        (unsigned long long) c->no_credit, (unsigned long long) c->no_room,
+        (unsigned long long) c->credit_messages);
+}
+
+static void module_free(mca_btl_ibx_verbs_module_t *module)
+{
+    if (NULL != module->port && mca_btl_ibx_verbs_params.summary && module->has_lists) {
+        summarize(module);
+    }
+    if (NULL != module->port) {
+        vb_port_quiesce(module->port, LINGER_NS);
+    }
+    mca_btl_ibx_verbs_endpoint_t *endpoint;
+    while (NULL
+           != (endpoint =
+                   (mca_btl_ibx_verbs_endpoint_t *) opal_list_remove_first(&module->endpoints))) {
+        while (NULL != opal_list_remove_first(&endpoint->pending)) {}
+        OBJ_RELEASE(endpoint);
+    }
+    while (NULL != opal_list_remove_first(&module->ended)) {}
+    if (NULL != module->sink_reg) {
+        (void) module->rcache->rcache_deregister(module->rcache, &module->sink_reg->base);
+    }
+    free(module->sink);
+    if (module->has_lists) {
+        OBJ_DESTRUCT(&module->frags);
+        OBJ_DESTRUCT(&module->jobs);
+    }
+    if (NULL != module->rcache) {
+        (void) mca_rcache_base_module_destroy(module->rcache);
+    }
+    if (NULL != module->port) {
+        vb_port_close(module->port);
+    }
+    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->by_name);
+    OBJ_DESTRUCT(&module->ended);
+    free(module);
+}
+
+static int finalize(mca_btl_base_module_t *btl)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        if (mca_btl_ibx_verbs_modules[i] == module) {
+            mca_btl_ibx_verbs_modules[i] = mca_btl_ibx_verbs_modules[--mca_btl_ibx_verbs_modules_n];
+            break;
+        }
+    }
+    module_free(module);
+    return OPAL_SUCCESS;
+}
+
+/* What is in use of the device's abilities, and why not the rest. */
+static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    opal_output_verbose(
+        20, opal_btl_base_framework.framework_output,
+        "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
+        "queue: %s%s%s; atomics: %s%s%s; send queue %u, inline up to %u bytes",
+        able->device, able->port, module->interface.name, vb_fabric_name(able->fabric), able->mbps,
+        vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
+        able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
+        able->atomics ? "yes" : "no (", able->atomics ? "" : able->atomics_why,
+        able->atomics ? "" : ")", able->queue_depth, able->inline_max);
+}
+
+/* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
+static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t *options,
+                                              const mca_btl_ibx_interface_t *interface,
+                                              uint32_t index)
+{
+    char why[256];
+    vb_abilities_t able;
+    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(options, interface, &able)) {
+        return NULL;
+    }
+    mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    const mca_btl_base_module_t *standard = options->standard;
+    module->super = template;
+    module->super.btl_eager_limit = standard->btl_eager_limit;
+    module->super.btl_rndv_eager_limit = standard->btl_rndv_eager_limit;
+    module->super.btl_max_send_size = standard->btl_max_send_size;
+    module->super.btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
+    module->super.btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
+    module->super.btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;
+    module->super.btl_flags &= standard->btl_flags;
+    module->super.btl_exclusivity = options->exclusivity;
+    module->index = index;
+    module->interface = *interface;
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->ended, opal_list_t);
+    OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
+    opal_hash_table_init(&module->by_name, 64);
+    vb_config_t config;
+    if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
+        module_free(module);
+        return NULL;
+    }
+    configure_port(&config, options, interface, module);
+    module->port = vb_port_open(&config, why, sizeof(why));
+    if (NULL == module->port) {
+        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
+                       why);
+        module_free(module);
+        return NULL;
+    }
+    const vb_abilities_t *real = vb_port_abilities(module->port);
+    module->is_iwarp = VB_IWARP == real->fabric;
+    module->has_atomics = real->atomics;
+    if (module->has_atomics) {
+        module->super.btl_atomic_flags =
+            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+    } else {
+        module->super.btl_flags &=
+            ~(uint32_t) (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+        module->super.btl_atomic_op = NULL;
+        module->super.btl_atomic_fop = NULL;
+        module->super.btl_atomic_cswap = NULL;
+    }
+    module->super.btl_bandwidth =
+        0 != standard->btl_bandwidth ? standard->btl_bandwidth : real->mbps;
+    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
+        snprintf(why, sizeof(why), "there is no registration cache (rcache component) \"%s\"",
+                 mca_btl_ibx_verbs_params.rcache);
+        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
+                       why);
+        module_free(module);
+        return NULL;
+    }
+    if (OPAL_SUCCESS != open_lists(module)) {
+        snprintf(why, sizeof(why), "send buffers cannot be registered (ulimit -l is too low?)");
+        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
+                       why);
+        module_free(module);
+        return NULL;
+    }
+    tell_abilities(module);
+    return module;
+}
+
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                           mca_btl_base_module_t **modules, int max)
+{
+    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
+    const char *wrong;
+    mca_btl_ibx_verbs_modules_n = 0;
+    mca_btl_ibx_verbs_locked = options->locked;
+    /* Without any device the libraries would complain on standard error. */
+    const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
+    const int n = some && check_params() ? mca_btl_ibx_interfaces(all, NULL, NULL, &wrong) : 0;
+    for (int i = 0; i < n && (int) mca_btl_ibx_verbs_modules_n < max; ++i) {
+        if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
+            continue;
+        }
+        mca_btl_ibx_verbs_module_t *module =
+            module_new(options, &all[i], mca_btl_ibx_verbs_modules_n);
+        if (NULL != module) {
+            modules[mca_btl_ibx_verbs_modules_n] = &module->super;
+            mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
+        }
+    }
+    if (0 == mca_btl_ibx_verbs_modules_n && options->is_only) {
+        opal_show_help(HELP_FILE, "no device", true,
+                       some ? "none of its ports has an IPv4 address that is up and wanted"
+                            : "this host has none (or its driver is not loaded)",
+                       NULL == options->if_include ? "" : options->if_include);
+    }
+    return (int) mca_btl_ibx_verbs_modules_n;
+}
+
+size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
+{
+    mca_btl_ibx_verbs_modex_t modex = {.version = MCA_BTL_IBX_VERBS_MODEX_VERSION,
+                                       .count = (uint8_t) mca_btl_ibx_verbs_modules_n};
+    const size_t size =
+        offsetof(mca_btl_ibx_verbs_modex_t, offer) + modex.count * sizeof(modex.offer[0]);
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        const mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_modules[i];
+        iw_address_t bound = module->interface.address;
+        iw_key_t key = {.b = {0}};
+        bound.v4.sin_port = htons(vb_port_number(module->port));
+        memcpy(key.b, &module->key, sizeof(module->key));
+        mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->interface, &bound, &key);
+        modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
+    }
+    if (size > max) {
+        return 0;
+    }
+    memcpy(to, &modex, size);
+    return size;
+}
+
+/* ---- progress ---- */
+
+static void end_all(mca_btl_ibx_verbs_module_t *module, opal_list_t *ended)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(ended))) {
+        if (mca_btl_ibx_verbs_is_job(item)) {
+            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
+        } else {
+            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
+        }
+    }
+}
+
+static int module_progress(mca_btl_ibx_verbs_module_t *module)
+{
+    vb_received_t received[BATCH];
+    opal_list_t ended;
+    int others;
+    if (!vb_port_trylock(module->port)) {
+        return 0; /* somebody else is at it */
+    }
+    const int n = vb_port_poll(module->port, received, BATCH, &others);
+    const bool has_ended = !opal_list_is_empty(&module->ended);
+    const bool has_lost = module->has_lost;
+    if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
+        const uint64_t now = vb_now();
+        if (now - module->looked_at > LOOK_NS) {
+            module->looked_at = now;
+            vb_port_look(module->port, now);
+        }
+    }
+    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost)) {
+        vb_port_unlock(module->port);
+        return others;
+    }
+    OBJ_CONSTRUCT(&ended, opal_list_t);
+    opal_list_join(&ended, opal_list_get_end(&ended), &module->ended);
+    vb_port_unlock(module->port);
+
+    for (int i = 0; i < n; ++i) {
+        mca_btl_ibx_verbs_endpoint_t *endpoint = mca_btl_ibx_verbs_sender(module, received[i].peer);
+        mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint, received[i].tag,
+                             received[i].data, received[i].length);
+    }
+    end_all(module, &ended);
+    OBJ_DESTRUCT(&ended);
+    if (n > 0) {
+        vb_port_lock(module->port);
+        vb_port_return(module->port, received, n);
+        vb_port_unlock(module->port);
+    }
+    if (OPAL_UNLIKELY(has_lost)) {
+        mca_btl_ibx_verbs_tell_lost(module);
+    }
+    return n + others;
+}
+
+int mca_btl_ibx_verbs_progress(void)
+{
+    int events = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        events += module_progress(mca_btl_ibx_verbs_modules[i]);
+    }
+    return events;
+}

@@ -1,0 +1,361 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Registered memory, put, get and atomic operations over verbs. */
+#include "btl_ibx_verbs_module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, opal_free_list_item_t, NULL, NULL);
+
+/* ---- registered memory ---- */
+
+/* Access rights as the cache has them (and the PML, with the same bits) for ibv_reg_mr. */
+static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
+{
+    int r = 0;
+    r |= access & MCA_RCACHE_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
+    r |= access & MCA_RCACHE_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0;
+    r |= access & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE
+                                                 : 0;
+    if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->has_atomics) {
+        r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    }
+    /* The answer to a read is a tagged write for iWARP (RFC 5040 section 5.2): its target needs the
+     * right. */
+    if (module->is_iwarp && r & IBV_ACCESS_LOCAL_WRITE) {
+        r |= IBV_ACCESS_REMOTE_WRITE;
+    }
+    return r;
+}
+
+static int register_memory(void *context, void *base, size_t size,
+                           mca_rcache_base_registration_t *base_reg)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
+    reg->mr =
+        ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
+    if (NULL == reg->mr) {
+        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                            "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base,
+                            strerror(errno));
+        /* The cache gives up what it keeps and asks again. */
+        return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
+    }
+    reg->handle =
+        (struct mca_btl_base_registration_handle_t){.stag = reg->mr->rkey, .module = module->index};
+    return OPAL_SUCCESS;
+}
+
+static int deregister_memory(void *context, mca_rcache_base_registration_t *base_reg)
+{
+    mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
+    (void) context;
+    if (NULL != reg->mr && 0 != ibv_dereg_mr(reg->mr)) {
+        BTL_ERROR(("btl/ibx: memory cannot be deregistered: %s", strerror(errno)));
+        return OPAL_ERROR;
+    }
+    reg->mr = NULL;
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "ibx_verbs_%u", module->index);
+    mca_rcache_base_resources_t resources = {.cache_name = name,
+                                             .reg_data = module,
+                                             .sizeof_reg = sizeof(mca_btl_ibx_verbs_reg_t),
+                                             .register_mem = register_memory,
+                                             .deregister_mem = deregister_memory};
+    module->rcache =
+        mca_rcache_base_module_create(mca_btl_ibx_verbs_params.rcache, module, &resources);
+    return NULL == module->rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
+}
+
+static mca_btl_ibx_verbs_reg_t *reg_of(mca_btl_base_registration_handle_t *handle)
+{
+    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle
+                                        - offsetof(mca_btl_ibx_verbs_reg_t, handle));
+}
+
+mca_btl_base_registration_handle_t *
+mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                               void *base, size_t size, uint32_t flags)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    mca_rcache_base_registration_t *reg = NULL;
+    (void) endpoint;
+    const int rc = module->rcache->rcache_register(
+        module->rcache, base, size, 0, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
+    return OPAL_SUCCESS == rc && NULL != reg ? &((mca_btl_ibx_verbs_reg_t *) reg)->handle : NULL;
+}
+
+int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
+                                     mca_btl_base_registration_handle_t *handle)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    return module->rcache->rcache_deregister(module->rcache, &reg_of(handle)->base);
+}
+
+/* ---- jobs ---- */
+
+static void *request_of(mca_btl_ibx_verbs_job_t *job)
+{
+    return (char *) job + 1; /* tells it from a fragment */
+}
+
+void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
+                                     mca_btl_ibx_verbs_job_t *job, int status)
+{
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
+        job->status = status;
+    }
+    if (0 == --job->parts) {
+        opal_list_append(&module->ended, (opal_list_item_t *) job);
+    }
+}
+
+void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    (void) peer;
+    if ((uintptr_t) request & 1) {
+        mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) ((char *) request - 1);
+        mca_btl_ibx_verbs_job_part_done(module, job, mca_btl_ibx_verbs_rc(status));
+    } else {
+        mca_btl_ibx_verbs_frag_t *frag = request;
+        frag->status = mca_btl_ibx_verbs_rc(status);
+        opal_list_append(&module->ended, (opal_list_item_t *) frag);
+    }
+}
+
+void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+{
+    if (NULL != job->callback) {
+        job->callback(&module->super, (mca_btl_base_endpoint_t *) job->endpoint, job->local,
+                      job->local_handle, job->context, job->cbdata, job->status);
+    }
+    mca_btl_ibx_verbs_put_item(&module->jobs, &job->super);
+}
+
+static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uint32_t n)
+{
+    struct ibv_sge piece = {
+        .addr = (uintptr_t) (job->local + job->issued), .length = n, .lkey = job->lkey};
+    const uint64_t remote = job->remote + job->issued;
+    const unsigned flags = VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0);
+    switch (job->type) {
+    case MCA_BTL_IBX_VERBS_PUT:
+        return vb_post_write(peer, &piece, remote, job->rkey, flags, request_of(job));
+    case MCA_BTL_IBX_VERBS_GET:
+        return vb_post_read(peer, &piece, remote, job->rkey, flags, request_of(job));
+    case MCA_BTL_IBX_VERBS_ADD:
+        return vb_post_atomic(peer, &piece, remote, job->rkey, job->operand, NULL, flags,
+                              request_of(job));
+    case MCA_BTL_IBX_VERBS_SWAP:
+        return vb_post_atomic(peer, &piece, remote, job->rkey, job->operand, &job->swap, flags,
+                              request_of(job));
+    }
+    return VB_FAULT;
+}
+
+vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job)
+{
+    mca_btl_ibx_verbs_endpoint_t *endpoint = job->endpoint;
+    const uint64_t most = vb_port_abilities(endpoint->module->port)->message_max;
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer(endpoint);
+    while (job->issued < job->length && OPAL_SUCCESS == job->status) {
+        const uint64_t left = job->length - job->issued;
+        const uint32_t n = (uint32_t) (left < most ? left : most);
+        const vb_status_t status = NULL == peer ? VB_LOST : issue_part(job, peer, n);
+        if (VB_AGAIN == status) {
+            return VB_AGAIN;
+        }
+        if (OPAL_UNLIKELY(VB_OK != status)) {
+            job->status = mca_btl_ibx_verbs_rc(status);
+            break;
+        }
+        ++job->parts;
+        job->issued += n;
+    }
+    return VB_OK;
+}
+
+static mca_btl_ibx_verbs_job_t *
+job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
+        mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+        mca_btl_base_registration_handle_t *local_handle,
+        const mca_btl_base_registration_handle_t *remote_handle, uint64_t length, int order,
+        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_verbs_job_t *job =
+        (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_verbs_get_item(&module->jobs);
+    if (OPAL_LIKELY(NULL != job)) {
+        job->type = type;
+        job->is_ordered = MCA_BTL_NO_ORDER != order;
+        job->endpoint = (mca_btl_ibx_verbs_endpoint_t *) endpoint;
+        job->local = local;
+        job->remote = remote;
+        job->lkey = NULL == local_handle ? 0 : reg_of(local_handle)->mr->lkey;
+        job->rkey = NULL == remote_handle ? 0 : remote_handle->stag;
+        job->length = length;
+        job->issued = 0;
+        job->parts = 1;
+        job->status = OPAL_SUCCESS;
+        job->callback = callback;
+        job->local_handle = local_handle;
+        job->context = context;
+        job->cbdata = cbdata;
+    }
+    return job;
+}
+
+/* Queue or issue. The callback comes from progress in any case. */
+static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+{
+    mca_btl_ibx_verbs_endpoint_t *endpoint = job->endpoint;
+    vb_port_lock(module->port);
+    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
+                    && VB_OK == mca_btl_ibx_verbs_issue(job))) {
+        mca_btl_ibx_verbs_job_part_done(module, job, OPAL_SUCCESS);
+    } else {
+        opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
+    }
+    vb_port_unlock(module->port);
+}
+
+static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
+                    mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                    mca_btl_base_registration_handle_t *local_handle,
+                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
+                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    mca_btl_ibx_verbs_job_t *job = job_new(module, type, endpoint, local, remote, local_handle,
+                                           remote_handle, size, order, callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == job)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    if (OPAL_UNLIKELY(job->endpoint->is_self)) {
+        void *there = (void *) (uintptr_t) remote;
+        memmove(MCA_BTL_IBX_VERBS_PUT == type ? there : local,
+                MCA_BTL_IBX_VERBS_PUT == type ? local : there, size);
+        mca_btl_ibx_verbs_job_end(module, job);
+        return OPAL_SUCCESS;
+    }
+    start(module, job);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                          void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata)
+{
+    (void) flags;
+    return transfer(btl, MCA_BTL_IBX_VERBS_PUT, endpoint, local, remote, local_handle,
+                    remote_handle, size, order, callback, context, cbdata);
+}
+
+int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                          void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata)
+{
+    (void) flags;
+    return transfer(btl, MCA_BTL_IBX_VERBS_GET, endpoint, local, remote, local_handle,
+                    remote_handle, size, order, callback, context, cbdata);
+}
+
+/* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
+
+/* To ourselves. Only where the adapter's operations are atomic with the processor's may a process reach
+ * itself like this; elsewhere add_procs leaves it out. */
+static void at_home(const mca_btl_ibx_verbs_job_t *job)
+{
+    uint64_t *word = (uint64_t *) (uintptr_t) job->remote;
+    uint64_t before = job->operand;
+    if (MCA_BTL_IBX_VERBS_ADD == job->type) {
+        before = __atomic_fetch_add(word, job->operand, __ATOMIC_SEQ_CST);
+    } else {
+        (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_SEQ_CST);
+    }
+    memcpy(job->local, &before, sizeof(before));
+}
+
+static int atomic(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
+                  mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                  mca_btl_base_registration_handle_t *local_handle,
+                  mca_btl_base_registration_handle_t *remote_handle, uint64_t operand,
+                  uint64_t swap, int flags, int order, mca_btl_base_rdma_completion_fn_t callback,
+                  void *context, void *cbdata)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    mca_btl_ibx_verbs_job_t *job = job_new(module, type, endpoint, local, remote, local_handle,
+                                           remote_handle, 8, order, callback, context, cbdata);
+    if (NULL == job) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    job->operand = operand;
+    job->swap = swap;
+    if (NULL == local) { /* the adapter writes the value before in any case */
+        job->local = (char *) module->sink;
+        job->lkey = module->sink_reg->mr->lkey;
+    }
+    if (job->endpoint->is_self) {
+        at_home(job);
+        job->local = local;
+        mca_btl_ibx_verbs_job_end(module, job);
+        return OPAL_SUCCESS;
+    }
+    start(module, job);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
+                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                                mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                void *cbdata)
+{
+    return MCA_BTL_ATOMIC_ADD != op
+               ? OPAL_ERR_NOT_SUPPORTED
+               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, NULL, remote, NULL, remote_handle,
+                        operand, 0, flags, order, callback, context, cbdata);
+}
+
+int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                 void *local, uint64_t remote,
+                                 mca_btl_base_registration_handle_t *local_handle,
+                                 mca_btl_base_registration_handle_t *remote_handle,
+                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
+                                 int order, mca_btl_base_rdma_completion_fn_t callback,
+                                 void *context, void *cbdata)
+{
+    return MCA_BTL_ATOMIC_ADD != op
+               ? OPAL_ERR_NOT_SUPPORTED
+               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, local, remote, local_handle,
+                        remote_handle, operand, 0, flags, order, callback, context, cbdata);
+}
+
+int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                   void *local, uint64_t remote,
+                                   mca_btl_base_registration_handle_t *local_handle,
+                                   mca_btl_base_registration_handle_t *remote_handle,
+                                   uint64_t compare, uint64_t value, int flags, int order,
+                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                   void *cbdata)
+{
+    return atomic(btl, MCA_BTL_IBX_VERBS_SWAP, endpoint, local, remote, local_handle, remote_handle,
+                  compare, value, flags, order, callback, context, cbdata);
+}

@@ -1,0 +1,108 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The connection to one process: states, what happens, what to do then.
+ *
+ * Words
+ *   attempt   one rdma_cm id on its way to be a connection; mine if I asked, the peer's if it did
+ *   crossed   both asked at once. The attempt of the process with the smaller name stands: its owner
+ *             rejects the other's, and the other gives its own up when it hears of that or is asked
+ *   first     who asked sends first (RFC 5044 section 7.1 wants it of iWARP); who was asked keeps its
+ *             messages until something has arrived. So it is done on all fabrics
+ *
+ * Pure: time is a parameter (nanoseconds), actions are returned. docs/verbs.md has the table. */
+#ifndef VB_CONN_H
+#define VB_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VB_CONN_STATES(X)                                                                          \
+    X(IDLE)       /* no attempt */                                                                 \
+    X(RESOLVING)  /* mine: address */                                                              \
+    X(ROUTING)    /* mine: route */                                                                \
+    X(CONNECTING) /* mine: asked */                                                                \
+    X(WAITING)    /* no attempt: for the peer's, or until the next of mine */                      \
+    X(ACCEPTING)  /* the peer's: accepted, nothing has arrived yet */                              \
+    X(OPEN)       /* messages may go */                                                            \
+    X(PARTED)     /* the peer said goodbye */                                                      \
+    X(CLOSED)     /* ended in order */                                                             \
+    X(DEAD)       /* ended otherwise */
+
+typedef enum vb_conn_state {
+#define X(name) VB_##name,
+    VB_CONN_STATES(X)
+#undef X
+} vb_conn_state_t;
+
+#define VB_CONN_EVENTS(X)                                                                          \
+    X(WANTED)       /* there is something to send */                                               \
+    X(ADDRESS)      /* resolved */                                                                 \
+    X(ROUTE)        /* resolved */                                                                 \
+    X(ESTABLISHED)  /* by the fabric */                                                            \
+    X(ARRIVED)      /* the first message */                                                        \
+    X(ASKED)        /* the peer's request */                                                       \
+    X(REJECTED)     /* mine, for now */                                                            \
+    X(CROSS)        /* mine, because the peer's stands */                                          \
+    X(REFUSED)      /* mine, for good */                                                           \
+    X(FAILED)       /* the attempt or the connection */                                            \
+    X(TIMEOUT)      /* vb_conn_is_late */                                                          \
+    X(DISCONNECTED) /* by the peer or the fabric */                                                \
+    X(GOODBYE)      /* the peer's last message */                                                  \
+    X(CLOSE)        /* I end it */
+
+typedef enum vb_conn_event {
+#define X(name) VB_ON_##name,
+    VB_CONN_EVENTS(X)
+#undef X
+} vb_conn_event_t;
+
+/* Actions, to be done in this order. */
+enum {
+    VB_DO_DROP = 1,      /* give the attempt or connection up */
+    VB_DO_RESOLVE = 2,   /* begin an attempt: resolve the address */
+    VB_DO_ROUTE = 4,     /* resolve the route */
+    VB_DO_CONNECT = 8,   /* ask */
+    VB_DO_ACCEPT = 16,   /* the peer's attempt */
+    VB_DO_CROSSED = 32,  /* reject it: mine stands */
+    VB_DO_BUSY = 64,     /* reject it: not now */
+    VB_DO_FIRST = 128,   /* send the first word */
+    VB_DO_READY = 256,   /* messages may go */
+    VB_DO_BYE = 512,     /* say goodbye, then drop */
+    VB_DO_REPORT = 1024, /* the peer is lost */
+};
+
+typedef struct vb_conn_rules {
+    uint64_t attempt_ns; /* an attempt may take this long */
+    uint64_t backoff_ns; /* then the next begins after this, twice as long each time */
+    uint32_t tries;      /* so many attempts of mine, at least 1 */
+} vb_conn_rules_t;
+
+typedef struct vb_conn {
+    vb_conn_state_t state;
+    bool stands;    /* my attempt, if both ask */
+    bool is_wanted; /* something waits to be sent */
+    uint32_t tries;
+    uint64_t deadline; /* 0: none */
+} vb_conn_t;
+
+/* me and peer are names of processes, and not the same. */
+void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer);
+
+/* Returns actions. */
+unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
+                      const vb_conn_rules_t *rules);
+
+static inline bool vb_conn_is_late(const vb_conn_t *conn, uint64_t now)
+{
+    return 0 != conn->deadline && now >= conn->deadline;
+}
+
+/* Nothing will ever be sent again. */
+static inline bool vb_conn_is_over(const vb_conn_t *conn)
+{
+    return conn->state >= VB_PARTED;
+}
+
+const char *vb_conn_state_name(vb_conn_state_t state);
+const char *vb_conn_event_name(vb_conn_event_t event);
+
+#endif

@@ -1,0 +1,146 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What a port of an adapter can do, and what of it is used. */
+#include "vb_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *vb_fabric_name(vb_fabric_t fabric)
+{
+    static const char *const names[] = {"InfiniBand", "RoCE", "iWARP"};
+    return (unsigned) fabric < 3 ? names[fabric] : "?";
+}
+
+int vb_devices(void)
+{
+    int n = 0;
+    struct ibv_device **list = ibv_get_device_list(&n);
+    if (NULL != list) {
+        ibv_free_device_list(list);
+    }
+    return NULL == list ? 0 : n;
+}
+
+bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able)
+{
+    struct sockaddr_in any_port = *address;
+    struct rdma_cm_id *id = NULL;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    bool found = false;
+    any_port.sin_port = 0;
+    memset(able, 0, sizeof(*able));
+    if (NULL != channel && 0 == rdma_create_id(channel, &id, NULL, RDMA_PS_TCP)) {
+        found = 0 == rdma_bind_addr(id, (struct sockaddr *) &any_port) && NULL != id->verbs;
+        if (found) {
+            snprintf(able->device, sizeof(able->device), "%s",
+                     ibv_get_device_name(id->verbs->device));
+            able->port = id->port_num;
+        }
+        (void) rdma_destroy_id(id);
+    }
+    if (NULL != channel) {
+        rdma_destroy_event_channel(channel);
+    }
+    return found;
+}
+
+/* Width and speed as verbs encode them. */
+static uint32_t mbps_of(const struct ibv_port_attr *attr)
+{
+    static const struct {
+        unsigned code, value;
+    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
+      speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                  {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+    unsigned width = 1, speed = 2500;
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); ++i) {
+        width = widths[i].code == attr->active_width ? widths[i].value : width;
+    }
+    for (size_t i = 0; i < sizeof(speeds) / sizeof(*speeds); ++i) {
+        speed = speeds[i].code == attr->active_speed ? speeds[i].value : speed;
+    }
+    return width * speed;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void choose_queue(vb_port_t *port, const struct ibv_device_attr *device)
+{
+    vb_abilities_t *able = &port->able;
+    able->shared_queue_why = NULL;
+    if (VB_OFF == port->config.shared_queue) {
+        able->shared_queue_why = "switched off";
+    } else if (VB_IWARP == able->fabric) {
+        able->shared_queue_why = "on iWARP a message that finds no buffer ends the connection, so "
+                                 "each has its own and credits";
+    } else if (0 == device->max_srq || device->max_srq_wr < 16) {
+        able->shared_queue_why = "the device has none";
+    }
+    able->shared_queue = NULL == able->shared_queue_why;
+}
+
+bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
+{
+    struct ibv_device_attr device;
+    struct ibv_port_attr attr;
+    vb_config_t *config = &port->config;
+    vb_abilities_t *able = &port->able;
+    memset(&attr, 0, sizeof(attr));
+    int rc = ibv_query_device(port->context, &device);
+    if (0 == rc) {
+        rc = ibv_query_port(port->context, number, &attr);
+    }
+    snprintf(able->device, sizeof(able->device), "%s", ibv_get_device_name(port->context->device));
+    able->port = number;
+    if (0 != rc) {
+        snprintf(why, size, "it cannot be asked what it can do: %s", strerror(rc));
+        return false;
+    }
+    able->fabric = IBV_TRANSPORT_IWARP == port->context->device->transport_type ? VB_IWARP
+                   : IBV_LINK_LAYER_ETHERNET == attr.link_layer                 ? VB_ROCE
+                                                                                : VB_INFINIBAND;
+    if (device.max_sge < 2) {
+        snprintf(why, size, "a work request takes %d piece of memory, and 2 are needed",
+                 device.max_sge);
+        return false;
+    }
+    choose_queue(port, &device);
+    able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
+    able->atomics_coherent = IBV_ATOMIC_GLOB == device.atomic_cap;
+    able->atomics_why = able->atomics ? NULL : "the device has none";
+    able->inline_max = config->inline_max;
+    able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;
+    if (able->message_max > UINT32_C(1) << 30) {
+        able->message_max = UINT32_C(1) << 30;
+    }
+    able->mbps = mbps_of(&attr);
+
+    /* Depths, as the device has them. */
+    port->initiator_depth = (uint8_t) least(16, (uint32_t) device.max_qp_init_rd_atom);
+    port->responder_resources = (uint8_t) least(16, (uint32_t) device.max_qp_rd_atom);
+    port->send_depth = least(config->send_depth, (uint32_t) device.max_qp_wr);
+    port->link_spare = able->shared_queue ? 0 : VB_CONTROL_MAX;
+    port->link_receives = able->shared_queue ? 0
+                                             : least(config->link_window_max + port->link_spare,
+                                                     (uint32_t) device.max_qp_wr);
+    if (able->shared_queue) {
+        config->window_max = least(config->window_max, (uint32_t) device.max_srq_wr);
+    } else {
+        config->window_max = least(config->window_max, port->link_receives - port->link_spare);
+    }
+    config->window_initial = least(config->window_initial, config->window_max);
+    able->queue_depth = port->send_depth;
+    const uint32_t wanted =
+        config->entries + (able->shared_queue ? config->window_max : config->entries);
+    port->entries.limit = least(wanted, (uint32_t) device.max_cqe);
+    if (port->send_depth < 4 || config->window_initial < 1 || port->entries.limit < 64) {
+        snprintf(why, size, "its queues are too short: %d work requests, %d completions",
+                 device.max_qp_wr, device.max_cqe);
+        return false;
+    }
+    return true;
+}

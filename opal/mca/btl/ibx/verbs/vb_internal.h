@@ -1,0 +1,149 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the files of verbs/ share. */
+#ifndef VB_INTERNAL_H
+#define VB_INTERNAL_H
+
+#include "vb_conn.h"
+#include "vb_credit.h"
+#include "vb_map.h"
+#include "vb_port.h"
+#include "vb_rx.h"
+#include "vb_sendq.h"
+
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+
+/* The number in a work request: which link or queue it belongs to, and which request or buffer it is.
+ * Never a pointer: a completion may be left over from a link that is gone. */
+static inline uint64_t vb_wr_id(bool is_receive, uint32_t generation, uint32_t number)
+{
+    return (uint64_t) number << 32 | (uint64_t) (generation & 0x7fffffffu) << 1 | is_receive;
+}
+static inline bool vb_wr_is_receive(uint64_t id)
+{
+    return id & 1;
+}
+static inline uint32_t vb_wr_generation(uint64_t id)
+{
+    return (uint32_t) id >> 1;
+}
+static inline uint32_t vb_wr_number(uint64_t id)
+{
+    return (uint32_t) (id >> 32);
+}
+
+/* A work request that is outstanding. */
+typedef struct vb_request {
+    void *user; /* NULL: nobody is told */
+    bool is_read;
+    bool is_signalled; /* has a completion of its own */
+    bool is_done;
+} vb_request_t;
+
+/* One attempt or connection. A peer has at most one; those given up lie in the port's graveyard until
+ * the port's thread takes them apart, because rdma_destroy_id waits for that thread. */
+struct vb_link {
+    vb_link_t *next; /* in the graveyard */
+    vb_peer_t *peer; /* NULL in the graveyard */
+    struct rdma_cm_id *id;
+    struct ibv_qp *qp;
+    uint32_t generation;
+    uint32_t inline_max;
+    vb_rx_t *rx; /* its own receive queue, or NULL */
+    vb_credit_t credit;
+    vb_sendq_t sendq;
+    uint32_t reads;         /* outstanding */
+    vb_request_t *requests; /* of the send queue, by number modulo its depth */
+    bool is_counted;        /* in port->links */
+    bool owes_bye;          /* goodbye had no room yet */
+    vb_hdr_t
+        *headers; /* of control messages, by number modulo depth: a device without inline data */
+    struct ibv_mr *headers_mr;
+};
+
+struct vb_peer {
+    vb_peer_t *next; /* of all */
+    vb_port_t *port;
+    void *user;
+    uint64_t name;
+    uint64_t key;
+    struct sockaddr_in address; /* sin_family 0: not known */
+    vb_conn_t conn;
+    vb_link_t *link;
+    uint32_t inline_max; /* of the link that is open */
+    bool is_cut;         /* disconnected: looked at when all that has arrived is taken */
+    bool is_waiting;     /* a post found no room: ready is to be called; in the port's list */
+    vb_peer_t *next_waiting;
+    char why[160];
+};
+
+struct vb_port {
+    vb_config_t config;
+    vb_abilities_t able;
+    vb_counters_t counters;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_closing;
+    int wake; /* eventfd */
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *listener;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_srq *srq;
+    vb_rx_t *rx; /* of the shared queue */
+    vb_entries_t entries;
+    uint8_t initiator_depth, responder_resources;
+    uint32_t send_depth, link_receives, link_spare;
+    uint32_t generations;
+    vb_map_t by_name, by_qp, by_id;
+    vb_peer_t *peers;
+    uint32_t links;
+    uint32_t deadlines; /* peers that have one */
+    bool has_cut;
+    vb_peer_t *waiting;
+    vb_link_t *graveyard;
+    vb_port_t *next; /* of all that are open */
+};
+
+/* ---- vb_cm.c ---- */
+
+/* The one way in which a connection's state changes. */
+void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
+void vb_peer_why(vb_peer_t *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vb_peer_wants(vb_peer_t *peer);
+void vb_port_bury(vb_port_t *port); /* takes the graveyard apart; not with the lock */
+void vb_port_wake(vb_port_t *port);
+/* Events of a device come to whichever of its ports asks first, and are passed on to those enlisted. */
+void vb_port_enlist(vb_port_t *port);
+void vb_port_delist(vb_port_t *port);
+
+/* ---- vb_link.c ---- */
+
+vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id);
+/* Queue pair and receive buffers. False: why is set. */
+bool vb_link_prepare(vb_link_t *link);
+/* Connected: the peer said hello. False: it said something impossible. */
+bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
+/* From the peer to the graveyard; requests outstanding end with status. */
+void vb_link_drop(vb_link_t *link, vb_status_t status);
+void vb_link_free(vb_link_t *link);
+void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
+
+/* ---- vb_post.c ---- */
+
+/* A control message; false: not now. */
+bool vb_post_control(vb_link_t *link, vb_type_t type);
+/* A request is complete, and with it the silent ones before it. */
+void vb_link_retire(vb_link_t *link, uint32_t number);
+/* No request will complete any more. */
+void vb_link_fail(vb_link_t *link, vb_status_t status);
+
+/* ---- vb_device.c ---- */
+
+/* What the port can do, into able and the limits. False: why says what is missing. */
+bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size);
+
+#endif

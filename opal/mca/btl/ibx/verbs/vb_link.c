@@ -1,0 +1,181 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A link: one attempt to connect, and the queue pair that comes of it. */
+#include "vb_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id)
+{
+    vb_link_t *link = calloc(1, sizeof(*link));
+    if (NULL == link) {
+        return NULL;
+    }
+    link->id = id;
+    link->peer = peer;
+    /* 31 bits, as many as a wr_id carries. */
+    link->generation = ++port->generations & 0x7fffffffu;
+    if (NULL != peer) {
+        if (!vb_map_put(&port->by_id, (uintptr_t) id, link)) {
+            free(link);
+            return NULL;
+        }
+        peer->link = link;
+    }
+    return link;
+}
+
+/* A device that cannot put so much into a work request refuses the queue pair. */
+static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
+{
+    const uint32_t inlines[] = {port->able.inline_max, 64, 0};
+    for (size_t i = 0; i < sizeof(inlines) / sizeof(*inlines); ++i) {
+        struct ibv_qp_init_attr attr = {
+            .qp_context = port,
+            .send_cq = port->cq,
+            .recv_cq = port->cq,
+            .srq = port->srq,
+            .cap = {.max_send_wr = port->send_depth,
+                    .max_recv_wr = port->link_receives,
+                    .max_send_sge = 2,
+                    .max_recv_sge = 1,
+                    .max_inline_data = inlines[i]},
+            .qp_type = IBV_QPT_RC,
+        };
+        if (inlines[i] > port->able.inline_max) {
+            continue;
+        }
+        if (0 == rdma_create_qp(link->id, port->pd, &attr)) {
+            link->qp = link->id->qp;
+            link->inline_max =
+                attr.cap.max_inline_data < inlines[i] ? attr.cap.max_inline_data : inlines[i];
+            port->able.inline_max = inlines[i]; /* what to ask for next time */
+            return true;
+        }
+    }
+    return false;
+}
+
+bool vb_link_prepare(vb_link_t *link)
+{
+    vb_peer_t *peer = link->peer;
+    vb_port_t *port = peer->port;
+    if (link->id->verbs != port->context) {
+        vb_peer_why(peer, "its address is reached through another device than %s",
+                    port->able.device);
+        return false;
+    }
+    vb_sendq_init(&link->sendq, port->send_depth);
+    vb_credit_init(&link->credit, !port->able.shared_queue);
+    link->requests = calloc(port->send_depth, sizeof(*link->requests));
+    if (NULL == link->requests || !create_queue_pair(link, port)) {
+        vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
+                    port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
+        return false;
+    }
+    if (link->inline_max < sizeof(vb_hdr_t)) {
+        const size_t bytes = port->send_depth * sizeof(*link->headers);
+        link->headers = malloc(bytes);
+        link->headers_mr = NULL == link->headers
+                               ? NULL
+                               : ibv_reg_mr(port->pd, link->headers, bytes, IBV_ACCESS_LOCAL_WRITE);
+        if (NULL == link->headers_mr) {
+            vb_peer_why(peer, "%zu bytes for headers cannot be registered", bytes);
+            return false;
+        }
+    }
+    if (!vb_map_put(&port->by_qp, link->qp->qp_num, link)) {
+        vb_peer_why(peer, "out of memory");
+        return false;
+    }
+    port->links += 1;
+    link->is_counted = true;
+    if (!port->able.shared_queue) {
+        link->rx = malloc(sizeof(*link->rx));
+        if (NULL == link->rx) {
+            vb_peer_why(peer, "out of memory");
+            return false;
+        }
+        vb_rx_init(link->rx, port, link->generation, port->link_spare, port->link_receives,
+                   port->config.window_initial, port->config.window_max, vb_now());
+        link->rx->qp = link->qp;
+        (void) vb_rx_fill(link->rx);
+        if (link->rx->posted <= link->rx->spare) {
+            vb_peer_why(peer,
+                        "no receive buffers: %u bytes cannot be registered (ulimit -l?), or the "
+                        "completion queue is full",
+                        port->config.buffer_size);
+            return false;
+        }
+    }
+    return true;
+}
+
+void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire)
+{
+    const vb_port_t *port = link->peer->port;
+    const vb_hello_t hello = {.answer = answer,
+                              .credits =
+                                  NULL == link->rx ? VB_UNCOUNTED : (uint16_t) vb_rx_free(link->rx),
+                              .buffer = port->config.buffer_size,
+                              .name = port->config.name,
+                              .key = link->peer->key};
+    vb_hello_write(wire, &hello);
+}
+
+bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
+{
+    const bool counted = VB_UNCOUNTED != hello->credits;
+    if (hello->buffer != link->peer->port->config.buffer_size
+        || (counted && hello->credits > VB_CREDITS_MAX)) {
+        vb_peer_why(
+            link->peer,
+            "its receive buffers have %u bytes and mine %u (btl_ibx_max_send_size is to be the "
+            "same for all)",
+            hello->buffer, link->peer->port->config.buffer_size);
+        return false;
+    }
+    /* What fills before the hello is part of it, not of the next header. */
+    link->credit.owed = 0;
+    vb_credit_open(&link->credit, counted, hello->credits);
+    return true;
+}
+
+void vb_link_drop(vb_link_t *link, vb_status_t status)
+{
+    vb_peer_t *peer = link->peer;
+    vb_port_t *port = peer->port;
+    vb_map_remove(&port->by_id, (uintptr_t) link->id);
+    if (NULL != link->qp) {
+        vb_map_remove(&port->by_qp, link->qp->qp_num);
+        port->links -= link->is_counted;
+        /* Also makes the adapter end what is posted; nobody waits for that (siw never does). */
+        (void) rdma_disconnect(link->id);
+        vb_link_fail(link, status);
+    }
+    peer->link = NULL;
+    peer->inline_max = 0;
+    peer->is_cut = false;
+    link->peer = NULL;
+    link->next = port->graveyard;
+    port->graveyard = link;
+    vb_port_wake(port);
+}
+
+void vb_link_free(vb_link_t *link)
+{
+    if (NULL != link->qp) {
+        rdma_destroy_qp(link->id);
+    }
+    if (NULL != link->rx) {
+        vb_rx_destroy(link->rx);
+        free(link->rx);
+    }
+    if (NULL != link->headers_mr) {
+        (void) ibv_dereg_mr(link->headers_mr);
+    }
+    free(link->headers);
+    free(link->requests);
+    free(link);
+}

@@ -1,0 +1,198 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Reliable connections over one port of an RDMA adapter: InfiniBand, RoCE or iWARP, through
+ * libibverbs and librdmacm, connected by rdma_cm when first wanted.
+ *
+ * Words
+ *   port      a port of an adapter, named by an IPv4 address of it
+ *   peer      another process, reached over one port
+ *   link      one attempt to connect to a peer, or the connection that came of it (vb_internal.h)
+ *   message   what vb_post_send sends; arrives with vb_port_poll
+ *
+ * Nothing of an adapter is required but RC queue pairs and rdma_cm. What else is used where it is there
+ * (shared receive queue, limit events, atomics, inline data) is in vb_abilities_t.
+ *
+ * Order: messages and writes of one peer arrive in the order of their posting; so a message posted
+ * after a write is delivered when the write's data is there. A message posted after a read, with
+ * VB_FENCE, leaves when the read's data is here.
+ *
+ * Threads: vb_port_lock protects a port and all that belongs to it; all functions are called with it,
+ * unless they say otherwise. A thread of the port's own accepts and makes connections and fills the
+ * receive queue when it runs low, while the application computes. The callbacks are called with the
+ * lock held, from that thread too: they may only note what happened. The lock is never held across
+ * something that waits for another process.
+ *
+ * Ownership: memory that is posted belongs to the port until `done` or the message comes back. */
+#ifndef VB_PORT_H
+#define VB_PORT_H
+
+#include "vb_conn.h"
+#include "vb_wire.h"
+#include "ibx_window.h"
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct vb_port vb_port_t;
+typedef struct vb_peer vb_peer_t;
+typedef struct vb_link vb_link_t;
+
+typedef enum vb_status {
+    VB_OK,
+    VB_AGAIN, /* no room, no credits, or not connected yet: `ready` tells */
+    VB_LOST,  /* the peer cannot be reached any more, or never could */
+    VB_ENDED, /* the peer said goodbye, or I did */
+    VB_FAULT, /* this request is impossible here */
+} vb_status_t;
+const char *vb_status_name(vb_status_t status);
+
+typedef enum vb_fabric { VB_INFINIBAND, VB_ROCE, VB_IWARP } vb_fabric_t;
+const char *vb_fabric_name(vb_fabric_t fabric);
+
+/* What the port can do and does, and why not. */
+typedef struct vb_abilities {
+    char device[IBV_SYSFS_NAME_MAX];
+    uint8_t port;
+    vb_fabric_t fabric;
+    bool shared_queue;
+    const char *shared_queue_why; /* not; NULL: it is used */
+    bool atomics;
+    bool atomics_coherent; /* with the processor's own */
+    const char *atomics_why;
+    uint32_t inline_max; /* bytes, as far as known before a connection */
+    uint32_t queue_depth;
+    uint64_t message_max; /* bytes of one write or read */
+    uint32_t mbps;
+} vb_abilities_t;
+
+typedef enum vb_choice { VB_OFF, VB_ON, VB_AUTO } vb_choice_t;
+
+typedef struct vb_config {
+    struct sockaddr_in address; /* of the port; sin_port 0: any */
+    uint64_t name;              /* of this process; another peer never has the same */
+    uint64_t key;               /* peers must know it */
+    vb_choice_t shared_queue;
+    uint32_t window_initial,
+        window_max; /* receive buffers: of the port, or of a link without a shared queue */
+    uint64_t window_quiet_ns;
+    uint32_t link_window_max; /* receive buffers of a link without a shared queue, at most */
+    uint32_t buffer_size;     /* bytes of a message, header included */
+    uint32_t send_depth;      /* work requests outstanding of one peer */
+    uint32_t entries;         /* of the completion queue, for sends */
+    uint32_t inline_max;
+    uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
+    uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
+    uint8_t retries;       /* 0 to 7 */
+    vb_conn_rules_t rules; /* of connecting */
+    bool thread;           /* false: vb_port_events has to be called (tests) */
+    void *context;         /* of the callbacks */
+    /* A request posted with a context is done. */
+    void (*done)(void *context, vb_peer_t *peer, void *request, vb_status_t status);
+    /* Posting to the peer may go on. */
+    void (*ready)(void *context, vb_peer_t *peer);
+    /* The peer is lost (not: said goodbye). why lives as long as the peer. */
+    void (*down)(void *context, vb_peer_t *peer, const char *why);
+    /* NULL, or for people: a connection went from a state to another. */
+    void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
+                  const char *why);
+} vb_config_t;
+
+void vb_config_default(vb_config_t *config);
+
+typedef struct vb_counters {
+    uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, lost;
+    uint64_t strangers;    /* requests refused for what they said */
+    uint64_t bad_messages; /* arrived and refused */
+    uint64_t starved;      /* limit events: the receive queue ran low */
+    uint64_t no_credit;    /* posts that had to wait for credits */
+    uint64_t no_room;      /* ... for room in the queues */
+    uint64_t credit_messages;
+    uint64_t sent, received, written, read, atomics;
+    uint64_t inlined;
+    uint64_t registered; /* bytes of receive buffers held now */
+    uint64_t registered_most;
+    uint64_t stale; /* completions of links that are gone */
+} vb_counters_t;
+
+/* NULL: not possible; why (of size bytes) says what is wrong. Takes no lock. */
+vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size);
+
+/* Says goodbye to all peers and waits at most wait_ns for that to go out; then nothing is posted any more
+ * and no callback comes. Takes the lock itself. */
+void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns);
+
+/* After vb_port_quiesce, and when no memory is registered with vb_port_pd any more. */
+void vb_port_close(vb_port_t *port);
+
+/* How many RDMA devices there are. */
+int vb_devices(void);
+/* The device and port with this address. False: none. Only device and port of able are set. */
+bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able);
+
+void vb_port_lock(vb_port_t *port);
+bool vb_port_trylock(vb_port_t *port);
+void vb_port_unlock(vb_port_t *port);
+
+const vb_abilities_t *vb_port_abilities(const vb_port_t *port);
+vb_counters_t *vb_port_counters(vb_port_t *port);
+/* The shared queue's window; NULL: each link has its own. */
+const ibx_window_t *vb_port_window(const vb_port_t *port);
+uint16_t vb_port_number(const vb_port_t *port); /* that others connect to, host order */
+struct ibv_pd *vb_port_pd(const vb_port_t *port);
+
+/* Peers. The same name gives the same peer. address and key may be NULL and 0 for one that is only
+ * ever asked by (vb_port_poll may deliver of such). */
+vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in *address,
+                       uint64_t key, void *user);
+void *vb_peer_user(const vb_peer_t *peer);
+uint64_t vb_peer_name(const vb_peer_t *peer);
+const vb_conn_t *vb_peer_connection(const vb_peer_t *peer);
+/* Says goodbye; what is posted fails with VB_ENDED, what is in the queue still goes out. The peer is
+ * freed by vb_port_close. */
+void vb_peer_close(vb_peer_t *peer);
+
+/* Flags of posting. */
+enum {
+    VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
+    VB_FENCE = 2,  /* not before earlier reads are done */
+    VB_SIGNAL = 4, /* somebody waits for `done`: no delay */
+};
+
+/* A message: piece[0] begins with hdr, which this fills in. At most two pieces, the sum at most
+ * buffer_size. request NULL: nobody is told. Takes part in credits. */
+vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv_sge *piece,
+                         int pieces, unsigned flags, void *request);
+vb_status_t vb_post_write(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                          unsigned flags, void *request);
+vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                         unsigned flags, void *request);
+/* 64 bits; the value before goes to the piece. swap NULL: add `operand`, else compare with it. */
+vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                           uint64_t operand, const uint64_t *swap, unsigned flags, void *request);
+
+/* Bytes that VB_INLINE takes; 0 before the connection. May be asked without the lock, and may have changed
+ * then. */
+uint32_t vb_inline_max(const vb_peer_t *peer);
+
+typedef struct vb_received {
+    vb_peer_t *peer;
+    void *data;
+    uint32_t length; /* without the header */
+    uint8_t tag;
+    uint32_t generation, buffer; /* for vb_port_return */
+} vb_received_t;
+
+/* Completions. Returns how many messages arrived (at most max), *events how much else happened. */
+int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
+/* The messages' buffers are free again. */
+void vb_port_return(vb_port_t *port, const vb_received_t *received, int n);
+/* Once in a while (some 100 ms): the window may shrink. */
+void vb_port_look(vb_port_t *port, uint64_t now);
+
+/* What the port's thread does, once. Takes the lock itself. Waits at most timeout_ms. */
+void vb_port_events(vb_port_t *port, int timeout_ms);
+
+uint64_t vb_now(void); /* nanoseconds, monotonic */
+
+#endif

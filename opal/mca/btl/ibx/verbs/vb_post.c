@@ -1,0 +1,238 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Posting work requests: room in the queues, credits, which of them ask for a completion. */
+#include "vb_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Slots of a send queue that data leaves for control messages. */
+#define CONTROL_SLOTS 2u
+
+static void wait(vb_peer_t *peer)
+{
+    if (!peer->is_waiting) {
+        peer->is_waiting = true;
+        peer->next_waiting = peer->port->waiting;
+        peer->port->waiting = peer;
+    }
+}
+
+/* May something be posted to this peer? spare: slots to leave. */
+static vb_status_t check(vb_peer_t *peer, uint32_t spare)
+{
+    vb_port_t *port = peer->port;
+    if (VB_OPEN != peer->conn.state) {
+        if (vb_conn_is_over(&peer->conn)) {
+            return VB_DEAD == peer->conn.state ? VB_LOST : VB_ENDED;
+        }
+        vb_peer_wants(peer);
+        return VB_DEAD == peer->conn.state ? VB_LOST : VB_AGAIN;
+    }
+    if (peer->is_cut) {
+        return VB_AGAIN; /* until its end is told */
+    }
+    if (!vb_sendq_has_room(&peer->link->sendq, 1, spare) || !vb_entries_take(&port->entries, 1)) {
+        ++port->counters.no_room;
+        wait(peer);
+        return VB_AGAIN;
+    }
+    return VB_OK;
+}
+
+/* Posts it. One entry of the completion queue has been taken for it, which is given back on failure. */
+static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags, void *user)
+{
+    vb_peer_t *peer = link->peer;
+    vb_port_t *port = peer->port;
+    const uint32_t interval =
+        vb_sendq_interval(link->sendq.depth, port->links, port->entries.limit);
+    const bool signal = 0 != (flags & VB_SIGNAL) || vb_sendq_must_signal(&link->sendq, interval);
+    struct ibv_send_wr *bad = NULL;
+    wr->wr_id = vb_wr_id(false, link->generation, link->sendq.nxt);
+    wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
+    wr->send_flags |= flags & VB_INLINE ? IBV_SEND_INLINE : 0;
+    wr->send_flags |= flags & VB_FENCE && link->reads > 0 ? IBV_SEND_FENCE : 0;
+    const int rc = ibv_post_send(link->qp, wr, &bad);
+    if (0 != rc) {
+        vb_entries_give(&port->entries, 1);
+        if (ENOMEM == rc && vb_sendq_outstanding(&link->sendq) > 0) {
+            ++port->counters.no_room;
+            wait(peer);
+            return VB_AGAIN;
+        }
+        if (EOPNOTSUPP == rc
+            || (EINVAL == rc && IBV_WR_SEND != wr->opcode && IBV_WR_RDMA_WRITE != wr->opcode
+                && IBV_WR_RDMA_READ != wr->opcode)) {
+            return VB_FAULT;
+        }
+        vb_peer_why(peer, "a work request cannot be posted: %s", strerror(rc));
+        peer->is_cut = true;
+        port->has_cut = true;
+        return VB_AGAIN; /* the connection's end is told in order, with what has arrived before */
+    }
+    vb_request_t *request =
+        &link->requests[vb_sendq_post(&link->sendq, signal) % link->sendq.depth];
+    *request = (vb_request_t){
+        .user = user, .is_read = IBV_WR_RDMA_READ == wr->opcode, .is_signalled = signal};
+    link->reads += request->is_read;
+    return VB_OK;
+}
+
+vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv_sge *piece,
+                         int pieces, unsigned flags, void *request)
+{
+    vb_port_t *port = peer->port;
+    if (VB_OPEN == peer->conn.state && !vb_credit_may_send(&peer->link->credit)) {
+        ++port->counters.no_credit;
+        wait(peer);
+        return VB_AGAIN;
+    }
+    vb_status_t status = check(peer, CONTROL_SLOTS);
+    if (VB_OK != status) {
+        return status;
+    }
+    vb_link_t *link = peer->link;
+    const uint16_t told = vb_credit_tell(&link->credit);
+    vb_hdr_write(hdr, VB_MESSAGE, tag, told, link->credit.control_got);
+    struct ibv_send_wr wr = {.sg_list = piece, .num_sge = pieces, .opcode = IBV_WR_SEND};
+    status = post(link, &wr, flags, request);
+    if (VB_OK != status) {
+        vb_credit_untell(&link->credit, told);
+        return status;
+    }
+    vb_credit_sent(&link->credit, false);
+    ++port->counters.sent;
+    port->counters.inlined += 0 != (flags & VB_INLINE);
+    return VB_OK;
+}
+
+bool vb_post_control(vb_link_t *link, vb_type_t type)
+{
+    vb_port_t *port = link->peer->port;
+    vb_hdr_t hdr;
+    if (!vb_credit_may_control(&link->credit) || !vb_sendq_has_room(&link->sendq, 1, 0)
+        || !vb_entries_take(&port->entries, 1)) {
+        return false;
+    }
+    const uint16_t told = vb_credit_tell(&link->credit);
+    vb_hdr_write(&hdr, type, 0, told, link->credit.control_got);
+    struct ibv_sge piece = {.addr = (uintptr_t) &hdr, .length = sizeof(hdr)};
+    unsigned flags = VB_BYE == type ? VB_SIGNAL | VB_INLINE : VB_INLINE;
+    if (NULL != link->headers) {
+        vb_hdr_t *there = &link->headers[link->sendq.nxt % link->sendq.depth];
+        *there = hdr;
+        piece.addr = (uintptr_t) there;
+        piece.lkey = link->headers_mr->lkey;
+        flags &= ~(unsigned) VB_INLINE;
+    }
+    struct ibv_send_wr wr = {.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
+    if (VB_OK != post(link, &wr, flags, NULL)) {
+        vb_credit_untell(&link->credit, told);
+        return false;
+    }
+    vb_credit_sent(&link->credit, true);
+    port->counters.credit_messages += VB_CREDIT == type;
+    return true;
+}
+
+static vb_status_t post_remote(vb_peer_t *peer, enum ibv_wr_opcode opcode, struct ibv_sge *piece,
+                               uint64_t remote, uint32_t rkey, unsigned flags, void *request)
+{
+    vb_status_t status = check(peer, CONTROL_SLOTS);
+    if (VB_OK != status) {
+        return status;
+    }
+    struct ibv_send_wr wr = {.sg_list = piece,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .wr.rdma = {.remote_addr = remote, .rkey = rkey}};
+    return post(peer->link, &wr, flags, request);
+}
+
+vb_status_t vb_post_write(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                          unsigned flags, void *request)
+{
+    const vb_status_t status =
+        post_remote(peer, IBV_WR_RDMA_WRITE, piece, remote, rkey, flags, request);
+    peer->port->counters.written += VB_OK == status ? piece->length : 0;
+    return status;
+}
+
+vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                         unsigned flags, void *request)
+{
+    const vb_status_t status =
+        post_remote(peer, IBV_WR_RDMA_READ, piece, remote, rkey, flags, request);
+    peer->port->counters.read += VB_OK == status ? piece->length : 0;
+    return status;
+}
+
+vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                           uint64_t operand, const uint64_t *swap, unsigned flags, void *request)
+{
+    if (!peer->port->able.atomics || 8 != piece->length || 0 != (remote & 7)) {
+        return VB_FAULT;
+    }
+    vb_status_t status = check(peer, CONTROL_SLOTS);
+    if (VB_OK != status) {
+        return status;
+    }
+    struct ibv_send_wr wr = {.sg_list = piece,
+                             .num_sge = 1,
+                             .opcode = NULL == swap ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                    : IBV_WR_ATOMIC_CMP_AND_SWP,
+                             .wr.atomic = {.remote_addr = remote,
+                                           .compare_add = operand,
+                                           .swap = NULL == swap ? 0 : *swap,
+                                           .rkey = rkey}};
+    status = post(peer->link, &wr, flags, request);
+    peer->port->counters.atomics += VB_OK == status;
+    return status;
+}
+
+static void end(vb_link_t *link, vb_request_t *request, vb_status_t status)
+{
+    vb_port_t *port = link->peer->port;
+    void *user = request->user;
+    request->is_done = true;
+    request->user = NULL;
+    link->reads -= request->is_read;
+    if (NULL != user) {
+        port->config.done(port->config.context, link->peer, user, status);
+    }
+}
+
+/* Those done at the head of the queue give their places back. */
+static void advance(vb_link_t *link)
+{
+    while (vb_sendq_outstanding(&link->sendq) > 0
+           && link->requests[link->sendq.una % link->sendq.depth].is_done) {
+        ++link->sendq.una;
+        vb_entries_give(&link->peer->port->entries, 1);
+    }
+}
+
+/* A silent request is complete when a later one is. One with a completion of its own waits for that: the
+ * answer to a read may come after messages that were posted behind it have gone (siw tells so, against
+ * the order that verbs promise). */
+void vb_link_retire(vb_link_t *link, uint32_t number)
+{
+    for (uint32_t i = link->sendq.una; i != number + 1; ++i) {
+        vb_request_t *request = &link->requests[i % link->sendq.depth];
+        if (!request->is_done && (i == number || !request->is_signalled)) {
+            end(link, request, VB_OK);
+        }
+    }
+    advance(link);
+}
+
+void vb_link_fail(vb_link_t *link, vb_status_t status)
+{
+    for (uint32_t i = link->sendq.una; i != link->sendq.nxt; ++i) {
+        vb_request_t *request = &link->requests[i % link->sendq.depth];
+        if (!request->is_done) {
+            end(link, request, status);
+        }
+    }
+    advance(link);
+}

@@ -1,0 +1,123 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What two processes say to each other over verbs: the private data of a connection and the header of
+ * a message. docs/verbs.md draws them. No other file defines bytes of the wire.
+ *
+ * Bytes are checked before they are believed: vb_hello_read refuses, it never repairs. */
+#ifndef VB_WIRE_H
+#define VB_WIRE_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- private data of a connection: at most 56 bytes travel with a request on InfiniBand ---- */
+
+#define VB_VERSION 1
+
+/* What an answer says; a request has VB_ASK. */
+typedef enum vb_answer {
+    VB_ASK,
+    VB_WELCOME,
+    VB_CROSSED,  /* rejected: my own request to you stands */
+    VB_BUSY,     /* rejected: come again */
+    VB_STRANGER, /* rejected for good: not of this job, or another version */
+    VB_ANSWERS
+} vb_answer_t;
+
+/* The sender of messages need not count: their receiver has a shared queue and the fabric retries. */
+#define VB_UNCOUNTED UINT16_MAX
+
+typedef struct vb_hello_wire {
+    uint8_t magic[4];
+    uint8_t version;
+    uint8_t answer;
+    uint8_t credits[2]; /* messages that may be sent to who says hello; VB_UNCOUNTED */
+    uint8_t name[8];    /* who says hello */
+    uint8_t key[8];     /* of whom it is said to, from the modex: proof of being in the job */
+    uint8_t buffer[4];  /* bytes of a receive buffer, header included */
+    uint8_t reserved[4];
+} vb_hello_wire_t;
+_Static_assert(sizeof(vb_hello_wire_t) == 32, "a hello has no holes");
+_Static_assert(sizeof(vb_hello_wire_t) <= 56, "fits the private data of an InfiniBand request");
+
+typedef struct vb_hello {
+    vb_answer_t answer;
+    uint16_t credits;
+    uint32_t buffer;
+    uint64_t name;
+    uint64_t key;
+} vb_hello_t;
+
+static inline void vb_hello_write(vb_hello_wire_t *wire, const vb_hello_t *hello)
+{
+    const uint16_t credits = htobe16(hello->credits);
+    const uint32_t buffer = htobe32(hello->buffer);
+    const uint64_t name = htobe64(hello->name), key = htobe64(hello->key);
+    memset(wire, 0, sizeof(*wire));
+    memcpy(wire->magic, "IBXv", 4);
+    wire->version = VB_VERSION;
+    wire->answer = (uint8_t) hello->answer;
+    memcpy(wire->credits, &credits, 2);
+    memcpy(wire->name, &name, 8);
+    memcpy(wire->key, &key, 8);
+    memcpy(wire->buffer, &buffer, 4);
+}
+
+/* size is what arrived; fabrics pad with zeros, so there may be more. False: not a hello. */
+static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t size)
+{
+    vb_hello_wire_t wire;
+    uint16_t credits;
+    uint32_t buffer;
+    uint64_t name, key;
+    if (NULL == data || size < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, data, sizeof(wire));
+    if (0 != memcmp(wire.magic, "IBXv", 4) || VB_VERSION != wire.version
+        || wire.answer >= VB_ANSWERS) {
+        return false;
+    }
+    memcpy(&credits, wire.credits, 2);
+    memcpy(&name, wire.name, 8);
+    memcpy(&key, wire.key, 8);
+    memcpy(&buffer, wire.buffer, 4);
+    *hello = (vb_hello_t){.answer = (vb_answer_t) wire.answer,
+                          .credits = be16toh(credits),
+                          .buffer = be32toh(buffer),
+                          .name = be64toh(name),
+                          .key = be64toh(key)};
+    return true;
+}
+
+/* ---- header of a message: 8 bytes, so that what follows stays aligned; little-endian ---- */
+
+typedef enum vb_type {
+    VB_MESSAGE = 1, /* for the callback of its tag */
+    VB_CREDIT,      /* only the header; also the first word of who connected */
+    VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
+} vb_type_t;
+
+typedef struct vb_hdr {
+    uint8_t type;
+    uint8_t tag;
+    uint16_t credits; /* receive buffers posted again since the last header said so */
+    uint16_t seen;    /* control messages (all but VB_MESSAGE) received so far, modulo 2^16 */
+    uint16_t reserved;
+} vb_hdr_t;
+_Static_assert(sizeof(vb_hdr_t) == 8, "what follows the header stays aligned");
+_Static_assert(offsetof(vb_hdr_t, credits) == 2 && offsetof(vb_hdr_t, seen) == 4, "no holes");
+
+static inline void vb_hdr_write(vb_hdr_t *hdr, vb_type_t type, uint8_t tag, uint16_t credits,
+                                uint16_t seen)
+{
+    hdr->type = (uint8_t) type;
+    hdr->tag = tag;
+    hdr->credits = htole16(credits);
+    hdr->seen = htole16(seen);
+    hdr->reserved = 0;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* RDMA adapters that are not there: the functions of libibverbs and librdmacm that btl/ibx uses, for unit tests.
+ * Linked in their place.
+ *
+ * Node n (1 to FAKE_NODES) is an adapter fake<n> with one port and the address 10.0.0.n; all are in this
+ * process. Work requests are done when they are posted, with memcpy; events wait until they are fetched. What
+ * goes wrong is chosen in `fake`, and what must not happen is counted there. */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+
+#define FAKE_NODES 4
+
+typedef struct fake {
+    /* What the adapters are. */
+    bool is_iwarp, is_infiniband;
+    bool has_srq, has_atomics;
+    int max_inline, max_wr, max_cqe, max_sge;
+    /* What goes wrong. */
+    int registrations_left; /* ibv_reg_mr fails after so many; -1: never */
+    int queue_pairs_left;   /* likewise */
+    bool no_address, no_route,
+        no_connect; /* rdma_resolve_addr and so on answer with an error event */
+    bool silent;    /* requests to connect are lost */
+    bool no_cq, no_listen;
+    bool
+        late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
+    /* What happened. */
+    unsigned rnr;       /* messages that waited for a buffer */
+    unsigned torn;      /* iWARP: messages that found none; the stream is gone */
+    unsigned overflows; /* of completion or work queues */
+    unsigned fences;    /* work requests with IBV_SEND_FENCE */
+    unsigned signalled, posted, inlined;
+    unsigned last_private;   /* bytes of private data */
+    unsigned memory_regions; /* registered now */
+    unsigned queue_pairs, ids;
+} fake_t;
+
+extern fake_t fake;
+
+/* RoCE adapters with all abilities; nothing goes wrong. */
+void fake_reset(void);
+
+struct sockaddr_in fake_address(unsigned node, unsigned port);
+
+/* The process at this end of every connection of the node dies: its peers are told, its ports close. */
+void fake_kill(unsigned node);
+
+/* Every connection of the node ends with a completion error of the work requests posted from now on. */
+void fake_break(unsigned node);
+
+/* See late_reads. */
+void fake_finish_reads(void);
+
+/* An event of the adapter. */
+void fake_device_fatal(unsigned node);
+
+#endif

@@ -1,0 +1,1074 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The verbs transport over adapters that are not there (fake_verbs.h): connecting, messages with a shared queue
+ * and with credits, the window, put and get, and everything that can fail. */
+#include "spec_unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_verbs.h"
+#include "vb_port.h"
+
+#define SIZE   256u
+#define NOBODY UINT64_C(77)
+
+/* One process: its port, and what its callbacks noted. */
+typedef struct {
+    unsigned node;
+    uint64_t name;
+    vb_port_t *port;
+    vb_peer_t *peer[FAKE_NODES + 1]; /* by node */
+    unsigned done, failed, lost, ready;
+    vb_status_t last;
+    char why[160];
+    unsigned received;
+    uint8_t got[4096]; /* first byte of each message */
+    bool holds;        /* does not give buffers back */
+    vb_received_t held[256];
+    unsigned held_n;
+    _Alignas(64) char memory[65536]; /* registered: messages leave from here */
+    struct ibv_mr *mr;
+} process_t;
+
+static process_t process[FAKE_NODES + 1];
+
+static void on_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
+{
+    process_t *p = context;
+    (void) peer, (void) request;
+    ++p->done;
+    p->failed += VB_OK != status;
+    p->last = status;
+}
+static void on_ready(void *context, vb_peer_t *peer)
+{
+    (void) peer;
+    ++((process_t *) context)->ready;
+}
+static void on_down(void *context, vb_peer_t *peer, const char *why)
+{
+    process_t *p = context;
+    (void) peer;
+    ++p->lost;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static vb_config_t config_of(process_t *p)
+{
+    vb_config_t c;
+    vb_config_default(&c);
+    c.address = fake_address(p->node, 0);
+    c.name = p->name;
+    c.key = 1000 + p->node;
+    c.buffer_size = SIZE;
+    c.window_initial = 8;
+    c.window_max = 64;
+    c.link_window_max = 64;
+    c.window_quiet_ns = 0;
+    c.rules = (vb_conn_rules_t){.attempt_ns = 2000000, .backoff_ns = 1000000, .tries = 3};
+    c.thread = false;
+    c.context = p;
+    c.done = on_done;
+    c.ready = on_ready;
+    c.down = on_down;
+    return c;
+}
+
+static bool start(unsigned node, const vb_config_t *config, char *why)
+{
+    process_t *p = &process[node];
+    char buffer[256];
+    p->port = vb_port_open(config, NULL == why ? buffer : why, 256);
+    if (NULL != p->port) {
+        p->mr = ibv_reg_mr(vb_port_pd(p->port), p->memory, sizeof(p->memory),
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                               | IBV_ACCESS_REMOTE_ATOMIC);
+    }
+    return NULL != p->port;
+}
+
+static void stop(unsigned node)
+{
+    process_t *p = &process[node];
+    if (NULL != p->port) {
+        vb_port_quiesce(p->port, 1000000);
+        (void) ibv_dereg_mr(p->mr);
+        vb_port_close(p->port);
+        p->port = NULL;
+    }
+}
+
+/* Names against the order of the nodes, so that the tie rule is not the order of the tests. */
+static int setup(void **state)
+{
+    (void) state;
+    fake_reset();
+    memset(process, 0, sizeof(process));
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        process[i].node = i;
+        process[i].name = 100 - i;
+    }
+    return 0;
+}
+
+/* Nothing is left, and nothing has overflowed. */
+static int teardown(void **state)
+{
+    (void) state;
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        stop(i);
+    }
+    assert_int_equal(fake.overflows, 0);
+    assert_int_equal(fake.torn, 0);
+    assert_int_equal(fake.memory_regions, 0);
+    assert_int_equal(fake.queue_pairs, 0);
+    assert_int_equal(fake.ids, 0);
+    return 0;
+}
+
+static void begin(unsigned n)
+{
+    for (unsigned i = 1; i <= n; ++i) {
+        const vb_config_t c = config_of(&process[i]);
+        assert_true(start(i, &c, NULL));
+    }
+}
+
+/* Each knows how to reach the other. */
+static void meet(unsigned a, unsigned b)
+{
+    const unsigned both[2] = {a, b};
+    for (int i = 0; i < 2; ++i) {
+        process_t *p = &process[both[i]], *q = &process[both[1 - i]];
+        const struct sockaddr_in address = fake_address(q->node, vb_port_number(q->port));
+        vb_port_lock(p->port);
+        p->peer[q->node] = vb_peer_add(p->port, q->name, &address, 1000 + q->node, p);
+        vb_port_unlock(p->port);
+    }
+}
+
+static void progress(unsigned node)
+{
+    process_t *p = &process[node];
+    vb_received_t r[16];
+    int events;
+    if (NULL == p->port) {
+        return;
+    }
+    vb_port_events(p->port, 0);
+    vb_port_lock(p->port);
+    const int n = vb_port_poll(p->port, r, 16, &events);
+    for (int i = 0; i < n; ++i) {
+        assert_true(p->received < sizeof(p->got));
+        p->got[p->received++] = r[i].length > 0 ? *(uint8_t *) r[i].data : 0;
+        if (p->holds) {
+            p->held[p->held_n++] = r[i];
+        } else {
+            vb_port_return(p->port, &r[i], 1);
+        }
+    }
+    vb_port_unlock(p->port);
+}
+
+static void settle(void)
+{
+    for (unsigned i = 0; i < 40; ++i) {
+        for (unsigned node = 1; node <= FAKE_NODES; ++node) {
+            progress(node);
+        }
+    }
+}
+
+/* Until the peer is in this state; time passes. */
+static void until(unsigned node, unsigned other, vb_conn_state_t state)
+{
+    for (unsigned i = 0; i < 2000 && state != vb_peer_connection(process[node].peer[other])->state;
+         ++i) {
+        struct timespec t = {.tv_nsec = 50000};
+        settle();
+        nanosleep(&t, NULL);
+    }
+    assert_string_equal(vb_conn_state_name(vb_peer_connection(process[node].peer[other])->state),
+                        vb_conn_state_name(state));
+}
+
+static vb_status_t send_flags(unsigned from, unsigned to, uint8_t first, uint32_t size,
+                              unsigned flags)
+{
+    process_t *p = &process[from];
+    static unsigned slot;
+    char *at = p->memory + (slot++ % 64) * SIZE;
+    struct ibv_sge piece = {
+        .addr = (uintptr_t) at, .length = (uint32_t) sizeof(vb_hdr_t) + size, .lkey = p->mr->lkey};
+    memset(at, first, SIZE);
+    vb_port_lock(p->port);
+    const vb_status_t status = vb_post_send(p->peer[to], (vb_hdr_t *) at, 9, &piece, 1, flags,
+                                            flags & VB_SIGNAL ? p : NULL);
+    vb_port_unlock(p->port);
+    return status;
+}
+static vb_status_t say(unsigned from, unsigned to, uint8_t first)
+{
+    return send_flags(from, to, first, 64, 0);
+}
+
+static void open_up(unsigned a, unsigned b)
+{
+    meet(a, b);
+    assert_int_equal(say(a, b, 0), VB_AGAIN); /* begins to connect */
+    until(a, b, VB_OPEN);
+    until(b, a, VB_OPEN);
+}
+
+/* ---- connecting ---- */
+
+static void a_message_makes_the_connection(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_true(process[1].ready > 0 && process[2].ready > 0);
+    assert_true(fake.last_private <= 56);
+    assert_int_equal(say(1, 2, 42), VB_OK);
+    assert_int_equal(say(2, 1, 43), VB_OK);
+    settle();
+    assert_int_equal(process[2].received, 1);
+    assert_int_equal(process[2].got[0], 42);
+    assert_int_equal(process[1].got[0], 43);
+    assert_int_equal(vb_port_counters(process[1].port)->asked, 1);
+    assert_int_equal(vb_port_counters(process[2].port)->asked, 0);
+}
+
+static void both_at_once_make_one_connection(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    assert_int_equal(say(1, 2, 1), VB_AGAIN);
+    assert_int_equal(say(2, 1, 2), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    assert_int_equal(fake.queue_pairs, 2);
+    assert_int_equal(say(1, 2, 1), VB_OK);
+    assert_int_equal(say(2, 1, 2), VB_OK);
+    settle();
+    assert_int_equal(process[1].received + process[2].received, 2);
+}
+
+static void all_pairs_at_once(void **state)
+{
+    (void) state;
+    begin(FAKE_NODES);
+    for (unsigned a = 1; a <= FAKE_NODES; ++a) {
+        for (unsigned b = a + 1; b <= FAKE_NODES; ++b) {
+            meet(a, b);
+            (void) say(a, b, 0);
+            (void) say(b, a, 0);
+        }
+    }
+    for (unsigned a = 1; a <= FAKE_NODES; ++a) {
+        for (unsigned b = 1; b <= FAKE_NODES; ++b) {
+            if (a != b) {
+                until(a, b, VB_OPEN);
+            }
+        }
+    }
+    assert_int_equal(fake.queue_pairs, FAKE_NODES * (FAKE_NODES - 1));
+}
+
+/* Whoever is connected to is told first by a process that nobody here has met. */
+static void an_unknown_peer_may_connect(void **state)
+{
+    (void) state;
+    begin(2);
+    const struct sockaddr_in address = fake_address(2, vb_port_number(process[2].port));
+    process[1].peer[2] = vb_peer_add(process[1].port, process[2].name, &address, 1002, &process[1]);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_OPEN);
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    settle();
+    assert_int_equal(process[2].received, 1);
+}
+
+static void strangers_are_refused(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    const struct sockaddr_in address = fake_address(2, vb_port_number(process[2].port));
+    (void) vb_peer_add(process[1].port, process[2].name, &address, 4711,
+                       &process[1]); /* another key */
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(vb_port_counters(process[2].port)->strangers, 1);
+    assert_int_equal(say(1, 2, 0), VB_LOST);
+}
+
+static void other_sizes_are_refused(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.buffer_size = 2 * SIZE;
+    assert_true(start(2, &c, NULL));
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+}
+
+/* Who answers at the address is another process than expected. */
+static void an_impostor_is_found_out(void **state)
+{
+    (void) state;
+    begin(2);
+    const struct sockaddr_in address = fake_address(2, vb_port_number(process[2].port));
+    process[1].peer[2] = vb_peer_add(process[1].port, NOBODY, &address, 1002, &process[1]);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+}
+
+static void failed(const char *what)
+{
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(say(1, 2, 0), VB_LOST);
+    assert_true(strlen(process[1].why) > 0);
+    if (NULL != what) {
+        assert_non_null(strstr(process[1].why, what));
+    }
+}
+static void nobody_listens(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    stop(2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed("nobody listens");
+    assert_int_equal(vb_port_counters(process[1].port)->asked, 3);
+}
+static void no_address(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.no_address = true;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed(NULL);
+}
+static void no_route(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.no_route = true;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed(NULL);
+}
+static void unreachable(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.no_connect = true;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed("unreachable");
+}
+static void silence_ends(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.silent = true;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed("no answer");
+    assert_int_equal(vb_port_counters(process[1].port)->timed_out, 3);
+}
+static void no_queue_pair(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.queue_pairs_left = 0;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed("queue pair");
+}
+/* The other side cannot accept; later it can. */
+static void a_failure_that_passes_is_survived(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    fake.queue_pairs_left = 1; /* mine */
+    (void) say(1, 2, 0);
+    for (unsigned i = 0; i < 10; ++i) {
+        settle();
+    }
+    fake.queue_pairs_left = -1;
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    assert_int_equal(process[1].lost, 0);
+}
+
+/* ---- messages ---- */
+
+static void messages_keep_their_order_and_bytes(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    unsigned sent = 0;
+    while (sent < 1000) {
+        while (
+            sent < 1000
+            && VB_OK
+                   == send_flags(1, 2, (uint8_t) sent, 1 + sent % 200, sent % 3 ? 0 : VB_INLINE)) {
+            ++sent;
+        }
+        progress(1);
+        progress(2);
+    }
+    settle();
+    assert_int_equal(process[2].received, 1000);
+    for (unsigned i = 0; i < 1000; ++i) {
+        assert_int_equal(process[2].got[i], (uint8_t) i);
+    }
+    assert_true(fake.signalled < fake.posted / 4); /* few ask for a completion */
+}
+
+static void a_send_queue_that_is_full_waits(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[1]);
+    c.send_depth = 8;
+    assert_true(start(1, &c, NULL));
+    c = config_of(&process[2]);
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    unsigned sent = 0;
+    while (VB_OK == say(1, 2, 1)) {
+        ++sent;
+    }
+    assert_true(sent <= 8);
+    assert_true(vb_port_counters(process[1].port)->no_room > 0);
+    const unsigned before = process[1].ready;
+    settle();
+    assert_true(process[1].ready > before);
+    assert_int_equal(say(1, 2, 1), VB_OK);
+}
+
+static void entries_of_the_completion_queue_are_counted(void **state)
+{
+    (void) state;
+    fake.max_cqe = 80; /* 64 of them can be receives */
+    begin(2);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 2000; ++i) {
+        (void) say(1, 2, 1);
+        if (0 == i % 37) {
+            progress(1);
+            progress(2);
+        }
+    }
+    settle();
+    assert_int_equal(process[1].lost + process[2].lost, 0); /* and nothing overflowed: teardown */
+}
+
+static void a_starved_shared_queue_grows(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    const ibx_window_t *w = vb_port_window(process[2].port);
+    assert_int_equal(w->current, 8);
+    process[2].holds = true;
+    for (unsigned i = 0; i < 40; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+        progress(1);
+        vb_port_events(process[2].port, 0); /* the thread grows it though nobody polls */
+    }
+    assert_true(w->current >= 32);
+    assert_true(vb_port_counters(process[2].port)->starved >= 2);
+    for (unsigned i = 0; i < 100 && process[2].received < 40; ++i) {
+        settle();
+    }
+    assert_int_equal(process[2].received, 40);
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+}
+
+static void a_full_window_makes_senders_wait(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.window_initial = c.window_max = 8; /* fixed:8 */
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    process[2].holds = true;
+    for (unsigned i = 0; i < 20; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+    }
+    settle();
+    assert_true(fake.rnr > 0);
+    assert_int_equal(process[2].received, 8);
+    process[2].holds = false;
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+    settle();
+    assert_int_equal(process[2].received, 20);
+    assert_int_equal(vb_port_window(process[2].port)->current, 8);
+}
+
+static void a_quiet_window_shrinks(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.window_quiet_ns = 1000;
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    process[2].holds = true;
+    for (unsigned i = 0; i < 60; ++i) {
+        (void) say(1, 2, 0);
+        settle();
+    }
+    process[2].holds = false;
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+    const uint64_t most = vb_port_counters(process[2].port)->registered;
+    assert_true(vb_port_window(process[2].port)->current > 8);
+    uint64_t now = vb_now();
+    for (unsigned i = 0; i < 400; ++i) {
+        (void) say(1, 2, 0);
+        settle();
+        vb_port_lock(process[2].port);
+        vb_port_look(process[2].port, now += 10000);
+        vb_port_unlock(process[2].port);
+    }
+    assert_int_equal(vb_port_window(process[2].port)->current, 8);
+    assert_true(vb_port_counters(process[2].port)->registered < most);
+}
+
+/* ---- credits: no shared queue, and a fabric where a message without a buffer ends the stream ---- */
+
+static void iwarp(void)
+{
+    fake.is_iwarp = true;
+    fake.has_atomics = false;
+}
+
+static void iwarp_never_sends_without_a_buffer(void **state)
+{
+    (void) state;
+    iwarp();
+    begin(2);
+    assert_null(vb_port_window(process[1].port));
+    assert_false(vb_port_abilities(process[1].port)->shared_queue);
+    open_up(1, 2);
+    srand(5);
+    unsigned sent[3] = {0};
+    for (unsigned i = 0; i < 30000 && sent[1] + sent[2] < 4000; ++i) {
+        const unsigned me = 1 + (unsigned) (rand() & 1);
+        if (rand() % 4) {
+            sent[me] += sent[me] < 4000 && VB_OK == say(me, 3 - me, (uint8_t) sent[me]);
+        } else {
+            progress(me);
+        }
+    }
+    settle();
+    assert_int_equal(process[2].received, sent[1]);
+    assert_int_equal(process[1].received, sent[2]);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    assert_true(vb_port_counters(process[1].port)->no_credit > 0);
+}
+
+/* The window has shrunk while the other side still has credits for more: buffers of control messages are not
+ * kept back with those of messages, or the sum of credits would be more than there are buffers. */
+static void credits_fit_a_window_that_shrank(void **state)
+{
+    (void) state;
+    iwarp();
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.window_quiet_ns = 1000;
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    uint64_t now = vb_now();
+    for (unsigned round = 0; round < 20; ++round) {
+        for (unsigned i = 0; i < 12; ++i) { /* 1 to 2 in bursts: 2's window grows */
+            while (VB_OK == say(1, 2, 1)) {}
+            progress(2);
+            progress(2);
+            progress(1);
+        }
+        settle();
+        for (unsigned i = 0; i < 40;
+             ++i) { /* 2 to 1: control messages come to 2, whose window shrinks */
+            vb_port_lock(process[2].port);
+            vb_port_look(process[2].port, now += 10000);
+            vb_port_unlock(process[2].port);
+            while (VB_OK == say(2, 1, 1)) {}
+            settle();
+        }
+        while (VB_OK == say(1, 2, 1)) { /* all credits at once */
+        }
+        assert_int_equal(fake.torn, 0);
+        settle();
+        process[1].received = process[2].received = 0;
+    }
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+/* One direction only: control messages bring the credits, and the window grows and shrinks meanwhile. */
+static void one_way_traffic_goes_on(void **state)
+{
+    (void) state;
+    iwarp();
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.window_quiet_ns = 1000;
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    unsigned sent = 0;
+    uint64_t now = vb_now();
+    srand(11);
+    while (sent < 4000) {
+        unsigned burst = (unsigned) rand() % 100;
+        while (sent < 4000 && burst-- > 0 && VB_OK == say(1, 2, (uint8_t) sent)) {
+            ++sent;
+        }
+        progress(2);
+        progress(1);
+        vb_port_lock(process[2].port);
+        vb_port_look(process[2].port, now += (uint64_t) rand() % 3000);
+        vb_port_unlock(process[2].port);
+    }
+    settle();
+    assert_int_equal(process[2].received, 4000);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    assert_true(vb_port_counters(process[2].port)->starved > 0);
+    assert_true(vb_port_counters(process[2].port)->credit_messages > 10);
+}
+
+static void without_shared_queue_where_there_is_none(void **state)
+{
+    (void) state;
+    fake.has_srq = false;
+    begin(2);
+    assert_non_null(strstr(vb_port_abilities(process[1].port)->shared_queue_why, "has none"));
+    open_up(1, 2);
+    unsigned sent = 0;
+    for (unsigned i = 0; i < 5000 && sent < 500; ++i) {
+        sent += VB_OK == say(1, 2, (uint8_t) sent);
+        progress(1 + i % 2);
+    }
+    settle();
+    assert_int_equal(process[2].received, 500);
+    assert_int_equal(fake.rnr, 0);
+}
+
+static void switched_off_by_parameter(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[1]);
+    c.shared_queue = VB_OFF;
+    assert_true(start(1, &c, NULL));
+    assert_false(vb_port_abilities(process[1].port)->shared_queue);
+    /* One side with, one without: credits one way. */
+    c = config_of(&process[2]);
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    unsigned sent = 0;
+    for (unsigned i = 0; i < 3000 && sent < 300; ++i) {
+        sent += VB_OK == say(2, 1, (uint8_t) sent);
+        (void) say(1, 2, 1);
+        progress(1 + i % 2);
+    }
+    settle();
+    assert_int_equal(process[1].received, 300);
+}
+
+static void no_inline_data(void **state)
+{
+    (void) state;
+    fake.max_inline = 0;
+    iwarp();
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(vb_inline_max(process[1].peer[2]), 0);
+    for (unsigned i = 0; i < 200; ++i) {
+        while (VB_OK != say(1, 2, (uint8_t) i)) {
+            settle();
+        }
+    }
+    settle();
+    assert_int_equal(process[2].received, 200);
+    assert_int_equal(fake.inlined, 0);
+}
+
+/* ---- put, get, atomics ---- */
+
+static vb_status_t transfer(unsigned from, unsigned to, bool is_write, size_t here, size_t there,
+                            uint32_t size, uint32_t rkey)
+{
+    process_t *p = &process[from];
+    struct ibv_sge piece = {
+        .addr = (uintptr_t) (p->memory + here), .length = size, .lkey = p->mr->lkey};
+    const uint64_t remote = (uintptr_t) (process[to].memory + there);
+    vb_port_lock(p->port);
+    const vb_status_t status = is_write
+                                   ? vb_post_write(p->peer[to], &piece, remote, rkey, VB_SIGNAL, p)
+                                   : vb_post_read(p->peer[to], &piece, remote, rkey, VB_SIGNAL, p);
+    vb_port_unlock(p->port);
+    return status;
+}
+
+static void put_and_get(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    memset(process[1].memory + 20000, 'a', 1000);
+    memset(process[2].memory + 40000, 'b', 1000);
+    assert_int_equal(transfer(1, 2, true, 20000, 30000, 1000, process[2].mr->rkey), VB_OK);
+    assert_int_equal(transfer(1, 2, false, 50000, 40000, 1000, process[2].mr->rkey), VB_OK);
+    settle();
+    assert_int_equal(process[1].done, 2);
+    assert_int_equal(process[1].failed, 0);
+    assert_int_equal(process[2].memory[30999], 'a');
+    assert_int_equal(process[1].memory[50999], 'b');
+}
+
+/* The lane: a message with VB_FENCE behind a read is fenced, one behind a write is not. */
+static void a_message_behind_a_read_is_fenced(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(transfer(1, 2, true, 0, 0, 8, process[2].mr->rkey), VB_OK);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_FENCE), VB_OK);
+    assert_int_equal(fake.fences, 0);
+    assert_int_equal(transfer(1, 2, false, 0, 0, 8, process[2].mr->rkey), VB_OK);
+    assert_int_equal(send_flags(1, 2, 1, 8, 0), VB_OK);
+    assert_int_equal(fake.fences, 0);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_FENCE), VB_OK);
+    assert_int_equal(fake.fences, 1);
+    settle(); /* the read is done */
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_FENCE), VB_OK);
+    assert_int_equal(fake.fences, 1);
+}
+
+/* Messages posted behind a read are done before it: its data is not there yet. */
+static void a_read_is_done_when_it_says_so(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    fake.late_reads = true;
+    process[1].memory[50000] = 0;
+    process[2].memory[40000] = 'b';
+    assert_int_equal(transfer(1, 2, false, 50000, 40000, 8, process[2].mr->rkey), VB_OK);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    settle();
+    assert_int_equal(process[1].done, 1); /* the message */
+    assert_int_equal(process[1].memory[50000], 0);
+    fake_finish_reads();
+    settle();
+    assert_int_equal(process[1].done, 2);
+    assert_int_equal(process[1].memory[50000], 'b');
+}
+
+static void a_bad_key_ends_the_connection(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(transfer(1, 2, true, 0, 0, 8, 0xdead), VB_OK);
+    assert_int_equal(transfer(1, 2, true, 0, 0, 8, process[2].mr->rkey), VB_OK);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].done, 2);
+    assert_int_equal(process[1].failed, 2);
+    assert_int_equal(process[1].last, VB_LOST);
+    until(2, 1, VB_DEAD);
+    assert_int_equal(process[2].lost, 1);
+}
+
+static void atomics(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    process_t *p = &process[1];
+    uint64_t word = 40, swap = 7, before;
+    memcpy(process[2].memory + 8, &word, 8);
+    struct ibv_sge piece = {.addr = (uintptr_t) (p->memory + 16), .length = 8, .lkey = p->mr->lkey};
+    const uint64_t remote = (uintptr_t) (process[2].memory + 8);
+    vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, remote, process[2].mr->rkey, 2, NULL, VB_SIGNAL, p),
+        VB_OK);
+    memcpy(&before, p->memory + 16, 8);
+    assert_int_equal(before, 40);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, remote, process[2].mr->rkey, 42, &swap, VB_SIGNAL, p),
+        VB_OK);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, remote + 4, process[2].mr->rkey, 42, &swap,
+                                    VB_SIGNAL, p),
+                     VB_FAULT);
+    vb_port_unlock(p->port);
+    settle();
+    memcpy(&word, process[2].memory + 8, 8);
+    assert_int_equal(word, 7);
+    assert_int_equal(p->done, 2);
+}
+
+static void no_atomics_where_there_are_none(void **state)
+{
+    (void) state;
+    fake.has_atomics = false;
+    begin(2);
+    open_up(1, 2);
+    assert_false(vb_port_abilities(process[1].port)->atomics);
+    struct ibv_sge piece = {.length = 8};
+    vb_port_lock(process[1].port);
+    assert_int_equal(vb_post_atomic(process[1].peer[2], &piece, 0, 0, 2, NULL, VB_SIGNAL, NULL),
+                     VB_FAULT);
+    vb_port_unlock(process[1].port);
+}
+
+/* ---- ends ---- */
+
+static void a_killed_peer_is_told_of(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    fake_kill(2);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(process[1].done, 1);
+    assert_int_equal(say(1, 2, 1), VB_LOST);
+    settle();
+    assert_int_equal(process[1].lost, 1); /* once */
+}
+
+static void requests_without_a_completion_fail_too(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.window_initial = c.window_max = 2;
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    process[2].holds = true;
+    for (unsigned i = 0; i < 10; ++i) { /* most wait for a buffer */
+        assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    }
+    settle();
+    fake_kill(2);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].done, 10);
+    assert_int_equal(process[1].failed, 8);
+}
+
+static void a_broken_connection_fails_what_is_posted(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    fake_break(1);
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].failed, 1);
+    assert_int_equal(process[1].lost, 1);
+}
+
+static void goodbye_is_no_error_and_comes_last(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 5; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+    }
+    stop(1);
+    settle();
+    assert_int_equal(process[2].received, 5);
+    assert_int_equal(process[2].lost, 0);
+    assert_true(vb_conn_is_over(vb_peer_connection(process[2].peer[1])));
+    assert_int_equal(say(2, 1, 1), VB_ENDED);
+}
+
+/* Also when it was never told before that the connection is there: asked, sent to, and left alone. */
+static void a_short_visit(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    for (unsigned i = 0; i < 20; ++i) {
+        progress(1);
+        vb_port_events(process[2].port, 0); /* accepts, does not poll */
+    }
+    assert_int_equal(say(1, 2, 33), VB_OK);
+    stop(1);
+    settle();
+    assert_int_equal(process[2].received, 1);
+    assert_int_equal(process[2].got[0], 33);
+    assert_int_equal(process[2].lost, 0);
+}
+
+static void a_device_that_fails_is_told_of(void **state)
+{
+    (void) state;
+    begin(3);
+    open_up(1, 2);
+    open_up(1, 3);
+    fake_device_fatal(1);
+    until(1, 2, VB_DEAD);
+    until(1, 3, VB_DEAD);
+    assert_int_equal(process[1].lost, 2);
+}
+
+static void garbage_ends_the_connection(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    /* A message whose header says what no header may: written into the buffer of the sender after posting
+     * would be too late, so one that is too short. */
+    process_t *p = &process[1];
+    vb_hdr_t hdr;
+    struct ibv_sge piece = {.addr = (uintptr_t) &hdr, .length = 3};
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_send(p->peer[2], &hdr, 9, &piece, 1, VB_INLINE, NULL), VB_OK);
+    vb_port_unlock(p->port);
+    until(2, 1, VB_DEAD);
+    assert_int_equal(vb_port_counters(process[2].port)->bad_messages, 1);
+    assert_int_equal(process[2].lost, 1);
+}
+
+/* ---- opening ---- */
+
+static void ports_that_cannot_be_had(void **state)
+{
+    (void) state;
+    char why[256];
+    vb_config_t c = config_of(&process[1]);
+    c.address.sin_addr.s_addr = htonl(0x7f000001);
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "bound"));
+    c = config_of(&process[1]);
+    fake.no_cq = true;
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "completion queue"));
+    fake_reset();
+    fake.registrations_left = 0;
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "ulimit"));
+    fake_reset();
+    fake.no_listen = true;
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "rdma_listen"));
+    fake_reset();
+    fake.max_sge = 1;
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "2 are needed"));
+    fake_reset();
+    fake.max_wr = 2;
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "too short"));
+    fake_reset();
+}
+
+static void no_memory_for_a_connection(void **state)
+{
+    (void) state;
+    iwarp();
+    begin(2);
+    meet(1, 2);
+    fake.registrations_left = 0;
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    failed("ulimit");
+}
+
+static void no_memory_to_grow(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    fake.registrations_left = 0;
+    for (unsigned i = 0; i < 500; ++i) {
+        (void) say(1, 2, 1);
+        progress(1 + i % 2);
+    }
+    settle();
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    assert_true(process[2].received > 100);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_message_makes_the_connection),
+        TEST(both_at_once_make_one_connection),
+        TEST(all_pairs_at_once),
+        TEST(an_unknown_peer_may_connect),
+        TEST(strangers_are_refused),
+        TEST(other_sizes_are_refused),
+        TEST(an_impostor_is_found_out),
+        TEST(nobody_listens),
+        TEST(no_address),
+        TEST(no_route),
+        TEST(unreachable),
+        TEST(silence_ends),
+        TEST(no_queue_pair),
+        TEST(a_failure_that_passes_is_survived),
+        TEST(messages_keep_their_order_and_bytes),
+        TEST(a_send_queue_that_is_full_waits),
+        TEST(entries_of_the_completion_queue_are_counted),
+        TEST(a_starved_shared_queue_grows),
+        TEST(a_full_window_makes_senders_wait),
+        TEST(a_quiet_window_shrinks),
+        TEST(iwarp_never_sends_without_a_buffer),
+        TEST(credits_fit_a_window_that_shrank),
+        TEST(one_way_traffic_goes_on),
+        TEST(without_shared_queue_where_there_is_none),
+        TEST(switched_off_by_parameter),
+        TEST(no_inline_data),
+        TEST(put_and_get),
+        TEST(a_message_behind_a_read_is_fenced),
+        TEST(a_read_is_done_when_it_says_so),
+        TEST(a_bad_key_ends_the_connection),
+        TEST(atomics),
+        TEST(no_atomics_where_there_are_none),
+        TEST(a_killed_peer_is_told_of),
+        TEST(requests_without_a_completion_fail_too),
+        TEST(a_broken_connection_fails_what_is_posted),
+        TEST(goodbye_is_no_error_and_comes_last),
+        TEST(a_short_visit),
+        TEST(a_device_that_fails_is_told_of),
+        TEST(garbage_ends_the_connection),
+        TEST(ports_that_cannot_be_had),
+        TEST(no_memory_for_a_connection),
+        TEST(no_memory_to_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
