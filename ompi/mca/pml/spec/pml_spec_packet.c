@@ -4,6 +4,8 @@
 
 #include "pml_spec_lost.h"
 
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
 #include <stdlib.h>
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
@@ -68,19 +70,23 @@ static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
     return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
 }
 
+/* On the transport's lane, so that it stays behind the transfers before it (btl_ibx_public.h; others
+ * ignore it). */
 static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
 {
     const uint8_t type = *(const uint8_t *) hdr;
     const uint32_t flags = MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
                            | MCA_BTL_DES_FLAGS_SIGNAL;
+    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_LANE
+                                                                                 : MCA_BTL_NO_ORDER;
     mca_btl_base_descriptor_t *des = NULL;
 
     if (NULL != bml_btl->btl->btl_sendi
         && 0 <= mca_bml_base_sendi(bml_btl, NULL, (void *) (uintptr_t) hdr, len, 0,
-                                   MCA_BTL_NO_ORDER, flags, type, NULL)) {
+                                   order, flags, type, NULL)) {
         return true;
     }
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, len, flags);
+    mca_bml_base_alloc(bml_btl, &des, order, len, flags);
     if (NULL == des) {
         return false;
     }

@@ -151,7 +151,13 @@ typedef struct mca_pml_spec_transfer {
     mca_btl_base_registration_handle_t *local_key;
     bool own_key; /* local_key is to be deregistered at the end */
     void *request;
-    /* Called once; frees nothing itself but what belongs to the request. */
+    /* Tell the other side that the data is there: called once, unless the transfer fails. A transport
+     * that promises to keep the order (design: completion without the CPU) is given that packet as
+     * soon as it has been given the last operation, so that it leaves while both processes compute;
+     * else it is sent when the operations are complete. */
+    void (*tell)(struct mca_pml_spec_transfer *transfer);
+    bool told;
+    /* Called once, after tell; frees nothing itself but what belongs to the request. */
     void (*done)(struct mca_pml_spec_transfer *transfer, int status);
     uint16_t key_len;
     union {
@@ -186,7 +192,7 @@ size_t mca_pml_spec_rdma_btls(mca_bml_base_endpoint_t *endpoint, mca_bml_base_bt
 bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local, uint64_t remote,
                                  uint64_t offset, uint64_t length, const void *key,
                                  uint16_t key_len, mca_btl_base_registration_handle_t *local_key,
-                                 void *request,
+                                 void *request, void (*tell)(mca_pml_spec_transfer_t *transfer),
                                  void (*done)(mca_pml_spec_transfer_t *transfer, int status));
 
 #endif

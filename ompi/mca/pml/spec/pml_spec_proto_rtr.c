@@ -555,6 +555,20 @@ static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
     mca_pml_spec_frag_send(sendreq, offset, length);
 }
 
+/* By the transport of the data, so that it follows the data. */
+static void put_tell(mca_pml_spec_transfer_t *transfer)
+{
+    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_match_notice_t match;
+    if (take_notice(sendreq, transfer->length, &match)) {
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &match, sizeof(match));
+    } else {
+        const mca_pml_spec_fin_hdr_t fin = {
+            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+    }
+}
+
 static void put_done(mca_pml_spec_transfer_t *transfer, int status)
 {
     mca_pml_spec_send_request_t *sendreq = transfer->request;
@@ -569,14 +583,6 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
-    /* By the transport of the data, so that it follows the data. */
-    if (take_notice(sendreq, transfer->length, &match)) {
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &match, sizeof(match));
-    } else {
-        const mca_pml_spec_fin_hdr_t fin = {
-            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
-    }
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 
@@ -626,7 +632,8 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
         if (!mca_pml_spec_transfer_start(true, stripe[i].btl, sendreq->flat + stripe[i].offset,
                                          rtr->addr + stripe[i].offset, stripe[i].offset,
                                          stripe[i].length, NULL == key ? rtr->key : key->key,
-                                         NULL == key ? 0 : key->key_len, NULL, sendreq, put_done)) {
+                                         NULL == key ? 0 : key->key_len, NULL, sendreq, put_tell,
+                                         put_done)) {
             write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
         }
     }

@@ -135,6 +135,14 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
 
 /* A range that the receiver asked to be put is there: tell it by the same transport, so that the
  * FIN follows the data. */
+static void cts_put_tell(mca_pml_spec_transfer_t *transfer)
+{
+    const mca_pml_spec_send_request_t *sendreq = transfer->request;
+    const mca_pml_spec_fin_hdr_t fin = {
+        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
+    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+}
+
 static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
 {
     mca_pml_spec_send_request_t *sendreq = transfer->request;
@@ -147,10 +155,7 @@ static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
         mca_pml_spec_frag_send(sendreq, transfer->offset, transfer->length);
         return;
     }
-    const mca_pml_spec_fin_hdr_t fin = {
-        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
     MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
-    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 
@@ -208,7 +213,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
                                              cts->length, cts->key_len > 0)
                    || !mca_pml_spec_transfer_start(true, bml_btl, from, cts->addr, cts->offset,
                                                    cts->length, cts + 1, cts->key_len, NULL,
-                                                   sendreq, cts_put_done)) {
+                                                   sendreq, cts_put_tell, cts_put_done)) {
             MCA_PML_SPEC_COUNT(fallbacks);
             mca_pml_spec_frag_send(sendreq, cts->offset, cts->length);
         }
@@ -218,18 +223,18 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
 
 /* ---- receiver ---- */
 
-static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, uint64_t s, uint64_t bytes,
-                          int status)
+/* By this transport, behind the gets that it was given; NULL: nothing is under way. */
+static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, mca_bml_base_btl_t *bml_btl,
+                          uint64_t s, uint64_t bytes)
 {
     const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
                                         .to_sender = 1,
-                                        .status = status,
                                         .handle = s,
                                         .bytes = bytes};
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     const bool whole = bytes == recvreq->req_recv.req_bytes_packed;
     if (OPAL_LIKELY(NULL != endpoint)) {
-        mca_pml_spec_control_send(endpoint, NULL, &fin, whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
+        mca_pml_spec_control_send(endpoint, bml_btl, &fin, whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
     }
 }
 
@@ -290,6 +295,12 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
                               sizeof(cts.hdr) + cts.hdr.key_len);
 }
 
+static void get_tell(mca_pml_spec_transfer_t *transfer)
+{
+    mca_pml_spec_recv_request_t *recvreq = transfer->request;
+    fin_to_sender(recvreq, transfer->btl, recvreq->s, transfer->length + take_waive(recvreq));
+}
+
 static void get_done(mca_pml_spec_transfer_t *transfer, int status)
 {
     mca_pml_spec_recv_request_t *recvreq = transfer->request;
@@ -303,7 +314,6 @@ static void get_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_get, transfer->length);
-    fin_to_sender(recvreq, recvreq->s, transfer->length + take_waive(recvreq), OMPI_SUCCESS);
     mca_pml_spec_recv_account(recvreq, transfer->length, OMPI_SUCCESS);
 }
 
@@ -347,7 +357,7 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
         } else if (!mca_pml_spec_transfer_start(
                        false, stripe[i].btl, recvreq->flat + stripe[i].offset, from,
                        stripe[i].offset, stripe[i].length, rts + 1, key_len, NULL, recvreq,
-                       get_done)) {
+                       get_tell, get_done)) {
             MCA_PML_SPEC_COUNT(fallbacks);
             ask_copy(recvreq, stripe[i].offset, stripe[i].length);
         }
@@ -373,7 +383,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     mca_pml_spec_recv_place(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
     if (inside >= want) {
-        fin_to_sender(recvreq, rts->s, rts->length, OMPI_SUCCESS);
+        fin_to_sender(recvreq, NULL, rts->s, rts->length);
         mca_pml_spec_recv_done(recvreq);
         return;
     }

@@ -2,6 +2,8 @@
 /* RDMA transfers, and how a message is shared among transports. */
 #include "pml_spec_proto.h"
 
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
 OBJ_CLASS_INSTANCE(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
 
 static inline bool is_aligned(uint64_t a, uint64_t b, uint64_t c, size_t alignment)
@@ -85,6 +87,9 @@ static void finish(mca_pml_spec_transfer_t *transfer)
         mca_bml_base_deregister_mem(transfer->btl, transfer->local_key);
     }
     int status = transfer->status;
+    if (!transfer->told && status >= 0) {
+        transfer->tell(transfer);
+    }
     transfer->done(transfer, status);
     mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
 }
@@ -106,6 +111,12 @@ static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpo
         transfer->status = status;
     }
     release(transfer);
+}
+
+/* May the packet that tells of the data be given to the transport directly behind the operation? */
+static bool keeps_order(const mca_pml_spec_transfer_t *t)
+{
+    return mca_btl_ibx_promises(t->btl->btl) & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
 /* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
@@ -141,6 +152,10 @@ static bool issue(mca_pml_spec_transfer_t *t)
         }
         t->status = rc;
     }
+    if (t->status >= 0 && keeps_order(t)) {
+        t->tell(t);
+        t->told = true;
+    }
     return true;
 }
 
@@ -157,7 +172,7 @@ static bool retry(mca_pml_spec_pending_t *pending)
 bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local, uint64_t remote,
                                  uint64_t offset, uint64_t length, const void *key,
                                  uint16_t key_len, mca_btl_base_registration_handle_t *local_key,
-                                 void *request,
+                                 void *request, void (*tell)(mca_pml_spec_transfer_t *transfer),
                                  void (*done)(mca_pml_spec_transfer_t *transfer, int status))
 {
     mca_pml_spec_transfer_t *t =
@@ -189,6 +204,8 @@ bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local,
     t->status = OMPI_SUCCESS;
     t->local_key = local_key;
     t->request = request;
+    t->tell = tell;
+    t->told = false;
     t->done = done;
     t->key_len = key_len;
     memcpy(t->remote_key.bytes, key, key_len);

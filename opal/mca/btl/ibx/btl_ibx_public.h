@@ -9,8 +9,11 @@
  * the put's callback; a FIN directly behind its put leaves while both processes compute. The message goes
  * the same way whatever `order` says: there is one lane for each endpoint, MCA_BTL_IBX_LANE, and
  * descriptors of btl_alloc and btl_prepare_src carry it in their field `order`.
- * Not promised: anything about what is posted behind a btl_get (its data comes the other way: wait for its
- * callback), about puts behind a message, between endpoints, or between modules. If the put fails the
+ * MCA_BTL_IBX_FENCED: a message with order MCA_BTL_IBX_LANE given after a btl_get leaves only after all data
+ * of that get is here, so that a FIN may be given directly behind its get. Without this promise, or with
+ * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
+ * its callback).
+ * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 #ifndef BTL_IBX_PUBLIC_H
 #define BTL_IBX_PUBLIC_H
@@ -24,7 +27,7 @@
 #define MCA_BTL_IBX_VERSION UINT32_C(1) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_LANE = 0 };
-enum { MCA_BTL_IBX_ORDERED = 1 };
+enum { MCA_BTL_IBX_ORDERED = 1, MCA_BTL_IBX_FENCED = 2 };
 
 /* The beginning of each module. */
 typedef struct mca_btl_ibx_public {

@@ -405,6 +405,9 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     }
     const mca_btl_base_module_t *standard = options->standard;
     module->super = template;
+    module->public.magic = MCA_BTL_IBX_MAGIC;
+    module->public.version = MCA_BTL_IBX_VERSION;
+    module->public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_FENCED;
     module->super.btl_eager_limit = standard->btl_eager_limit;
     module->super.btl_rndv_eager_limit = standard->btl_rndv_eager_limit;
     module->super.btl_max_send_size = standard->btl_max_send_size;

@@ -124,7 +124,10 @@ typedef struct mca_btl_ibx_verbs_job {
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
 
 struct mca_btl_ibx_verbs_module {
-    mca_btl_base_module_t super;
+    union {
+        mca_btl_base_module_t super;
+        mca_btl_ibx_public_t public; /* begins with super */
+    };
     uint32_t index;
     mca_btl_ibx_interface_t interface;
     vb_port_t *port;
