@@ -9,9 +9,10 @@
  * With '--by sleep' the measured side sleeps instead of computing: nothing then competes for its processor.
  *
  * A line per case:  overlap size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
- *                   iterations= disturbed= noisy= errors=
+ *                   threads_us= account= iterations= disturbed= noisy= errors=
  * overlap = (comm + compute - total) / comm of the medians, within 0..1; raw = the same as it is; q1, q3 = quartiles of
- * raw over the iterations; wait_us = time in the wait after the computation; iterations = how many the
+ * raw over the iterations; wait_us = time in the wait after the computation; threads_us = processor time of the process's other threads;
+ * account = 1 - (wait + threads) / comm, which other programs do not disturb; iterations = how many the
  * result comes from; disturbed = further ones, in which a process lost its processor to another (used only if there are
  * hardly any others: then noisy=1, and the result means little). */
 #include "bench.h"
@@ -36,6 +37,7 @@ struct one_case {
 
 struct times {
     double total, wait;
+    double threads; /* processor time of the other threads of this process, which move data */
     bool disturbed; /* this side lost its processor meanwhile */
 };
 
@@ -49,6 +51,18 @@ static void pass_time(const struct one_case *c, uint64_t steps)
     } else {
         bench_compute(steps);
     }
+}
+
+static double cpu_us(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double) t.tv_sec * 1e6 + (double) t.tv_nsec / 1e3;
+}
+
+static double threads_us(void)
+{
+    return cpu_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* One message, with the computation on the measured side. */
@@ -67,7 +81,7 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     if (!c->early) {
         bench_await();
     }
-    double start = bench_now();
+    double threads = threads_us(), start = bench_now();
     if (0 == bench.rank) {
         MPI_Isend(c->buffer, (int) c->size, MPI_BYTE, 1, TAG, bench.comm, &request);
     } else {
@@ -84,6 +98,7 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     double end = bench_now();
     t.total = end - start;
     t.wait = end - computed;
+    t.threads = threads_us() - threads;
     t.disturbed = bench_preemptions() != preemptions;
     if (1 == bench.rank) {
         bench_verify(c->buffer, c->size, key);
@@ -125,13 +140,14 @@ static void series_add(struct series *s, struct times t, bool disturbed)
 }
 
 /* The values to use: undisturbed ones, if there are enough, else all. Returns how many. */
-static size_t series_values(const struct series *s, double *total, double *wait)
+static size_t series_values(const struct series *s, double *total, double *wait, double *threads)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->room; ++i) {
         bool used = s->clean >= BENCH_FEWEST ? i < s->clean : i < s->clean || i >= s->room - s->disturbed;
         if (used) {
             total[n] = s->times[i].total;
+            threads[n] = s->times[i].threads;
             wait[n++] = s->times[i].wait;
         }
     }
@@ -184,8 +200,9 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
     c->measured = bench.rank == measured_rank;
     c->early = (SENDER_FIRST == c->order) == (0 == bench.rank);
     size_t room = (size_t) iterations * ROOM, n[KINDS];
-    double warm[WARM], middle[KINDS], wait_us = 0;
-    double *raw = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double));
+    double warm[WARM], middle[KINDS], wait_us = 0, spent_us = 0;
+    double *raw = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double)),
+           *threads = calloc(room, sizeof(double));
     struct series series[KINDS];
     for (int k = 0; k < KINDS; ++k) {
         series[k] = (struct series){.times = calloc(room, sizeof(struct times)), .room = room};
@@ -207,9 +224,10 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
         }
         measure(c, series, steps, (size_t) iterations, seconds * 1e6);
         for (int k = 0; k < KINDS; ++k) {
-            n[k] = series_values(&series[k], raw, wait);
+            n[k] = series_values(&series[k], raw, wait, threads);
             middle[k] = stat_median(raw, n[k]);
             wait_us = stat_median(wait, n[k]);
+            spent_us = stat_median(threads, n[k]);
         }
         /* The machine was faster or slower meanwhile. */
         expected = middle[COMM];
@@ -226,20 +244,22 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
         raw[i] = overlap_ratio(middle[COMM], middle[COMPUTE], raw[i]);
     }
     double result[] = {middle[COMM], middle[COMPUTE], middle[TOTAL], wait_us, ratio,
-                       stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75)};
-    bench_to_rank0(measured_rank, result, 7);
+                       stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75), spent_us};
+    bench_to_rank0(measured_rank, result, 8);
     long errors = bench_errors();
     if (0 == bench.rank) {
         printf("overlap size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f wait_us=%.2f "
-               "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f iterations=%zu disturbed=%zu noisy=%d errors=%ld\n",
+               "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f threads_us=%.2f account=%.3f iterations=%zu disturbed=%zu noisy=%d "
+               "errors=%ld\n",
                c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[3],
-               overlap_shown(result[4]), result[4], result[5], result[6], n[TOTAL],
+               overlap_shown(result[4]), result[4], result[5], result[6], result[7], 1.0 - (result[3] + result[7]) / result[0], n[TOTAL],
                series[TOTAL].disturbed, noisy, errors);
         fflush(stdout);
     }
     for (int k = 0; k < KINDS; ++k) {
         free(series[k].times);
     }
+    free(threads);
     free(wait);
     free(raw);
 }
