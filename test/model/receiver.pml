@@ -160,6 +160,27 @@ inline finish_revokes()
     }
 }
 
+/* spec_recv_yields: receives that message m, which is for `hit`, need not go to because they are being cancelled. */
+inline skip_cancelled(m)
+{
+    do
+    :: hit == NONE || !rwant[hit] || (mkind[m] == MATCH && RULE_YIELD_NOT_MATCH) -> break
+    :: else ->
+        n = 0;
+        for (i : 0 .. NRECV - 1) {
+            n = n + (i != hit && rstate[i] == POSTED && rpat[i] == rpat[hit] && rhas[i] && RULE_YIELD_ALONE)
+        }
+        if
+        :: n > 0 -> break
+        :: else
+        fi;
+        SAY("yields %d\n", hit);
+        leave_queue(hit);
+        give_back(hit);
+        find_posted(mtag[m])
+    od
+}
+
 /* A message arrives; those whose turn it is are processed. */
 inline message_arrives(m)
 {
@@ -193,6 +214,7 @@ inline message_arrives(m)
         :: else
         fi;
         find_posted(mtag[found]);
+        skip_cancelled(found);
         if
         :: hit != NONE -> SAY("matched %d %d\n", found, hit); match_up(found, hit)
         :: else ->

@@ -79,6 +79,12 @@
 #ifndef RULE_S_IS_NEXT
 #define RULE_S_IS_NEXT 1 /* S is the sender's next number; off: its latest */
 #endif
+#ifndef RULE_YIELD_ALONE
+#define RULE_YIELD_ALONE 1 /* a cancel ends with the message that comes for it only if no other RTR counts it */
+#endif
+#ifndef RULE_YIELD_NOT_MATCH
+#define RULE_YIELD_NOT_MATCH 1 /* and if the message does not use its RTR */
+#endif
 #ifndef RULE_S_AGAIN
 #define RULE_S_AGAIN 1 /* looked at again after each message, not only when REVOKED arrives */
 #endif

@@ -258,6 +258,11 @@ static void process(world_t *w, message_t *msg)
 {
     const int m = (int) (msg - w->message);
     spec_posted_t *p = spec_match_find_posted(&w->match, SENDER, msg->tag);
+    while (NULL != p && msg->written < 0 && spec_recv_yields(p)) {
+        spec_match_remove_posted(&w->match, p);
+        say(w, "yields %d\n", index_of(w, p));
+        p = spec_match_find_posted(&w->match, SENDER, msg->tag);
+    }
     if (NULL == p) {
         msg->unexp.src = SENDER;
         msg->unexp.tag = msg->tag;
@@ -341,7 +346,7 @@ static bool act(world_t *w, const char *line)
 static const char *const cases[] = {
     "used",   "crossed", "mispredicted", "too_short",   "too_old",    "kept",   "offer",
     "silent", "quiet",   "takes",        "matched",     "unexpected", ": ask",  ": wait",
-    ": done", "revoke ", "cancelled",    "revoke_done", "elsewhere",  "resume",
+    ": done", "revoke ", "cancelled",    "revoke_done", "elsewhere",  "resume", "yields",
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 static uint64_t met[CASES], decisions;

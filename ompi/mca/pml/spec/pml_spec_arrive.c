@@ -112,6 +112,19 @@ static void check_match(const mca_pml_spec_match_notice_t *match, const spec_pos
                        match->match.src, match->match.seq, match->match.tag);
 }
 
+/* Receives that are being cancelled and that the message, which uses no RTR, need not go to: out of
+ * the queue, into `cancelled`. Returns the receive that it is for. The lock is held. */
+static spec_posted_t *skip_cancelled(mca_pml_spec_comm_t *comm, const mca_pml_spec_match_hdr_t *hdr,
+                                     spec_posted_t *posted, spec_node_t *cancelled)
+{
+    while (NULL != posted && spec_recv_yields(posted)) {
+        spec_match_remove_posted(&comm->match, posted);
+        spec_list_append(cancelled, &posted->node);
+        posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
+    }
+    return posted;
+}
+
 /* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
  * held and is released. */
 INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
@@ -124,6 +137,11 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
     if (MCA_PML_SPEC_MATCH == type) {
         check_match((const mca_pml_spec_match_notice_t *) hdr, posted);
+    } else if (OPAL_UNLIKELY(NULL != posted && posted->cancel_wanted)) {
+        spec_node_t cancelled;
+        spec_list_init(&cancelled);
+        posted = skip_cancelled(comm, hdr, posted, &cancelled);
+        mca_pml_spec_recvs_cancelled(&cancelled);
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);

@@ -132,6 +132,10 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag);
 /* Send a range in fragments to receive sendreq->r. */
 void mca_pml_spec_frag_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length);
 
+/* Complete these receives, which have left the queue (linked by posted.node), as cancelled. No request of theirs can
+ * be looked at by a transport. */
+void mca_pml_spec_recvs_cancelled(spec_node_t *list);
+
 /* ---- RDMA: pml_spec_transfer.c ----
  *
  * A transfer moves one range of a message with put or get of one transport, in as many operations

@@ -149,6 +149,14 @@ static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_spec_recv_done(recvreq);
 }
 
+void mca_pml_spec_recvs_cancelled(spec_node_t *list)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(list))) {
+        complete_cancelled(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node));
+    }
+}
+
 int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(request);
@@ -216,7 +224,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
 void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_comm_t *comm = peer->comm;
-    spec_node_t cancelled, *n;
+    spec_node_t cancelled;
     spec_revoke_t *revoke;
     spec_list_init(&cancelled);
 
@@ -225,9 +233,7 @@ void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
         free(revoke);
     }
     mca_pml_spec_unlock(&comm->lock);
-    while (NULL != (n = spec_list_pop(&cancelled))) {
-        complete_cancelled(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node));
-    }
+    mca_pml_spec_recvs_cancelled(&cancelled);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)

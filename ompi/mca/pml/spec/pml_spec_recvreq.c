@@ -21,10 +21,27 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
     }
 }
 
+/* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
+ * after all. So that this does not happen to a message which the program asks for next, freeing waits
+ * for the end of the cancel; but not for ever, since that takes a call of MPI by the sender. */
+#define CANCEL_PATIENCE_NS UINT64_C(200000000)
+
+static void await_cancel(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const volatile int32_t *life = &recvreq->life;
+    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_PATIENCE_NS;
+    while (!(*life & MCA_PML_SPEC_DONE) && mca_pml_spec_now_ns() < end) {
+        opal_progress();
+    }
+}
+
 static int recv_free(ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
+    if (OPAL_UNLIKELY(!(recvreq->life & MCA_PML_SPEC_DONE)) && recvreq->posted.cancel_wanted) {
+        await_cancel(recvreq);
+    }
     mca_pml_spec_recv_release(recvreq);
     return OMPI_SUCCESS;
 }
@@ -188,6 +205,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->missing = 0;
     recvreq->waive = 0;
     recvreq->watched_since = 0;
+    recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
     recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);

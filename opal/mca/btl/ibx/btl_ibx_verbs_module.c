@@ -87,17 +87,17 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "How long a sender waits before it repeats a message that found no receive buffer, as the "
         "InfiniBand specification encodes it: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is "
         "655.36 "
-        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Range 0 to 31; "
+        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Unit: this code, 0 to 31; "
         "default 12",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->rnr_timer);
     p->ack_timeout = d.ack_timeout;
     add(version, "verbs_ack_timeout",
         "A packet that is not acknowledged is sent again after 4.096 us * 2^n (InfiniBand and "
         "RoCE). "
-        "Range 0 (the driver's own) to 31; default 17 (0.54 s)",
+        "Unit: the exponent n, 0 (the driver's own) to 31; default 17 (0.54 s)",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->ack_timeout);
     p->retries = d.retries;
-    add(version, "verbs_retries", "So often; then the peer is lost. Range 0 to 7; default 7",
+    add(version, "verbs_retries", "So often; then the peer is lost. Unit: times, 0 to 7; default 7",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->retries);
     p->connect_timeout_ms = (unsigned) (d.rules.attempt_ns / 1000000);
     add(version, "verbs_connect_timeout",
@@ -107,7 +107,7 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_timeout_ms);
     p->connect_tries = d.rules.tries;
     add(version, "verbs_connect_tries",
-        "So many attempts to connect; then the peer is unreachable. Range 1 to 1000; default 8",
+        "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; default 8",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
     p->inplace_min = 2048;
     add(version, "verbs_inplace_min",

@@ -81,6 +81,15 @@ bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec
 spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p,
                                spec_revoke_t *fresh);
 
+/* A message that uses no RTR came for p. May p be completed as cancelled at once (the caller removes
+ * it), and the message go to the next receive that it fits? If its cancel waits for REVOKED, and no
+ * other receive of its bin has an RTR out: an RTR of p named this very message, so that nobody will
+ * use it any more; those of receives behind p count p, and would be off by one without it. */
+static inline bool spec_recv_yields(const spec_posted_t *p)
+{
+    return p->cancel_wanted && p->bin->rtr_n == (uint32_t) p->has_rtr;
+}
+
 /* REVOKED(tag, s) arrived. False: nobody asked for that (refuse the packet). */
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 
