@@ -36,6 +36,15 @@ static inline const char *mca_mpool_freq_job_dir(void)
     return opal_process_info.job_session_dir;
 }
 
+#elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
+
+#    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_1_0
+
+static inline const char *mca_mpool_freq_job_dir(void)
+{
+    return opal_process_info.job_session_dir;
+}
+
 #else
 #    error "mpool/freq: this Open MPI release is not supported (configure should have said so)"
 #endif

@@ -56,6 +56,36 @@ static inline const char *mca_rcache_lazy_host(void)
 #    define MCA_RCACHE_LAZY_FOREIGN                                                                \
         (MCA_RCACHE_FLAGS_CUDA_GPU_MEM | MCA_RCACHE_FLAGS_CUDA_REGISTER_MEM)
 
+#elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
+
+static inline bool mca_rcache_lazy_pinning(void)
+{
+    return 1 == opal_leave_pinned || opal_leave_pinned_pipeline;
+}
+
+static inline void mca_rcache_lazy_super_init(mca_rcache_base_module_t *module)
+{
+    mca_rcache_base_module_init(module);
+}
+
+static inline void mca_rcache_lazy_super_fini(mca_rcache_base_module_t *module)
+{
+    mca_rcache_base_module_fini(module);
+}
+
+static inline uint32_t mca_rcache_lazy_local_ranks(void)
+{
+    return opal_process_info.num_local_peers + 1;
+}
+
+static inline const char *mca_rcache_lazy_host(void)
+{
+    return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;
+}
+
+#    define MCA_RCACHE_LAZY_FOREIGN                                                                \
+        (MCA_RCACHE_FLAGS_ACCELERATOR_MEM | MCA_RCACHE_FLAGS_ACCELERATOR_REGISTER_MEM)
+
 #else
 #    error "rcache/lazy: this Open MPI release is not supported (configure should have said so)"
 #endif
