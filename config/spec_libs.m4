@@ -12,25 +12,17 @@ AC_DEFUN([SPEC_REQUIRE_LIB], [
     AC_SUBST([$1_LIBS])
 ])
 
-# SPEC_LOOK_FOR_LIB(NAME, HEADER, LIBRARY, FUNCTION, PACKAGE)
-# The same for what can be done without: sets spec_verbs to no and spec_verbs_missing to the package.
-AC_DEFUN([SPEC_LOOK_FOR_LIB], [
-    AC_CHECK_HEADER([$2],
-        [AC_CHECK_LIB([$3], [$4], [$1_LIBS=-l$3], [spec_verbs=no spec_verbs_missing=$5])],
-        [spec_verbs=no spec_verbs_missing=$5])
-    AC_SUBST([$1_LIBS])
-])
-
 AC_DEFUN([SPEC_CHECK_LIBS], [
-    # RDMA adapters: without these libraries btl/ibx is built with its other transport alone.
-    spec_verbs=yes
-    SPEC_LOOK_FOR_LIB([IBVERBS], [infiniband/verbs.h], [ibverbs], [ibv_get_device_list], [libibverbs-dev])
-    SPEC_LOOK_FOR_LIB([RDMACM], [rdma/rdma_cma.h], [rdmacm], [rdma_create_event_channel], [librdmacm-dev])
-    AS_IF([test $spec_verbs = no],
-        [AC_MSG_WARN([btl/ibx is built without RDMA adapters: $spec_verbs_missing is missing.
-  On Debian: apt-get install libibverbs-dev librdmacm-dev])])
-    AM_CONDITIONAL([VERBS], [test $spec_verbs = yes])
-    AS_IF([test $spec_verbs = yes], [VERBS=1], [VERBS=0])
+    # RDMA adapters: without them btl/ibx has its other transport alone.
+    AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
+        [build btl/ibx without its transport for RDMA adapters (libibverbs, librdmacm)])], [], [with_verbs=yes])
+    AS_IF([test "$with_verbs" != no], [
+        SPEC_REQUIRE_LIB([IBVERBS], [infiniband/verbs.h], [ibverbs], [ibv_get_device_list],
+            [libibverbs-dev (or configure --without-verbs)])
+        SPEC_REQUIRE_LIB([RDMACM], [rdma/rdma_cma.h], [rdmacm], [rdma_create_event_channel],
+            [librdmacm-dev (or configure --without-verbs)])
+        VERBS=1], [VERBS=0])
+    AM_CONDITIONAL([VERBS], [test $VERBS = 1])
     AC_SUBST([VERBS])
 
     SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])
