@@ -241,11 +241,12 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t length, uint
     }
     fake.registrations_left -= fake.registrations_left > 0;
     mr_t *mr = calloc(1, sizeof(*mr));
+    ++next_number;
     mr->mr = (struct ibv_mr){.context = pd->context,
                              .pd = pd,
                              .addr = at,
                              .length = length,
-                             .lkey = ++next_number,
+                             .lkey = next_number,
                              .rkey = next_number};
     mr->access = (int) access;
     mr->next = mrs;
