@@ -137,15 +137,20 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
     if (MCA_PML_SPEC_MATCH == type) {
         check_match((const mca_pml_spec_match_notice_t *) hdr, posted);
-    } else if (OPAL_UNLIKELY(NULL != posted && posted->cancel_wanted)) {
-        spec_node_t cancelled;
+    }
+    bool skips = false;
+    spec_node_t cancelled; /* if it skips: completed when the lock is released */
+    if (MCA_PML_SPEC_MATCH != type && OPAL_UNLIKELY(NULL != posted && posted->cancel_wanted)) {
+        skips = true;
         spec_list_init(&cancelled);
         posted = skip_cancelled(comm, hdr, posted, &cancelled);
-        mca_pml_spec_recvs_cancelled(&cancelled);
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
         mca_pml_spec_unlock(&comm->lock);
+        if (OPAL_UNLIKELY(skips)) {
+            mca_pml_spec_recvs_cancelled(&cancelled);
+        }
         deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet, type);
         if (NULL != frag) {
             mca_pml_spec_frag_free(frag);
@@ -163,6 +168,9 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
                            "pml/spec: out of memory for the queue of unexpected messages");
     }
     mca_pml_spec_unlock(&comm->lock);
+    if (OPAL_UNLIKELY(skips)) {
+        mca_pml_spec_recvs_cancelled(&cancelled);
+    }
 }
 
 /* Messages that were held because they came too early, as far as it is their turn now. */
