@@ -160,7 +160,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))
-        && !(NULL != recvreq->peer && mca_pml_spec_lost(recvreq->peer))) {
+        && NULL != recvreq->peer && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
         mca_pml_spec_abort(recvreq->status,
                            "pml/spec: a receive from rank %d failed (error %d) after its "
                            "request was freed, so that nobody can be told",
