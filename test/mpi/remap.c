@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Buffers that are given back to the system and come again, between messages and during them, in
  * every way there is: a registration that outlives its memory would send or receive the wrong bytes.
- * With a cache that counts (rcache/lazy): a buffer that is used again is registered once.
+ * With a cache that counts (rcache/lazy, --counted 1): a buffer that is used again is registered once.
  *
  * Two ranks; the same program with any transport, most of it means something only with RDMA. */
 #define _GNU_SOURCE /* mremap */
@@ -68,11 +68,15 @@ static long long quarantined(void)
     return MPI_SUCCESS == MPI_T_pvar_read(tl.session, handle, &value) ? (long long) value : -1;
 }
 
-/* Expects that many registrations since `before`, if there is somebody who counts. */
+/* Expects that many registrations since `before`, if there is somebody who counts. Only a sender that
+ * never finds an RTR always registers; where receivers speculate it depends on who comes first which
+ * of the two does, so that there may be fewer (--fewer 1). */
 static void check_registrations(long long before, long long wanted)
 {
     const long long now = registrations();
-    CHECK(before < 0 || now - before == wanted, "expected %lld registrations, there were %lld", wanted,
+    const bool fewer = tl_option("--fewer", 0);
+    CHECK(before < 0 || now - before == wanted || (fewer && now - before < wanted),
+          "expected %s%lld registrations, there were %lld", fewer ? "at most " : "", wanted,
           now - before);
 }
 
