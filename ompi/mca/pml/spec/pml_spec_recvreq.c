@@ -95,8 +95,8 @@ mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char 
 }
 
 void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
-                              const mca_pml_spec_packet_t *packet, size_t skip,
-                              size_t offset, size_t length)
+                              const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                              size_t length)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     opal_convertor_t *convertor = &base->req_convertor;
@@ -160,7 +160,8 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))
-        && NULL != recvreq->peer && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
+        && NULL != recvreq->peer
+        && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
         mca_pml_spec_abort(recvreq->status,
                            "pml/spec: a receive from rank %d failed (error %d) after its "
                            "request was freed, so that nobody can be told",
@@ -228,6 +229,20 @@ static void exchange_received(mca_pml_spec_peer_t *peer)
     mca_pml_spec_unlock(&peer->send_lock);
 }
 
+/* A receive that blocks has nothing to do but look, and an RTR that leaves while the RTS is on its way
+ * is work for nothing at both ends. So it looks for about as long as a message takes over the fastest
+ * transports; a sender who comes later than that still finds the RTR. */
+enum { PATIENCE = 12 };
+
+static void look_for_rts(const mca_pml_spec_comm_t *comm, int times)
+{
+    const volatile uint32_t *unexpected = &comm->match.unexp_n; /* a hint: no lock */
+    const uint32_t before = *unexpected;
+    do {
+        opal_progress();
+    } while (--times > 0 && before == *unexpected);
+}
+
 int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -254,7 +269,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         /* An RTS that has arrived is answered at once; without an RTR to save, one who waits next
          * will see it soon enough. */
         if (!leaves && !(watches && blocking)) {
-            opal_progress();
+            look_for_rts(comm, blocking ? PATIENCE : 1);
         }
         if (OPAL_LIKELY(predicts)) {
             mca_pml_spec_rtr_prepare(recvreq);
