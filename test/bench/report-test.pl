@@ -137,7 +137,7 @@ my @asked;
 my $sides = bless {runner => {core_ns => []}}, 'Sides::OfTest';
 sub Sides::OfTest::missing { return $_[1] eq 'nothing' ? 'it is not there' : undef }
 sub Sides::OfTest::why_not { return $_[1]{name} eq 'gone' ? 'it was not built' : undef }
-sub Sides::OfTest::run { my ($self, $side) = @_; push @asked, $side->{name}; die "broken\nat length\n" if $side->{name} eq 'bad'; return {bench => 'lat', size => 8, us => 1} }
+sub Sides::OfTest::run { my ($self, $side) = @_; push @asked, $side->{name}; die "broken\nat length\n" if $side->{name} eq 'bad'; die "this run found corrupted data\n" if $side->{name} eq 'corrupt'; return {bench => 'lat', size => 8, us => 1} }
 my %how = (mode => 'default', scale => 1, sides => $sides, tell => sub { });
 my $result = Report::Measure::figure({%$figure, program => 'p', rounds => 4, sides => ['a', 'b', 'gone'], seconds => 60}, %how);
 is("@asked", 'a b b a a b b a', 'the order of the sides turns round');
@@ -147,15 +147,19 @@ $result = Report::Measure::figure({%$figure, needs => ['nothing']}, %how);
 is("$result->{state}: $result->{reason}", 'absent: it is not there', 'a figure that cannot be had says why');
 @asked = ();
 $result = Report::Measure::figure({%$figure, program => 'p', rounds => 3, sides => ['a', 'bad'], seconds => 60}, %how);
-is(scalar(grep { $_ eq 'bad' } @asked), 1, 'a side that failed is not run again');
+is(scalar(grep { $_ eq 'bad' } @asked), 2, 'a run that failed is repeated once, its side then given up');
+is($result->{repeated}[0][0], 'bad', 'what was repeated is told');
 is($result->{failed}[0][1], "broken\nat length\n", 'and its error is kept');
+@asked = ();
+Report::Measure::figure({%$figure, program => 'p', rounds => 3, sides => ['corrupt', 'a'], seconds => 60}, %how);
+is(scalar(grep { $_ eq 'corrupt' } @asked), 1, 'corrupted data are not tried again');
 is(Report::Measure::figure({%$figure, program => 'p', rounds => 9, sides => ['a'], seconds => 60}, %how, mode => 'quick')->{rounds}, 1, 'a quick run has one round');
 
 # ---- data ----
 
 my $dir = tempdir(CLEANUP => 1);
 my $data = {mode => 'quick', started => 'now', seconds => 61, notes => ['busy & <noisy>'], environment => [['Open MPI', '4.1.4']],
-    figures => [{id => 'x', state => 'measured', rounds => 5, seconds => 2, left_out => [['c', 'why']], failed => [], records => [drifting(2)]}]};
+    figures => [{id => 'x', state => 'measured', rounds => 5, seconds => 2, left_out => [['c', 'why']], failed => [], repeated => [['a', "it ended:\n  more"]], records => [drifting(2)]}]};
 Report::Data::write_json("$dir/data.json", $data);
 my $again = Report::Data::read_json($dir);
 is($again->{environment}[0][1], '4.1.4', 'a version stays a text');
@@ -176,6 +180,7 @@ is(Report::Page::malformed($page), undef, 'the page is well-formed');
 is_deeply([Report::Page::external($page)], [], 'and needs nothing from elsewhere');
 like($page, qr/Not measured: no verbs/, 'a missing figure has its reason');
 like($page, qr/a beside b \(us\): 1 of 1 cases worse \(most: 2\.00 times at 8 B\)/, 'what is worse is said');
+like($page, qr/<dt>Repeated<\/dt><dd>a: it ended</, 'what was repeated is told');
 like($page, qr/A &lt; B &amp; &quot;C&quot;/, 'text is text');
 for (['<p>a</p', 'a < without >'], ['<p><b>x</p>', 'ends <b>'], ['<p>a & b</p>', 'no entity'], ['<p id="a"/><p id="a"/>', 'twice'], ['<p><br></p>', 'ends <br>'], ['<p a=b/>', 'not a tag']) {
     like(Report::Page::malformed($_->[0]) // 'fine', qr/\Q$_->[1]\E/, "not well-formed: $_->[0]");

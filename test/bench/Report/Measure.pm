@@ -23,11 +23,12 @@ sub runs {
     } grep { !$_->{modes} || grep { $_ eq $mode } @{$_->{modes}} } @runs;
 }
 
-# figure measured: {state, reason, left_out => [[side, reason]], failed => [[side, reason, foreign]], rounds, seconds,
-# records}. options: mode, scale (of the time allowed), sides (Report::Sides), tell => sub (round, rounds, side).
+# figure measured: {state, reason, left_out => [[side, reason]], failed => [[side, reason, foreign]], repeated => [[side,
+# reason]], rounds, seconds, records}. A run that failed is repeated once, unless it found corrupted data; a side of which a
+# run failed twice is given up. options: mode, scale (of the time allowed), sides (Report::Sides), tell => sub (round, rounds, side).
 sub figure {
     my ($figure, %o) = @_;
-    my %result = (id => $figure->{id}, state => 'measured', left_out => [], failed => [], rounds => 0, records => []);
+    my %result = (id => $figure->{id}, state => 'measured', left_out => [], failed => [], repeated => [], rounds => 0, records => []);
     my $start = time;
     for my $need (@{$figure->{needs} // []}) {
         my $why = $o{sides}->missing($need);
@@ -56,13 +57,18 @@ sub figure {
             for my $run (runs($figure, $o{mode})) {
                 next if $run->{only} && !grep { $_ eq $side->{name} } @{$run->{only}};
                 my %words = (%$run, arguments => [@{$run->{arguments}}, @prepared]);
-                my @records = eval { $o{sides}->run($side, \%words, $figure->{hosts}) };
-                if ($@) {
+                my $once = sub { return eval { [$o{sides}->run($side, \%words, $figure->{hosts})] } };
+                my $records = $once->();
+                if (!$records && $@ !~ /corrupted/) {
+                    push @{$result{repeated}}, [$side->{name}, "$@"];
+                    $records = $once->();
+                }
+                if (!$records) {
                     push @{$result{failed}}, [$side->{name}, "$@", Report::Sides::is_foreign($side) ? 1 : 0];
                     last;
                 }
                 push @ns, @{$o{sides}{runner}{core_ns} // []};
-                push @made, map { {%{$run->{tags}}, %{$side->{tags} // {}}, %$_, who => $side->{name}, round => $round} } @records;
+                push @made, map { {%{$run->{tags}}, %{$side->{tags} // {}}, %$_, who => $side->{name}, round => $round} } @$records;
             }
         }
         my $mixed = BenchPairs::same_state(@ns) ? 0 : 1;

@@ -21,6 +21,8 @@ h2 { font-size: 1.3rem; margin: 3rem 0 .6rem; padding-bottom: .2rem; border-bott
 h3 { font-size: 1.08rem; margin: 2.4rem 0 .2rem; }
 p { margin: .5rem 0; max-width: 48rem; }
 a { color: #0b4f8a; }
+p.label { font-size: .85rem; font-weight: 600; color: #333; margin: 1rem 0 0; }
+p.label + .scroll table { margin-top: .2rem; }
 .where { color: #555; font-size: .85rem; margin: 0 0 .5rem; }
 dl.said { display: grid; grid-template-columns: 6.2rem 1fr; gap: .3rem .8rem; margin: .6rem 0; max-width: 54rem; }
 dl.said dt { font: 600 .85rem/1.75 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif; color: #444; }
@@ -47,7 +49,7 @@ code { font-size: .88em; }
   @page { margin: 16mm 14mm; }
   body { font-size: 10pt; max-width: none; margin: 0; padding: 0; }
   h1 { font-size: 18pt; } h2 { font-size: 13pt; break-after: avoid; } h3 { font-size: 11pt; break-after: avoid; }
-  h3 + .where, .where, dl.said { break-inside: avoid; break-after: avoid; }
+  h3 + .where, p.label { break-after: avoid; } dl.said > dd { break-inside: avoid; }
   tr { break-inside: avoid; } thead { display: table-header-group; }
   figure { flex: 0 0 48%; max-width: 48%; } figure.wide { flex-basis: 100%; max-width: 100%; }
   a { color: inherit; text-decoration: none; } .scroll { overflow: visible; }
@@ -173,6 +175,9 @@ sub tables {
 
 sub list { my (@items) = @_; return @items == 1 ? esc($items[0]) : '<ul>' . join('', map { '<li>' . esc($_) . '</li>' } @items) . '</ul>' }
 
+# The first line of an error, without the command.
+sub told { my ($error) = @_; return $error =~ s/:?\s*\n.*//sr }
+
 sub figure_html {
     my ($figure, $result, $number, @points) = @_;
     my $html = "<section id=\"$figure->{id}\"><h3>$number. " . esc($figure->{title}) . '</h3>';
@@ -184,8 +189,10 @@ sub figure_html {
     }
     my @found = ((map { esc($_) } ($figure->{found} ? $figure->{found}->(@points) : ()), found($figure, @points)));
     $html .= '<dt>Found</dt><dd><ul>' . join('', map { "<li>$_</li>" } @found) . '</ul></dd>' if @found;
-    my @out = ((map { "$_->[0]: $_->[1]" } @{$result->{left_out}}), (map { "$_->[0] failed: " . ($_->[1] =~ s/\s*\n.*//sr) } @{$result->{failed}}));
+    my @out = ((map { "$_->[0]: $_->[1]" } @{$result->{left_out}}), (map { "$_->[0] failed: " . told($_->[1]) } @{$result->{failed}}));
     $html .= '<dt>Left out</dt><dd>' . list(@out) . '</dd>' if @out;
+    my @again = map { "$_->[0]: " . told($_->[1]) } @{$result->{repeated}};
+    $html .= '<dt>Repeated</dt><dd>' . list(@again) . '</dd>' if @again;
     $html .= '<dt>Departures</dt><dd>' . esc($figure->{departures}) . '</dd>' if $figure->{departures};
     $html .= '</dl>';
     my @plots = Report::Plot::of_figure($figure, @points);

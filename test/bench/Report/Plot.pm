@@ -56,6 +56,12 @@ sub script {
     );
     push @lines, 'set xtics (' . join(', ', @tics) . ')' . ($words && @all > 4 ? ' rotate by -30' : '') if $words || !$plot->{free_x};
     push @lines, 'set logscale x ' . ($plot->{sizes} ? 2 : 10) if $plot->{logx} && !$words;
+    if (@all && !$words) {
+        # Room at both ends, so that the outermost marks and their labels are seen.
+        my ($from, $to) = map { $place->{$_} } @all[0, -1];
+        my $room = ($to - $from) * 0.03 || 1;
+        push @lines, 'set xrange [' . ($plot->{logx} ? $from / 1.1 . ':' . $to * 1.1 : $from - $room . ':' . ($to + $room)) . ']';
+    }
     push @lines, 'set logscale y', 'set format y "%g"' if $plot->{logy};
     push @lines, 'set yrange [0:*]' if $plot->{zero} && !$plot->{logy};
     push @lines, 'set yrange [' . join(':', @{$plot->{range}}) . ']' if $plot->{range};
