@@ -38,7 +38,8 @@ table { border-collapse: collapse; font-size: .82rem; line-height: 1.35; margin:
 th { text-align: left; font-weight: 600; border-bottom: 1.5px solid #555; vertical-align: bottom; padding: .25rem .7rem .25rem 0; }
 td { padding: .16rem .7rem .16rem 0; border-bottom: 1px solid #e4e4e4; vertical-align: top; }
 th.n, td.n { text-align: right; }
-tr.panel td { font-weight: 600; padding-top: .7rem; color: #333; }
+.panels { display: flex; flex-wrap: wrap; gap: 0 2.2rem; }
+.panel { max-width: 100%; min-width: 0; break-inside: avoid; }
 .q { color: #666; font-size: .92em; }
 .better { color: #1d6b40; font-weight: 600; }
 .worse { color: #a3341a; font-weight: 600; }
@@ -167,7 +168,7 @@ sub tables {
     }
     return join '', map {
         my $title = join ' · ', grep { $_ ne '' } $_, $in{$_}[0]{unit} ne '' && $_ !~ /\Q$in{$_}[0]{unit}\E/ ? $in{$_}[0]{unit} : '';
-        '<p class="label">' . esc($title) . '</p>' . panel_table($figure, @{$in{$_}})
+        '<div class="panel"><p class="label">' . esc($title) . '</p>' . panel_table($figure, @{$in{$_}}) . '</div>'
     } @panels;
 }
 
@@ -203,7 +204,8 @@ sub figure_html {
         $drawn .= '<figure' . ($alone ? ' class="wide"' : '') . '>' . ($plots[$i]{panel} ne '' ? '<figcaption>' . esc($plots[$i]{panel}) . '</figcaption>' : '') . "$svg</figure>\n";
     }
     $html .= "<div class=\"plots\">$drawn</div>" if $drawn ne '';
-    return $html . tables($figure, @points) . sprintf("<p class=\"where\">%d rounds, %.0f s.</p></section>\n", $result->{rounds}, $result->{seconds});
+    return $html . '<div class="panels">' . tables($figure, @points) . '</div>'
+        . sprintf("<p class=\"where\">%d round%s, %.0f s.</p></section>\n", $result->{rounds}, $result->{rounds} == 1 ? '' : 's', $result->{seconds});
 }
 
 sub key_values { return '<table><tbody>' . join('', map { '<tr><td>' . esc($_->[0]) . '</td><td>' . esc($_->[1]) . '</td></tr>' } @_) . '</tbody></table>' }
@@ -232,7 +234,7 @@ sub page {
         my ($number, $figure, $result, $all, $count) = @$_;
         my $remark = $result->{state} ne 'measured' ? "not measured: $result->{reason}"
             : $count->{few} ? 'too few rounds to tell' : @{$result->{failed}} ? 'a side failed' : @{$result->{left_out}} ? 'some sides left out' : '';
-        $remark =~ s/\s*\n.*//s;
+        $remark =~ s/\s*(\n| \(|;).*//s;
         my @numbers = $all ? ($all, @$count{qw(better worse same)}) : ('', '', '', '');
         $glance .= "<tr><td class=\"n\">$number</td><td><a href=\"#$figure->{id}\">" . esc($figure->{title}) . '</a></td><td>' . esc($figure->{paper})
             . '</td>' . join('', map { "<td class=\"n\">$_</td>" } @numbers) . '<td class="q">' . esc($remark) . "</td></tr>\n";

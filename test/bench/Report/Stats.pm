@@ -55,9 +55,10 @@ sub points {
             my $tail = join ', ', grep { $_ ne '' } $value->{name} // '', $lines;
             my $name = sub { my ($side, $tail) = @_; join ', ', grep { $_ ne '' } $figure->{one_side} || $value->{who} ? '' : $side, $tail };
             my $base;
-            if ($value->{beside}) {
+            if (!$value->{better}) {
+                # Nothing to be better or worse than.
+            } elsif ($value->{beside}) {
                 $base = $name->($record->{who}, join ', ', grep { $_ ne '' } $value->{beside}, $lines);
-            } elsif ($value->{who}) {
             } elsif (my $other = $beside{$record->{who}} // $figure->{baseline}) {
                 $base = $name->($other, $tail) if $other ne $record->{who};
             }

@@ -8,7 +8,7 @@
     ],
     runs => [
         {program => 'spectrum', arguments => [qw(--count 20 --pairs 1 --each 0 --sizes 128,512,1024,4096,8192,16384)]},
-        {program => 'rcache', arguments => [qw(--mode cost)]}, {program => 'rcache', arguments => [qw(--mode hit)], modes => [qw(default full)]},
+        {program => 'rcache', arguments => [qw(--mode cost)]}, {program => 'rcache', arguments => [qw(--mode hit)]},
     ],
     reduce => sub { my ($r) = @_; $r->{size} //= $r->{buffers} if ($r->{threads} // 0) == 1; return $r },
     sides => ['alone'], one_side => 1, x => 'size',
