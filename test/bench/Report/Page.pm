@@ -52,7 +52,11 @@ code { font-size: .88em; }
   h1 { font-size: 18pt; } h2 { font-size: 13pt; break-after: avoid; } h3 { font-size: 11pt; break-after: avoid; }
   h3 + .where, p.label { break-after: avoid; } dl.said > dd { break-inside: avoid; }
   tr { break-inside: avoid; } thead { display: table-header-group; }
-  figure { flex: 0 0 48%; max-width: 48%; } figure.wide { flex-basis: 100%; max-width: 100%; }
+  /* Lines of blocks break between pages where flex boxes would not. */
+  .plots, .panels { display: block; }
+  figure { display: inline-block; width: 48%; vertical-align: top; } figure.wide { display: block; width: 78%; }
+  .panel { display: inline-block; vertical-align: top; margin-right: 1.4rem; }
+  h3 { margin-top: 1.6rem; } h2 { margin-top: 1.8rem; }
   a { color: inherit; text-decoration: none; } .scroll { overflow: visible; }
   table { font-size: 7.8pt; }
 }
