@@ -69,6 +69,9 @@ is(Report::Stats::differs(\@first, [20, 20])->{verdict}, 'few', 'two rounds');
 my $wide = Report::Stats::differs([5, 10, 15, 20, 25], [6, 11, 16, 21, 26]);
 ok($wide->{low} < 1 && $wide->{high} > 1, "the interval holds 1: $wide->{low} to $wide->{high}");
 is_deeply(Report::Stats::differs(\@first, [reverse @first]), Report::Stats::differs(\@first, [reverse @first]), 'the same data, the same answer');
+my ($broad, $shifted) = ([100 .. 199], [125 .. 224]);
+my $both = Report::Stats::differs($broad, $shifted);
+ok($both->{low} > 1 && $both->{verdict} eq 'same', 'quartiles that overlap are no difference, however sure the medians are');
 # How often does noise alone pass for a difference?
 my $random = Report::Stats::generator(7);
 my $wrong = grep { Report::Stats::differs([map { 100 + $random->(40) } 1 .. 7], [map { 100 + $random->(40) } 1 .. 7])->{verdict} eq 'differs' } 1 .. 200;
