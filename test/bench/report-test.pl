@@ -58,6 +58,9 @@ is_deeply([map { "$_->{panel}: $_->{series}" } @points],
 near($points[0]{ratio}{median}, 0.5, 'a value beside another value of the same run');
 is((Report::Stats::points($figure, [{bench => 'lat', round => 1, who => 'a', size => 1, us => 'absent'}])), 0, 'absent is no point');
 
+is_deeply([Report::Stats::middles('us', '%.1f us', map { {key => 'us', panel => 'there', series => $_->[0], median => $_->[1]} } ['a', 1], ['b', 9], ['a', 3], ['a', 2])],
+    ['There: a 2.0 us, b 9.0 us.'], 'the middle of each series of a panel');
+
 # ---- two runs ----
 
 my @first = (10.0, 10.1, 9.9, 10.2, 9.8);

@@ -32,10 +32,19 @@ sub places {
     return \%place;
 }
 
+# How many names stand beside each other below the plot: as many as have place.
+sub columns {
+    my ($plot, $width) = @_;
+    my ($longest) = sort { $b <=> $a } map { length $_->{name} } @{$plot->{series}};
+    my $columns = int(($width - 60) / (70 + 7.5 * ($longest // 0)));
+    return $columns < 1 ? 1 : $columns;
+}
+
 # The script for gnuplot. plot: {x, y => axis titles, logx, logy, sizes (x are sizes), zero (y begins at 0),
 # series => [{name, look, dash, points => [[x, y, q1, q3], ...]}]}; x that are no numbers stand beside each other.
 sub script {
     my ($plot, $width, $height) = @_;
+    my $columns = columns($plot, $width);
     my (@all, %seen);
     for my $s (@{$plot->{series}}) {
         push @all, grep { !$seen{$_}++ } map { $_->[0] } @{$s->{points}};
@@ -51,7 +60,8 @@ sub script {
     my @lines = (
         "set terminal svg size $width,$height dynamic noenhanced font 'Helvetica,Arial,sans-serif,13' linewidth 1.3 background '#ffffff'",
         'set encoding utf8', 'set border 3 lc rgb "#555555"', 'set tics nomirror out scale 0.6 textcolor rgb "#222222"',
-        'set grid ytics lc rgb "#dddddd" lt 1 lw 0.6', 'set key outside below left Left reverse horizontal samplen 2.6 spacing 1.1',
+        'set grid ytics lc rgb "#dddddd" lt 1 lw 0.6', 'set key outside below left Left reverse horizontal maxcols '
+            . $columns . ' samplen 2.6 spacing 1.1',
         'set bars 0.4', 'set ylabel ' . quoted($plot->{y} // ''), 'set xlabel ' . quoted($plot->{x} // ''),
     );
     push @lines, 'set xtics (' . join(', ', @tics) . ')' . ($words && @all > 4 ? ' rotate by -30' : '') if $words || !$plot->{free_x};
@@ -104,10 +114,12 @@ sub embedded {
 sub svg {
     my ($plot, $prefix, $alt, $wide) = @_;
     return if !available();
-    my $rows = int((@{$plot->{series}} + 1) / 2);
+    my $width = $wide ? 720 : 480;
+    my $columns = columns($plot, $width);
+    my $rows = int((@{$plot->{series}} + $columns - 1) / $columns);
     require File::Temp;
     my ($out, $name) = File::Temp::tempfile('plot-XXXXXX', TMPDIR => 1, UNLINK => 1);
-    print $out script($plot, $wide ? 720 : 480, ($wide ? 300 : 260) + 16 * $rows);
+    print $out script($plot, $width, ($wide ? 300 : 260) + 16 * $rows);
     close $out;
     my ($status, $svg, $errors) = BenchRun::command(30, 'gnuplot', $name);
     unlink $name;

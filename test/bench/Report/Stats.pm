@@ -124,6 +124,22 @@ sub summary {
     return @points;
 }
 
+# For a figure's 'found': a sentence for each panel, the median over all x of a value of each series.
+sub middles {
+    my ($key, $format, @points) = @_;
+    my (@panels, %in);
+    for my $p (grep { $_->{key} eq $key } @points) {
+        push @panels, $p->{panel} if !$in{$p->{panel}};
+        my ($known) = grep { $_->{series} eq $p->{series} } @{$in{$p->{panel}}};
+        push @{$in{$p->{panel}}}, $known = {series => $p->{series}, all => []} if !$known;
+        push @{$known->{all}}, $p->{median};
+    }
+    return map {
+        my $panel = $_;
+        ($panel ne '' ? ucfirst("$panel: ") : '') . join(', ', map { "$_->{series} " . sprintf $format, BenchRun::median(@{$_->{all}}) } @{$in{$panel}}) . '.'
+    } @panels;
+}
+
 # ---- two runs ----
 
 # A random number generator of its own, so that the same data give the same answer.

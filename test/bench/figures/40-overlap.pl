@@ -1,4 +1,5 @@
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+use Report::Stats;
 {
     id => 'overlap', chapter => 'Overlap and progress', title => 'Overlap of a transfer with computation', paper => '000 fig. 3.14, 4.13',
     shown => 'Share of the transfer that is hidden behind a computation between the nonblocking call and the wait (equation 3.4), for either side, whoever comes first; and what the message costs on top of the computation.',
@@ -16,5 +17,6 @@
     reduce => sub { my ($r) = @_; @$r{qw(hidden exposed_us)} = (100 * $r->{raw}, $r->{total_us} - $r->{compute_us}) if defined $r->{raw}; return $r },
     values => [{key => 'hidden', unit => '% hidden'}, {key => 'exposed_us', unit => 'us on top', better => 'less', minor => 1}],
     departures => 'The computation is fixed at twice the transfer, not searched for; the order of arrival is forced by an empty message (docs/benchmarks.md).',
+    found => sub { return Report::Stats::middles('hidden', '%.0f %% hidden', @_) },
     draw => {x => 'bytes', logx => 1, range => [-20, 110]}, rounds => 5, seconds => 50,
 }

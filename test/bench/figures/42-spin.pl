@@ -16,6 +16,7 @@ use Report::Stats;
         {key => 'l_overlap', unit => 'us', better => 'less'}, {key => 'l_busy', who => 'ob1/vader', name => 'perfect hiding', unit => 'us'},
         {key => 'saturated_efficiency', unit => 'efficiency, saturated', minor => 1},
     ],
+    found => sub { return map { "Efficiency, saturated. $_" } Report::Stats::middles('saturated_efficiency', '%.2f', @_) },
     departures => 'The receive is always called first; the paper leaves the order to chance and has the sender\'s side only. Two processes of one host and not two hosts.',
     draw => {x => 'computation (us)'}, rounds => 5, seconds => 30,
 }

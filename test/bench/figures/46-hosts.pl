@@ -1,4 +1,5 @@
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+use Report::Stats;
 {
     id => 'hosts', chapter => 'Overlap and progress', title => 'Overlap between two hosts', paper => '000 fig. 4.13, 4.14',
     shown => 'Receive overlap between two hosts of the laboratory (network namespaces, one processor each, a link of 1 Gbit/s): the receiver calls first, then sleeps or computes.',
@@ -13,5 +14,6 @@
     names => {'by=sleep' => 'the receiver sleeps', 'by=compute' => 'the receiver computes'},
     reduce => sub { my ($r) = @_; @$r{qw(hidden exposed_us)} = (100 * $r->{raw}, $r->{total_us} - $r->{compute_us}) if defined $r->{raw}; return $r },
     values => [{key => 'hidden', unit => '% hidden'}, {key => 'exposed_us', unit => 'us on top', better => 'less', minor => 1}],
+    found => sub { return Report::Stats::middles('hidden', '%.0f %% hidden', @_) },
     draw => {x => 'bytes', range => [-20, 110]}, rounds => 3, seconds => 45,
 }
