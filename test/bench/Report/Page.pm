@@ -119,15 +119,24 @@ sub found {
 
 # ---- tables ----
 
-sub cell { my ($p) = @_; return '<td class="n">–</td>' if !$p; return '<td class="n">' . number($p->{median}) . ($p->{n} > 1 ? ' <span class="q">' . number($p->{q1}) . '–' . number($p->{q3}) . '</span>' : '') . '</td>' }
+# The quartiles, where there is more than one value.
+sub quartiles { my ($n, @q) = @_; return $n > 1 ? ' <span class="q">' . join('–', @q) . '</span>' : '' }
+
+sub cell {
+    my ($p) = @_;
+    return '<td class="n">–</td>' if !$p;
+    return '<td class="n">' . number($p->{median}) . quartiles($p->{n}, map { number($_) } @$p{qw(q1 q3)}) . '</td>';
+}
 
 sub ratio_cell {
     my ($p) = @_;
     my $r = $p && $p->{ratio};
     return '<td class="n">–</td>' if !$r;
-    my $class = ($p->{verdict} // '') =~ /^(better|worse)$/ ? " $1" : '';
-    my $mark = $class =~ /better/ ? ' +' : $class =~ /worse/ ? ' −' : '';
-    return "<td class=\"n\"><span class=\"r$class\">" . ratio($r->{median}) . $mark . '</span>' . ($r->{n} > 1 ? ' <span class="q">' . ratio($r->{q1}) . '–' . ratio($r->{q3}) . '</span>' : '') . '</td>';
+    my %mark = (better => ' +', worse => ' −');
+    my $verdict = $p->{verdict} // '';
+    my $class = $mark{$verdict} ? " class=\"$verdict\"" : '';
+    return "<td class=\"n\"><span$class>" . ratio($r->{median}) . ($mark{$verdict} // '') . '</span>'
+        . quartiles($r->{n}, map { ratio($_) } @$r{qw(q1 q3)}) . '</td>';
 }
 
 # Values of one panel: a row for each x, a column for each series, and one for each ratio.
@@ -233,7 +242,8 @@ sub page {
         my $all = $count{better} + $count{worse} + $count{same} + $count{few};
         push @rows, [$n, $figure, $result, $all, \%count];
     }
-    my $glance = '<table><thead><tr><th class="n">No.</th><th>Figure</th><th>Corresponds to</th><th class="n">cases</th><th class="n">better</th><th class="n">worse</th><th class="n">within noise</th><th>remark</th></tr></thead><tbody>';
+    my $glance = '<table><thead><tr><th class="n">No.</th><th>Figure</th><th>Corresponds to</th>'
+        . join('', map { "<th class=\"n\">$_</th>" } 'cases', 'better', 'worse', 'within noise') . '<th>remark</th></tr></thead><tbody>';
     for (@rows) {
         my ($number, $figure, $result, $all, $count) = @$_;
         my $remark = $result->{state} ne 'measured' ? "not measured: $result->{reason}"
