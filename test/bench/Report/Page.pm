@@ -238,7 +238,7 @@ sub page {
         }
         $body .= figure_html($figure, $result, $n, @points);
         my %count = (better => 0, worse => 0, same => 0, few => 0);
-        ++$count{$_->{verdict}} for grep { $_->{verdict} && $_->{main} } @points;
+        ++$count{$_->{verdict}} for grep { $_->{verdict} } @points;
         my $all = $count{better} + $count{worse} + $count{same} + $count{few};
         push @rows, [$n, $figure, $result, $all, \%count];
     }
