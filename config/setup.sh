@@ -16,6 +16,9 @@ build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin li
 # What the verbs laboratory runs, besides a kernel that it downloads itself.
 lab_packages='qemu-system-x86 cpio kmod xz-utils iproute2 procps ibverbs-providers ibverbs-utils rdmacm-utils perftest'
 
+# What the laboratory report draws with, and MPI software that it compares with.
+report_packages='gnuplot-nox mpich libmpich-dev'
+
 say() { printf '%s: %s\n' "$me" "$*"; }
 complain() { printf '%s: %s\n' "$me" "$*" >&2; }
 die() {

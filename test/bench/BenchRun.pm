@@ -135,7 +135,12 @@ sub run {
         @{$self->{mca}}, @{$self->{"mca_$which"}};
     my @words = ('-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
         '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca);
-    my @command = ($self->{mpirun}, mpi_words($self->{mpirun}, @words), $path, @arguments);
+    return $self->execute($self->{mpirun}, mpi_words($self->{mpirun}, @words), $path, @arguments);
+}
+
+# Runs a command that prints records: these. Dies and keeps core_ns as run does.
+sub execute {
+    my ($self, @command) = @_;
     print STDERR "@command\n" if $self->{verbose};
     my ($status, $output, $errors) = command($self->{timeout}, @command);
     my @all = parse($output);

@@ -16,12 +16,17 @@ struct bench_counters {
     MPI_T_pvar_session session;
     MPI_T_pvar_handle handles[COUNTERS_MOST];
     int present[COUNTERS_MOST];
+    bool level[COUNTERS_MOST]; /* no count: what it is at the end */
     unsigned long long first[COUNTERS_MOST], sums[COUNTERS_MOST];
 };
 
-static const char counters_prefix[] = "pml_spec_";
+/* Whose counters: another component's, if that is defined before. */
+#ifndef COUNTERS_PREFIX
+#    define COUNTERS_PREFIX "pml_spec_"
+#endif
+static const char counters_prefix[] = COUNTERS_PREFIX;
 
-/* A counter of one unsigned long long that belongs to no object; anything else is as good as absent. */
+/* A counter or level of one unsigned long long that belongs to no object; anything else is as good as absent. */
 static inline bool counter_open(struct bench_counters *c, int i)
 {
     char name[128];
@@ -30,7 +35,8 @@ static inline bool counter_open(struct bench_counters *c, int i)
     MPI_Datatype type;
     MPI_T_enum values;
     snprintf(name, sizeof(name), "%s%s", counters_prefix, c->names[i]);
-    if (MPI_SUCCESS != MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index)
+    c->level[i] = MPI_SUCCESS != MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index);
+    if ((c->level[i] && MPI_SUCCESS != MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_LEVEL, &index))
         || MPI_SUCCESS
                != MPI_T_pvar_get_info(index, NULL, &name_len, &verbosity, &class, &type, &values,
                                       NULL, &text_len, &bind, &readonly, &continuous, &atomic)
@@ -73,7 +79,7 @@ static inline void bench_counters_begin(struct bench_counters *c)
 {
     MPI_Barrier(bench.ctl);
     for (int i = 0; i < c->n; ++i) {
-        c->first[i] = counter_read(c, i);
+        c->first[i] = c->level[i] ? 0 : counter_read(c, i);
     }
     MPI_Barrier(bench.ctl);
 }

@@ -78,6 +78,52 @@ static inline double exchange_compute(double comm, double percent)
     return percent > 0.0 ? comm * 100.0 / percent : 0.0;
 }
 
+/* ---- 004, section IV.C, equation (3) and table 3 ----
+ * busy = time of the computation alone, msg = least time of the message alone, both = time of both together. The same
+ * number as overlap_ratio; 'saturated' when busy > msg. NAN when msg is no positive time. */
+static inline double overlap_efficiency(double busy, double msg, double both)
+{
+    return msg > 0.0 ? 1.0 - (both - busy) / msg : NAN;
+}
+
+/* ---- latency and bandwidth ---- */
+
+/* Half a round trip, of the time that so many round trips took. */
+static inline double us_per_half_trip(double us, double round_trips)
+{
+    return us / (2.0 * round_trips);
+}
+
+/* MB/s (10^6 bytes), which is bytes per microsecond. */
+static inline double mb_per_s(double bytes, double us)
+{
+    return us > 0.0 ? bytes / us : NAN;
+}
+
+/* Normalized latency of section 3.4: the mean half round trip of connections that are busy at the same time, divided by
+ * their number: what a message costs if all of them share. */
+static inline double latency_per_connection(double mean_half_round_trip, double connections)
+{
+    return connections > 0.0 ? mean_half_round_trip / connections : NAN;
+}
+
+/* ---- NAS IS: the all-to-all of a bucket sort (004, section IV.D) ---- */
+
+/* Bytes that each of p processes sends to each: 2^log2_keys integers of 4 bytes, shared out twice. */
+static inline size_t is_message_bytes(unsigned log2_keys, size_t p)
+{
+    return ((size_t) 4 << log2_keys) / (p * p);
+}
+
+/* The same for one pair of processes when the buckets are not equal: up to percent more or less, adding up to nothing over
+ * the receivers of a sender (p even), and in whole integers. */
+static inline size_t is_uneven_bytes(size_t bytes, size_t from, size_t to, size_t p, unsigned percent)
+{
+    const size_t place = (from + to) % p;
+    const double swing = 0 == p % 2 ? (place % 2 ? 1.0 : -1.0) * (double) (1 + place / 2) / (double) (p / 2) : 0.0;
+    return (size_t) ((double) bytes * (1.0 + swing * percent / 100.0)) / 4 * 4;
+}
+
 /* ---- statistics ---- */
 
 static inline int stat_compare(const void *a, const void *b)

@@ -39,7 +39,7 @@ static double ping_pong(size_t size, int round_trips, uint64_t key)
             MPI_Send(out, count, MPI_BYTE, peer, TAG, bench.comm);
         }
     }
-    double us = (bench_now() - start) / (2.0 * round_trips);
+    double us = us_per_half_trip(bench_now() - start, round_trips);
     bench_verify(in, size, key + (uint64_t) peer);
     return us;
 }
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         }
         printf("%s size=%zu us=%.4f min_us=%.4f ", modes[mode], size, median, least);
         if (BW == mode) {
-            printf("mb_s=%.1f max_mb_s=%.1f ", (double) size / median, (double) size / least);
+            printf("mb_s=%.1f max_mb_s=%.1f ", mb_per_s((double) size, median), mb_per_s((double) size, least));
         } else if (RATE == mode) {
             printf("msg_s=%.0f max_msg_s=%.0f ", 1e6 / median, 1e6 / least);
         }

@@ -59,7 +59,7 @@ static double ping_pong(char *all, size_t place, size_t size, int buffers, int t
             MPI_Send(buf, (int) size, MPI_BYTE, peer, TAG, bench.comm);
         }
     }
-    const double us = (bench_now() - start) / (2 * times);
+    const double us = us_per_half_trip(bench_now() - start, times);
     bench_verify(last, size, key);
     return us;
 }

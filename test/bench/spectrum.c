@@ -19,7 +19,7 @@
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS]
  *                 [--find NS] [--wire NS] [--each 1|0]
  *
- * Output: a table to read, and a line 'spectrum key=value ...' for each row. */
+ * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
 #include "freq_rule.h"
 #include "freq_usage.h"
@@ -446,6 +446,9 @@ int main(int argc, char **argv)
         printf("  %6zu %12.1f %10.1f %10u %10u\n", opt.size[s], freq_cost_at(costs.r, opt.size[s]),
                freq_cost_at(costs.c, opt.size[s]), FREQ_CLASSES == class ? 0 : rule.n[class],
                FREQ_CLASSES == class ? 0 : rule.after[class]);
+        printf("costs size=%zu register_us=%.4f copy_us=%.4f look_us=%.4f n=%u\n", opt.size[s],
+               freq_cost_at(costs.r, opt.size[s]) / 1e3, freq_cost_at(costs.c, opt.size[s]) / 1e3,
+               costs.v / 1e3, FREQ_CLASSES == class ? 0 : rule.n[class]);
     }
     printf("  %-14s %6s %6s %10s %10s %10s %11s %10s\n", "scheme", "bytes", "uses", "copy, ns",
            "freq, ns", "gain", "avoided", "registered");

@@ -96,6 +96,55 @@ static void what_was_done_during_the_delay_is_not_left(void **state)
     NEAR(progress_left(100.0, 25.0, 100.0), 0.75);
 }
 
+static void efficiency_is_that_of_table_3(void **state)
+{
+    (void) state;
+    /* 004, table 3: busy, msg, both (ms) and the efficiency printed there, with three digits. */
+    static const double rows[][4] = {
+        {0.965, 0.490, 1.170, 0.581}, {0.965, 0.572, 1.512, 0.043},  {1.931, 1.300, 2.132, 0.845},
+        {1.931, 1.895, 3.856, -0.015}, {1.000, 0.738, 1.047, 0.936}, {1.000, 0.567, 1.551, 0.028},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        assert_true(fabs(overlap_efficiency(rows[i][0], rows[i][1], rows[i][2]) - rows[i][3]) < 0.0011);
+        NEAR(overlap_efficiency(rows[i][0], rows[i][1], rows[i][2]), overlap_ratio(rows[i][1], rows[i][0], rows[i][2]));
+    }
+    assert_true(isnan(overlap_efficiency(1.0, 0.0, 1.0)));
+}
+
+static void a_round_trip_has_two_halves(void **state)
+{
+    (void) state;
+    NEAR(us_per_half_trip(600.0, 100.0), 3.0);
+    NEAR(mb_per_s(1048576.0, 200.0), 5242.88);
+    assert_true(isnan(mb_per_s(1.0, 0.0)));
+    /* Eight pairs that do not disturb each other: an eighth each. Eight that wait for each other: as one alone. */
+    NEAR(latency_per_connection(4.0, 8.0), 0.5);
+    NEAR(latency_per_connection(8.0 * 4.0, 8.0), 4.0);
+    assert_true(isnan(latency_per_connection(1.0, 0.0)));
+}
+
+static void is_messages_have_the_sizes_of_table_4(void **state)
+{
+    (void) state;
+    assert_int_equal(is_message_bytes(20, 4), 256 * 1024);      /* class W */
+    assert_int_equal(is_message_bytes(23, 4), 2 * 1024 * 1024); /* class A */
+    for (size_t p = 2; p <= 8; p += 2) {
+        for (size_t from = 0; from < p; ++from) {
+            size_t sum = 0, least = SIZE_MAX;
+            for (size_t to = 0; to < p; ++to) {
+                size_t bytes = is_uneven_bytes(262144, from, to, p, 10);
+                assert_int_equal(bytes % 4, 0);
+                assert_true(bytes <= 262144 + 26215 && bytes >= 262144 - 26219);
+                least = bytes < least ? bytes : least;
+                sum += bytes;
+            }
+            assert_true(least < 262144 - 26200);
+            assert_true(sum + 8 * p >= p * 262144 && sum <= p * 262144);
+        }
+    }
+    assert_int_equal(is_uneven_bytes(262144, 1, 2, 3, 10), 262144); /* an odd number cannot be balanced so */
+}
+
 static void progress_has_no_answer_without_delay_or_latency(void **state)
 {
     (void) state;
@@ -184,6 +233,9 @@ int main(void)
         cmocka_unit_test(usage_is_of_the_rtrs_that_arrived),
         cmocka_unit_test(speculation_costs_dropped_rtrs_and_acknowledged_ones),
         cmocka_unit_test(computation_follows_from_the_ratio),
+        cmocka_unit_test(efficiency_is_that_of_table_3),
+        cmocka_unit_test(a_round_trip_has_two_halves),
+        cmocka_unit_test(is_messages_have_the_sizes_of_table_4),
         cmocka_unit_test(finds_the_median_of_odd_and_even_numbers),
         cmocka_unit_test(one_outlier_does_not_move_the_median),
         cmocka_unit_test(finds_quantiles_between_neighbours_and_sorts),
