@@ -285,8 +285,8 @@ static bool sendi_fragment(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t 
                            opal_convertor_t *convertor, const void *header, size_t header_size,
                            size_t payload_size, mca_btl_base_tag_t tag)
 {
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, header_size + payload_size,
-                                        MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    mca_btl_ibx_frag_t *frag =
+        frag_new(module, endpoint, header_size + payload_size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return false;
     }
