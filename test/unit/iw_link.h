@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LINK_ENGINES 4
+#define LINK_ENGINES 34
 
 typedef struct link_packet {
     uint64_t at;

@@ -1031,6 +1031,38 @@ static void memory_of_a_peer(void **state)
     link_fini(&l);
 }
 
+/* What has talked and is silent holds its state and its part of the key, and nothing of what it sent; a
+ * process that was never added, nothing. */
+static void memory_of_a_peer_that_talked(void **state)
+{
+    (void) state;
+    link_t l;
+    uint8_t note[16], data[1000] = {0};
+    size_t before = 0, untouched;
+    link_init(&l, LINK_ENGINES, NULL, 22);
+    const unsigned first = LINK_ENGINES / 2, count = LINK_ENGINES - first;
+    untouched = iw_engine_memory(l.engine[0]);
+    for (unsigned i = 1; i < LINK_ENGINES; ++i) {
+        iw_completion_t c;
+        if (first == i) {
+            before = iw_engine_memory(l.engine[0]); /* pools have what one peer at a time needs */
+        }
+        assert_int_equal(iw_engine_memory(l.engine[i]), untouched);
+        iw_peer_t *there = link_peer(&l, 0, i, NULL), *back = link_peer(&l, i, 0, NULL);
+        post_one(&l, i, data, sizeof(data));
+        assert_int_equal(send_bytes(there, data, sizeof(data), IW_QUIET), IW_OK);
+        expect(&l, i, IW_RECEIVED, IW_OK, &c);
+        post_one(&l, 0, note, sizeof(note));
+        assert_int_equal(send_bytes(back, "answer", 6, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&l, 0, IW_RECEIVED, IW_OK, &c);
+        link_run(&l, l.now + 50 * MS);
+    }
+    size_t each = (iw_engine_memory(l.engine[0]) - before) / count;
+    print_message("a peer that talked: %zu bytes\n", each);
+    assert_true(each <= 3200);
+    link_fini(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1060,6 +1092,7 @@ int main(void)
         cmocka_unit_test(unreliable_datagrams),
         cmocka_unit_test(counters_add_up),
         cmocka_unit_test(memory_of_a_peer),
+        cmocka_unit_test(memory_of_a_peer_that_talked),
     };
     return cmocka_run_group_tests_name("iw_engine", tests, NULL, NULL);
 }

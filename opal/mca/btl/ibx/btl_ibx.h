@@ -67,8 +67,11 @@ struct mca_btl_base_endpoint_t {
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
+#define MCA_BTL_IBX_HEADER_ROOM 256 /* bytes that a small fragment has room for */
+
 typedef struct mca_btl_ibx_frag {
     mca_btl_base_descriptor_t base;
+    opal_free_list_t *list; /* where it is from */
     mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
     mca_btl_ibx_endpoint_t *endpoint;
     uint8_t holds;    /* users other than the PML: the engine, a send that still has to tell */
@@ -121,7 +124,8 @@ struct mca_btl_ibx_module {
     mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
     opal_hash_table_t by_name;
-    opal_free_list_t frags;
+    opal_free_list_t frags;   /* with room for btl_max_send_size bytes */
+    opal_free_list_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
     opal_free_list_t jobs;
     opal_free_list_t keys;
     opal_list_t waiting_frags; /* the engine had no room; in their order */
@@ -131,6 +135,7 @@ struct mca_btl_ibx_module {
     ibx_window_t window;
     struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;
+    uint64_t came; /* messages since then */
     mca_btl_base_module_error_cb_fn_t error;
 };
 

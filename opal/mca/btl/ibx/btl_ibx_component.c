@@ -166,25 +166,27 @@ static int ibx_close(void)
 
 static int lists_init(mca_btl_ibx_module_t *module)
 {
-    static const struct {
+    const struct {
         size_t offset, size;
         opal_class_t *class;
-        bool has_data;
+        int each;
     } lists[] = {
-        {offsetof(mca_btl_ibx_module_t, frags), sizeof(mca_btl_ibx_frag_t),
-         OBJ_CLASS(mca_btl_ibx_frag_t), true},
+        {offsetof(mca_btl_ibx_module_t, frags),
+         sizeof(mca_btl_ibx_frag_t) + module->super.btl_max_send_size,
+         OBJ_CLASS(mca_btl_ibx_frag_t), 8},
+        {offsetof(mca_btl_ibx_module_t, headers),
+         sizeof(mca_btl_ibx_frag_t) + MCA_BTL_IBX_HEADER_ROOM, OBJ_CLASS(mca_btl_ibx_frag_t), 8},
         {offsetof(mca_btl_ibx_module_t, jobs), sizeof(mca_btl_ibx_job_t),
-         OBJ_CLASS(mca_btl_ibx_job_t), false},
+         OBJ_CLASS(mca_btl_ibx_job_t), 32},
         {offsetof(mca_btl_ibx_module_t, keys), sizeof(mca_btl_ibx_key_t),
-         OBJ_CLASS(mca_btl_ibx_key_t), false},
+         OBJ_CLASS(mca_btl_ibx_key_t), 32},
     };
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); ++i) {
         opal_free_list_t *list = (opal_free_list_t *) ((char *) module + lists[i].offset);
         OBJ_CONSTRUCT(list, opal_free_list_t);
         int rc = opal_free_list_init(
-            list, lists[i].size + (lists[i].has_data ? module->super.btl_max_send_size : 0),
-            opal_cache_line_size, lists[i].class, 0, opal_cache_line_size, 0, -1,
-            lists[i].has_data ? 8 : 32, NULL, 0, NULL, NULL, NULL);
+            list, lists[i].size, opal_cache_line_size, lists[i].class, 0, opal_cache_line_size, 0, -1,
+            lists[i].each, NULL, 0, NULL, NULL, NULL);
         if (OPAL_SUCCESS != rc) {
             return rc;
         }
@@ -215,12 +217,9 @@ static void module_free(mca_btl_ibx_module_t *module)
     if (NULL != module->port) {
         iw_port_close(module->port);
     }
-    while (NULL != module->bays) {
-        mca_btl_ibx_bay_t *bay = module->bays;
-        module->bays = bay->next;
-        free(bay);
-    }
+    mca_btl_ibx_bays_free(module);
     OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->headers);
     OBJ_DESTRUCT(&module->jobs);
     OBJ_DESTRUCT(&module->keys);
     OBJ_DESTRUCT(&module->endpoints);

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void frag_construct(mca_btl_ibx_frag_t *frag)
 {
@@ -23,13 +24,17 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct
 
 /* ---- out ---- */
 
+/* A fragment with room for `room` bytes. What is sent from the user's memory needs a place for headers only, and
+ * many such fragments wait for their acknowledgement. */
 static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                                    uint32_t flags)
+                                    size_t room, uint32_t flags)
 {
-    mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked
-                                                           ? opal_free_list_get_mt(&module->frags)
-                                                           : opal_free_list_get_st(&module->frags));
+    opal_free_list_t *list = room <= MCA_BTL_IBX_HEADER_ROOM ? &module->headers : &module->frags;
+    mca_btl_ibx_frag_t *frag =
+        (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked ? opal_free_list_get_mt(list)
+                                                             : opal_free_list_get_st(list));
     if (OPAL_LIKELY(NULL != frag)) {
+        frag->list = list;
         frag->endpoint = endpoint;
         frag->holds = 0;
         frag->is_complete = false;
@@ -43,12 +48,12 @@ static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_en
     return frag;
 }
 
-static void frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
+static void frag_return(mca_btl_ibx_frag_t *frag)
 {
     if (mca_btl_ibx_component.locked) {
-        opal_free_list_return_mt(&module->frags, &frag->base.super);
+        opal_free_list_return_mt(frag->list, &frag->base.super);
     } else {
-        opal_free_list_return_st(&module->frags, &frag->base.super);
+        opal_free_list_return_st(frag->list, &frag->base.super);
     }
 }
 
@@ -61,7 +66,7 @@ mca_btl_base_descriptor_t *mca_btl_ibx_alloc(mca_btl_base_module_t *btl,
     if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, flags);
+    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, size, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
@@ -78,7 +83,7 @@ int mca_btl_ibx_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
     frag->is_freed = true;
     mca_btl_ibx_unlock(module);
     if (now) {
-        frag_return(module, frag);
+        frag_return(frag);
     }
     return OPAL_SUCCESS;
 }
@@ -93,13 +98,15 @@ mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
     if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, flags);
+    size_t length = btl->btl_max_send_size - reserve;
+    length = *size < length ? *size : length;
+    const bool in_place = length > 0 && !opal_convertor_need_buffers(convertor);
+    mca_btl_ibx_frag_t *frag =
+        frag_new(module, endpoint, in_place ? reserve : reserve + length, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    size_t length = btl->btl_max_send_size - reserve;
-    length = *size < length ? *size : length;
-    if (length > 0 && !opal_convertor_need_buffers(convertor)) {
+    if (in_place) {
         void *data;
         opal_convertor_get_current_pointer(convertor, &data);
         frag->segment[1].seg_addr.pval = data;
@@ -110,7 +117,7 @@ mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
         struct iovec iov = {.iov_base = frag->data + reserve, .iov_len = length};
         uint32_t n = 1;
         if (length > 0 && 0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
-            frag_return(module, frag);
+            frag_return(frag);
             return NULL;
         }
         frag->segment[0].seg_len = reserve + length;
@@ -148,7 +155,7 @@ static void release(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
     const bool give_back = 0 == --frag->holds && (ours || frag->is_freed);
     mca_btl_ibx_unlock(module);
     if (give_back) {
-        frag_return(module, frag);
+        frag_return(frag);
     }
 }
 
@@ -278,7 +285,8 @@ static bool sendi_fragment(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t 
                            opal_convertor_t *convertor, const void *header, size_t header_size,
                            size_t payload_size, mca_btl_base_tag_t tag)
 {
-    mca_btl_ibx_frag_t *frag = frag_new(module, endpoint, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    mca_btl_ibx_frag_t *frag =
+        frag_new(module, endpoint, header_size + payload_size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return false;
     }
@@ -294,7 +302,7 @@ static bool sendi_fragment(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t 
     }
     mca_btl_ibx_unlock(module);
     if (OPAL_UNLIKELY(!sent)) {
-        frag_return(module, frag);
+        frag_return(frag);
     }
     return sent;
 }
@@ -338,35 +346,57 @@ bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *
 
 /* ---- in ---- */
 
+/* How many buffers keep their memory when nothing comes: as many as a ping-pong with some peers uses. */
+#define KEPT 4
+
+static size_t message_size(const mca_btl_ibx_module_t *module)
+{
+    return sizeof(mca_btl_ibx_message_t) + module->super.btl_max_send_size;
+}
+
+static mca_btl_ibx_bay_t *bay_new(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_bay_t *bay = calloc(1, sizeof(*bay));
+    if (NULL == bay) {
+        return NULL;
+    }
+    bay->message = mmap(NULL, message_size(module), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == bay->message) {
+        free(bay);
+        return NULL;
+    }
+    bay->next = module->bays;
+    if (NULL != bay->next) {
+        bay->next->previous = bay;
+    }
+    module->bays = bay;
+    return bay;
+}
+
 static void bay_free(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 {
     if (NULL != bay->next) {
         bay->next->previous = bay->previous;
     }
     *(NULL == bay->previous ? &module->bays : &bay->previous->next) = bay->next;
+    munmap(bay->message, message_size(module));
     free(bay);
 }
 
 static bool bay_post(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 {
     return IW_OK
-           == iw_post_receive(module->engine, &bay->hdr,
-                              (uint32_t) (sizeof(bay->hdr) + module->super.btl_max_send_size), bay);
+           == iw_post_receive(module->engine, bay->message, (uint32_t) message_size(module), bay);
 }
 
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
 {
     while (iw_receives_free(module->engine) < module->window.current) {
-        mca_btl_ibx_bay_t *bay = malloc(sizeof(*bay) + module->super.btl_max_send_size);
+        mca_btl_ibx_bay_t *bay = bay_new(module);
         if (NULL == bay) {
             return OPAL_ERR_OUT_OF_RESOURCE;
         }
-        bay->previous = NULL;
-        bay->next = module->bays;
-        if (NULL != bay->next) {
-            bay->next->previous = bay;
-        }
-        module->bays = bay;
         if (!bay_post(module, bay)) {
             bay_free(module, bay);
             return OPAL_ERR_OUT_OF_RESOURCE;
@@ -378,7 +408,26 @@ int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
 
 void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
 {
+    bay->is_touched = true;
     if (iw_receives_free(module->engine) >= module->window.current || !bay_post(module, bay)) {
         bay_free(module, bay); /* the window has shrunk */
+    }
+}
+
+void mca_btl_ibx_bays_rest(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_bay_t *bay;
+    for (uint32_t i = KEPT; NULL != (bay = iw_receive_idle(module->engine, i)); ++i) {
+        if (bay->is_touched) {
+            bay->is_touched = false;
+            (void) madvise(bay->message, message_size(module), MADV_DONTNEED);
+        }
+    }
+}
+
+void mca_btl_ibx_bays_free(mca_btl_ibx_module_t *module)
+{
+    while (NULL != module->bays) {
+        bay_free(module, module->bays);
     }
 }

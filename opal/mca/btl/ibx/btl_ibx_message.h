@@ -5,11 +5,17 @@
 
 #include "btl_ibx.h"
 
-/* A receive buffer. */
-typedef struct mca_btl_ibx_bay {
-    struct mca_btl_ibx_bay *next, *previous; /* of all */
+typedef struct mca_btl_ibx_message {
     mca_btl_ibx_hdr_t hdr;
     char data[];
+} mca_btl_ibx_message_t;
+
+/* A receive buffer. Its message is mapped memory of its own, so that one that is never used costs nothing,
+ * and one that has been used nothing any more when it has not been for a while. */
+typedef struct mca_btl_ibx_bay {
+    struct mca_btl_ibx_bay *next, *previous; /* of all */
+    mca_btl_ibx_message_t *message;
+    bool is_touched;
 } mca_btl_ibx_bay_t;
 
 mca_btl_base_descriptor_t *mca_btl_ibx_alloc(mca_btl_base_module_t *btl,
@@ -42,5 +48,12 @@ int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);
 
 /* A buffer is free again. lock is held. */
 void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay);
+
+/* No message came for a while: the memory of free buffers, but of those used first, goes back to the
+ * system. lock is held. */
+void mca_btl_ibx_bays_rest(mca_btl_ibx_module_t *module);
+
+/* All buffers, when there is no engine any more that knows them. */
+void mca_btl_ibx_bays_free(mca_btl_ibx_module_t *module);
 
 #endif

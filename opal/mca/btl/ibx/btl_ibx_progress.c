@@ -9,7 +9,8 @@
 /* Completions taken at a time: enough to make the lock cheap, few enough for the stack. */
 #define BATCH 32
 
-/* How often a quiet module is looked at for a window that could shrink. */
+/* How often a module is looked at: for a window that could shrink, and for memory to be given back when no
+ * message has come since the look before. */
 #define LOOK_NS UINT64_C(100000000)
 
 static int status_of(const iw_completion_t *c)
@@ -22,41 +23,66 @@ static int status_of(const iw_completion_t *c)
 static void deliver(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                     mca_btl_ibx_bay_t *bay, uint32_t length)
 {
-    if (OPAL_UNLIKELY(length < sizeof(bay->hdr) || NULL == endpoint)) {
+    mca_btl_ibx_message_t *message = bay->message;
+    if (OPAL_UNLIKELY(length < sizeof(message->hdr) || NULL == endpoint)) {
         return;
     }
-    const size_t size = length - sizeof(bay->hdr);
-    switch (bay->hdr.tag) {
+    const size_t size = length - sizeof(message->hdr);
+    switch (message->hdr.tag) {
     case MCA_BTL_IBX_TAG_ATOMIC:
-        mca_btl_ibx_atomic_asked(module, endpoint, bay->data, size);
+        mca_btl_ibx_atomic_asked(module, endpoint, message->data, size);
         break;
     case MCA_BTL_IBX_TAG_ATOMIC_DONE:
-        mca_btl_ibx_atomic_answered(module, endpoint, bay->data, size);
+        mca_btl_ibx_atomic_answered(module, endpoint, message->data, size);
         break;
     default:
-        mca_btl_ibx_dispatch(&module->super, endpoint, bay->hdr.tag, bay->data, size);
+        mca_btl_ibx_dispatch(&module->super, endpoint, message->hdr.tag, message->data, size);
         break;
     }
 }
 
-static void end_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
+/* Fragments and jobs for which the engine had no room. lock is held, but not all the time: who waits for
+ * them is told without it. */
+static void retry_waiting(mca_btl_ibx_module_t *module)
 {
+    opal_list_t ended, failed;
     opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(failed))) {
+    OBJ_CONSTRUCT(&ended, opal_list_t);
+    OBJ_CONSTRUCT(&failed, opal_list_t);
+    mca_btl_ibx_retry_jobs(module, &ended);
+    mca_btl_ibx_retry_frags(module, &failed);
+    mca_btl_ibx_unlock(module);
+    while (NULL != (item = opal_list_remove_first(&failed))) {
         mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
     }
-}
-
-static void end_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended)
-{
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(ended))) {
+    while (NULL != (item = opal_list_remove_first(&ended))) {
         mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
     }
+    OBJ_DESTRUCT(&failed);
+    OBJ_DESTRUCT(&ended);
+    mca_btl_ibx_lock(module);
+}
+
+/* lock is not held. */
+static void peer_down(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, int status)
+{
+    if (NULL != endpoint) {
+        opal_list_t ended;
+        opal_list_item_t *item;
+        OBJ_CONSTRUCT(&ended, opal_list_t);
+        mca_btl_ibx_lock(module);
+        mca_btl_ibx_fail_atomics(module, endpoint, &ended);
+        mca_btl_ibx_unlock(module);
+        while (NULL != (item = opal_list_remove_first(&ended))) {
+            mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
+        }
+        OBJ_DESTRUCT(&ended);
+    }
+    mca_btl_ibx_lost(module, endpoint, status);
 }
 
 /* What a completion asks for while the lock is held. True: more is to be done without it. */
-static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, opal_list_t *ended)
+static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
 {
     switch (c->what) {
     case IW_WRITTEN:
@@ -66,12 +92,6 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, o
         (void) ibx_window_limit_reached(&module->window, iw_port_now());
         (void) mca_btl_ibx_fill_window(module);
         return false;
-    case IW_PEER_DOWN:
-        if (NULL != c->peer) {
-            mca_btl_ibx_endpoint_t *endpoint = iw_peer_user(c->peer);
-            mca_btl_ibx_fail_atomics(module, endpoint, ended);
-        }
-        return true;
     default:
         return true;
     }
@@ -94,11 +114,26 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
         deliver(module, endpoint, c->context, c->length);
         break;
     case IW_PEER_DOWN:
-        mca_btl_ibx_lost(module, endpoint, c->status);
+        peer_down(module, endpoint, c->status);
         break;
     default:
         break;
     }
+}
+
+static void look(mca_btl_ibx_module_t *module, uint64_t now)
+{
+    module->looked_at = now;
+    (void) ibx_window_look(&module->window, iw_receives_free(module->engine), now);
+    if (0 == module->came) {
+        mca_btl_ibx_bays_rest(module);
+    }
+    module->came = 0;
+}
+
+static bool some_wait(mca_btl_ibx_module_t *module)
+{
+    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs);
 }
 
 static int module_progress(mca_btl_ibx_module_t *module)
@@ -106,30 +141,27 @@ static int module_progress(mca_btl_ibx_module_t *module)
     iw_completion_t completion[BATCH];
     bool more[BATCH];
     unsigned n, events = 0;
-    opal_list_t ended, failed;
 
     if (!mca_btl_ibx_enter(module)) {
         return 0; /* somebody else is at it */
     }
     (void) iw_port_progress(module->port, module->engine);
+    const uint64_t now = iw_port_looked(module->port);
+    if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
+        look(module, now);
+    }
     n = iw_engine_poll(module->engine, completion, BATCH);
-    if (OPAL_LIKELY(0 == n)) {
-        if (OPAL_UNLIKELY(!opal_list_is_empty(&module->waiting_frags)
-                          || !opal_list_is_empty(&module->waiting_jobs))) {
-            goto waiting;
-        }
+    if (OPAL_LIKELY(0 == n && !some_wait(module))) {
         mca_btl_ibx_unlock(module);
         return 0;
     }
-waiting:
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     do {
         for (unsigned i = 0; i < n; ++i) {
-            more[i] = first_half(module, &completion[i], &ended);
+            more[i] = first_half(module, &completion[i]);
         }
-        mca_btl_ibx_retry_jobs(module, &ended);
-        mca_btl_ibx_retry_frags(module, &failed);
+        if (OPAL_UNLIKELY(some_wait(module))) {
+            retry_waiting(module);
+        }
         mca_btl_ibx_unlock(module);
 
         for (unsigned i = 0; i < n; ++i) {
@@ -137,9 +169,8 @@ waiting:
                 second_half(module, &completion[i]);
             }
         }
-        end_frags(module, &failed);
-        end_jobs(module, &ended);
         events += n;
+        module->came += n;
 
         mca_btl_ibx_lock(module);
         for (unsigned i = 0; i < n; ++i) {
@@ -149,15 +180,8 @@ waiting:
         }
         n = BATCH == n ? iw_engine_poll(module->engine, completion, BATCH) : 0;
     } while (n > 0);
-    const uint64_t now = iw_port_now();
-    if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
-        module->looked_at = now;
-        (void) ibx_window_look(&module->window, iw_receives_free(module->engine), now);
-    }
     mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
     mca_btl_ibx_unlock(module);
-    OBJ_DESTRUCT(&failed);
-    OBJ_DESTRUCT(&ended);
     return (int) events;
 }
 

@@ -62,58 +62,53 @@ size_t iw_auth_memory(const iw_auth_t *auth)
 /* Reads the pieces in a row. */
 typedef struct cursor {
     const struct iovec *piece;
-    unsigned count;
     size_t at; /* in *piece */
 } cursor_t;
 
-static void take(cursor_t *c, uint8_t *to, size_t length)
+/* At least one byte of *piece is ahead; there is one in some piece. */
+static void skip_empty(cursor_t *c)
 {
-    while (length > 0) {
-        size_t part = c->piece->iov_len - c->at;
-        if (part > length) {
-            part = length;
-        }
-        memcpy(to, (const uint8_t *) c->piece->iov_base + c->at, part);
-        to += part;
-        length -= part;
-        c->at += part;
-        if (c->at == c->piece->iov_len && length > 0) {
-            ++c->piece;
-            c->at = 0;
-        }
-    }
-}
-
-static size_t lanes(size_t length)
-{
-    return (length + IW_CLNH_LANE - 1) / IW_CLNH_LANE * IW_CLNH_LANE;
-}
-
-/* The hash of the next block, of length bytes; what is short of a lane is filled up with zeros. */
-static void hash_block(const uint64_t *key, cursor_t *c, size_t length, uint64_t out[2])
-{
-    uint8_t copy[IW_AUTH_BLOCK];
     while (c->at == c->piece->iov_len) {
         ++c->piece;
         c->at = 0;
     }
-    if (c->piece->iov_len - c->at >= length) {
-        const size_t whole = length / IW_CLNH_LANE * IW_CLNH_LANE;
-        iw_clnh(key, (const uint8_t *) c->piece->iov_base + c->at, whole, out);
-        c->at += whole;
-        key += whole / 8;
-        length -= whole;
-    }
-    if (length > 0) {
-        take(c, copy, length);
-        memset(copy + length, 0, lanes(length) - length);
-        iw_clnh(key, copy, lanes(length), out);
+}
+
+static void take(cursor_t *c, uint8_t *to, size_t length)
+{
+    while (length > 0) {
+        skip_empty(c);
+        size_t part = c->piece->iov_len - c->at;
+        part = part < length ? part : length;
+        memcpy(to, (const uint8_t *) c->piece->iov_base + c->at, part);
+        to += part;
+        length -= part;
+        c->at += part;
     }
 }
 
-/* The hash of what is left of the pieces: of each block, and then of the blocks' hashes. */
+/* The hash of the next block, of length bytes. */
+static void hash_block(const uint64_t *key, cursor_t *c, size_t length, uint64_t out[2])
+{
+    skip_empty(c);
+    if (c->piece->iov_len - c->at >= length) {
+        iw_clnh(key, (const uint8_t *) c->piece->iov_base + c->at, length, out);
+        c->at += length;
+    } else {
+        uint8_t copy[IW_AUTH_BLOCK];
+        take(c, copy, length);
+        iw_clnh(key, copy, length, out);
+    }
+}
+
+/* The hash of what is left of the pieces: of the only block, or of the blocks' hashes. */
 static void hash_rest(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t out[2])
 {
+    out[0] = out[1] = 0;
+    if (left <= IW_AUTH_BLOCK) {
+        hash_block(auth->clnh, c, left, out);
+        return;
+    }
     uint64_t hash[BLOCKS_MAX][2];
     size_t n = 0;
     for (; left > 0; ++n) {
@@ -122,28 +117,27 @@ static void hash_rest(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t 
         hash_block(auth->clnh, c, part, hash[n]);
         left -= part;
     }
-    const size_t length = n * BLOCK_HASH;
-    memset((uint8_t *) hash + length, 0, lanes(length) - length);
-    out[0] = out[1] = 0;
-    iw_clnh(auth->clnh + IW_AUTH_BLOCK / 8, (const uint8_t *) hash, lanes(length), out);
+    iw_clnh(auth->clnh + IW_AUTH_BLOCK / 8, (const uint8_t *) hash, n * BLOCK_HASH, out);
 }
 
-static uint64_t keyed_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count,
-                          size_t length)
+static uint64_t keyed_tag(const iw_auth_t *auth, const struct iovec *piece, size_t length)
 {
-    uint8_t input[8 + IW_AUTH_DIRECT + BLOCK_HASH];
-    cursor_t c = {piece, count, 0};
-    uint64_t total = length, tag, rest[2];
-    size_t direct = length < IW_AUTH_DIRECT ? length : IW_AUTH_DIRECT, filled = 8;
-    memcpy(input, &total, 8);
-    take(&c, input + filled, direct);
-    filled += direct;
+    struct {
+        uint64_t length, rest[2];
+        uint8_t direct[IW_AUTH_DIRECT];
+    } input;
+    cursor_t c = {piece, 0};
+    const size_t direct = length < IW_AUTH_DIRECT ? length : IW_AUTH_DIRECT;
+    uint64_t tag;
+    input.length = length;
+    take(&c, input.direct, direct);
     if (length > direct) {
-        hash_rest(auth, &c, length - direct, rest);
-        memcpy(input + filled, rest, sizeof(rest));
-        filled += sizeof(rest);
+        hash_rest(auth, &c, length - direct, input.rest);
+    } else {
+        input.rest[0] = input.rest[1] = 0;
     }
-    crypto_shorthash((uint8_t *) &tag, input, filled, auth->sip);
+    crypto_shorthash((uint8_t *) &tag, (const uint8_t *) &input,
+                     sizeof(input) - sizeof(input.direct) + direct, auth->sip);
     return tag;
 }
 
@@ -156,7 +150,7 @@ uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned 
         for (unsigned i = 0; i < count; ++i) {
             length += piece[i].iov_len;
         }
-        return keyed_tag(auth, piece, count, length);
+        return keyed_tag(auth, piece, length);
     case IW_AUTH_CRC:
         for (unsigned i = 0; i < count; ++i) {
             crc = iw_crc32c(crc, piece[i].iov_base, piece[i].iov_len);

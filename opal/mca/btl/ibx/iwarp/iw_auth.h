@@ -6,9 +6,10 @@
  *
  * SipHash-2-4 alone (libsodium) would be the slowest part of a large transfer, and Poly1305 is
  * hardly faster. So the tag is made as UMAC (RFC 4418) makes it, from a universal hash and a pseudo-random
- * function: the first IW_AUTH_DIRECT bytes as they are; the rest in blocks of IW_AUTH_BLOCK through
- * CLNH (iw_clnh.h), and the blocks' hashes in a row through CLNH with another part of the key; SipHash-2-4
- * over length, first bytes and hash. Two different datagrams have the same input to SipHash with
+ * function: the rest behind the first IW_AUTH_DIRECT bytes in blocks of IW_AUTH_BLOCK through CLNH
+ * (iw_clnh.h); if there is more than one, the blocks' hashes in a row through CLNH with another part of
+ * the key; SipHash-2-4 over length, hash and first bytes. These are the head, which no two datagrams of a
+ * connection have in common, so what a collision of the hash would show is never to be seen. Two different datagrams have the same input to SipHash with
  * probability at most 2^-63 for whoever does not know the key; SipHash is a pseudo-random function.
  *
  * Instead of the tag the field can have a CRC32C (protects against accidents only) or nothing.
@@ -24,7 +25,7 @@
 
 typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_CRC, IW_AUTH_OFF } iw_auth_mode_t;
 
-#define IW_AUTH_DIRECT 128  /* bytes given to SipHash as they are */
+#define IW_AUTH_DIRECT 24   /* bytes given to SipHash as they are: the head (iw_wire.h) */
 #define IW_AUTH_BLOCK  1024 /* bytes hashed to 16 at a time */
 
 typedef struct iw_key {

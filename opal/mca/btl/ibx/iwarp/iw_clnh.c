@@ -23,7 +23,7 @@ static unsigned __int128 times_half(uint64_t a, uint64_t b)
     return sum;
 }
 
-void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+static void clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
 {
     unsigned __int128 sum = 0;
     for (size_t at = 0; at < length; at += 16, key += 2) {
@@ -35,6 +35,26 @@ void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint
     }
     out[0] ^= (uint64_t) sum;
     out[1] ^= (uint64_t) (sum >> 64);
+}
+
+typedef void clnh_t(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+
+/* Whole lanes where they are, the rest from a copy. */
+static inline void by_lanes(clnh_t *clnh, const uint64_t *key, const uint8_t *data, size_t length,
+                            uint64_t out[2])
+{
+    const size_t rest = length % IW_CLNH_LANE, whole = length - rest;
+    clnh(key, data, whole, out);
+    if (rest > 0) {
+        uint8_t lane[IW_CLNH_LANE] = {0};
+        memcpy(lane, data + whole, rest);
+        clnh(key + whole / 8, lane, sizeof(lane), out);
+    }
+}
+
+void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
+{
+    by_lanes(clnh_plain, key, data, length, out);
 }
 
 #if defined(__x86_64__)
@@ -55,12 +75,17 @@ clnh_128(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2
     out[1] ^= (uint64_t) _mm_extract_epi64(sum[0], 1);
 }
 
-#    define TARGET_512 __attribute__((target("avx512f,vpclmulqdq")))
+#    define TARGET_512 __attribute__((target("avx512f,avx512bw,vpclmulqdq")))
+
+TARGET_512 static inline __m512i products_of(const uint64_t *key, __m512i lane)
+{
+    const __m512i w = _mm512_xor_si512(lane, _mm512_loadu_si512(key));
+    return _mm512_clmulepi64_epi128(w, w, 0x10);
+}
 
 TARGET_512 static inline __m512i products(const uint64_t *key, const uint8_t *data)
 {
-    const __m512i w = _mm512_xor_si512(_mm512_loadu_si512(data), _mm512_loadu_si512(key));
-    return _mm512_clmulepi64_epi128(w, w, 0x10);
+    return products_of(key, _mm512_loadu_si512(data));
 }
 
 TARGET_512 static void clnh_512(const uint64_t *key, const uint8_t *data, size_t length,
@@ -75,25 +100,33 @@ TARGET_512 static void clnh_512(const uint64_t *key, const uint8_t *data, size_t
         c = _mm512_xor_si512(c, products(key + 16, data + at + 128));
         d = _mm512_xor_si512(d, products(key + 24, data + at + 192));
     }
-    for (; at < length; at += 64, key += 8) {
+    for (; at + 64 <= length; at += 64, key += 8) {
         a = _mm512_xor_si512(a, products(key, data + at));
     }
-    uint64_t v[8];
-    _mm512_storeu_si512(v, _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
-    out[0] ^= v[0] ^ v[2] ^ v[4] ^ v[6];
-    out[1] ^= v[1] ^ v[3] ^ v[5] ^ v[7];
+    if (at < length) {
+        const __mmask64 there = ~UINT64_C(0) >> (64 - (length - at));
+        b = _mm512_xor_si512(b, products_of(key, _mm512_maskz_loadu_epi8(there, data + at)));
+    }
+    /* In registers: what is stored in one piece cannot be loaded in others at once. */
+    a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d));
+    const __m256i half =
+        _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    const __m128i sum =
+        _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    out[0] ^= (uint64_t) _mm_extract_epi64(sum, 0);
+    out[1] ^= (uint64_t) _mm_extract_epi64(sum, 1);
 }
 #endif
 
 void iw_clnh(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")) {
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("vpclmulqdq")) {
         clnh_512(key, data, length, out);
         return;
     }
     if (__builtin_cpu_supports("pclmul")) {
-        clnh_128(key, data, length, out);
+        by_lanes(clnh_128, key, data, length, out);
         return;
     }
 #endif

@@ -16,10 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IW_CLNH_LANE 64 /* length is a multiple of this many bytes; fill up with zeros */
+#define IW_CLNH_LANE 64 /* bytes; data that is short of a multiple counts as filled up with zeros */
 
-/* Exclusive or of the hash of length bytes into out. key has as many bytes as the data. The first is
- * what this processor does best, the second plain C, for other processors and for tests. */
+/* Exclusive or of the hash of length bytes into out. key has as many bytes as there are in the lanes
+ * that the data needs. The first is what this processor does best, the second plain C, for other
+ * processors and for tests. */
 void iw_clnh(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
 void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
 

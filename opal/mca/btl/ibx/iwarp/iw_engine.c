@@ -224,6 +224,11 @@ uint32_t iw_receives_free(const iw_engine_t *e)
     return e->receive_count;
 }
 
+void *iw_receive_idle(const iw_engine_t *e, uint32_t before)
+{
+    return before < e->receive_count ? e->receive[e->receive_count - 1 - before].context : NULL;
+}
+
 /* False: there is none, or none to spare. A message that arrives ahead of its turn must leave one
  * for each message before it and one more: if those ahead could take all, the one whose turn it is
  * would wait for buffers that wait for it. The one whose turn it is can always be completed and

@@ -146,6 +146,9 @@ iw_status_t iw_post_receive(iw_engine_t *engine, void *buffer, uint32_t length, 
 /* IW_LIMIT_REACHED when fewer than limit buffers are left; again after the next call. 0: never. */
 void iw_arm_limit(iw_engine_t *engine, uint32_t limit);
 uint32_t iw_receives_free(const iw_engine_t *engine);
+/* The context of the free buffer before which `before` others will be used; NULL: there are not so many.
+ * It holds nothing of any message. */
+void *iw_receive_idle(const iw_engine_t *engine, uint32_t before);
 
 /* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
 uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,10 +28,13 @@
 #define SLOTS      8     /* receive buffers */
 #define SLOT       65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW  20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
+#define IN_SIZE    (SLOTS * (SLOT + 64))
+#define PAGE       4096 /* or a multiple: then less is given back */
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
 #define STREAM     3     /* receive calls in a row that found something make a stream */
 #define IDLE       64    /* receive calls in vain until trains are given up for cheaper calls */
+#define QUIET      UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 #define FLAT       8192  /* bytes up to which a datagram is copied together before it is sent */
 #define LANES      16    /* connected sockets */
 #define LANE_HOT   64    /* datagrams to one peer until it gets one */
@@ -67,6 +71,7 @@ struct iw_port {
     iw_address_t address;
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface */
+    uint64_t looked; /* when iw_port_progress was called last */
     unsigned vlen;  /* receive buffers offered to the kernel */
     /* Trains: none can be there; the kernel makes them; it makes none any more, some may be there. */
     enum { APART, JOINED, LEAVING } joining;
@@ -81,7 +86,9 @@ struct iw_port {
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
     control_t in_control[SLOTS];
-    uint8_t *in_buffer;
+    uint8_t *in_buffer; /* mapped */
+    bool in_touched;    /* more than the first page of it */
+    uint64_t in_at;     /* when a datagram came last */
 
     iw_packet_t packet[BATCH];
     struct mmsghdr out[BATCH];
@@ -96,6 +103,11 @@ uint64_t iw_port_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+uint64_t iw_port_looked(const iw_port_t *p)
+{
+    return p->looked;
 }
 
 void iw_port_config_default(iw_port_config_t *c)
@@ -206,9 +218,9 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     for (unsigned i = 0; i < LANES; ++i) {
         p->lane[i].socket = -1;
     }
-    p->in_buffer = aligned_alloc(64, SLOTS * (SLOT + 64));
-    if (!open_socket(p, c) || NULL == p->in_buffer) {
-        int error = NULL == p->in_buffer ? ENOMEM : errno;
+    p->in_buffer = mmap(NULL, IN_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!open_socket(p, c) || MAP_FAILED == p->in_buffer) {
+        int error = MAP_FAILED == p->in_buffer ? ENOMEM : errno;
         iw_port_close(p);
         errno = error;
         return NULL;
@@ -239,7 +251,9 @@ void iw_port_close(iw_port_t *p)
         }
     }
     iw_lend_close(&p->lend);
-    free(p->in_buffer);
+    if (MAP_FAILED != p->in_buffer) {
+        munmap(p->in_buffer, IN_SIZE);
+    }
     free(p);
 }
 
@@ -382,9 +396,19 @@ static int take(iw_port_t *p)
     return recvmmsg(p->socket, p->in, p->vlen, MSG_DONTWAIT, NULL);
 }
 
+/* Quiet for a while: no memory for what may never come again. */
+static void give_back(iw_port_t *p)
+{
+    p->in_touched = false;
+    (void) madvise(p->in_buffer + PAGE, (IN_SIZE - PAGE) / PAGE * PAGE, MADV_DONTNEED);
+}
+
 /* Nothing was there. */
 static void at_rest(iw_port_t *p)
 {
+    if (p->in_touched && p->looked - p->in_at > QUIET) {
+        give_back(p);
+    }
     ++p->count.receive_empty;
     p->vlen = 1;
     p->streak = 0;
@@ -405,6 +429,8 @@ static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
         return 0;
     }
     size_t bytes = 0;
+    p->in_at = now;
+    p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
         n += take_message(p, e, now, &p->in[i]);
@@ -744,7 +770,7 @@ void iw_port_flush(iw_port_t *p, iw_engine_t *e)
 
 unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = iw_port_now();
+    uint64_t now = p->looked = iw_port_now();
     unsigned n = receive(p, e, now);
     if (NULL != p->held) {
         release_held(p, e, now);

@@ -55,6 +55,8 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
 
 /* Nanoseconds of the monotonic clock. */
 uint64_t iw_port_now(void);
+/* The same, as of the latest iw_port_progress: free, where a little late does not matter. */
+uint64_t iw_port_looked(const iw_port_t *port);
 
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
