@@ -120,10 +120,11 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
     p->summary = false;
     add(version, "verbs_summary",
-        "At the end print for each port what was sent, how the receive window grew, how often it "
-        "ran "
-        "out, and bytes held. 0 or 1; default 0",
+        "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
+        "for both "
+        "transports. 0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &p->summary);
+    mca_btl_ibx_verbs_stats_register(version);
 }
 
 static bool check_params(void)
@@ -307,34 +308,12 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
     return rc;
 }
 
-static void summarize(mca_btl_ibx_verbs_module_t *module)
-{
-    const vb_counters_t *c = vb_port_counters(module->port);
-    const vb_abilities_t *able = vb_port_abilities(module->port);
-    const ibx_window_t *window = vb_port_window(module->port);
-    opal_output(
-        0,
-        "btl/ibx: %s:%u (%s) connections %llu sent %llu (%llu inline) received %llu written %llu B "
-        "read %llu B atomics %llu; receive buffers %llu B now, %llu B at most, ran low %llu "
-        "times, grown %llu, shrunk %llu; waited for credits %llu, for room %llu; messages of "
-        "credits %llu",
-        able->device, able->port, vb_fabric_name(able->fabric), (unsigned long long) c->connected,
-        (unsigned long long) c->sent, (unsigned long long) c->inlined,
-        (unsigned long long) c->received, (unsigned long long) c->written,
-        (unsigned long long) c->read, (unsigned long long) c->atomics,
-        (unsigned long long) c->registered, (unsigned long long) c->registered_most,
-        (unsigned long long) c->starved, NULL == window ? 0ull : (unsigned long long) window->grown,
-        NULL == window ? 0ull : (unsigned long long) window->shrunk,
-        (unsigned long long) c->no_credit, (unsigned long long) c->no_room,
-        (unsigned long long) c->credit_messages);
-}
-
 static void module_free(mca_btl_ibx_verbs_module_t *module)
 {
-    if (NULL != module->port && mca_btl_ibx_verbs_params.summary && module->has_lists) {
-        summarize(module);
-    }
     if (NULL != module->port) {
+        if (module->has_lists) {
+            mca_btl_ibx_verbs_stats_keep(module);
+        }
         vb_port_quiesce(module->port, LINGER_NS);
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint;
@@ -469,6 +448,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     const vb_abilities_t *real = vb_port_abilities(module->port);
     module->is_iwarp = VB_IWARP == real->fabric;
     choose_atomics(module);
+    module->rnr_before = vb_device_rnr(real);
     module->super.btl_bandwidth =
         0 != standard->btl_bandwidth ? standard->btl_bandwidth : real->mbps;
     if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {

@@ -152,7 +152,8 @@ struct mca_btl_ibx_verbs_module {
     uint32_t ask_number;
     struct {
         uint64_t asked, done, refused;
-    } atomics; /* as messages: of others, for others, what could not be meant */
+    } atomics;           /* as messages: of others, for others, what could not be meant */
+    uint64_t rnr_before; /* the device's count when this began */
     pthread_mutex_t keys_lock;
     vb_map_t keys; /* registrations that others may change, by rkey */
     bool has_lost;
@@ -291,6 +292,13 @@ void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_v
 
 /* The port's `done`: request is a fragment, or a job plus one. */
 void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status);
+
+/* ---- btl_ibx_verbs_stats.c ---- */
+
+/* Once, with the parameters. */
+void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version);
+/* The module is about to be freed: its counts stay, and are printed if that is wanted. */
+void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module);
 
 /* ---- btl_ibx_verbs_atomic.c ---- */
 
