@@ -77,7 +77,8 @@ static inline bool mca_btl_ibx_atomic_compute(uint64_t *word, const mca_btl_ibx_
 }
 
 /* Do it on a word of this process; *before is the word before. A lock is held that all who do so take. */
-static inline int mca_btl_ibx_atomic_perform(char *at, mca_btl_ibx_atomic_ask_t *ask, uint64_t *before)
+static inline int mca_btl_ibx_atomic_perform(char *at, mca_btl_ibx_atomic_ask_t *ask,
+                                             uint64_t *before)
 {
     if (ask->is_32) {
         uint32_t word32;

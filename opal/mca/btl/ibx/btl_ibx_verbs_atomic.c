@@ -2,14 +2,18 @@
 /* Atomic operations as messages, where the adapter has none or its own are not atomic with the processor's:
  * a process could not reach itself then, and osc/rdma wants atomics to every process.
  *
- * keys_lock protects the table of registered memory and is held while an operation is done, so that they are
- * atomic among each other and memory is not deregistered meanwhile. It is taken below locks of the
- * registration cache; nothing is called under it. */
+ * keys_lock protects the tables of registered memory and the counts of what was done and refused, and is held
+ * while an operation is done, so that they are atomic among each other, whatever the port they came by, and
+ * memory is not deregistered meanwhile. It is taken below locks of the registration cache; nothing is called
+ * under it. */
 #include "btl_ibx_verbs_module.h"
 
 #include "btl_ibx_atomic.h"
 
+#include <pthread.h>
 #include <string.h>
+
+static pthread_mutex_t keys_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- memory that may be asked for ---- */
 
@@ -17,9 +21,9 @@ bool mca_btl_ibx_verbs_key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_v
 {
     bool added = true;
     if (module->asks && reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
-        pthread_mutex_lock(&module->keys_lock);
+        pthread_mutex_lock(&keys_lock);
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
-        pthread_mutex_unlock(&module->keys_lock);
+        pthread_mutex_unlock(&keys_lock);
     }
     return added;
 }
@@ -28,11 +32,11 @@ void mca_btl_ibx_verbs_key_remove(mca_btl_ibx_verbs_module_t *module,
                                   const mca_btl_ibx_verbs_reg_t *reg)
 {
     if (module->asks && NULL != reg->mr) {
-        pthread_mutex_lock(&module->keys_lock);
+        pthread_mutex_lock(&keys_lock);
         if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
             vb_map_remove(&module->keys, reg->mr->rkey);
         }
-        pthread_mutex_unlock(&module->keys_lock);
+        pthread_mutex_unlock(&keys_lock);
     }
 }
 
@@ -66,9 +70,9 @@ static int at_home(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *
                    mca_btl_ibx_atomic_ask_t *ask)
 {
     uint64_t before = 0;
-    pthread_mutex_lock(&module->keys_lock);
+    pthread_mutex_lock(&keys_lock);
     job->status = mca_btl_ibx_atomic_perform((char *) (uintptr_t) ask->offset, ask, &before);
-    pthread_mutex_unlock(&module->keys_lock);
+    pthread_mutex_unlock(&keys_lock);
     if (NULL != job->local) {
         memcpy(job->local, &before, job->length);
     }
@@ -182,24 +186,31 @@ int mca_btl_ibx_verbs_ask_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoin
 
 /* ---- being asked, and the answer ---- */
 
+static void refuse(mca_btl_ibx_verbs_module_t *module)
+{
+    pthread_mutex_lock(&keys_lock);
+    ++module->atomics.refused;
+    pthread_mutex_unlock(&keys_lock);
+}
+
 static void asked(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint,
                   const void *data, size_t size)
 {
     mca_btl_ibx_atomic_ask_t ask;
     if (size != sizeof(ask)) {
-        ++module->atomics.refused;
+        refuse(module);
         return;
     }
     memcpy(&ask, data, sizeof(ask));
     mca_btl_ibx_atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
-    pthread_mutex_lock(&module->keys_lock);
+    pthread_mutex_lock(&keys_lock);
     if (ask.is_32 <= 1 && is_allowed(module, ask.stag, ask.offset, ask.is_32 ? 4 : 8)) {
         answer.status =
             mca_btl_ibx_atomic_perform((char *) (uintptr_t) ask.offset, &ask, &answer.value);
     }
     module->atomics.done += OPAL_SUCCESS == answer.status;
     module->atomics.refused += OPAL_SUCCESS != answer.status;
-    pthread_mutex_unlock(&module->keys_lock);
+    pthread_mutex_unlock(&keys_lock);
     mca_btl_base_endpoint_t *to = (mca_btl_base_endpoint_t *) endpoint;
     mca_btl_base_descriptor_t *des = message_of(&module->super, to, &answer, sizeof(answer));
     if (NULL == des) {
@@ -216,15 +227,15 @@ static void answered(mca_btl_ibx_verbs_module_t *module,
 {
     mca_btl_ibx_atomic_answer_t answer;
     if (size != sizeof(answer)) {
-        ++module->atomics.refused;
+        refuse(module);
         return;
     }
     memcpy(&answer, data, sizeof(answer));
     vb_port_lock(module->port);
     mca_btl_ibx_verbs_job_t *job = take(module, endpoint, answer.number);
-    module->atomics.refused += NULL == job;
     vb_port_unlock(module->port);
     if (NULL == job) {
+        refuse(module);
         return;
     }
     job->status = answer.status;
@@ -242,7 +253,7 @@ bool mca_btl_ibx_verbs_atomic_message(mca_btl_ibx_verbs_module_t *module,
         return false;
     }
     if (NULL == endpoint || !module->asks) {
-        ++module->atomics.refused;
+        refuse(module);
     } else if (MCA_BTL_IBX_TAG_ATOMIC == tag) {
         asked(module, endpoint, data, size);
     } else {

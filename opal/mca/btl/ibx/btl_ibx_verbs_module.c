@@ -344,7 +344,6 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     OBJ_DESTRUCT(&module->ended);
     OBJ_DESTRUCT(&module->asking);
     vb_map_free(&module->keys);
-    pthread_mutex_destroy(&module->keys_lock);
     free(module);
 }
 
@@ -429,7 +428,6 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->ended, opal_list_t);
     OBJ_CONSTRUCT(&module->asking, opal_list_t);
-    pthread_mutex_init(&module->keys_lock, NULL);
     OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
     opal_hash_table_init(&module->by_name, 64);
     vb_config_t config;

@@ -22,8 +22,6 @@
 #include "verbs/vb_map.h"
 #include "verbs/vb_port.h"
 
-#include <pthread.h>
-
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
 #define MCA_BTL_IBX_VERBS_MODEX_VERSION 1
@@ -154,7 +152,6 @@ struct mca_btl_ibx_verbs_module {
         uint64_t asked, done, refused;
     } atomics;           /* as messages: of others, for others, what could not be meant */
     uint64_t rnr_before; /* the device's count when this began */
-    pthread_mutex_t keys_lock;
     vb_map_t keys; /* registrations that others may change, by rkey */
     bool has_lost;
     bool has_lists;

@@ -65,9 +65,9 @@ static numbers_t kept; /* of modules that are gone */
 
 static void add_module(numbers_t *sum, const mca_btl_ibx_verbs_module_t *module)
 {
+    const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
     vb_port_lock(module->port);
     const vb_counters_t *c = vb_port_counters(module->port);
-    const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
     const numbers_t of = {
 #define VALUE(name, where, text) .name = where,
         COUNTS(VALUE) LEVELS(VALUE)
