@@ -252,7 +252,7 @@ bool mca_btl_ibx_verbs_atomic_message(mca_btl_ibx_verbs_module_t *module,
     if (MCA_BTL_IBX_TAG_ATOMIC != tag && MCA_BTL_IBX_TAG_ATOMIC_DONE != tag) {
         return false;
     }
-    if (NULL == endpoint || !module->asks) {
+    if (NULL == endpoint) {
         refuse(module);
     } else if (MCA_BTL_IBX_TAG_ATOMIC == tag) {
         asked(module, endpoint, data, size);
