@@ -102,6 +102,8 @@ typedef struct qp {
     queue_t posted;  /* receives */
     queue_t waiting; /* sends without a receive over there */
     unsigned max_recv;
+    uint8_t rnr_timer;  /* told to who found no buffer here */
+    uint64_t repeat_at; /* of what waits, with fake.is_timed */
     bool is_broken;
 } qp_t;
 typedef struct {
@@ -402,6 +404,7 @@ static receive_t *take_receive(qp_t *qp)
     receive_t *r = take(&srq->posted);
     if (srq->is_armed && srq->posted.n < srq->limit) {
         srq->is_armed = false;
+        ++fake.limits;
         notify(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
     }
     return r;
@@ -459,6 +462,9 @@ static bool deliver(qp_t *qp, sending_t *s)
 /* Buffers were posted on the node: messages that wait for them are repeated. */
 static void go_on(struct ibv_context *context)
 {
+    if (fake.is_timed) {
+        return;
+    }
     for (cm_id_t *id = ids; NULL != id; id = id->next) {
         qp_t *qp = (qp_t *) id->id.qp;
         while (NULL != qp && !qp->is_broken && NULL != qp->other && qp->other->qp.context == context
@@ -548,6 +554,61 @@ void fake_finish_reads(void)
              late.sge.length);
 }
 
+/* There was no buffer for the first message that waits. */
+static void refuse(qp_t *qp)
+{
+    ++fake.rnr;
+    qp->repeat_at = fake.now + fake_rnr_ns(qp->other->rnr_timer);
+}
+
+void fake_repeat(void)
+{
+    for (cm_id_t *id = ids; NULL != id; id = id->next) {
+        qp_t *qp = (qp_t *) id->id.qp;
+        while (NULL != qp && !qp->is_broken && NULL != qp->other && NULL != qp->waiting.first
+               && qp->repeat_at <= fake.now) {
+            if (deliver(qp, (sending_t *) qp->waiting.first)) {
+                free(take(&qp->waiting));
+            } else {
+                refuse(qp);
+            }
+        }
+    }
+}
+
+uint64_t fake_next_repeat(void)
+{
+    uint64_t first = UINT64_MAX;
+    for (cm_id_t *id = ids; NULL != id; id = id->next) {
+        const qp_t *qp = (qp_t *) id->id.qp;
+        if (NULL != qp && NULL != qp->waiting.first && qp->repeat_at < first) {
+            first = qp->repeat_at;
+        }
+    }
+    return first;
+}
+
+bool fake_is_waiting(unsigned node)
+{
+    for (cm_id_t *id = ids; NULL != id; id = id->next) {
+        const qp_t *qp = (qp_t *) id->id.qp;
+        if (id->id.verbs == &nodes[node].context && NULL != qp && NULL != qp->waiting.first) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The table of the InfiniBand specification, in units of 10 us. */
+uint64_t fake_rnr_ns(uint8_t code)
+{
+    static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                       16,    24,   32,   48,    64,    96,    128,   192,
+                                       256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    return units[code & 31] * UINT64_C(10000);
+}
+
 static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     qp_t *qp = (qp_t *) to;
@@ -585,14 +646,16 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
     if (NULL == qp->waiting.first && deliver(qp, s)) {
         free(s);
     } else {
-        ++fake.rnr;
+        if (NULL == qp->waiting.first) {
+            refuse(qp);
+        }
         put(&qp->waiting, &s->super);
     }
     return 0;
 }
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    (void) qp, (void) attr;
+    ((qp_t *) qp)->rnr_timer = attr->min_rnr_timer;
     return IBV_QP_MIN_RNR_TIMER == mask ? 0 : EINVAL;
 }
 

@@ -4,7 +4,8 @@
  *
  * Node n (1 to FAKE_NODES) is an adapter fake<n> with one port and the address 10.0.0.n; all are in this
  * process. Work requests are done when they are posted, with memcpy; events wait until they are fetched. What
- * goes wrong is chosen in `fake`, and what must not happen is counted there. */
+ * goes wrong is chosen in `fake`, and what must not happen is counted there. Time is the caller's: it matters only
+ * if messages that found no buffer are repeated by the receiver's timer (is_timed). */
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
 
@@ -13,7 +14,9 @@
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
-#define FAKE_NODES 4
+#ifndef FAKE_NODES
+#    define FAKE_NODES 4
+#endif
 
 typedef struct fake {
     /* What the adapters are. */
@@ -29,8 +32,11 @@ typedef struct fake {
     bool no_cq, no_listen;
     bool
         late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
+    bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
+    uint64_t now;  /* nanoseconds, then */
     /* What happened. */
-    unsigned rnr;       /* messages that waited for a buffer */
+    unsigned rnr;       /* times that a message found no buffer */
+    unsigned limits;    /* events of a shared queue's limit */
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
     unsigned overflows; /* of completion or work queues */
     unsigned fences;    /* work requests with IBV_SEND_FENCE */
@@ -55,6 +61,15 @@ void fake_break(unsigned node);
 
 /* See late_reads. */
 void fake_finish_reads(void);
+
+/* With is_timed: repeats the messages whose time has come; when that is for the first of those that wait
+ * (UINT64_MAX: none does); does one of the node's? */
+void fake_repeat(void);
+uint64_t fake_next_repeat(void);
+bool fake_is_waiting(unsigned node);
+
+/* How long a sender waits for this code of the RNR timer: nanoseconds. */
+uint64_t fake_rnr_ns(uint8_t code);
 
 /* An event of the adapter. */
 void fake_device_fatal(unsigned node);

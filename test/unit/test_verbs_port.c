@@ -530,6 +530,44 @@ static void a_full_window_makes_senders_wait(void **state)
     assert_int_equal(vb_port_window(process[2].port)->current, 8);
 }
 
+/* The receiver's timer says when a message that found no buffer is sent again. */
+static void a_full_window_makes_senders_wait_for_the_timer(void **state)
+{
+    (void) state;
+    fake.is_timed = true;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.window_initial = c.window_max = 8;
+        c.rnr_timer = 1 == i ? 14 : 6; /* 1.28 and 0.08 ms */
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    process[2].holds = true;
+    for (uint8_t i = 0; i < 10; ++i) {
+        assert_int_equal(say(1, 2, i), VB_OK);
+        progress(2);
+    }
+    settle();
+    assert_int_equal(process[2].received, 8);
+    assert_int_equal(fake.rnr, 1);
+    assert_true(fake_is_waiting(1) && !fake_is_waiting(2));
+    assert_int_equal(fake_next_repeat(), 80000);
+    process[2].holds = false;
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+    fake.now = 79999;
+    fake_repeat();
+    settle();
+    assert_int_equal(process[2].received, 8); /* though there are buffers again */
+    fake.now = 80000;
+    fake_repeat();
+    settle();
+    assert_int_equal(process[2].received, 10);
+    assert_int_equal(process[2].got[9], 9);
+    assert_int_equal(fake_next_repeat(), UINT64_MAX);
+}
+
 static void a_quiet_window_shrinks(void **state)
 {
     (void) state;
@@ -1046,6 +1084,7 @@ int main(void)
         TEST(entries_of_the_completion_queue_are_counted),
         TEST(a_starved_shared_queue_grows),
         TEST(a_full_window_makes_senders_wait),
+        TEST(a_full_window_makes_senders_wait_for_the_timer),
         TEST(a_quiet_window_shrinks),
         TEST(iwarp_never_sends_without_a_buffer),
         TEST(credits_fit_a_window_that_shrank),

@@ -2,6 +2,7 @@
 /* The component: parameters, modules for interfaces, start and end. */
 #include "btl_ibx.h"
 
+#include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_message.h"
 #include "btl_ibx_progress.h"

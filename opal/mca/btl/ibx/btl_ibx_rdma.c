@@ -2,6 +2,7 @@
 /* See btl_ibx_rdma.h. */
 #include "btl_ibx_rdma.h"
 
+#include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_message.h"
 #include "btl_ibx_rcache.h"
@@ -225,91 +226,9 @@ int mca_btl_ibx_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 
 /* ---- atomics ---- */
 
-enum { CSWAP = 0xff }; /* beside mca_btl_base_atomic_op_t */
-
-typedef struct atomic_ask {
-    uint64_t offset;
-    uint64_t operand; /* of CSWAP: what is expected */
-    uint64_t value;   /* of CSWAP: what is stored then */
-    uint32_t stag;
-    uint32_t number; /* comes back with the answer */
-    uint8_t op;
-    uint8_t is_32;
-    uint8_t reserved[6];
-} atomic_ask_t;
-_Static_assert(sizeof(atomic_ask_t) == 40, "no holes on the wire");
-
-typedef struct atomic_answer {
-    uint64_t value; /* before the operation */
-    uint32_t number;
-    int32_t status;
-} atomic_answer_t;
-_Static_assert(sizeof(atomic_answer_t) == 16, "no holes on the wire");
-
-static bool compute(uint64_t *word, const atomic_ask_t *ask)
-{
-    const uint64_t old = *word, operand = ask->operand;
-    switch (ask->op) {
-    case MCA_BTL_ATOMIC_ADD:
-        *word = old + operand;
-        break;
-    case MCA_BTL_ATOMIC_AND:
-        *word = old & operand;
-        break;
-    case MCA_BTL_ATOMIC_OR:
-        *word = old | operand;
-        break;
-    case MCA_BTL_ATOMIC_XOR:
-        *word = old ^ operand;
-        break;
-    case MCA_BTL_ATOMIC_SWAP:
-        *word = operand;
-        break;
-    case MCA_BTL_ATOMIC_MIN:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old < (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old < (int64_t) operand ? old : operand);
-        break;
-    case MCA_BTL_ATOMIC_MAX:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old > (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old > (int64_t) operand ? old : operand);
-        break;
-    case CSWAP:
-        *word = old == operand ? ask->value : old;
-        break;
-    default:
-        return false;
-    }
-    return true;
-}
-
-/* Do it on a word of this process. Returns the word before. */
-static int perform(char *at, atomic_ask_t *ask, uint64_t *before)
-{
-    if (ask->is_32) {
-        uint32_t word32;
-        memcpy(&word32, at, sizeof(word32));
-        uint64_t word = *before = word32;
-        ask->operand &= UINT32_MAX;
-        if (!compute(&word, ask)) {
-            return OPAL_ERR_NOT_SUPPORTED;
-        }
-        word32 = (uint32_t) word;
-        memcpy(at, &word32, sizeof(word32));
-        return OPAL_SUCCESS;
-    }
-    uint64_t word;
-    memcpy(&word, at, sizeof(word));
-    *before = word;
-    if (!compute(&word, ask)) {
-        return OPAL_ERR_NOT_SUPPORTED;
-    }
-    memcpy(at, &word, sizeof(word));
-    return OPAL_SUCCESS;
-}
-
 static int ask_atomic(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoint, void *local,
                       uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
-                      const mca_btl_base_registration_handle_t *remote_handle, atomic_ask_t *ask,
+                      const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask,
                       mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
@@ -322,7 +241,7 @@ static int ask_atomic(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoi
     if (endpoint->is_self) {
         uint64_t before = 0;
         mca_btl_ibx_lock(module);
-        job->status = perform((char *) (uintptr_t) remote, ask, &before);
+        job->status = mca_btl_ibx_atomic_perform((char *) (uintptr_t) remote, ask, &before);
         mca_btl_ibx_unlock(module);
         if (NULL != local) {
             memcpy(local, &before, job->length);
@@ -353,7 +272,7 @@ int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
                           mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     (void) order;
-    atomic_ask_t ask = {.operand = operand,
+    mca_btl_ibx_atomic_ask_t ask = {.operand = operand,
                         .op = (uint8_t) op,
                         .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
     return ask_atomic(btl, endpoint, NULL, remote, NULL, remote_handle, &ask, callback, context,
@@ -368,7 +287,7 @@ int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
                            mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     (void) order;
-    atomic_ask_t ask = {.operand = operand,
+    mca_btl_ibx_atomic_ask_t ask = {.operand = operand,
                         .op = (uint8_t) op,
                         .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
     return ask_atomic(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback,
@@ -384,9 +303,9 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
                              void *cbdata)
 {
     (void) order;
-    atomic_ask_t ask = {.operand = compare,
+    mca_btl_ibx_atomic_ask_t ask = {.operand = compare,
                         .value = value,
-                        .op = CSWAP,
+                        .op = MCA_BTL_IBX_CSWAP,
                         .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
     return ask_atomic(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback,
                       context, cbdata);
@@ -395,19 +314,19 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
 void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                               const void *data, size_t size)
 {
-    atomic_ask_t ask;
+    mca_btl_ibx_atomic_ask_t ask;
     if (size != sizeof(ask)) {
         return;
     }
     memcpy(&ask, data, sizeof(ask));
-    atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
+    mca_btl_ibx_atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
     uint8_t *at = NULL;
     mca_btl_ibx_lock(module);
     if (ask.is_32 <= 1
         && IW_OK
                == iw_locate(endpoint->peer, ask.stag, IW_REMOTE_READ | IW_REMOTE_WRITE, ask.offset,
                             ask.is_32 ? 4 : 8, &at)) {
-        answer.status = perform((char *) at, &ask, &answer.value);
+        answer.status = mca_btl_ibx_atomic_perform((char *) at, &ask, &answer.value);
     }
     mca_btl_ibx_unlock(module);
     mca_btl_base_descriptor_t *des =
@@ -426,7 +345,7 @@ void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint
 void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                                  const void *data, size_t size)
 {
-    atomic_answer_t answer;
+    mca_btl_ibx_atomic_answer_t answer;
     mca_btl_ibx_job_t *job, *found = NULL;
     if (size != sizeof(answer)) {
         return;

@@ -27,12 +27,6 @@ int mca_btl_ibx_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                     void *cbdata);
 
-#define MCA_BTL_IBX_ATOMICS                                                                        \
-    (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
-     | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_MIN    \
-     | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_32BIT                                 \
-     | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)
-
 int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                           uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
                           mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,

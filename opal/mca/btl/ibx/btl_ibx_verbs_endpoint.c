@@ -94,9 +94,6 @@ static mca_btl_ibx_verbs_endpoint_t *endpoint_of(mca_btl_ibx_verbs_module_t *mod
     mca_btl_ibx_verbs_modex_t modex;
     const bool self = proc == opal_proc_local_get();
     int place = -1;
-    if (self && module->has_atomics && !vb_port_abilities(module->port)->atomics_coherent) {
-        return NULL; /* atomic operations at home would not be atomic with those of the adapter */
-    }
     if (!self) {
         place = published(proc, &modex)
                     ? pair(module, &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
@@ -202,6 +199,9 @@ void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
+    if (NULL != endpoint && vb_conn_is_over(vb_peer_connection(peer))) {
+        mca_btl_ibx_verbs_fail_atomics(module, endpoint);
+    }
     while (NULL != endpoint && !opal_list_is_empty(&endpoint->pending)) {
         opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
         const bool is_job = mca_btl_ibx_verbs_is_job(item);

@@ -2,6 +2,8 @@
 /* Modules of the verbs transport: which ports, start and end, progress. */
 #include "btl_ibx_verbs_module.h"
 
+#include "btl_ibx_atomic.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +89,8 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "How long a sender waits before it repeats a message that found no receive buffer, as the "
         "InfiniBand specification encodes it: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is "
         "655.36 "
-        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Unit: this code, 0 to 31; "
+        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Unit: this code, "
+        "0 to 31; "
         "default 12",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->rnr_timer);
     p->ack_timeout = d.ack_timeout;
@@ -107,7 +110,8 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_timeout_ms);
     p->connect_tries = d.rules.tries;
     add(version, "verbs_connect_tries",
-        "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; default 8",
+        "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; "
+        "default 8",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
     p->inplace_min = 2048;
     add(version, "verbs_inplace_min",
@@ -116,10 +120,11 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
     p->summary = false;
     add(version, "verbs_summary",
-        "At the end print for each port what was sent, how the receive window grew, how often it "
-        "ran "
-        "out, and bytes held. 0 or 1; default 0",
+        "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
+        "for both "
+        "transports. 0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &p->summary);
+    mca_btl_ibx_verbs_stats_register(version);
 }
 
 static bool check_params(void)
@@ -303,34 +308,12 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
     return rc;
 }
 
-static void summarize(mca_btl_ibx_verbs_module_t *module)
-{
-    const vb_counters_t *c = vb_port_counters(module->port);
-    const vb_abilities_t *able = vb_port_abilities(module->port);
-    const ibx_window_t *window = vb_port_window(module->port);
-    opal_output(
-        0,
-        "btl/ibx: %s:%u (%s) connections %llu sent %llu (%llu inline) received %llu written %llu B "
-        "read %llu B atomics %llu; receive buffers %llu B now, %llu B at most, ran low %llu "
-        "times, grown %llu, shrunk %llu; waited for credits %llu, for room %llu; messages of "
-        "credits %llu",
-        able->device, able->port, vb_fabric_name(able->fabric), (unsigned long long) c->connected,
-        (unsigned long long) c->sent, (unsigned long long) c->inlined,
-        (unsigned long long) c->received, (unsigned long long) c->written,
-        (unsigned long long) c->read, (unsigned long long) c->atomics,
-        (unsigned long long) c->registered, (unsigned long long) c->registered_most,
-        (unsigned long long) c->starved, NULL == window ? 0ull : (unsigned long long) window->grown,
-        NULL == window ? 0ull : (unsigned long long) window->shrunk,
-        (unsigned long long) c->no_credit, (unsigned long long) c->no_room,
-        (unsigned long long) c->credit_messages);
-}
-
 static void module_free(mca_btl_ibx_verbs_module_t *module)
 {
-    if (NULL != module->port && mca_btl_ibx_verbs_params.summary && module->has_lists) {
-        summarize(module);
-    }
     if (NULL != module->port) {
+        if (module->has_lists) {
+            mca_btl_ibx_verbs_stats_keep(module);
+        }
         vb_port_quiesce(module->port, LINGER_NS);
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint;
@@ -341,6 +324,7 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
         OBJ_RELEASE(endpoint);
     }
     while (NULL != opal_list_remove_first(&module->ended)) {}
+    while (NULL != opal_list_remove_first(&module->asking)) {}
     if (NULL != module->sink_reg) {
         (void) module->rcache->rcache_deregister(module->rcache, &module->sink_reg->base);
     }
@@ -358,6 +342,8 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->by_name);
     OBJ_DESTRUCT(&module->ended);
+    OBJ_DESTRUCT(&module->asking);
+    vb_map_free(&module->keys);
     free(module);
 }
 
@@ -374,6 +360,24 @@ static int finalize(mca_btl_base_module_t *btl)
     return OPAL_SUCCESS;
 }
 
+/* The adapter's operations, if a process can do them on its own memory too without the adapter; else
+ * messages. */
+static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    module->has_atomics = able->atomics && able->atomics_coherent;
+    module->asks = !module->has_atomics;
+    if (module->has_atomics) {
+        module->super.btl_atomic_flags =
+            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+        return;
+    }
+    module->super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
+    module->super.btl_atomic_op = mca_btl_ibx_verbs_ask_op;
+    module->super.btl_atomic_fop = mca_btl_ibx_verbs_ask_fop;
+    module->super.btl_atomic_cswap = mca_btl_ibx_verbs_ask_cswap;
+}
+
 /* What is in use of the device's abilities, and why not the rest. */
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
@@ -385,8 +389,11 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
         able->device, able->port, module->interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
-        able->atomics ? "yes" : "no (", able->atomics ? "" : able->atomics_why,
-        able->atomics ? "" : ")", able->queue_depth, able->inline_max);
+        module->has_atomics ? "the device's" : "messages (",
+        module->has_atomics ? ""
+        : able->atomics     ? "the device's are not atomic with the processor's"
+                            : able->atomics_why,
+        module->has_atomics ? "" : ")", able->queue_depth, able->inline_max);
 }
 
 /* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
@@ -420,6 +427,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     module->interface = *interface;
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->ended, opal_list_t);
+    OBJ_CONSTRUCT(&module->asking, opal_list_t);
     OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
     opal_hash_table_init(&module->by_name, 64);
     vb_config_t config;
@@ -437,17 +445,8 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     }
     const vb_abilities_t *real = vb_port_abilities(module->port);
     module->is_iwarp = VB_IWARP == real->fabric;
-    module->has_atomics = real->atomics;
-    if (module->has_atomics) {
-        module->super.btl_atomic_flags =
-            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
-    } else {
-        module->super.btl_flags &=
-            ~(uint32_t) (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
-        module->super.btl_atomic_op = NULL;
-        module->super.btl_atomic_fop = NULL;
-        module->super.btl_atomic_cswap = NULL;
-    }
+    choose_atomics(module);
+    module->rnr_before = vb_device_rnr(real);
     module->super.btl_bandwidth =
         0 != standard->btl_bandwidth ? standard->btl_bandwidth : real->mbps;
     if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
@@ -563,8 +562,11 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
 
     for (int i = 0; i < n; ++i) {
         mca_btl_ibx_verbs_endpoint_t *endpoint = mca_btl_ibx_verbs_sender(module, received[i].peer);
-        mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint, received[i].tag,
-                             received[i].data, received[i].length);
+        if (OPAL_LIKELY(!mca_btl_ibx_verbs_atomic_message(module, endpoint, received[i].tag,
+                                                          received[i].data, received[i].length))) {
+            mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint,
+                                 received[i].tag, received[i].data, received[i].length);
+        }
     }
     end_all(module, &ended);
     OBJ_DESTRUCT(&ended);

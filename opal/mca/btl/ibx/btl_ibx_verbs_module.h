@@ -19,6 +19,7 @@
 #include "opal/mca/rcache/base/base.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
+#include "verbs/vb_map.h"
 #include "verbs/vb_port.h"
 
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
@@ -100,7 +101,8 @@ typedef enum {
     MCA_BTL_IBX_VERBS_PUT,
     MCA_BTL_IBX_VERBS_GET,
     MCA_BTL_IBX_VERBS_ADD,
-    MCA_BTL_IBX_VERBS_SWAP
+    MCA_BTL_IBX_VERBS_SWAP,
+    MCA_BTL_IBX_VERBS_ASK, /* an atomic operation as a message: in the module's list of those asking */
 } mca_btl_ibx_verbs_job_type_t;
 
 typedef struct mca_btl_ibx_verbs_job {
@@ -114,6 +116,7 @@ typedef struct mca_btl_ibx_verbs_job {
     uint64_t length, issued;
     uint32_t parts; /* under way, and one while parts are still to be issued */
     uint64_t operand, swap;
+    uint32_t number; /* of an operation asked for */
     int status;
     mca_btl_base_rdma_completion_fn_t callback;
     mca_btl_base_registration_handle_t *local_handle;
@@ -133,7 +136,8 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
-    bool has_atomics;
+    bool has_atomics; /* the adapter's, atomic with the processor's */
+    bool asks;        /* atomic operations are messages */
     mca_rcache_base_module_t *rcache;
     opal_list_t endpoints;
     opal_hash_table_t by_name;
@@ -141,7 +145,14 @@ struct mca_btl_ibx_verbs_module {
     opal_free_list_t jobs;
     mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
     uint64_t *sink;
-    opal_list_t ended; /* fragments and jobs: to be told */
+    opal_list_t ended;  /* fragments and jobs: to be told */
+    opal_list_t asking; /* jobs that wait for the answer of another process */
+    uint32_t ask_number;
+    struct {
+        uint64_t asked, done, refused;
+    } atomics;           /* as messages: of others, for others, what could not be meant */
+    uint64_t rnr_before; /* the device's count when this began */
+    vb_map_t keys; /* registrations that others may change, by rkey */
     bool has_lost;
     bool has_lists;
     uint32_t polls;
@@ -262,6 +273,13 @@ int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endp
                                    uint64_t compare, uint64_t value, int flags, int order,
                                    mca_btl_base_rdma_completion_fn_t callback, void *context,
                                    void *cbdata);
+mca_btl_ibx_verbs_job_t *
+mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
+                          mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata);
 /* Issue what is left of a job. lock is held. VB_OK: all is issued (or the job has failed). */
 vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
 /* One part less. lock is held. */
@@ -271,5 +289,45 @@ void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_v
 
 /* The port's `done`: request is a fragment, or a job plus one. */
 void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status);
+
+/* ---- btl_ibx_verbs_stats.c ---- */
+
+/* Once, with the parameters. */
+void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version);
+/* The module is about to be freed: its counts stay, and are printed if that is wanted. */
+void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module);
+
+/* ---- btl_ibx_verbs_atomic.c ---- */
+
+int mca_btl_ibx_verbs_ask_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                             uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
+                             mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                             mca_btl_base_rdma_completion_fn_t callback, void *context,
+                             void *cbdata);
+int mca_btl_ibx_verbs_ask_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                              void *local, uint64_t remote,
+                              mca_btl_base_registration_handle_t *local_handle,
+                              mca_btl_base_registration_handle_t *remote_handle,
+                              mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                              mca_btl_base_rdma_completion_fn_t callback, void *context,
+                              void *cbdata);
+int mca_btl_ibx_verbs_ask_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                void *local, uint64_t remote,
+                                mca_btl_base_registration_handle_t *local_handle,
+                                mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                                uint64_t value, int flags, int order,
+                                mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                void *cbdata);
+/* Memory was registered (false: out of memory), or is about to be deregistered. */
+bool mca_btl_ibx_verbs_key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg);
+void mca_btl_ibx_verbs_key_remove(mca_btl_ibx_verbs_module_t *module,
+                                  const mca_btl_ibx_verbs_reg_t *reg);
+/* A message arrived. False: it is none of an atomic operation. lock is not held. */
+bool mca_btl_ibx_verbs_atomic_message(mca_btl_ibx_verbs_module_t *module,
+                                      mca_btl_ibx_verbs_endpoint_t *endpoint, uint8_t tag,
+                                      const void *data, size_t size);
+/* Nothing comes from the endpoint any more: what waits for its answers fails. lock is held. */
+void mca_btl_ibx_verbs_fail_atomics(mca_btl_ibx_verbs_module_t *module,
+                                    const mca_btl_ibx_verbs_endpoint_t *endpoint);
 
 #endif

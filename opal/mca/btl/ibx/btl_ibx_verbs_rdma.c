@@ -43,6 +43,10 @@ static int register_memory(void *context, void *base, size_t size,
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
+    if (!mca_btl_ibx_verbs_key_add(module, reg)) {
+        (void) ibv_dereg_mr(reg->mr);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     reg->handle =
         (struct mca_btl_base_registration_handle_t){.stag = reg->mr->rkey, .module = module->index};
     return OPAL_SUCCESS;
@@ -51,7 +55,7 @@ static int register_memory(void *context, void *base, size_t size,
 static int deregister_memory(void *context, mca_rcache_base_registration_t *base_reg)
 {
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    (void) context;
+    mca_btl_ibx_verbs_key_remove(context, reg);
     if (NULL != reg->mr && 0 != ibv_dereg_mr(reg->mr)) {
         BTL_ERROR(("btl/ibx: memory cannot be deregistered: %s", strerror(errno)));
         return OPAL_ERROR;
@@ -157,6 +161,8 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     case MCA_BTL_IBX_VERBS_SWAP:
         return vb_post_atomic(peer, &piece, remote, job->rkey, job->operand, &job->swap, flags,
                               request_of(job));
+    case MCA_BTL_IBX_VERBS_ASK: /* a message, not posted as a job */
+        break;
     }
     return VB_FAULT;
 }
@@ -183,12 +189,13 @@ vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job)
     return VB_OK;
 }
 
-static mca_btl_ibx_verbs_job_t *
-job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
-        mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-        mca_btl_base_registration_handle_t *local_handle,
-        const mca_btl_base_registration_handle_t *remote_handle, uint64_t length, int order,
-        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+mca_btl_ibx_verbs_job_t *
+mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
+                          mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata)
 {
     mca_btl_ibx_verbs_job_t *job =
         (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_verbs_get_item(&module->jobs);
@@ -233,8 +240,9 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t typ
                     mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_btl_ibx_verbs_job_t *job = job_new(module, type, endpoint, local, remote, local_handle,
-                                           remote_handle, size, order, callback, context, cbdata);
+    mca_btl_ibx_verbs_job_t *job =
+        mca_btl_ibx_verbs_job_new(module, type, endpoint, local, remote, local_handle,
+                                  remote_handle, size, order, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == job)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -275,8 +283,8 @@ int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
 
-/* To ourselves. Only where the adapter's operations are atomic with the processor's may a process reach
- * itself like this; elsewhere add_procs leaves it out. */
+/* To ourselves: the adapter's operations are atomic with the processor's, or these functions are not
+ * used (btl_ibx_verbs_atomic.c). */
 static void at_home(const mca_btl_ibx_verbs_job_t *job)
 {
     uint64_t *word = (uint64_t *) (uintptr_t) job->remote;
@@ -301,8 +309,9 @@ static int atomic(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
     if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    mca_btl_ibx_verbs_job_t *job = job_new(module, type, endpoint, local, remote, local_handle,
-                                           remote_handle, 8, order, callback, context, cbdata);
+    mca_btl_ibx_verbs_job_t *job =
+        mca_btl_ibx_verbs_job_new(module, type, endpoint, local, remote, local_handle,
+                                  remote_handle, 8, order, callback, context, cbdata);
     if (NULL == job) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }

@@ -45,6 +45,25 @@ bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able)
     return found;
 }
 
+uint64_t vb_device_rnr(const vb_abilities_t *able)
+{
+    static const char *const names[] = {"out_of_buffer", /* mlx5 */
+                                        "send_rnr_err"}; /* rxe */
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); ++i) {
+        char path[160];
+        unsigned long long count = 0;
+        snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/hw_counters/%s",
+                 able->device, able->port, names[i]);
+        FILE *in = fopen(path, "r");
+        if (NULL != in) {
+            const bool is_read = 1 == fscanf(in, "%llu", &count);
+            fclose(in);
+            return is_read ? count : 0;
+        }
+    }
+    return 0;
+}
+
 /* Width and speed as verbs encode them. */
 static uint32_t mbps_of(const struct ibv_port_attr *attr)
 {

@@ -77,6 +77,22 @@ const ibx_window_t *vb_port_window(const vb_port_t *port)
     return NULL == port->rx ? NULL : &port->rx->window;
 }
 
+uint32_t vb_port_links(const vb_port_t *port)
+{
+    return port->links;
+}
+
+uint32_t vb_port_wanted(const vb_port_t *port)
+{
+    uint32_t wanted = NULL == port->rx ? 0 : port->rx->window.current;
+    for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+        if (NULL != peer->link && NULL != peer->link->rx) {
+            wanted += peer->link->rx->window.current;
+        }
+    }
+    return wanted;
+}
+
 uint16_t vb_port_number(const vb_port_t *port)
 {
     return ntohs(rdma_get_src_port(port->listener));

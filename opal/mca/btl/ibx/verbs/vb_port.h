@@ -102,11 +102,12 @@ void vb_config_default(vb_config_t *config);
 
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, lost;
-    uint64_t strangers;    /* requests refused for what they said */
-    uint64_t bad_messages; /* arrived and refused */
-    uint64_t starved;      /* limit events: the receive queue ran low */
-    uint64_t no_credit;    /* posts that had to wait for credits */
-    uint64_t no_room;      /* ... for room in the queues */
+    uint64_t strangers;     /* requests refused for what they said */
+    uint64_t bad_messages;  /* arrived and refused */
+    uint64_t starved;       /* limit events: the receive queue ran low */
+    uint64_t grown, shrunk; /* windows */
+    uint64_t no_credit;     /* posts that had to wait for credits */
+    uint64_t no_room;       /* ... for room in the queues */
     uint64_t credit_messages;
     uint64_t sent, received, written, read, atomics;
     uint64_t inlined;
@@ -125,6 +126,10 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns);
 /* After vb_port_quiesce, and when no memory is registered with vb_port_pd any more. */
 void vb_port_close(vb_port_t *port);
 
+/* Messages that found no receive buffer (RNR) since the device is there, as its driver counts them: of all
+ * that use it. 0 if it does not say. */
+uint64_t vb_device_rnr(const vb_abilities_t *able);
+
 /* How many RDMA devices there are. */
 int vb_devices(void);
 /* The device and port with this address. False: none. Only device and port of able are set. */
@@ -138,6 +143,9 @@ const vb_abilities_t *vb_port_abilities(const vb_port_t *port);
 vb_counters_t *vb_port_counters(vb_port_t *port);
 /* The shared queue's window; NULL: each link has its own. */
 const ibx_window_t *vb_port_window(const vb_port_t *port);
+/* Connections, and those on their way; receive buffers wanted by all windows. lock is held. */
+uint32_t vb_port_links(const vb_port_t *port);
+uint32_t vb_port_wanted(const vb_port_t *port);
 uint16_t vb_port_number(const vb_port_t *port); /* that others connect to, host order */
 struct ibv_pd *vb_port_pd(const vb_port_t *port);
 

@@ -241,8 +241,10 @@ void vb_rx_repost(vb_rx_t *rx, uint32_t buffer)
 
 void vb_rx_starved(vb_rx_t *rx, uint64_t now)
 {
+    const uint64_t grown = rx->window.grown;
     rx->is_armed = false;
     (void) ibx_window_limit_reached(&rx->window, now);
+    rx->port->counters.grown += rx->window.grown - grown;
 }
 
 void vb_rx_look(vb_rx_t *rx, uint64_t now)
@@ -251,6 +253,7 @@ void vb_rx_look(vb_rx_t *rx, uint64_t now)
     if (ibx_window_look(&rx->window, vb_rx_free(rx), now) == before) {
         return;
     }
+    ++rx->port->counters.shrunk;
     trim(rx);
     rx->is_armed = false; /* with the new limit */
     arm(rx);

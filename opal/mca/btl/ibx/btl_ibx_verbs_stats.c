@@ -1,0 +1,141 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
+ * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
+#include "btl_ibx_verbs_module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* X(name, where it is, description). c: the port's counters; module. */
+#define COUNTS(X)                                                                                  \
+    X(connects, c->connected, "connections made")                                                  \
+    X(asked, c->asked, "attempts to connect to others")                                            \
+    X(accepted, c->accepted, "attempts of others accepted")                                        \
+    X(crossed, c->crossed, "attempts of others that crossed one of ours, which stood")             \
+    X(rejected, c->rejected, "attempts of others rejected for the moment")                         \
+    X(refused, c->strangers, "attempts refused for good: not of this job, or another version")     \
+    X(retried, c->retried, "attempts of ours that were rejected or failed")                        \
+    X(timed_out, c->timed_out, "attempts of ours that got no answer in time")                      \
+    X(lost, c->lost, "processes lost")                                                             \
+    X(bad_messages, c->bad_messages, "messages that ended a connection by what they said")         \
+    X(stale, c->stale, "completions of connections that were gone")                                \
+    X(sent, c->sent, "messages sent")                                                              \
+    X(received, c->received, "messages received")                                                  \
+    X(inlined, c->inlined, "messages copied into their work request")                              \
+    X(written, c->written, "bytes put")                                                            \
+    X(read, c->read, "bytes got")                                                                  \
+    X(atomics, c->atomics, "atomic operations done by the adapter")                                \
+    X(atomics_asked, module->atomics.asked, "atomic operations asked of others by message")        \
+    X(atomics_done, module->atomics.done, "atomic operations done for others")                     \
+    X(atomics_refused, module->atomics.refused, "messages about atomic operations refused")        \
+    X(limit_events, c->starved, "times a receive queue ran low")                                   \
+    X(window_grown, c->grown, "times a receive window was doubled")                                \
+    X(window_shrunk, c->shrunk, "times a receive window was halved")                               \
+    X(rnr, rnr, "messages that found no receive buffer: of all processes of the device meanwhile") \
+    X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
+    X(no_room, c->no_room, "times something had to wait for room in a queue")                      \
+    X(credit_messages, c->credit_messages, "messages that only brought credits")
+#define LEVELS(X)                                                                                  \
+    X(connections, vb_port_links(module->port), "connections now")                                 \
+    X(window_size, vb_port_wanted(module->port), "receive buffers wanted now")                     \
+    X(window_bytes, c->registered, "bytes of receive buffers held now")                            \
+    X(window_bytes_most, c->registered_most, "most bytes of receive buffers held at once")
+
+typedef struct numbers {
+#define FIELD(name, where, text) uint64_t name;
+    COUNTS(FIELD) LEVELS(FIELD)
+#undef FIELD
+} numbers_t;
+#define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
+
+static const struct {
+    const char *name, *text;
+    bool is_level;
+} table[] = {
+#define ROW(name, where, text) {"verbs_" #name, text, false},
+    COUNTS(ROW)
+#undef ROW
+#define ROW(name, where, text) {"verbs_" #name, text, true},
+        LEVELS(ROW)
+#undef ROW
+};
+_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
+
+static numbers_t kept; /* of modules that are gone */
+
+static void add_module(numbers_t *sum, const mca_btl_ibx_verbs_module_t *module)
+{
+    const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
+    vb_port_lock(module->port);
+    const vb_counters_t *c = vb_port_counters(module->port);
+    const numbers_t of = {
+#define VALUE(name, where, text) .name = where,
+        COUNTS(VALUE) LEVELS(VALUE)
+#undef VALUE
+    };
+    vb_port_unlock(module->port);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        ((uint64_t *) sum)[i] += ((const uint64_t *) &of)[i];
+    }
+}
+
+static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    const size_t row = (uintptr_t) pvar->ctx;
+    numbers_t sum = {.sent = 0};
+    (void) object;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        add_module(&sum, mca_btl_ibx_verbs_modules[i]);
+    }
+    const uint64_t before = table[row].is_level ? 0 : ((const uint64_t *) &kept)[row];
+    *(unsigned long long *) value = ((const uint64_t *) &sum)[row] + before;
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version)
+{
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        (void) mca_base_component_pvar_register(
+            version, table[i].name, table[i].text, OPAL_INFO_LVL_4,
+            table[i].is_level ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_number, NULL, NULL,
+            (void *) (uintptr_t) i);
+    }
+}
+
+static void print(const mca_btl_ibx_verbs_module_t *module, const numbers_t *of)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (NULL == out) {
+        return;
+    }
+    fprintf(out, "btl/ibx: summary of process %u, %s port %u (%s)\n",
+            (unsigned) OPAL_PROC_MY_NAME.vpid, able->device, able->port,
+            vb_fabric_name(able->fabric));
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        const uint64_t number = ((const uint64_t *) of)[i];
+        if (number > 0) {
+            fprintf(out, "  %-24s %16llu  %s\n", table[i].name, (unsigned long long) number,
+                    table[i].text);
+        }
+    }
+    fclose(out);
+    fputs(text, stderr); /* in one piece: other processes write too */
+    free(text);
+}
+
+void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
+{
+    numbers_t of = {.sent = 0};
+    add_module(&of, module);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
+    }
+    if (mca_btl_ibx_verbs_params.summary || mca_btl_ibx_component.summary) {
+        print(module, &of);
+    }
+}
