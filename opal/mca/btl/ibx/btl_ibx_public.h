@@ -35,7 +35,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t magic;
     uint32_t version;
     uint32_t promises;
-    uint32_t reserved;
+    uint32_t place_min; /* see mca_btl_ibx_places */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -47,6 +47,14 @@ static inline uint32_t mca_btl_ibx_promises(const mca_btl_base_module_t *btl)
         return 0;
     }
     return module->promises;
+}
+
+/* Messages of this size are worth btl_prepare_src: it finds out by itself which of them to copy and
+ * which to send in place. False of smaller ones, of any other BTL, and where it does not find out. */
+static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t size)
+{
+    return 0 != mca_btl_ibx_promises(btl) && 0 != ((const mca_btl_ibx_public_t *) btl)->place_min
+           && size >= ((const mca_btl_ibx_public_t *) btl)->place_min;
 }
 
 #endif

@@ -75,6 +75,7 @@ struct mca_mpool_freq_table {
     freq_costs_t costs;
     const char *costs_from;   /* "measured", ... */
     freq_usage_counts_t last; /* when it was closed */
+    mca_mpool_freq_traffic_t traffic;
 };
 
 /* ---- the pool's modules ---- */

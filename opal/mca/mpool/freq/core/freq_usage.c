@@ -13,19 +13,22 @@ static inline void bump(_Atomic uint64_t *counter, uint64_t by)
 
 size_t freq_usage_bytes(uint32_t lines)
 {
-    return (size_t) lines * (sizeof(freq_line_t) + sizeof(uint32_t));
+    return (size_t) lines
+           * (sizeof(freq_line_t) + FREQ_LINE_ENTRIES * sizeof(freq_note_t) + sizeof(uint32_t));
 }
 
 void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
                      freq_release_t *release)
 {
+    freq_note_t *note = (freq_note_t *) ((freq_line_t *) memory + lines);
     *usage = (freq_usage_t){.line = memory,
+                            .note = note,
                             .mask = lines - 1,
                             .shift = 64 - (uint32_t) __builtin_ctz(lines),
                             .release = release,
                             .rule = *rule,
                             .adding = ATOMIC_FLAG_INIT,
-                            .sketch = (_Atomic uint32_t *) ((freq_line_t *) memory + lines)};
+                            .sketch = (_Atomic uint32_t *) (note + lines * FREQ_LINE_ENTRIES)};
 }
 
 void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule)
@@ -244,6 +247,7 @@ static void put(freq_usage_t *usage, freq_entry_t *entry, uint64_t key)
         fold(usage, load(&entry->state), usage->rule.after[class_of(old)]);
         bump(&usage->dropped, 1);
     }
+    atomic_store_explicit(&usage->note[entry - usage->line[0].entry], NULL, memory_order_relaxed);
     atomic_store_explicit(&entry->state, state_now(usage, 1), memory_order_relaxed);
     atomic_store_explicit(&entry->key, key, memory_order_release);
     bump(&usage->added, 1);
@@ -278,12 +282,13 @@ static void add_locked(freq_usage_t *usage, uint64_t key)
     close_table(usage);
 }
 
-bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                        freq_note_t **note)
 {
     const uint64_t key = freq_usage_key(base, class);
     freq_entry_t *entry = find(usage, key);
     if (NULL != entry) {
-        return freq_usage_use(usage, entry, base, size, usage->rule.after[class]);
+        return freq_usage_use(usage, entry, base, size, usage->rule.after[class], note);
     }
     if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
         sketch(usage, key);
@@ -294,7 +299,8 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
     return false;
 }
 
-bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                            freq_note_t **note)
 {
     const uint32_t skipped = 1 + atomic_load_explicit(&usage->skipped, memory_order_relaxed);
     if (skipped < FREQ_ASLEEP_STRIDE) {
@@ -305,7 +311,7 @@ bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, 
     if (NULL != find(usage, freq_usage_key(base, class))) {
         atomic_store_explicit(&usage->asleep, false, memory_order_relaxed);
     }
-    return freq_usage_look_on(usage, base, size, class);
+    return freq_usage_look_on(usage, base, size, class, note);
 }
 
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)

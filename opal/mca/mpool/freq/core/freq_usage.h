@@ -54,9 +54,13 @@ typedef struct freq_line {
 } freq_line_t;
 _Static_assert(sizeof(freq_line_t) == 64, "one cache line");
 
+/* What the user of the table wants to find with a buffer; the table does not look at it. */
+typedef _Atomic(void *) freq_note_t;
+
 typedef struct freq_usage {
     /* read by every use */
     freq_line_t *line;
+    freq_note_t *note; /* one for each entry; zero when the entry changes hands */
     uint32_t mask;  /* lines - 1 */
     uint32_t shift; /* of the hash */
     freq_release_t *release;
@@ -98,8 +102,17 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
 /* Another rule (for example measured later). Not while others use the table. */
 void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule);
 
-/* The buffer is about to be sent (or put, or fetched into). True: in place; false: by copy. */
-static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size);
+/* The buffer is about to be sent (or put, or fetched into). True: in place, and *note is the buffer's;
+ * false: by copy. */
+static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
+                                   freq_note_t **note);
+
+/* The same for those who keep no notes. */
+static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size)
+{
+    freq_note_t *note;
+    return freq_usage_find(usage, base, size, &note);
+}
 
 /* The buffer could not be registered: it has to earn it once more. */
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size);
@@ -121,10 +134,12 @@ static inline uint32_t freq_usage_home(const freq_usage_t *usage, uint64_t key)
 }
 
 /* Uses of buffers that are not in their home line. */
-bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class);
+bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                        freq_note_t **note);
 
 /* Uses while the table is asleep. */
-bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class);
+bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                            freq_note_t **note);
 
 /* The entry is dropped, or its count full. */
 bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
@@ -141,8 +156,9 @@ static inline bool freq_usage_is_dropped(freq_usage_t *usage, uint64_t state, co
 
 /* The entry of the buffer is found. */
 static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, const void *base,
-                                  size_t size, uint32_t after)
+                                  size_t size, uint32_t after, freq_note_t **note)
 {
+    *note = &usage->note[entry - usage->line[0].entry];
     const uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
     const bool is_dropped = freq_usage_is_dropped(usage, state, base, size, after);
     if (__builtin_expect(is_dropped || FREQ_COUNT_MAX == (state & FREQ_COUNT_MAX), 0)) {
@@ -154,23 +170,25 @@ static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, cons
     return (state & FREQ_COUNT_MAX) >= after;
 }
 
-static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size)
+static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
+                                   freq_note_t **note)
 {
     const uint32_t class = freq_class_of(size);
     if (FREQ_CLASSES == class || FREQ_NEVER == usage->rule.after[class]) {
         return false;
     }
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
-        return freq_usage_look_asleep(usage, base, size, class);
+        return freq_usage_look_asleep(usage, base, size, class, note);
     }
     const uint64_t key = freq_usage_key(base, class);
     freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
     for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
         if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
-            return freq_usage_use(usage, &line->entry[i], base, size, usage->rule.after[class]);
+            return freq_usage_use(usage, &line->entry[i], base, size, usage->rule.after[class],
+                                  note);
         }
     }
-    return freq_usage_look_on(usage, base, size, class);
+    return freq_usage_look_on(usage, base, size, class, note);
 }
 
 #endif
