@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Modules of the verbs transport: which ports, start and end, progress. */
+#include "btl_ibx_rcache.h"
 #include "btl_ibx_verbs_place.h"
 
 #include <stdio.h>
@@ -474,6 +475,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
         module_free(module);
         return NULL;
     }
+    module->public.promises |= mca_btl_ibx_rcache_promises(module->rcache);
     mca_btl_ibx_verbs_place_open(module);
     tell_abilities(module);
     return module;
