@@ -18,6 +18,7 @@
 
 #include "opal/mca/mpool/freq/mpool_freq_table.h"
 #include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/lazy/rcache_lazy_public.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
 #include "verbs/vb_port.h"
@@ -146,6 +147,7 @@ struct mca_btl_ibx_verbs_module {
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;
     mca_mpool_freq_traffic_t *traffic;
+    const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_list_t endpoints;
     opal_hash_table_t by_name;
     opal_free_list_t frags;

@@ -22,6 +22,16 @@ static void deregister_once(void *context, void *registration)
     (void) module->rcache->rcache_deregister(module->rcache, registration);
 }
 
+static bool again_once(void *context, void *registration, void *base, size_t size)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    const bool found = module->lazy->again(module->rcache, registration, base, size, 0);
+    if (found) {
+        deregister_once(context, registration);
+    }
+    return found;
+}
+
 void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
 {
     char name[64];
@@ -29,11 +39,14 @@ void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
     if (NULL == module->freq) {
         return;
     }
+    module->lazy = mca_rcache_lazy_service(module->rcache);
     snprintf(name, sizeof(name), "ibx verbs %.48s",
              vb_port_abilities(module->port)->device);
     const mca_mpool_freq_transport_t transport = {.name = name,
                                                   .register_mem = register_once,
                                                   .deregister_mem = deregister_once,
+                                                  .again =
+                                                      NULL == module->lazy ? NULL : again_once,
                                                   .context = module};
     module->table = module->freq->open(&transport);
     if (NULL == module->table) {
@@ -69,6 +82,30 @@ static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *d
     return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
 }
 
+/* By the note of the table, if the cache can tell that what is noted still serves. */
+static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, void *data,
+                                           size_t length, int32_t access,
+                                           mca_mpool_freq_note_t *note)
+{
+    void *noted = NULL == module->lazy ? NULL : atomic_load_explicit(note, memory_order_acquire);
+    if (NULL != noted) {
+        if (OPAL_LIKELY(module->lazy->again(module->rcache, noted, data, length, access))) {
+            mca_mpool_freq_add(&module->traffic->notes_used, 1);
+            return noted;
+        }
+        if (!module->freq->may_renew(module->table, length)) {
+            return NULL;
+        }
+    }
+    mca_btl_ibx_verbs_reg_t *reg = find(module, data, length, access);
+    if (OPAL_LIKELY(NULL != reg)) {
+        atomic_store_explicit(note, reg, memory_order_release);
+    } else {
+        module->freq->refused(module->table, data, length);
+    }
+    return reg;
+}
+
 mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module, void *data,
                                                  size_t length, int32_t access)
 {
@@ -79,13 +116,12 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *mod
                    : NULL;
     }
     if (module->freq->is_frequent(module->table, data, length, &note)) {
-        mca_btl_ibx_verbs_reg_t *reg = find(module, data, length, access);
+        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note);
         if (OPAL_LIKELY(NULL != reg)) {
             mca_mpool_freq_add(&module->traffic->in_place, 1);
             mca_mpool_freq_add(&module->traffic->bytes_in_place, length);
             return reg;
         }
-        module->freq->refused(module->table, data, length);
     }
     mca_mpool_freq_add(&module->traffic->copies, 1);
     mca_mpool_freq_add(&module->traffic->bytes_copied, length);

@@ -96,7 +96,8 @@ typedef struct mca_mpool_freq_component {
     int priority;
     size_t min_size, segment_min, pool_size;
     bool huge_pages, numa;
-    unsigned share; /* percent */
+    unsigned share;  /* percent */
+    unsigned budget; /* permille */
     unsigned table_lines;
     int fixed_uses; /* -1: measure */
     unsigned measure_ms;

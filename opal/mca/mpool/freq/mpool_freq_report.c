@@ -233,7 +233,14 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
     const freq_usage_counts_t counts = counts_of(table);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
-    fprintf(out, "    V, to look a buffer up: %.1f ns\n", table->costs.v);
+    fprintf(out, "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns\n",
+            table->costs.v, table->costs.look);
+    fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
+            "%.1f ns\n",
+            mca_mpool_freq_component.budget,
+            (double) freq_budget_in(&table->usage.budget.looks) / FREQ_BUDGET_UNIT,
+            (double) freq_budget_in(&table->usage.budget.saved) / FREQ_BUDGET_UNIT,
+            (double) table->usage.budget.most / FREQ_BUDGET_UNIT);
     fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         char n[16], after[16];

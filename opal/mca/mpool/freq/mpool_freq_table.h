@@ -45,6 +45,8 @@ typedef struct mca_mpool_freq_transport {
      * already is found there. *registration is given back to deregister. An OPAL code. */
     int (*register_mem)(void *context, void *base, size_t size, void **registration);
     void (*deregister_mem)(void *context, void *registration);
+    /* Take a registration once more, as by a note, and give it back; or NULL: there is no such way. */
+    bool (*again)(void *context, void *registration, void *base, size_t size);
     void *context;
 } mca_mpool_freq_transport_t;
 
@@ -79,6 +81,9 @@ typedef struct mca_mpool_freq_service {
     /* A use of the buffer is counted. True: send (or fetch) it in place; *note is then the buffer's. */
     bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size,
                         mca_mpool_freq_note_t **note);
+    /* is_frequent said true, but the registration that was noted is gone. True: make another one;
+     * false: too many were made of late for what they gained, copy. */
+    bool (*may_renew)(mca_mpool_freq_table_t *table, size_t size);
     /* is_frequent said true, but the buffer could not be registered. */
     void (*refused)(mca_mpool_freq_table_t *table, const void *base, size_t size);
     /* Break-even count of a size, and the uses after which is_frequent says true; 0: never. */

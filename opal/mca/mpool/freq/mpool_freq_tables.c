@@ -71,6 +71,9 @@ static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *trans
         freq_rule_fixed(&rule, FREQ_NEVER);
     }
     freq_usage_init(&table->usage, table->memory, c->table_lines, &rule, c->release);
+    if (c->fixed_uses < 0) {
+        freq_budget_make(&table->usage.budget, &table->costs, c->budget);
+    }
     return table;
 }
 
@@ -112,6 +115,11 @@ static bool is_frequent(mca_mpool_freq_table_t *table, const void *base, size_t 
                         mca_mpool_freq_note_t **note)
 {
     return freq_usage_find(&table->usage, base, size, note);
+}
+
+static bool may_renew(mca_mpool_freq_table_t *table, size_t size)
+{
+    return freq_usage_may_renew(&table->usage, size);
 }
 
 static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size)
@@ -159,6 +167,7 @@ const mca_mpool_freq_service_t mca_mpool_freq_the_service = {
     .open = table_open,
     .close = table_close,
     .is_frequent = is_frequent,
+    .may_renew = may_renew,
     .refused = refused,
     .counts = counts,
     .least = least,

@@ -52,6 +52,12 @@ static uint64_t state_now(const freq_usage_t *usage, uint64_t count)
     return freq_release_now(usage->release) << FREQ_COUNT_BITS | count;
 }
 
+/* What was noted belongs to memory, or to a registration, that is gone. */
+static void forget_note(freq_usage_t *usage, const freq_entry_t *entry)
+{
+    atomic_store_explicit(&usage->note[entry - usage->line[0].entry], NULL, memory_order_relaxed);
+}
+
 bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
                       uint32_t after)
 {
@@ -61,6 +67,7 @@ bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, 
                                                 memory_order_relaxed)) {
         fold(usage, state, after);
         if (is_dropped) {
+            forget_note(usage, entry);
             bump(&usage->dropped, 1);
         }
     }
@@ -247,7 +254,7 @@ static void put(freq_usage_t *usage, freq_entry_t *entry, uint64_t key)
         fold(usage, load(&entry->state), usage->rule.after[class_of(old)]);
         bump(&usage->dropped, 1);
     }
-    atomic_store_explicit(&usage->note[entry - usage->line[0].entry], NULL, memory_order_relaxed);
+    forget_note(usage, entry);
     atomic_store_explicit(&entry->state, state_now(usage, 1), memory_order_relaxed);
     atomic_store_explicit(&entry->key, key, memory_order_release);
     bump(&usage->added, 1);
@@ -288,7 +295,7 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
     const uint64_t key = freq_usage_key(base, class);
     freq_entry_t *entry = find(usage, key);
     if (NULL != entry) {
-        return freq_usage_use(usage, entry, base, size, usage->rule.after[class], note);
+        return freq_usage_use(usage, entry, base, size, class, note);
     }
     if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
         sketch(usage, key);
@@ -326,6 +333,7 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
     if (atomic_compare_exchange_strong_explicit(&entry->state, &state, state_now(usage, 0),
                                                 memory_order_relaxed, memory_order_relaxed)) {
         /* this use was copied after all */
+        forget_note(usage, entry);
         fold(usage, state, (uint64_t) usage->rule.after[class] + 1);
         bump(&usage->dropped, 1);
     }

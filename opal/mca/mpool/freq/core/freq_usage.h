@@ -16,6 +16,8 @@
  * either, only one use in 64 is looked at, so that a program which never reuses a buffer does not
  * pay for the table.
  *
+ * Looking and registering are paid from a budget (freq_budget.h); what it has no room for is copied.
+ *
  * Entries are dropped when their memory goes away (freq_release.h) and when their registration is
  * refused.
  *
@@ -26,6 +28,7 @@
 #ifndef FREQ_USAGE_H
 #define FREQ_USAGE_H
 
+#include "freq_budget.h"
 #include "freq_release.h"
 #include "freq_rule.h"
 
@@ -65,6 +68,7 @@ typedef struct freq_usage {
     uint32_t shift; /* of the hash */
     freq_release_t *release;
     freq_rule_t rule;
+    freq_budget_t budget; /* without bounds unless it is made */
     _Atomic bool closed, asleep;
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
@@ -114,6 +118,14 @@ static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t
     return freq_usage_find(usage, base, size, &note);
 }
 
+/* A buffer that is frequent has lost its registration. True: it may be registered again, which is
+ * paid; false: copy this time. */
+static inline bool freq_usage_may_renew(freq_usage_t *usage, size_t size)
+{
+    const uint32_t class = freq_class_of(size);
+    return FREQ_CLASSES != class && freq_budget_pay(&usage->budget, class);
+}
+
 /* The buffer could not be registered: it has to earn it once more. */
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size);
 
@@ -156,18 +168,27 @@ static inline bool freq_usage_is_dropped(freq_usage_t *usage, uint64_t state, co
 
 /* The entry of the buffer is found. */
 static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, const void *base,
-                                  size_t size, uint32_t after, freq_note_t **note)
+                                  size_t size, uint32_t class, freq_note_t **note)
 {
+    const uint32_t after = usage->rule.after[class];
     *note = &usage->note[entry - usage->line[0].entry];
     const uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
     const bool is_dropped = freq_usage_is_dropped(usage, state, base, size, after);
     if (__builtin_expect(is_dropped || FREQ_COUNT_MAX == (state & FREQ_COUNT_MAX), 0)) {
         return freq_usage_renew(usage, entry, state, is_dropped, after);
     }
+    const uint64_t count = state & FREQ_COUNT_MAX;
+    if (count == after && !freq_budget_pay(&usage->budget, class)) {
+        return false; /* asked again at its next use */
+    }
     /* Not an atomic addition: two threads that use one buffer at once are rare, and being counted
      * once hurts nobody. */
     atomic_store_explicit(&entry->state, state + 1, memory_order_relaxed);
-    return (state & FREQ_COUNT_MAX) >= after;
+    if (count < after) {
+        return false;
+    }
+    freq_budget_gain(&usage->budget, class);
+    return true;
 }
 
 static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
@@ -177,6 +198,9 @@ static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t
     if (FREQ_CLASSES == class || FREQ_NEVER == usage->rule.after[class]) {
         return false;
     }
+    if (!freq_budget_look(&usage->budget, class)) {
+        return false;
+    }
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
         return freq_usage_look_asleep(usage, base, size, class, note);
     }
@@ -184,8 +208,7 @@ static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t
     freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
     for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
         if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
-            return freq_usage_use(usage, &line->entry[i], base, size, usage->rule.after[class],
-                                  note);
+            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
         }
     }
     return freq_usage_look_on(usage, base, size, class, note);
