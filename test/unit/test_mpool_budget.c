@@ -45,9 +45,11 @@ static void use(world_t *w, uintptr_t address)
 {
     static char registration;
     freq_note_t *note;
+    const uint64_t key = freq_usage_key((void *) address, freq_class_of(SIZE));
     const bool looks = freq_budget_in(&w->usage.budget.looks)
-                           + w->usage.budget.earns[freq_class_of(SIZE)]
-                       >= 0;
+                               + w->usage.budget.earns[freq_class_of(SIZE)]
+                           >= 0
+                       && 0 == ((freq_usage_hash(key) >> 32) & w->usage.sample);
     w->copying += w->costs.c[0];
     w->spent += looks ? w->costs.look : 0;
     ++w->sends;
@@ -69,7 +71,8 @@ static void use(world_t *w, uintptr_t address)
 static void check(const world_t *w)
 {
     assert_true(w->spent <= w->copying * (1 + PERMILLE / 1000.0) + w->costs.look + 1
-                                + 2 * FREQ_BUDGET_START * w->costs.r[0]);
+                                + FREQ_BUDGET_START * w->costs.r[0]
+                                + FREQ_BUDGET_START_LOOKS * w->costs.look);
 }
 
 /* Every number of uses of each buffer, in turns of so many; the rule of the thesis loses on many. */
@@ -131,8 +134,27 @@ static void reuse_pays(void **state)
     }
     check(w);
     assert_int_equal(w->registered, 500);
-    assert_true(w->in_place > 400000);
+    assert_true(w->in_place > 300000);
     assert_true(w->spent < 0.7 * w->copying);
+    world_free(w);
+}
+
+/* A dear adapter: a buffer must be seen many times before it is worth it. There is not enough to look at
+ * every use of 100 buffers so often; of some it is. */
+static void a_part_of_the_buffers_is_seen_often_enough(void **state)
+{
+    (void) state;
+    world_t *w = world_new(20000, 150, 60, 10, 25);
+    while (0 == w->registered && w->sends < 200000) {
+        use(w, 0x100000 + w->sends % 100 * 8192);
+    }
+    assert_in_range(w->sends, 100, 10000);
+    while (w->sends < 2000000) {
+        use(w, 0x100000 + w->sends % 100 * 8192);
+    }
+    check(w);
+    assert_int_equal(w->registered, 100);
+    assert_true(w->in_place > 1500000);
     world_free(w);
 }
 
@@ -149,7 +171,7 @@ static void no_reuse_no_looks(void **state)
     assert_int_equal(w->in_place, 0);
     assert_in_range(w->spent - w->copying, 0,
                     w->copying * PERMILLE / 1000 + w->costs.look + 1
-                        + FREQ_BUDGET_START * w->costs.r[0]);
+                        + FREQ_BUDGET_START_LOOKS * w->costs.look);
     assert_true(counts.added > 1000);
     world_free(w);
 }
@@ -166,8 +188,8 @@ static void lost_registrations_are_paid(void **state)
             renewed += freq_usage_may_renew(&w->usage, SIZE);
         }
     }
-    /* Each costs 3000; what is earned and (here wrongly) counted as gained is at most 23 for a send. */
-    assert_in_range(renewed, 1, sends * 23 / 3000 + FREQ_BUDGET_START);
+    /* Each costs 3000; what is earned and (here wrongly) counted as gained is at most 57 for a send. */
+    assert_in_range(renewed, 1, sends * 57 / 3000 + FREQ_BUDGET_START);
     assert_false(freq_usage_may_renew(&w->usage, 64));
     world_free(w);
 }
@@ -178,6 +200,7 @@ int main(void)
         cmocka_unit_test(no_count_of_reuse_costs_more),
         cmocka_unit_test(a_good_time_does_not_pay_for_a_bad_one),
         cmocka_unit_test(reuse_pays),
+        cmocka_unit_test(a_part_of_the_buffers_is_seen_often_enough),
         cmocka_unit_test(no_reuse_no_looks),
         cmocka_unit_test(lost_registrations_are_paid),
     };

@@ -19,12 +19,12 @@ void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t
         const size_t size = freq_class_size(class);
         const double c = freq_cost_at(costs->c, size), r = freq_cost_at(costs->r, size);
         budget->earns[class] = units(c * permille / 1000 / 2);
-        budget->gains[class] = units((c - costs->v) / 4);
+        budget->gains[class] = units((c - costs->v) / 8);
         budget->price[class] = (int64_t) (r * FREQ_BUDGET_UNIT);
         if (budget->most < FREQ_BUDGET_REGISTRATIONS * budget->price[class]) {
             budget->most = FREQ_BUDGET_REGISTRATIONS * budget->price[class];
         }
     }
-    const int64_t start = FREQ_BUDGET_START * budget->price[freq_class_of(FREQ_BUDGET_START_SIZE)];
-    budget->looks = budget->saved = start;
+    budget->saved = FREQ_BUDGET_START * budget->price[freq_class_of(FREQ_BUDGET_START_SIZE)];
+    budget->looks = FREQ_BUDGET_START_LOOKS * budget->look;
 }

@@ -17,6 +17,9 @@
  * pay for the table.
  *
  * Looking and registering are paid from a budget (freq_budget.h); what it has no room for is copied.
+ * When there is not enough to look at every use, part of the buffers is looked at, each time: a sample
+ * of the uses would take as much longer to find the first buffer that is frequent. What these gain pays
+ * for a larger part.
  *
  * Entries are dropped when their memory goes away (freq_release.h) and when their registration is
  * refused.
@@ -39,7 +42,8 @@ enum {
     FREQ_JUDGE_FRACTION = 8, /* growth is judged again when the table has grown by this part */
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
-    FREQ_ASLEEP_STRIDE = 64
+    FREQ_ASLEEP_STRIDE = 64,
+    FREQ_SAMPLE_MAX = 63 /* one buffer in 64 */
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), and how often it was used
@@ -69,6 +73,8 @@ typedef struct freq_usage {
     freq_release_t *release;
     freq_rule_t rule;
     freq_budget_t budget; /* without bounds unless it is made */
+    /* Bits of a buffer's hash, 2^k - 1: only buffers that have none of them are looked up. */
+    _Atomic uint32_t sample;
     _Atomic bool closed, asleep;
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
@@ -140,9 +146,33 @@ static inline uint64_t freq_usage_key(const void *base, uint32_t class)
     return (uint64_t) (uintptr_t) base << 6 | class;
 }
 
+static inline uint64_t freq_usage_hash(uint64_t key)
+{
+    return key * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static inline uint32_t freq_usage_home(const freq_usage_t *usage, uint64_t key)
 {
-    return (uint32_t) ((key * UINT64_C(0x9e3779b97f4a7c15)) >> usage->shift);
+    return (uint32_t) (freq_usage_hash(key) >> usage->shift);
+}
+
+static inline bool freq_usage_may_look(freq_usage_t *usage, uint64_t key, uint32_t class)
+{
+    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
+    freq_budget_earn(&usage->budget, class);
+    if (0 != ((freq_usage_hash(key) >> 32) & sample)) {
+        if (__builtin_expect(freq_budget_is_rich(&usage->budget), 0)) {
+            atomic_store_explicit(&usage->sample, sample / 2, memory_order_relaxed);
+        }
+        return false;
+    }
+    if (__builtin_expect(freq_budget_look(&usage->budget), 1)) {
+        return true;
+    }
+    if (sample < FREQ_SAMPLE_MAX) {
+        atomic_store_explicit(&usage->sample, 2 * sample + 1, memory_order_relaxed);
+    }
+    return false;
 }
 
 /* Uses of buffers that are not in their home line. */
@@ -198,13 +228,13 @@ static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t
     if (FREQ_CLASSES == class || FREQ_NEVER == usage->rule.after[class]) {
         return false;
     }
-    if (!freq_budget_look(&usage->budget, class)) {
+    const uint64_t key = freq_usage_key(base, class);
+    if (!freq_usage_may_look(usage, key, class)) {
         return false;
     }
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
         return freq_usage_look_asleep(usage, base, size, class, note);
     }
-    const uint64_t key = freq_usage_key(base, class);
     freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
     for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
         if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
