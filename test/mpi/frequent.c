@@ -143,9 +143,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (MPI_SUCCESS
         != MPI_Win_allocate(BUFFERS * LENGTH, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &target, &window)) {
-        if (tl_option("--onesided", 0)) {
-            CHECK(false, "no one-sided component works with this transport");
-        }
+        CHECK(!tl_option("--onesided", 0), "no one-sided component works with this transport");
         return tl_finish();
     }
     for (size_t i = 0; i < TL_N(sizes); ++i) {
