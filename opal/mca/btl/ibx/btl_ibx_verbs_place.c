@@ -110,7 +110,7 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *mod
                                                  size_t length, int32_t access)
 {
     mca_mpool_freq_note_t *note;
-    if (NULL == module->table) {
+    if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
         return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
                    ? find(module, data, length, access)
                    : NULL;

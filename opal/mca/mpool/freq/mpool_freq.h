@@ -67,6 +67,8 @@ static inline void mca_mpool_freq_count(_Atomic uint64_t *counter)
 
 /* ---- tables ---- */
 
+_Static_assert((int) MCA_MPOOL_FREQ_SIZE_MAX == (int) FREQ_SIZE_MAX, "what is published is so");
+
 struct mca_mpool_freq_table {
     freq_usage_t usage; /* first: aligned */
     char name[64];

@@ -36,6 +36,9 @@
 
 #define MCA_MPOOL_FREQ_SERVICE_VERSION 2
 
+/* The table knows of nothing larger, and says no. */
+enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
+
 /* What a buffer costs with a transport; used by open, in the calling thread. */
 typedef struct mca_mpool_freq_transport {
     /* What the costs depend on: transport and device ("ibx verbs mlx5_0"). At most 63 characters.
