@@ -9,7 +9,11 @@
 
 #include <stdlib.h>
 
+/* What is held cannot be evicted: not more than hold_max of it. */
+static volatile int64_t held; /* bytes, once for each transport */
+
 struct mca_pml_spec_hold {
+    int64_t size;
     int32_t n;
     struct {
         mca_btl_base_registration_handle_t *handle;
@@ -28,13 +32,16 @@ mca_pml_spec_hold_t *mca_pml_spec_hold_new(mca_pml_spec_peer_t *peer, void *base
     mca_pml_spec_hold_t *hold = calloc(1, sizeof(*hold));
     const size_t n = NULL == hold ? 0 : mca_pml_spec_rdma_btls(endpoint, btl);
     for (size_t i = 0; i < n; ++i) {
-        const bool holds = mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_HOLDS;
+        const bool holds = mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_HOLDS
+                           && (uint64_t) held + size <= mca_pml_spec.hold_max;
         mca_btl_base_registration_handle_t *handle = NULL;
         if (NULL == btl[i]->btl->btl_register_mem || (!holds && 1 != opal_leave_pinned)) {
             continue;
         }
         mca_bml_base_register_mem(btl[i], base, size, access, &handle);
         if (NULL != handle && holds) {
+            (void) mca_pml_spec_add64(&held, (int64_t) size);
+            hold->size = (int64_t) size;
             hold->key[hold->n].handle = handle;
             hold->key[hold->n++].btl = btl[i];
         } else if (NULL != handle) {
@@ -52,6 +59,7 @@ void mca_pml_spec_hold_free(mca_pml_spec_hold_t *hold)
 {
     while (NULL != hold && hold->n > 0) {
         --hold->n;
+        (void) mca_pml_spec_add64(&held, -hold->size);
         mca_bml_base_deregister_mem(hold->key[hold->n].btl, hold->key[hold->n].handle);
     }
     free(hold);

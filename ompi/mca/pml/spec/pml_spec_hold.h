@@ -6,7 +6,8 @@
  * the old one is of no use to anybody.
  *
  * Held only with transports that promise to survive that (MCA_BTL_IBX_HOLDS); Open MPI's own cache
- * ends the job when memory is given back that is in use. With other transports that keep
+ * ends the job when memory is given back that is in use; and not more than pml_spec_hold_max, since
+ * what is held cannot be evicted for what needs the room. With other transports that keep
  * registrations (mpi_leave_pinned) the memory is registered in advance, and may be evicted again.
  *
  * Threads: of one request, one at a time. Nothing of it is on the path of a message. */
