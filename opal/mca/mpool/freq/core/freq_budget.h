@@ -13,7 +13,7 @@
  * A use is looked at while its account is not below zero, a buffer is registered when there is its
  * whole price; else the message is copied as ever. So all looks and all registrations together cost
  * at most that share of the copying, and what was gained before, and what the accounts begin with
- * (FREQ_BUDGET_START): whatever the sizes and counts of reuse. Two accounts, since looks would use
+ * (FREQ_BUDGET_START, FREQ_BUDGET_START_LOOKS): whatever the sizes and counts of reuse. Two accounts, since looks would use
  * one up before it has the price of a registration. Gains pay for more, so that the number of
  * registered buffers can double with each 1.6 R / (C - V) uses. A quarter of a gain is not counted,
  * since C is of a warm buffer at start-up and this one may differ. An account holds at most
@@ -46,8 +46,8 @@ typedef struct freq_budget {
     int64_t most;                 /* in each */
     int64_t look;
     int64_t price[FREQ_CLASSES];
-    int32_t earns[FREQ_CLASSES];                  /* for each account */
-    int32_t gains[FREQ_CLASSES];                  /* an eighth of a gain */
+    int32_t earns[FREQ_CLASSES]; /* for each account */
+    int32_t gains[FREQ_CLASSES]; /* an eighth of a gain */
 } freq_budget_t;
 
 /* permille: the share, 0 to 1000. */
