@@ -8,21 +8,21 @@
  * that posting it takes. What is compared is what the processor does per send:
  *
  *   copy      memcpy into a fragment of a ring, as always
- *   freq      ask the table (core/freq_usage.h); in place: find the registration in a cache and
- *             post two pieces; else memcpy
+ *   freq      ask the table (core/freq_usage.h); in place: take the registration that is noted there
+ *             (rcache/lazy, core/lazy_cache.h), post two pieces and give it back; else memcpy
  *
- * Registering is mlock of the pages (its real cost here), or --register ns. The cache is a hash
- * table of pages, as small as a cache of registrations can be: --find ns adds what a real one takes.
- * R, C and V are measured before with the same functions. Runs of both alternate; times are medians
- * over the pairs.
+ * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 looks each
+ * registration up in the cache. R, C and V are measured before with the same functions. Runs of both
+ * alternate; times are medians over the pairs. --budget 0: without bounds, the thesis' rule alone.
  *
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS]
- *                 [--find NS] [--wire NS] [--each 1|0]
+ *                 [--notes 1|0] [--budget 5] [--wire NS] [--each 1|0]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
 #include "freq_rule.h"
 #include "freq_usage.h"
+#include "lazy_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,13 +30,19 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { RING = 64, PAGE = 4096, PLACES = 1 << 16, SIZES_MAX = 16, PAIRS_MAX = 51 };
+enum { RING = 64, PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 51 };
 
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, find_ns, wire_ns, each;
-} opt = {.count = 1000, .pairs = 5, .share = 25, .register_ns = -1, .each = 1};
+    long count, pairs, share, register_ns, notes, budget, wire_ns, each;
+} opt = {.count = 1000,
+         .pairs = 5,
+         .share = 25,
+         .register_ns = -1,
+         .notes = 1,
+         .budget = FREQ_BUDGET_PERMILLE,
+         .each = 1};
 
 static double now_ns(void)
 {
@@ -58,51 +64,76 @@ static void spend(long ns)
 /* ---- the device ---- */
 
 static struct {
-    uintptr_t page[PLACES]; /* registered pages, 0: none; open addressing */
-    unsigned long registered, finds, failed;
+    lazy_cache_t *cache;
+    unsigned long registered, failed;
+    uint64_t now;
 } device;
 
-static uintptr_t *place_of(uintptr_t page)
+static lazy_status_t pin(void *context, lazy_entry_t *e)
 {
-    uint32_t i = (uint32_t) ((page * UINT64_C(0x9e3779b97f4a7c15)) >> 48);
-    while (0 != device.page[i] && page != device.page[i]) {
-        i = (i + 1) & (PLACES - 1);
+    (void) context;
+    if (opt.register_ns < 0 && 0 != mlock((void *) lazy_base(e), lazy_size(e))) {
+        ++device.failed;
+        return LAZY_NO_RESOURCES;
     }
-    return &device.page[i];
+    ++device.registered;
+    spend(opt.register_ns);
+    return LAZY_OK;
 }
 
-/* As thesis and MVAPICH: by pages. False: the limit of locked memory is reached. */
-static bool device_register(const char *base, size_t size)
+static void unpin(void *context, lazy_entry_t *e)
 {
-    bool is_new = false;
-    const uintptr_t last = (uintptr_t) (base + size - 1) / PAGE;
-    ++device.finds;
-    spend(opt.find_ns);
-    for (uintptr_t page = (uintptr_t) base / PAGE; page <= last; ++page) {
-        uintptr_t *place = place_of(page);
-        if (0 == *place) {
-            if (opt.register_ns < 0 && 0 != mlock((void *) (page * PAGE), PAGE)) {
-                ++device.failed;
-                return false;
-            }
-            *place = page;
-            is_new = true;
+    (void) context;
+    if (opt.register_ns < 0) {
+        (void) munlock((void *) lazy_base(e), lazy_size(e));
+    }
+}
+
+/* A reference to a registration of the buffer. False: the limit of locked memory is reached. */
+static bool device_register(const char *base, size_t size, lazy_entry_t **e)
+{
+    return LAZY_OK == lazy_acquire(device.cache, (uintptr_t) base, size, 0, ++device.now, e);
+}
+
+/* As a transport does: by what is noted, else by the cache. NULL: not to be had. */
+static lazy_entry_t *device_find(freq_usage_t *table, const char *base, size_t size,
+                                 freq_note_t *note)
+{
+    lazy_entry_t *e = opt.notes ? atomic_load_explicit(note, memory_order_acquire) : NULL;
+    if (NULL != e) {
+        if (lazy_again(device.cache, e, (uintptr_t) base, size, 0, ++device.now)) {
+            return e;
+        }
+        if (!freq_usage_may_renew(table, size)) {
+            return NULL;
         }
     }
-    if (is_new) {
-        ++device.registered;
-        spend(opt.register_ns);
+    if (!device_register(base, size, &e)) {
+        freq_usage_refused(table, base, size);
+        return NULL;
     }
-    return true;
+    atomic_store_explicit(note, e, memory_order_release);
+    return e;
 }
 
+/* A cache that is empty. */
 static void device_forget(void)
 {
-    for (uint32_t i = 0; i < PLACES; ++i) {
-        if (0 != device.page[i] && opt.register_ns < 0) {
-            (void) munlock((void *) (device.page[i] * PAGE), PAGE);
-        }
-        device.page[i] = 0;
+    const lazy_config_t config = {.make = pin,
+                                  .end = unpin,
+                                  .data_size = 64,
+                                  .policy = lazy_policy_at(0),
+                                  .max_bytes = SIZE_MAX / 2,
+                                  .max_entries = 1 << 20,
+                                  .page = PAGE,
+                                  .merge = 100,
+                                  .seed = 1};
+    if (NULL != device.cache) {
+        (void) lazy_destroy(device.cache);
+    }
+    device.cache = lazy_create(&config);
+    if (NULL == device.cache) {
+        exit(1);
     }
 }
 
@@ -136,12 +167,14 @@ static freq_release_t release;
 
 static void send_freq(const char *buffer, size_t size)
 {
-    if (freq_usage_look(&usage, buffer, size)) {
-        if (device_register(buffer, size)) {
+    freq_note_t *note;
+    if (freq_usage_find(&usage, buffer, size, &note)) {
+        lazy_entry_t *e = device_find(&usage, buffer, size, note);
+        if (NULL != e) {
             post(ring[posted % RING], 64, buffer, size);
+            lazy_release(device.cache, e); /* the work request is complete */
             return;
         }
-        freq_usage_refused(&usage, buffer, size);
     }
     send_copied(buffer, size);
 }
@@ -177,8 +210,12 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
         const size_t size = (size_t) FREQ_SIZE_MIN << i;
         for (int k = 0; k < N; ++k) {
             double start = now_ns();
-            (void) device_register(area + k * stride, size);
+            lazy_entry_t *e;
+            const bool ok = device_register(area + k * stride, size, &e);
             r[k] = now_ns() - start - clock_ns;
+            if (ok) {
+                lazy_release(device.cache, e);
+            }
             start = now_ns();
             for (int j = 0; j < BUFFERS; ++j) {
                 memcpy(ring[j % RING] + 64, area + (j % 8) * stride, size);
@@ -190,23 +227,36 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
         costs->r[i] = median(r, N);
         costs->c[i] = median(c, N);
     }
-    /* V: of a thousand buffers, so that neither table comes from the nearest cache. */
+    /* V: of a thousand buffers, so that neither table comes from the nearest cache; and the table's part. */
     enum { LOOKS = 1024 };
-    for (int k = 0; k < N; ++k) {
-        double from = 0;
-        for (int round = 0; round < 3; ++round) {
-            from = 2 == round ? now_ns() : from;
-            /* Which is next depends on the answer: not what the processor can overlap. */
-            for (uint32_t j = 0, next = 0; j < LOOKS; ++j) {
-                const char *buffer = area + (next * UINT32_C(2654435761) >> 22) * PAGE;
-                const bool is_registered =
-                    freq_usage_look(table, buffer, 2048) && device_register(buffer, 2048);
-                next = round < 2 ? j + 1 : next + is_registered;
+    for (int part = 0; part < 2; ++part) {
+        for (int k = 0; k < N; ++k) {
+            double from = 0;
+            for (int round = 0; round < 3; ++round) {
+                from = 2 == round ? now_ns() : from;
+                /* Which is next depends on the answer: not what the processor can overlap. */
+                for (uint32_t j = 0, next = 0; j < LOOKS; ++j) {
+                    const char *buffer = area + (next * UINT32_C(2654435761) >> 22) * PAGE;
+                    freq_note_t *note;
+                    bool answer = freq_usage_find(table, buffer, 2048, &note);
+                    if (answer && 1 == part) {
+                        lazy_entry_t *e = device_find(table, buffer, 2048, note);
+                        answer = NULL != e;
+                        if (answer) {
+                            lazy_release(device.cache, e);
+                        }
+                    }
+                    next = round < 2 ? j + 1 : next + answer;
+                }
             }
+            v[k] = (now_ns() - from - clock_ns) / LOOKS;
         }
-        v[k] = (now_ns() - from - clock_ns) / LOOKS;
+        if (0 == part) {
+            costs->look = median(v, N);
+        }
     }
     costs->v = median(v, N);
+    costs->v = costs->v < costs->look ? costs->look : costs->v;
     device_forget();
     munmap(area, BUFFERS * stride);
 }
@@ -214,6 +264,9 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
 /* ---- runs ---- */
 
 enum { LINES = 4096 };
+
+static freq_costs_t costs;
+static bool is_measured;
 
 static void new_table(const freq_rule_t *rule)
 {
@@ -224,6 +277,9 @@ static void new_table(const freq_rule_t *rule)
     memset(memory, 0, freq_usage_bytes(LINES));
     memset(&release, 0, sizeof(release));
     freq_usage_init(&usage, memory, LINES, rule, &release);
+    if (is_measured && opt.budget > 0) {
+        freq_budget_make(&usage.budget, &costs, (uint32_t) opt.budget);
+    }
 }
 
 typedef struct {
@@ -388,7 +444,7 @@ static void options(int argc, char **argv)
     } numbers[] = {
         {"--count", &opt.count, 1, 10000},   {"--pairs", &opt.pairs, 1, PAIRS_MAX},
         {"--share", &opt.share, 1, 1000},    {"--register", &opt.register_ns, 0, 100000000},
-        {"--find", &opt.find_ns, 0, 100000}, {"--wire", &opt.wire_ns, 0, 100000000},
+        {"--notes", &opt.notes, 0, 1},       {"--budget", &opt.budget, 0, 1000}, {"--wire", &opt.wire_ns, 0, 100000000},
         {"--each", &opt.each, 0, 1}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {
@@ -431,14 +487,15 @@ int main(int argc, char **argv)
     }
     clock_ns = (clock_ns - start) / 1000;
 
-    freq_costs_t costs;
     freq_rule_t rule;
     memset(ring, 1, sizeof(ring));
     freq_rule_fixed(&rule, 1);
     new_table(&rule);
+    device_forget();
     measure(&costs, &usage);
+    is_measured = true;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf("V %.1f ns; R %s; share %ld %%; wire %ld ns\n", costs.v,
+    printf("V %.1f ns (table %.1f); budget %ld per mille; R %s; share %ld %%; wire %ld ns\n", costs.v, costs.look, opt.budget,
            opt.register_ns < 0 ? "by mlock" : "given", opt.share, opt.wire_ns);
     printf("  %6s %12s %10s %10s %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (int s = 0; s < opt.sizes; ++s) {

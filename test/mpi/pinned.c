@@ -152,19 +152,21 @@ static char *map(void *at)
 
 static void uses(const char *buffer, bool already)
 {
+    mca_mpool_freq_note_t *note;
     for (uint32_t use = 1; use <= after + 10; ++use) {
-        CHECK(freq->is_frequent(table, buffer, 8192) == (already || use > after), "use %u of %u",
+        CHECK(freq->is_frequent(table, buffer, 8192, &note) == (already || use > after), "use %u of %u",
               use, after);
     }
 }
 
 static void *use_in_thread(void *number)
 {
+    mca_mpool_freq_note_t *note;
     char *area = map(NULL);
     for (int round = 0; round < 20; ++round) {
         for (int i = 0; i < 20000; ++i) {
-            (void) freq->is_frequent(table, area + (i % 37) * 8192, 8192);
-            (void) freq->is_frequent(table, (char *) number + 8192 * (i % 5), 4096);
+            (void) freq->is_frequent(table, area + (i % 37) * 8192, 8192, &note);
+            (void) freq->is_frequent(table, (char *) number + 8192 * (i % 5), 4096, &note);
         }
         munmap(area, 1 << 20);
         area = map(NULL);

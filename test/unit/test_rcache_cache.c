@@ -94,6 +94,33 @@ static void find_makes_nothing(void **state)
     fake_free(fake);
 }
 
+/* A registration that was given out once is taken again for as long as it serves, and only then. */
+static void again_only_what_serves(void **state)
+{
+    (void) state;
+    fake_t *fake = cache();
+    lazy_status_t status;
+    lazy_entry_t *e = fake_use(fake, FIRST, PAGE, READ, 0, &status);
+    fake_done(fake, e);
+    assert_true(lazy_again(fake->cache, e, FIRST + 100, 200, READ, 1));
+    assert_false(lazy_evict(fake->cache)); /* in use */
+    lazy_release(fake->cache, e);
+    assert_int_equal(counted(fake).hits, 1);
+    assert_false(lazy_again(fake->cache, e, FIRST + PAGE - 1, 2, READ, 1));
+    assert_false(lazy_again(fake->cache, e, FIRST, PAGE, READ | WRITE, 1));
+    assert_false(lazy_again(fake->cache, e, UINTPTR_MAX, 2, READ, 1));
+    lazy_invalidate(fake->cache, FIRST, PAGE);
+    assert_false(lazy_again(fake->cache, e, FIRST, PAGE, READ, 1)); /* before anybody drained it */
+    lazy_entry_t *other = fake_use(fake, FIRST + 7 * PAGE, PAGE, READ, 0, &status);
+    fake_done(fake, other);
+    assert_false(lazy_again(fake->cache, e, FIRST, PAGE, READ, 1));
+    assert_true(lazy_again(fake->cache, other, FIRST + 7 * PAGE, PAGE, READ, 1));
+    lazy_release(fake->cache, other);
+    assert_true(lazy_evict(fake->cache));
+    assert_false(lazy_again(fake->cache, other, FIRST + 7 * PAGE, PAGE, READ, 1));
+    fake_free(fake);
+}
+
 static void private_is_nobody_elses(void **state)
 {
     (void) state;
@@ -788,6 +815,7 @@ int main(void)
         cmocka_unit_test(one_registration_per_buffer),
         cmocka_unit_test(bytes_become_pages),
         cmocka_unit_test(find_makes_nothing),
+        cmocka_unit_test(again_only_what_serves),
         cmocka_unit_test(private_is_nobody_elses),
         cmocka_unit_test(other_memory_at_the_same_address),
         cmocka_unit_test(one_page_of_it_goes),

@@ -41,6 +41,7 @@ typedef struct mca_pml_spec_module {
     int pipeline_depth;
     size_t copy_limit;
     size_t stripe_min;
+    size_t hold_max;
     int free_list_inc;
     int adapt_threshold; /* percent */
     int adapt_window;

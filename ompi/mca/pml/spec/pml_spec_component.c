@@ -96,6 +96,13 @@ static int spec_register(void)
                   "less than tracking a request up to a few KiB",
                   OPAL_INFO_LVL_5, &mca_pml_spec.copy_limit);
 
+    mca_pml_spec.hold_max = (size_t) 256 << 20;
+    register_size("hold_max",
+                  "Memory that persistent requests keep registered for as long as they exist, so "
+                  "that no start registers; what is beyond it is registered in advance only, and may "
+                  "be evicted. Unit: bytes, any size; default 268435456",
+                  OPAL_INFO_LVL_5, &mca_pml_spec.hold_max);
+
     mca_pml_spec.stripe_min = 64 * 1024;
     register_size("stripe_min",
                   "A large message is shared among several transports only if each gets at least "

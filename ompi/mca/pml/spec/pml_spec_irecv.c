@@ -51,6 +51,13 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
     if (NULL == recvreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    mca_pml_spec_peer_t *peer =
+        OMPI_ANY_SOURCE == src ? NULL : mca_pml_spec_peer(mca_pml_spec_comm_of(comm), src);
+    if (NULL != peer && mca_pml_spec_is_flat(dtype, count)) {
+        recvreq->hold = mca_pml_spec_hold_new(
+            peer, mca_pml_spec_flat_base(buf, dtype), count * dtype->super.size,
+            MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE);
+    }
     recvreq->life = MCA_PML_SPEC_DONE;
     recvreq->req_recv.req_base.req_pml_complete = true;
     *request = &recvreq->req_recv.req_base.req_ompi;

@@ -124,6 +124,11 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
     if (NULL == sendreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    if (MCA_PML_BASE_SEND_BUFFERED != mode && mca_pml_spec_is_flat(dtype, count)) {
+        sendreq->hold =
+            mca_pml_spec_hold_new(peer, mca_pml_spec_flat_base(buf, dtype),
+                                  count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
+    }
     /* Like one that has run and is complete: start() can use it. */
     sendreq->life = MCA_PML_SPEC_DONE;
     sendreq->req_send.req_base.req_pml_complete = true;

@@ -3,6 +3,8 @@
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
 enum { NEW, SENDING, WAITING };
 
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
@@ -115,7 +117,9 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
 
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
 
-    if (0 == length || (sendreq->is_flat && length <= mca_pml_spec.copy_limit)) {
+    if (0 == length
+        || (sendreq->is_flat && length <= mca_pml_spec.copy_limit
+            && !mca_btl_ibx_places(bml_btl->btl, length))) {
         mca_pml_spec_sent_t sent =
             mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
                                     request_sent, sendreq);

@@ -9,6 +9,10 @@
 
 static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
+    if (OPAL_UNLIKELY(NULL != recvreq->hold)) {
+        mca_pml_spec_hold_free(recvreq->hold);
+        recvreq->hold = NULL;
+    }
     MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
 }
@@ -55,6 +59,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     request->req_cancel = mca_pml_spec_recv_cancel;
     recvreq->handle = 0;
     recvreq->keys = 0;
+    recvreq->hold = NULL;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
     recvreq->early_bytes = 0;

@@ -20,6 +20,7 @@
 #include "core/spec_match.h"
 #include "pml_spec.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_hold.h"
 #include "pml_spec_packet.h"
 
 struct mca_pml_spec_rtr; /* pml_spec_proto.h */
@@ -68,6 +69,7 @@ typedef struct mca_pml_spec_send_request {
     int32_t status;        /* first error */
     mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
     mca_bml_base_btl_t *key_btl;
+    mca_pml_spec_hold_t *hold; /* persistent: pml_spec_hold.h; else NULL */
     mca_pml_spec_pending_t pending;
     spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->unnumbered */
 
@@ -104,6 +106,7 @@ typedef struct mca_pml_spec_recv_request {
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
     int32_t keys;
+    mca_pml_spec_hold_t *hold; /* as above */
     /* By copy into a buffer with gaps (pml_spec_proto_frag.c): the convertor goes through the
      * message from front to back, so fragments that overtook others wait. */
     opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */

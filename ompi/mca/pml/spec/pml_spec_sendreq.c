@@ -12,6 +12,10 @@ static const mca_pml_spec_protocol_t unstarted = {
 
 static void send_return(mca_pml_spec_send_request_t *sendreq)
 {
+    if (OPAL_UNLIKELY(NULL != sendreq->hold)) {
+        mca_pml_spec_hold_free(sendreq->hold);
+        sendreq->hold = NULL;
+    }
     MCA_PML_BASE_SEND_REQUEST_FINI(&sendreq->req_send);
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
 }
@@ -54,6 +58,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->stage = 0;
     sendreq->handle = 0;
     sendreq->key = NULL;
+    sendreq->hold = NULL;
     sendreq->in_flight = 0;
     sendreq->scheduling = 0;
     spec_list_init(&sendreq->ranges);

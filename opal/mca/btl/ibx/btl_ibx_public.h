@@ -13,6 +13,8 @@
  * of that get is here, so that a FIN may be given directly behind its get. Without this promise, or with
  * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
  * its callback).
+ * MCA_BTL_IBX_HOLDS: registrations (btl_register_mem) are kept in a cache, and one that is held while its
+ * memory is given back to the system does no harm: nobody is given it any more.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 #ifndef BTL_IBX_PUBLIC_H
@@ -27,7 +29,7 @@
 #define MCA_BTL_IBX_VERSION UINT32_C(1) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_LANE = 0 };
-enum { MCA_BTL_IBX_ORDERED = 1, MCA_BTL_IBX_FENCED = 2 };
+enum { MCA_BTL_IBX_ORDERED = 1, MCA_BTL_IBX_FENCED = 2, MCA_BTL_IBX_HOLDS = 4 };
 
 /* The beginning of each module. */
 typedef struct mca_btl_ibx_public {
@@ -35,7 +37,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t magic;
     uint32_t version;
     uint32_t promises;
-    uint32_t reserved;
+    uint32_t place_min; /* see mca_btl_ibx_places */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -47,6 +49,14 @@ static inline uint32_t mca_btl_ibx_promises(const mca_btl_base_module_t *btl)
         return 0;
     }
     return module->promises;
+}
+
+/* Messages of this size are worth btl_prepare_src: it finds out by itself which of them to copy and
+ * which to send in place. False of smaller ones, of any other BTL, and where it does not find out. */
+static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t size)
+{
+    return 0 != mca_btl_ibx_promises(btl) && 0 != ((const mca_btl_ibx_public_t *) btl)->place_min
+           && size >= ((const mca_btl_ibx_public_t *) btl)->place_min;
 }
 
 #endif

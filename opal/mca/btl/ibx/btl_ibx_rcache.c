@@ -63,9 +63,18 @@ void mca_btl_ibx_rcache_open(mca_btl_ibx_module_t *module)
                                                  .deregister_mem = end};
         module->rcache = mca_rcache_base_module_create(names[i], module, &resources);
     }
+    module->public.promises |= mca_btl_ibx_rcache_promises(module->rcache);
     if (NULL == module->rcache && !any) {
         opal_show_help(HELP_FILE, "no rcache", true, wanted);
     }
+}
+
+uint32_t mca_btl_ibx_rcache_promises(const mca_rcache_base_module_t *rcache)
+{
+    const char *name = NULL == rcache
+                           ? ""
+                           : rcache->rcache_component->rcache_version.mca_component_name;
+    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_HOLDS : 0;
 }
 
 void mca_btl_ibx_rcache_close(mca_btl_ibx_module_t *module)

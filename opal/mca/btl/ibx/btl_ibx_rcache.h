@@ -11,6 +11,9 @@ void mca_btl_ibx_rcache_open(mca_btl_ibx_module_t *module);
 /* Ends all registrations: before the engine. */
 void mca_btl_ibx_rcache_close(mca_btl_ibx_module_t *module);
 
+/* What can be promised of registrations (btl_ibx_public.h) that this cache keeps; NULL: none does. */
+uint32_t mca_btl_ibx_rcache_promises(const mca_rcache_base_module_t *rcache);
+
 /* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
 mca_btl_base_registration_handle_t *mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module,
                                                                 void *base, size_t size);

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Messages over verbs: fragments that go out. */
-#include "btl_ibx_verbs_module.h"
+#include "btl_ibx_verbs_place.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,23 +83,23 @@ int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
     return OPAL_SUCCESS;
 }
 
-/* The user's memory as the second piece, if that pays: with leave_pinned it is registered already when
- * it is used again, without it copying is cheaper than registering. */
+/* The user's memory as the second piece, if that pays. What fits the work request is copied there in
+ * any case. */
 static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag,
                      opal_convertor_t *convertor, size_t length)
 {
     void *data;
-    mca_rcache_base_registration_t *reg = NULL;
-    if (length < mca_btl_ibx_verbs_params.inplace_min || 1 != opal_leave_pinned
-        || opal_convertor_need_buffers(convertor)) {
+    const vb_peer_t *peer = frag->endpoint->peer;
+    if (opal_convertor_need_buffers(convertor)
+        || (NULL != peer
+            && sizeof(vb_hdr_t) + frag->segment[0].seg_len + length <= vb_inline_max(peer))) {
         return false;
     }
     opal_convertor_get_current_pointer(convertor, &data);
-    if (OPAL_SUCCESS != module->rcache->rcache_register(module->rcache, data, length, 0, 0, &reg)
-        || NULL == reg) {
+    frag->user = mca_btl_ibx_verbs_place(module, data, length, 0);
+    if (NULL == frag->user) {
         return false;
     }
-    frag->user = (mca_btl_ibx_verbs_reg_t *) reg;
     frag->segment[1].seg_addr.pval = data;
     frag->segment[1].seg_len = length;
     frag->base.des_segment_count = 2;

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Modules of the verbs transport: which ports, start and end, progress. */
-#include "btl_ibx_verbs_module.h"
+#include "btl_ibx_rcache.h"
+#include "btl_ibx_verbs_place.h"
 
 #include "btl_ibx_atomic.h"
 
@@ -57,9 +58,10 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
                                                MCA_BASE_VAR_SCOPE_READONLY, &p->shared_queue);
         OBJ_RELEASE(values);
     }
-    p->rcache = "grdma";
+    p->rcache = "auto";
     add(version, "verbs_rcache",
-        "Name of the registration cache (rcache component) for the user's memory. Default grdma",
+        "Name of the registration cache (rcache component) for the user's memory; auto: lazy if it is "
+        "installed, else grdma. Default auto",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_5, &p->rcache);
     p->send_depth = d.send_depth;
     add(version, "verbs_send_depth",
@@ -115,9 +117,16 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
     p->inplace_min = 2048;
     add(version, "verbs_inplace_min",
-        "Contiguous data of an eager message is sent from the user's memory from this size on, if "
-        "registrations are kept (mpi_leave_pinned); below it is copied. Unit: bytes; default 2048",
+        "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent from "
+        "the user's memory from this size on, if registrations are kept (mpi_leave_pinned); below it is "
+        "copied. Unit: bytes; default 2048",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
+    p->place_rdma_max = 8192;
+    add(version, "verbs_place_rdma_max",
+        "With mpool/freq: puts and gets up to this size, and up to btl_ibx_max_send_size, need no "
+        "memory that is registered before: the transport copies, or works in place where the buffer is used "
+        "frequently. Unit: bytes; default 8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->place_rdma_max);
     p->summary = false;
     add(version, "verbs_summary",
         "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
@@ -325,6 +334,7 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     }
     while (NULL != opal_list_remove_first(&module->ended)) {}
     while (NULL != opal_list_remove_first(&module->asking)) {}
+    mca_btl_ibx_verbs_place_close(module);
     if (NULL != module->sink_reg) {
         (void) module->rcache->rcache_deregister(module->rcache, &module->sink_reg->base);
     }
@@ -464,6 +474,8 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
         module_free(module);
         return NULL;
     }
+    module->public.promises |= mca_btl_ibx_rcache_promises(module->rcache);
+    mca_btl_ibx_verbs_place_open(module);
     tell_abilities(module);
     return module;
 }

@@ -16,7 +16,9 @@
 #include "btl_ibx.h"
 #include "btl_ibx_verbs.h"
 
+#include "opal/mca/mpool/freq/mpool_freq_table.h"
 #include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/lazy/rcache_lazy_public.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
 #include "verbs/vb_map.h"
@@ -49,7 +51,7 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned send_depth, cq_entries, inline_max, link_window_max;
     unsigned rnr_timer, ack_timeout, retries;
     unsigned connect_timeout_ms, connect_tries;
-    size_t inplace_min;
+    size_t inplace_min, place_rdma_max;
     bool summary;
 } mca_btl_ibx_verbs_params_t;
 
@@ -109,8 +111,14 @@ typedef struct mca_btl_ibx_verbs_job {
     opal_free_list_item_t super;
     mca_btl_ibx_verbs_job_type_t type;
     bool is_ordered;
+    bool is_inline; /* a put that the work request holds */
     mca_btl_ibx_verbs_endpoint_t *endpoint;
     char *local;
+    /* Without a registration of the caller's (btl_ibx_verbs_place.h): one of ours, or a buffer in
+     * place of `user`. */
+    mca_btl_ibx_verbs_reg_t *placed;
+    opal_free_list_item_t *bounce;
+    char *user;
     uint64_t remote;
     uint32_t lkey, rkey;
     uint64_t length, issued;
@@ -139,6 +147,11 @@ struct mca_btl_ibx_verbs_module {
     bool has_atomics; /* the adapter's, atomic with the processor's */
     bool asks;        /* atomic operations are messages */
     mca_rcache_base_module_t *rcache;
+    /* Which small buffers are used so often that they stay in place; all NULL: not known. */
+    const mca_mpool_freq_service_t *freq;
+    mca_mpool_freq_table_t *table;
+    mca_mpool_freq_traffic_t *traffic;
+    const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_list_t endpoints;
     opal_hash_table_t by_name;
     opal_free_list_t frags;

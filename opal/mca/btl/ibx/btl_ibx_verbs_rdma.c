@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Registered memory, put, get and atomic operations over verbs. */
-#include "btl_ibx_verbs_module.h"
+#include "btl_ibx_verbs_place.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,8 +73,12 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
                                              .sizeof_reg = sizeof(mca_btl_ibx_verbs_reg_t),
                                              .register_mem = register_memory,
                                              .deregister_mem = deregister_memory};
-    module->rcache =
-        mca_rcache_base_module_create(mca_btl_ibx_verbs_params.rcache, module, &resources);
+    const char *wanted = mca_btl_ibx_verbs_params.rcache;
+    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
+    module->rcache = mca_rcache_base_module_create(any ? "lazy" : wanted, module, &resources);
+    if (NULL == module->rcache && any) {
+        module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
+    }
     return NULL == module->rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
 }
 
@@ -137,6 +141,7 @@ void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_st
 
 void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
+    mca_btl_ibx_verbs_place_end(module, job);
     if (NULL != job->callback) {
         job->callback(&module->super, (mca_btl_base_endpoint_t *) job->endpoint, job->local,
                       job->local_handle, job->context, job->cbdata, job->status);
@@ -149,7 +154,8 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     struct ibv_sge piece = {
         .addr = (uintptr_t) (job->local + job->issued), .length = n, .lkey = job->lkey};
     const uint64_t remote = job->remote + job->issued;
-    const unsigned flags = VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0);
+    const unsigned flags =
+        VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
     switch (job->type) {
     case MCA_BTL_IBX_VERBS_PUT:
         return vb_post_write(peer, &piece, remote, job->rkey, flags, request_of(job));
@@ -202,6 +208,9 @@ mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_
     if (OPAL_LIKELY(NULL != job)) {
         job->type = type;
         job->is_ordered = MCA_BTL_NO_ORDER != order;
+        job->is_inline = false;
+        job->placed = NULL;
+        job->bounce = NULL;
         job->endpoint = (mca_btl_ibx_verbs_endpoint_t *) endpoint;
         job->local = local;
         job->remote = remote;
@@ -252,6 +261,10 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t typ
                 MCA_BTL_IBX_VERBS_PUT == type ? local : there, size);
         mca_btl_ibx_verbs_job_end(module, job);
         return OPAL_SUCCESS;
+    }
+    if (NULL == local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_place_job(module, job))) {
+        mca_btl_ibx_verbs_put_item(&module->jobs, &job->super);
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     start(module, job);
     return OPAL_SUCCESS;

@@ -67,6 +67,8 @@ static inline void mca_mpool_freq_count(_Atomic uint64_t *counter)
 
 /* ---- tables ---- */
 
+_Static_assert((int) MCA_MPOOL_FREQ_SIZE_MAX == (int) FREQ_SIZE_MAX, "what is published is so");
+
 struct mca_mpool_freq_table {
     freq_usage_t usage; /* first: aligned */
     char name[64];
@@ -75,6 +77,7 @@ struct mca_mpool_freq_table {
     freq_costs_t costs;
     const char *costs_from;   /* "measured", ... */
     freq_usage_counts_t last; /* when it was closed */
+    mca_mpool_freq_traffic_t traffic;
 };
 
 /* ---- the pool's modules ---- */
@@ -95,7 +98,8 @@ typedef struct mca_mpool_freq_component {
     int priority;
     size_t min_size, segment_min, pool_size;
     bool huge_pages, numa;
-    unsigned share; /* percent */
+    unsigned share;  /* percent */
+    unsigned budget; /* permille */
     unsigned table_lines;
     int fixed_uses; /* -1: measure */
     unsigned measure_ms;

@@ -60,6 +60,12 @@ static int freq_register(void)
         "more. Smaller: earlier, and more often in vain. Unit: percent, range 1 to 1000; default "
         "25",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &c->share);
+    c->budget = FREQ_BUDGET_PERMILLE;
+    add("budget",
+        "What looking buffers up and registering them may cost beyond what was gained by it: this "
+        "share of the time that copying all small messages takes. Unit: per mille, range 1 to 1000; "
+        "default 5",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &c->budget);
     c->table_lines = 4096;
     add("table_lines",
         "Size of the table of buffer usage of a transport: cache lines with four buffers each, "
@@ -106,6 +112,7 @@ static void check_parameters(void)
 {
     mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
     const size_t giga = (size_t) 1 << 30;
+    size_t budget = c->budget;
     size_t share = c->share, lines = c->table_lines, ms = c->measure_ms;
     (void) in_range("mpool_freq_min_size", &c->min_size, 0, giga);
     (void) in_range("mpool_freq_segment_min", &c->segment_min, 4096, 64 * giga);
@@ -113,6 +120,8 @@ static void check_parameters(void)
     (void) in_range("mpool_freq_share", &share, 1, 1000);
     (void) in_range("mpool_freq_table_lines", &lines, 64, 1 << 20);
     (void) in_range("mpool_freq_measure_time", &ms, 1, 1000);
+    (void) in_range("mpool_freq_budget", &budget, 1, 1000);
+    c->budget = (unsigned) budget;
     c->share = (unsigned) share;
     c->measure_ms = (unsigned) ms;
     for (c->table_lines = 64; c->table_lines < lines; c->table_lines *= 2) {}

@@ -57,6 +57,21 @@ static const struct {
      offsetof(freq_usage_counts_t, copies_avoided), MCA_BASE_PVAR_CLASS_COUNTER},
 };
 
+/* What transports say that they did. */
+static const struct {
+    const char *name, *text;
+    size_t offset;
+} traffic[] = {
+#define ROW(name, text) {"sent_" #name, text, offsetof(mca_mpool_freq_traffic_t, name)},
+    ROW(copies, "payloads of small messages, puts and gets that the transport copied")
+    ROW(bytes_copied, "bytes of them")
+    ROW(in_place, "payloads that the transport left where they are")
+    ROW(bytes_in_place, "bytes of them")
+    ROW(notes_used, "of these, payloads whose registration was found without the cache's help")
+#undef ROW
+};
+enum { TRAFFIC = sizeof(traffic) / sizeof(*traffic) };
+
 enum { COUNTERS = sizeof(counters) / sizeof(*counters) };
 enum { TABLE_COUNTS = sizeof(table_counts) / sizeof(*table_counts) };
 
@@ -99,6 +114,27 @@ static int read_table_count(const mca_base_pvar_t *pvar, void *value, void *obje
     for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
         const freq_usage_counts_t counts = counts_of(c->table[i]);
         sum += field(&counts, table_counts[(uintptr_t) pvar->ctx].offset);
+    }
+    pthread_mutex_unlock(&c->lock);
+    *(unsigned long long *) value = sum;
+    return OPAL_SUCCESS;
+}
+
+static uint64_t traffic_of(const mca_mpool_freq_table_t *table, size_t i)
+{
+    return atomic_load_explicit(
+        (const _Atomic uint64_t *) ((const char *) &table->traffic + traffic[i].offset),
+        memory_order_relaxed);
+}
+
+static int read_traffic(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
+    unsigned long long sum = 0;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
+        sum += traffic_of(c->table[i], (uintptr_t) pvar->ctx);
     }
     pthread_mutex_unlock(&c->lock);
     *(unsigned long long *) value = sum;
@@ -180,6 +216,10 @@ void mca_mpool_freq_report_register(void)
         add(table_counts[i].name, table_counts[i].text, table_counts[i].class,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_table_count, NULL, i);
     }
+    for (size_t i = 0; i < TRAFFIC; ++i) {
+        add(traffic[i].name, traffic[i].text, MCA_BASE_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_traffic, NULL, i);
+    }
     for (uintptr_t i = 0; i < COSTS; ++i) {
         add(costs[i].name, costs[i].text, MCA_BASE_PVAR_CLASS_LEVEL, MCA_BASE_VAR_TYPE_DOUBLE,
             read_cost, cost_elements, i);
@@ -193,7 +233,14 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
     const freq_usage_counts_t counts = counts_of(table);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
-    fprintf(out, "    V, to look a buffer up: %.1f ns\n", table->costs.v);
+    fprintf(out, "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns\n",
+            table->costs.v, table->costs.look);
+    fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
+            "%.1f ns\n",
+            mca_mpool_freq_component.budget,
+            (double) freq_budget_in(&table->usage.budget.looks) / FREQ_BUDGET_UNIT,
+            (double) freq_budget_in(&table->usage.budget.saved) / FREQ_BUDGET_UNIT,
+            (double) table->usage.budget.most / FREQ_BUDGET_UNIT);
     fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         char n[16], after[16];
@@ -213,6 +260,10 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
     for (size_t i = 3; i < TABLE_COUNTS; ++i) {
         fprintf(out, "    %-24s %16llu\n", table_counts[i].name,
                 (unsigned long long) field(&counts, table_counts[i].offset));
+    }
+    for (size_t i = 0; i < TRAFFIC; ++i) {
+        fprintf(out, "    %-24s %16llu\n", traffic[i].name,
+                (unsigned long long) traffic_of(table, i));
     }
 }
 

@@ -10,7 +10,7 @@
  *         module->table = freq->open(&transport);       // at start-up; NULL: copy everything
  *     }
  *     ...
- *     if (NULL != module->table && freq->is_frequent(module->table, data, size)) {
+ *     if (NULL != module->table && freq->is_frequent(module->table, data, size, &note)) {
  *         if (registering it succeeds) send in place; else freq->refused(module->table, data, size);
  *     }
  *     ...
@@ -26,6 +26,7 @@
 
 #include "opal_config.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +34,10 @@
 
 #include "opal/mca/mpool/base/base.h"
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 1
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 2
+
+/* The table knows of nothing larger, and says no. */
+enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
 
 /* What a buffer costs with a transport; used by open, in the calling thread. */
 typedef struct mca_mpool_freq_transport {
@@ -44,10 +48,30 @@ typedef struct mca_mpool_freq_transport {
      * already is found there. *registration is given back to deregister. An OPAL code. */
     int (*register_mem)(void *context, void *base, size_t size, void **registration);
     void (*deregister_mem)(void *context, void *registration);
+    /* Take a registration once more, as by a note, and give it back; or NULL: there is no such way. */
+    bool (*again)(void *context, void *registration, void *base, size_t size);
     void *context;
 } mca_mpool_freq_transport_t;
 
 typedef struct mca_mpool_freq_table mca_mpool_freq_table_t;
+
+/* Where a transport keeps what it found last for a buffer, for example its registration. It may be
+ * of another buffer by now, or of one that is gone: a hint, to be checked. Zero at first. */
+typedef _Atomic(void *) mca_mpool_freq_note_t;
+
+/* What a transport did with the payload of small messages, counted by the transport. Of threads that
+ * count at once one may be lost. */
+typedef struct mca_mpool_freq_traffic {
+    _Atomic uint64_t copies, bytes_copied;
+    _Atomic uint64_t in_place, bytes_in_place;
+    _Atomic uint64_t notes_used; /* registrations found by a note, without a look into the cache */
+} mca_mpool_freq_traffic_t;
+
+static inline void mca_mpool_freq_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
 
 typedef struct mca_mpool_freq_service {
     uint32_t version; /* MCA_MPOOL_FREQ_SERVICE_VERSION */
@@ -57,12 +81,20 @@ typedef struct mca_mpool_freq_service {
     mca_mpool_freq_table_t *(*open)(const mca_mpool_freq_transport_t *transport);
     /* The table is used no more. Its counts stay in the summary. */
     void (*close)(mca_mpool_freq_table_t *table);
-    /* A use of the buffer is counted. True: send (or fetch) it in place. */
-    bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size);
+    /* A use of the buffer is counted. True: send (or fetch) it in place; *note is then the buffer's. */
+    bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size,
+                        mca_mpool_freq_note_t **note);
+    /* is_frequent said true, but the registration that was noted is gone. True: make another one;
+     * false: too many were made of late for what they gained, copy. */
+    bool (*may_renew)(mca_mpool_freq_table_t *table, size_t size);
     /* is_frequent said true, but the buffer could not be registered. */
     void (*refused)(mca_mpool_freq_table_t *table, const void *base, size_t size);
     /* Break-even count of a size, and the uses after which is_frequent says true; 0: never. */
     void (*counts)(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after);
+    /* The least size that is ever sent in place; 0: none is. */
+    size_t (*least)(const mca_mpool_freq_table_t *table);
+    /* To be counted by the transport. */
+    mca_mpool_freq_traffic_t *(*traffic)(mca_mpool_freq_table_t *table);
 } mca_mpool_freq_service_t;
 
 /* The component as others see it. */

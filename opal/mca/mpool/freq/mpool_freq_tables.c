@@ -71,6 +71,9 @@ static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *trans
         freq_rule_fixed(&rule, FREQ_NEVER);
     }
     freq_usage_init(&table->usage, table->memory, c->table_lines, &rule, c->release);
+    if (c->fixed_uses < 0) {
+        freq_budget_make(&table->usage.budget, &table->costs, c->budget);
+    }
     return table;
 }
 
@@ -108,9 +111,15 @@ static void table_close(mca_mpool_freq_table_t *table)
     pthread_mutex_unlock(&mca_mpool_freq_component.lock);
 }
 
-static bool is_frequent(mca_mpool_freq_table_t *table, const void *base, size_t size)
+static bool is_frequent(mca_mpool_freq_table_t *table, const void *base, size_t size,
+                        mca_mpool_freq_note_t **note)
 {
-    return freq_usage_look(&table->usage, base, size);
+    return freq_usage_find(&table->usage, base, size, note);
+}
+
+static bool may_renew(mca_mpool_freq_table_t *table, size_t size)
+{
+    return freq_usage_may_renew(&table->usage, size);
 }
 
 static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size)
@@ -123,6 +132,21 @@ static void counts(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n
     const uint32_t class = freq_class_of(size);
     *n = FREQ_CLASSES == class ? FREQ_NEVER : table->usage.rule.n[class];
     *after = FREQ_CLASSES == class ? FREQ_NEVER : table->usage.rule.after[class];
+}
+
+static size_t least(const mca_mpool_freq_table_t *table)
+{
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        if (FREQ_NEVER != table->usage.rule.after[class]) {
+            return freq_class_size(class);
+        }
+    }
+    return 0;
+}
+
+static mca_mpool_freq_traffic_t *traffic(mca_mpool_freq_table_t *table)
+{
+    return &table->traffic;
 }
 
 void mca_mpool_freq_tables_end(void)
@@ -143,6 +167,9 @@ const mca_mpool_freq_service_t mca_mpool_freq_the_service = {
     .open = table_open,
     .close = table_close,
     .is_frequent = is_frequent,
+    .may_renew = may_renew,
     .refused = refused,
     .counts = counts,
+    .least = least,
+    .traffic = traffic,
 };

@@ -11,6 +11,7 @@
 #include "rcache_lazy_compat.h"
 
 #include "core/lazy_cache.h"
+#include "rcache_lazy_public.h"
 
 typedef struct mca_rcache_lazy_module {
     mca_rcache_base_module_t super;
@@ -23,7 +24,7 @@ typedef struct mca_rcache_lazy_module {
 } mca_rcache_lazy_module_t;
 
 typedef struct mca_rcache_lazy_component {
-    mca_rcache_base_component_t super;
+    mca_rcache_lazy_public_t public;
     /* parameters */
     int policy; /* lazy_policy_at */
     size_t max_bytes, max_entries;
@@ -38,6 +39,8 @@ extern mca_rcache_lazy_component_t mca_rcache_lazy_component;
 
 /* A new module for the owner of `resources`, or NULL (told). */
 mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t *resources);
+
+extern const mca_rcache_lazy_service_t mca_rcache_lazy_the_service;
 
 /* ---- all modules of the process (rcache_lazy_modules.c) ---- */
 

@@ -13,7 +13,7 @@ static int add(const char *name, const char *help, mca_base_var_type_t type, int
                mca_base_var_enum_t *values, void *storage)
 {
     return mca_base_component_var_register(
-        &mca_rcache_lazy_component.super.rcache_version, name, help, type, values, 0, 0,
+        &mca_rcache_lazy_component.public.super.rcache_version, name, help, type, values, 0, 0,
         (mca_base_var_info_lvl_t) level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
@@ -102,7 +102,7 @@ static mca_rcache_base_module_t *lazy_init(mca_rcache_base_resources_t *resource
 }
 
 __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_lazy_component = {
-    .super =
+    .public.super =
         {
             .rcache_version =
                 {
@@ -115,4 +115,5 @@ __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_la
             .rcache_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
             .rcache_init = lazy_init,
         },
+    .public.service = &mca_rcache_lazy_the_service,
 };

@@ -128,6 +128,23 @@ static int lazy_register(mca_rcache_base_module_t *rcache, void *address, size_t
     return OPAL_LIKELY(LAZY_OK == status) ? OPAL_SUCCESS : code_of(module, status);
 }
 
+static bool again(mca_rcache_base_module_t *rcache, mca_rcache_base_registration_t *reg, void *base,
+                  size_t size, int32_t access)
+{
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    /* A registration is at the same place in its entry, whatever has become of both. */
+    lazy_entry_t *e = (lazy_entry_t *) (void *) ((char *) reg - offsetof(lazy_entry_t, data));
+    return OPAL_LIKELY(module->shares)
+           && lazy_again(module->cache, e, (uintptr_t) base, size, (uint32_t) access,
+                         mca_rcache_lazy_now());
+}
+
+const mca_rcache_lazy_service_t mca_rcache_lazy_the_service = {
+    .version = MCA_RCACHE_LAZY_SERVICE_VERSION,
+    .size = sizeof(mca_rcache_lazy_service_t),
+    .again = again,
+};
+
 static int lazy_deregister(mca_rcache_base_module_t *rcache, mca_rcache_base_registration_t *reg)
 {
     lazy_release(((mca_rcache_lazy_module_t *) rcache)->cache, reg->rcache_context);
@@ -245,7 +262,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     }
     module->shares = has_hooks(module->name);
     mca_rcache_lazy_super_init(&module->super);
-    module->super.rcache_component = &mca_rcache_lazy_component.super;
+    module->super.rcache_component = &mca_rcache_lazy_component.public.super;
     module->super.rcache_register = lazy_register;
     module->super.rcache_deregister = lazy_deregister;
     module->super.rcache_find = find;

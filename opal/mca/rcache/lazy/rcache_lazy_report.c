@@ -47,7 +47,7 @@ void mca_rcache_lazy_pvars_register(void)
                                   [ROW_MOST] = MCA_BASE_PVAR_CLASS_HIGHWATERMARK};
     for (size_t i = 0; i < ROWS; ++i) {
         (void) mca_base_component_pvar_register(
-            &mca_rcache_lazy_component.super.rcache_version, table[i].name, table[i].text,
+            &mca_rcache_lazy_component.public.super.rcache_version, table[i].name, table[i].text,
             OPAL_INFO_LVL_4, classes[table[i].kind], type, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_pvar, NULL, NULL,
             (void *) (uintptr_t) i);

@@ -30,6 +30,7 @@ typedef struct freq_costs {
     double r[FREQ_POINTS]; /* ns, of a message of 128 << i bytes */
     double c[FREQ_POINTS];
     double v;
+    double look; /* part of v: the table */
 } freq_costs_t;
 
 typedef struct freq_rule {

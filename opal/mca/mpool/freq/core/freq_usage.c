@@ -13,19 +13,22 @@ static inline void bump(_Atomic uint64_t *counter, uint64_t by)
 
 size_t freq_usage_bytes(uint32_t lines)
 {
-    return (size_t) lines * (sizeof(freq_line_t) + sizeof(uint32_t));
+    return (size_t) lines
+           * (sizeof(freq_line_t) + FREQ_LINE_ENTRIES * sizeof(freq_note_t) + sizeof(uint32_t));
 }
 
 void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
                      freq_release_t *release)
 {
+    freq_note_t *note = (freq_note_t *) ((freq_line_t *) memory + lines);
     *usage = (freq_usage_t){.line = memory,
+                            .note = note,
                             .mask = lines - 1,
                             .shift = 64 - (uint32_t) __builtin_ctz(lines),
                             .release = release,
                             .rule = *rule,
                             .adding = ATOMIC_FLAG_INIT,
-                            .sketch = (_Atomic uint32_t *) ((freq_line_t *) memory + lines)};
+                            .sketch = (_Atomic uint32_t *) (note + lines * FREQ_LINE_ENTRIES)};
 }
 
 void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule)
@@ -49,6 +52,12 @@ static uint64_t state_now(const freq_usage_t *usage, uint64_t count)
     return freq_release_now(usage->release) << FREQ_COUNT_BITS | count;
 }
 
+/* What was noted belongs to memory, or to a registration, that is gone. */
+static void forget_note(freq_usage_t *usage, const freq_entry_t *entry)
+{
+    atomic_store_explicit(&usage->note[entry - usage->line[0].entry], NULL, memory_order_relaxed);
+}
+
 bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
                       uint32_t after)
 {
@@ -58,6 +67,7 @@ bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, 
                                                 memory_order_relaxed)) {
         fold(usage, state, after);
         if (is_dropped) {
+            forget_note(usage, entry);
             bump(&usage->dropped, 1);
         }
     }
@@ -244,6 +254,7 @@ static void put(freq_usage_t *usage, freq_entry_t *entry, uint64_t key)
         fold(usage, load(&entry->state), usage->rule.after[class_of(old)]);
         bump(&usage->dropped, 1);
     }
+    forget_note(usage, entry);
     atomic_store_explicit(&entry->state, state_now(usage, 1), memory_order_relaxed);
     atomic_store_explicit(&entry->key, key, memory_order_release);
     bump(&usage->added, 1);
@@ -278,12 +289,13 @@ static void add_locked(freq_usage_t *usage, uint64_t key)
     close_table(usage);
 }
 
-bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                        freq_note_t **note)
 {
     const uint64_t key = freq_usage_key(base, class);
     freq_entry_t *entry = find(usage, key);
     if (NULL != entry) {
-        return freq_usage_use(usage, entry, base, size, usage->rule.after[class]);
+        return freq_usage_use(usage, entry, base, size, class, note);
     }
     if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
         sketch(usage, key);
@@ -294,7 +306,8 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
     return false;
 }
 
-bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class)
+bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                            freq_note_t **note)
 {
     const uint32_t skipped = 1 + atomic_load_explicit(&usage->skipped, memory_order_relaxed);
     if (skipped < FREQ_ASLEEP_STRIDE) {
@@ -305,7 +318,7 @@ bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, 
     if (NULL != find(usage, freq_usage_key(base, class))) {
         atomic_store_explicit(&usage->asleep, false, memory_order_relaxed);
     }
-    return freq_usage_look_on(usage, base, size, class);
+    return freq_usage_look_on(usage, base, size, class, note);
 }
 
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
@@ -320,6 +333,7 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
     if (atomic_compare_exchange_strong_explicit(&entry->state, &state, state_now(usage, 0),
                                                 memory_order_relaxed, memory_order_relaxed)) {
         /* this use was copied after all */
+        forget_note(usage, entry);
         fold(usage, state, (uint64_t) usage->rule.after[class] + 1);
         bump(&usage->dropped, 1);
     }

@@ -16,6 +16,11 @@
  * either, only one use in 64 is looked at, so that a program which never reuses a buffer does not
  * pay for the table.
  *
+ * Looking and registering are paid from a budget (freq_budget.h); what it has no room for is copied.
+ * When there is not enough to look at every use, part of the buffers is looked at, each time: a sample
+ * of the uses would take as much longer to find the first buffer that is frequent. What these gain pays
+ * for a larger part.
+ *
  * Entries are dropped when their memory goes away (freq_release.h) and when their registration is
  * refused.
  *
@@ -26,6 +31,7 @@
 #ifndef FREQ_USAGE_H
 #define FREQ_USAGE_H
 
+#include "freq_budget.h"
 #include "freq_release.h"
 #include "freq_rule.h"
 
@@ -36,7 +42,8 @@ enum {
     FREQ_JUDGE_FRACTION = 8, /* growth is judged again when the table has grown by this part */
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
-    FREQ_ASLEEP_STRIDE = 64
+    FREQ_ASLEEP_STRIDE = 64,
+    FREQ_SAMPLE_MAX = 63 /* one buffer in 64 */
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), and how often it was used
@@ -54,13 +61,20 @@ typedef struct freq_line {
 } freq_line_t;
 _Static_assert(sizeof(freq_line_t) == 64, "one cache line");
 
+/* What the user of the table wants to find with a buffer; the table does not look at it. */
+typedef _Atomic(void *) freq_note_t;
+
 typedef struct freq_usage {
     /* read by every use */
     freq_line_t *line;
+    freq_note_t *note; /* one for each entry; zero when the entry changes hands */
     uint32_t mask;  /* lines - 1 */
     uint32_t shift; /* of the hash */
     freq_release_t *release;
     freq_rule_t rule;
+    freq_budget_t budget; /* without bounds unless it is made */
+    /* Bits of a buffer's hash, 2^k - 1: only buffers that have none of them are looked up. */
+    _Atomic uint32_t sample;
     _Atomic bool closed, asleep;
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
@@ -98,8 +112,25 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
 /* Another rule (for example measured later). Not while others use the table. */
 void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule);
 
-/* The buffer is about to be sent (or put, or fetched into). True: in place; false: by copy. */
-static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size);
+/* The buffer is about to be sent (or put, or fetched into). True: in place, and *note is the buffer's;
+ * false: by copy. */
+static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
+                                   freq_note_t **note);
+
+/* The same for those who keep no notes. */
+static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size)
+{
+    freq_note_t *note;
+    return freq_usage_find(usage, base, size, &note);
+}
+
+/* A buffer that is frequent has lost its registration. True: it may be registered again, which is
+ * paid; false: copy this time. */
+static inline bool freq_usage_may_renew(freq_usage_t *usage, size_t size)
+{
+    const uint32_t class = freq_class_of(size);
+    return FREQ_CLASSES != class && freq_budget_pay(&usage->budget, class);
+}
 
 /* The buffer could not be registered: it has to earn it once more. */
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size);
@@ -115,16 +146,42 @@ static inline uint64_t freq_usage_key(const void *base, uint32_t class)
     return (uint64_t) (uintptr_t) base << 6 | class;
 }
 
+static inline uint64_t freq_usage_hash(uint64_t key)
+{
+    return key * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static inline uint32_t freq_usage_home(const freq_usage_t *usage, uint64_t key)
 {
-    return (uint32_t) ((key * UINT64_C(0x9e3779b97f4a7c15)) >> usage->shift);
+    return (uint32_t) (freq_usage_hash(key) >> usage->shift);
+}
+
+static inline bool freq_usage_may_look(freq_usage_t *usage, uint64_t key, uint32_t class)
+{
+    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
+    freq_budget_earn(&usage->budget, class);
+    if (0 != ((freq_usage_hash(key) >> 32) & sample)) {
+        if (__builtin_expect(freq_budget_is_rich(&usage->budget), 0)) {
+            atomic_store_explicit(&usage->sample, sample / 2, memory_order_relaxed);
+        }
+        return false;
+    }
+    if (__builtin_expect(freq_budget_look(&usage->budget), 1)) {
+        return true;
+    }
+    if (sample < FREQ_SAMPLE_MAX) {
+        atomic_store_explicit(&usage->sample, 2 * sample + 1, memory_order_relaxed);
+    }
+    return false;
 }
 
 /* Uses of buffers that are not in their home line. */
-bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class);
+bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                        freq_note_t **note);
 
 /* Uses while the table is asleep. */
-bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class);
+bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                            freq_note_t **note);
 
 /* The entry is dropped, or its count full. */
 bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
@@ -141,36 +198,50 @@ static inline bool freq_usage_is_dropped(freq_usage_t *usage, uint64_t state, co
 
 /* The entry of the buffer is found. */
 static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, const void *base,
-                                  size_t size, uint32_t after)
+                                  size_t size, uint32_t class, freq_note_t **note)
 {
+    const uint32_t after = usage->rule.after[class];
+    *note = &usage->note[entry - usage->line[0].entry];
     const uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
     const bool is_dropped = freq_usage_is_dropped(usage, state, base, size, after);
     if (__builtin_expect(is_dropped || FREQ_COUNT_MAX == (state & FREQ_COUNT_MAX), 0)) {
         return freq_usage_renew(usage, entry, state, is_dropped, after);
     }
+    const uint64_t count = state & FREQ_COUNT_MAX;
+    if (count == after && !freq_budget_pay(&usage->budget, class)) {
+        return false; /* asked again at its next use */
+    }
     /* Not an atomic addition: two threads that use one buffer at once are rare, and being counted
      * once hurts nobody. */
     atomic_store_explicit(&entry->state, state + 1, memory_order_relaxed);
-    return (state & FREQ_COUNT_MAX) >= after;
+    if (count < after) {
+        return false;
+    }
+    freq_budget_gain(&usage->budget, class);
+    return true;
 }
 
-static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size)
+static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
+                                   freq_note_t **note)
 {
     const uint32_t class = freq_class_of(size);
     if (FREQ_CLASSES == class || FREQ_NEVER == usage->rule.after[class]) {
         return false;
     }
-    if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
-        return freq_usage_look_asleep(usage, base, size, class);
-    }
     const uint64_t key = freq_usage_key(base, class);
+    if (!freq_usage_may_look(usage, key, class)) {
+        return false;
+    }
+    if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
+        return freq_usage_look_asleep(usage, base, size, class, note);
+    }
     freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
     for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
         if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
-            return freq_usage_use(usage, &line->entry[i], base, size, usage->rule.after[class]);
+            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
         }
     }
-    return freq_usage_look_on(usage, base, size, class);
+    return freq_usage_look_on(usage, base, size, class, note);
 }
 
 #endif

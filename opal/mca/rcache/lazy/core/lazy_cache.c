@@ -351,12 +351,11 @@ static void give_back(lazy_cache_t *cache, lazy_entry_t *e, uint64_t take)
     }
 }
 
-/* A reference to a registration that serves, or NULL: perhaps there is one, look under the lock. */
-static lazy_entry_t *look_up(lazy_cache_t *cache, uintptr_t base, uintptr_t bound, uint32_t access,
-                             uint64_t now)
+/* A reference to this entry if it serves, else NULL. */
+static lazy_entry_t *take(lazy_cache_t *cache, lazy_entry_t *e, uintptr_t base, uintptr_t bound,
+                          uint32_t access, uint64_t now)
 {
-    lazy_entry_t *e = lazy_index_floor(&cache->index, base);
-    if (NULL == e || !lazy_serves(e, base, bound, access)) {
+    if (!lazy_serves(e, base, bound, access)) {
         return NULL;
     }
     uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
@@ -373,6 +372,14 @@ static lazy_entry_t *look_up(lazy_cache_t *cache, uintptr_t base, uintptr_t boun
     }
     atomic_store_explicit(&e->used, now, memory_order_relaxed);
     return e;
+}
+
+/* A reference to a registration that serves, or NULL: perhaps there is one, look under the lock. */
+static lazy_entry_t *look_up(lazy_cache_t *cache, uintptr_t base, uintptr_t bound, uint32_t access,
+                             uint64_t now)
+{
+    lazy_entry_t *e = lazy_index_floor(&cache->index, base);
+    return NULL == e ? NULL : take(cache, e, base, bound, access, now);
 }
 
 static bool needs_attention(const lazy_cache_t *cache)
@@ -580,6 +587,15 @@ lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, 
     }
     leave(cache);
     return status;
+}
+
+bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size_t size,
+                uint32_t access, uint64_t now)
+{
+    wish_t wish;
+    return wish_of(cache, address, size, access, &wish) && !is_disowned(cache)
+           && !needs_attention(cache)
+           && NULL != take(cache, hint, wish.base, wish.bound, access, now);
 }
 
 lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,

@@ -67,7 +67,11 @@ lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, 
 /* The same, but only if there is one already: else NULL. */
 lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
                         uint64_t now);
-/* The same, but a registration that nobody else gets, and that ends with lazy_release. */
+/* A hit without a search: takes `hint`, an entry that this cache gave out at any time before, if it
+ * still serves (it may be another's by now, or nobody's). False: nothing was taken. */
+bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size_t size,
+                uint32_t access, uint64_t now);
+/* As lazy_acquire, but a registration that nobody else gets, and that ends with lazy_release. */
 lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_t size,
                                    uint32_t access, lazy_entry_t **entry);
 void lazy_release(lazy_cache_t *cache, lazy_entry_t *entry);

@@ -1,0 +1,179 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See btl_ibx_verbs_place.h. */
+#include "btl_ibx_verbs_place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the table ---- */
+
+static int register_once(void *context, void *base, size_t size, void **registration)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    mca_rcache_base_registration_t *reg = NULL;
+    const int rc = module->rcache->rcache_register(module->rcache, base, size, 0, 0, &reg);
+    *registration = reg;
+    return rc;
+}
+
+static void deregister_once(void *context, void *registration)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    (void) module->rcache->rcache_deregister(module->rcache, registration);
+}
+
+static bool again_once(void *context, void *registration, void *base, size_t size)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    const bool found = module->lazy->again(module->rcache, registration, base, size, 0);
+    if (found) {
+        deregister_once(context, registration);
+    }
+    return found;
+}
+
+void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
+{
+    char name[64];
+    module->freq = 1 == opal_leave_pinned ? mca_mpool_freq_service() : NULL;
+    if (NULL == module->freq) {
+        return;
+    }
+    module->lazy = mca_rcache_lazy_service(module->rcache);
+    snprintf(name, sizeof(name), "ibx verbs %.48s",
+             vb_port_abilities(module->port)->device);
+    const mca_mpool_freq_transport_t transport = {.name = name,
+                                                  .register_mem = register_once,
+                                                  .deregister_mem = deregister_once,
+                                                  .again =
+                                                      NULL == module->lazy ? NULL : again_once,
+                                                  .context = module};
+    module->table = module->freq->open(&transport);
+    if (NULL == module->table) {
+        return;
+    }
+    module->traffic = module->freq->traffic(module->table);
+    module->public.place_min = (uint32_t) module->freq->least(module->table);
+    /* Nothing to be gained where the table never says so: then the caller's buffers serve. */
+    if (0 != module->public.place_min) {
+        const size_t most = mca_btl_ibx_verbs_params.place_rdma_max;
+        const size_t room = module->super.btl_max_send_size;
+        module->super.btl_put_local_registration_threshold = most < room ? most : room;
+        module->super.btl_get_local_registration_threshold = most < room ? most : room;
+    }
+}
+
+void mca_btl_ibx_verbs_place_close(mca_btl_ibx_verbs_module_t *module)
+{
+    if (NULL != module->table) {
+        module->freq->close(module->table);
+        module->table = NULL;
+    }
+}
+
+/* ---- messages ---- */
+
+static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *data, size_t length,
+                                     int32_t access)
+{
+    mca_rcache_base_registration_t *reg = NULL;
+    const int rc =
+        module->rcache->rcache_register(module->rcache, data, length, 0, access, &reg);
+    return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
+}
+
+/* By the note of the table, if the cache can tell that what is noted still serves. */
+static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, void *data,
+                                           size_t length, int32_t access,
+                                           mca_mpool_freq_note_t *note)
+{
+    void *noted = NULL == module->lazy ? NULL : atomic_load_explicit(note, memory_order_acquire);
+    if (NULL != noted) {
+        if (OPAL_LIKELY(module->lazy->again(module->rcache, noted, data, length, access))) {
+            mca_mpool_freq_add(&module->traffic->notes_used, 1);
+            return noted;
+        }
+        if (!module->freq->may_renew(module->table, length)) {
+            return NULL;
+        }
+    }
+    mca_btl_ibx_verbs_reg_t *reg = find(module, data, length, access);
+    if (OPAL_LIKELY(NULL != reg)) {
+        atomic_store_explicit(note, reg, memory_order_release);
+    } else {
+        module->freq->refused(module->table, data, length);
+    }
+    return reg;
+}
+
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module, void *data,
+                                                 size_t length, int32_t access)
+{
+    mca_mpool_freq_note_t *note;
+    if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
+        return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
+                   ? find(module, data, length, access)
+                   : NULL;
+    }
+    if (module->freq->is_frequent(module->table, data, length, &note)) {
+        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note);
+        if (OPAL_LIKELY(NULL != reg)) {
+            mca_mpool_freq_add(&module->traffic->in_place, 1);
+            mca_mpool_freq_add(&module->traffic->bytes_in_place, length);
+            return reg;
+        }
+    }
+    mca_mpool_freq_add(&module->traffic->copies, 1);
+    mca_mpool_freq_add(&module->traffic->bytes_copied, length);
+    return NULL;
+}
+
+/* ---- puts and gets ---- */
+
+bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+{
+    const bool puts = MCA_BTL_IBX_VERBS_PUT == job->type;
+    vb_peer_t *peer = job->endpoint->peer;
+    if (puts && NULL != peer && job->length <= vb_inline_max(peer)) {
+        job->is_inline = true;
+        return true;
+    }
+    job->placed =
+        mca_btl_ibx_verbs_place(module, job->local, job->length,
+                                puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE);
+    if (NULL != job->placed) {
+        job->lkey = job->placed->mr->lkey;
+        return true;
+    }
+    if (OPAL_UNLIKELY(job->length > module->super.btl_max_send_size)) {
+        return false;
+    }
+    opal_free_list_item_t *item = mca_btl_ibx_verbs_get_item(&module->frags);
+    if (OPAL_UNLIKELY(NULL == item)) {
+        return false;
+    }
+    job->bounce = item;
+    job->user = job->local;
+    job->local = item->ptr;
+    job->lkey = ((mca_btl_ibx_verbs_reg_t *) item->registration)->mr->lkey;
+    if (puts) {
+        memcpy(job->local, job->user, job->length);
+    }
+    return true;
+}
+
+void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+{
+    if (NULL != job->bounce) {
+        if (MCA_BTL_IBX_VERBS_GET == job->type && OPAL_SUCCESS == job->status) {
+            memcpy(job->user, job->local, job->length);
+        }
+        job->local = job->user;
+        mca_btl_ibx_verbs_put_item(&module->frags, job->bounce);
+        job->bounce = NULL;
+    }
+    if (NULL != job->placed) {
+        (void) module->rcache->rcache_deregister(module->rcache, &job->placed->base);
+        job->placed = NULL;
+    }
+}

@@ -1,0 +1,33 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Where the payload of a small message, put or get lies while the adapter works on it: in the user's
+ * memory, registered, or copied into a buffer of ours (000 chapter 5).
+ *
+ * With mpool/freq its table decides: frequently used buffers stay in place. Without it messages from
+ * btl_ibx_verbs_inplace_min on do, and puts and gets are registered by who asks for them.
+ *
+ * What is in place may be read by the adapter until its completion: such a work request asks for
+ * one, and whoever sent it is told then and not before. A completion means that the adapter reads
+ * the memory no more, to repeat it neither (InfiniBand, RoCE: it is acknowledged; iWARP, siw: what
+ * asks for a completion is copied into the stream before that). */
+#ifndef BTL_IBX_VERBS_PLACE_H
+#define BTL_IBX_VERBS_PLACE_H
+
+#include "btl_ibx_verbs_module.h"
+
+/* A table for the module, whose cache is open; and its end, while the cache still is. */
+void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module);
+void mca_btl_ibx_verbs_place_close(mca_btl_ibx_verbs_module_t *module);
+
+/* A use of the user's memory as payload of a message; `access` are rights of the rcache framework
+ * that the adapter needs. Its registration, to be given back to the cache when the use is over; NULL:
+ * copy it. The port's lock is not held. */
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module, void *data,
+                                                 size_t length, int32_t access);
+
+/* The same for a put or get of the job, which has no registration: in place, in the work request, or
+ * by way of a buffer. False: there is no buffer. */
+bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+/* The job is over: what was fetched goes where it belongs, and the buffer or registration back. */
+void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+
+#endif
