@@ -120,6 +120,7 @@ struct mca_btl_ibx_module {
     iw_key_t key;
     mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
+    opal_list_t gone; /* endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
     opal_free_list_t frags;
     opal_free_list_t jobs;
@@ -130,7 +131,6 @@ struct mca_btl_ibx_module {
     uint32_t atomic_number;
     ibx_window_t window;
     struct mca_btl_ibx_bay *bays; /* all */
-    uint64_t looked_at;
     mca_btl_base_module_error_cb_fn_t error;
 };
 

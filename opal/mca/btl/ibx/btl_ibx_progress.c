@@ -9,9 +9,6 @@
 /* Completions taken at a time: enough to make the lock cheap, few enough for the stack. */
 #define BATCH 32
 
-/* How often a quiet module is looked at for a window that could shrink. */
-#define LOOK_NS UINT64_C(100000000)
-
 static int status_of(const iw_completion_t *c)
 {
     return OPAL_LIKELY(IW_OK == c->status) ? OPAL_SUCCESS
@@ -65,6 +62,8 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, o
     case IW_LIMIT_REACHED:
         (void) ibx_window_limit_reached(&module->window, iw_port_now());
         (void) mca_btl_ibx_fill_window(module);
+        (void) iw_receives_lowest(module->engine); /* from now on */
+        iw_engine_alarm(module->engine, ibx_window_look_at(&module->window));
         return false;
     case IW_PEER_DOWN:
         if (NULL != c->peer) {
@@ -149,11 +148,6 @@ waiting:
         }
         n = BATCH == n ? iw_engine_poll(module->engine, completion, BATCH) : 0;
     } while (n > 0);
-    const uint64_t now = iw_port_now();
-    if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
-        module->looked_at = now;
-        (void) ibx_window_look(&module->window, iw_receives_free(module->engine), now);
-    }
     mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
     mca_btl_ibx_unlock(module);
     OBJ_DESTRUCT(&failed);
