@@ -261,6 +261,17 @@ static void step(world_t *w, script_t *s)
     }
 }
 
+/* Nothing more can happen: nothing is under way or waits, and no timer runs. */
+static bool is_over(const world_t *w)
+{
+    bool over = 0 == w->requests[0] && 0 == w->requests[1] && 0 == w->link.count;
+    for (unsigned i = 0; over && i < 2; ++i) {
+        const iw_engine_t *e = w->link.engine[i];
+        over = 0 == e->done_count && UINT64_MAX == iw_engine_deadline(e) && !iw_engine_has_output(e);
+    }
+    return over;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     script_t s = {data, size};
@@ -293,7 +304,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(w);
     }
     /* In bounded time everything is over: done, refused, or the peer is dead. */
-    for (int n = 0; n < 100; ++n) {
+    for (int n = 0; n < 100 && !is_over(w); ++n) {
         for (unsigned i = 0; i < 2; ++i) {
             poll_all(w, i);
             while (w->posted[i] < 8) {

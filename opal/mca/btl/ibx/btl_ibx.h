@@ -123,6 +123,7 @@ struct mca_btl_ibx_module {
     iw_key_t key;
     mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
+    opal_list_t gone; /* endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
     opal_free_list_t frags;   /* with room for btl_max_send_size bytes */
     opal_free_list_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */

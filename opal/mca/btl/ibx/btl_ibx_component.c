@@ -200,16 +200,16 @@ static void module_free(mca_btl_ibx_module_t *module)
     mca_btl_ibx_rcache_close(module);
     mca_btl_ibx_endpoint_t *endpoint, *next;
     mca_btl_ibx_stats_keep(module);
+    if (NULL != module->agent) { /* from here on nobody else is at the engine */
+        iw_agent_stop(module->agent);
+        module->agent = NULL;
+    }
     OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
         opal_list_remove_item(&module->endpoints, &endpoint->super);
         if (NULL != endpoint->peer) {
             iw_peer_remove(endpoint->peer);
         }
         OBJ_RELEASE(endpoint);
-    }
-    if (NULL != module->agent) {
-        iw_agent_stop(module->agent);
-        module->agent = NULL;
     }
     if (NULL != module->engine) {
         iw_port_flush(module->port, module->engine); /* goodbyes */
@@ -224,6 +224,7 @@ static void module_free(mca_btl_ibx_module_t *module)
     OBJ_DESTRUCT(&module->jobs);
     OBJ_DESTRUCT(&module->keys);
     OBJ_DESTRUCT(&module->endpoints);
+    OPAL_LIST_DESTRUCT(&module->gone);
     OBJ_DESTRUCT(&module->by_name);
     OBJ_DESTRUCT(&module->waiting_frags);
     OBJ_DESTRUCT(&module->waiting_jobs);
@@ -303,6 +304,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     module->interface = *interface;
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->gone, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
     OBJ_CONSTRUCT(&module->atomics, opal_list_t);
@@ -341,6 +343,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     config.receive_space = iw_port_space(module->port);
     config.peer_timeout_ns = c->peer_timeout_ms * MS;
     config.unknown = mca_btl_ibx_unknown;
+    config.alarm = mca_btl_ibx_look_at_window;
     config.context = module;
     if (sizeof(config.seed) != getrandom(&config.seed, sizeof(config.seed), 0)
         || NULL == (module->engine = iw_engine_create(&config))) {

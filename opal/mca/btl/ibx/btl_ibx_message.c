@@ -244,6 +244,18 @@ void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
     }
 }
 
+void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                            opal_list_t *failed)
+{
+    mca_btl_ibx_frag_t *frag, *next;
+    OPAL_LIST_FOREACH_SAFE (frag, next, &module->waiting_frags, mca_btl_ibx_frag_t) {
+        if (frag->endpoint == endpoint) {
+            opal_list_remove_item(&module->waiting_frags, (opal_list_item_t *) frag);
+            opal_list_append(failed, (opal_list_item_t *) frag);
+        }
+    }
+}
+
 /* Header and data in a row; what is packed must fit. */
 static void assemble(char *to, const void *header, size_t header_size, opal_convertor_t *convertor,
                      size_t payload_size)
@@ -404,6 +416,21 @@ int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
     }
     iw_arm_limit(module->engine, ibx_window_limit(&module->window));
     return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now)
+{
+    mca_btl_ibx_module_t *module = context;
+    const uint32_t before = module->window.current;
+    const uint32_t window = ibx_window_look(&module->window, iw_receives_lowest(engine), now);
+    void *bay;
+    while (iw_receives_free(engine) > window && iw_withdraw_receive(engine, &bay)) {
+        bay_free(module, bay);
+    }
+    if (window != before) {
+        iw_arm_limit(engine, ibx_window_limit(&module->window));
+    }
+    iw_engine_alarm(engine, ibx_window_look_at(&module->window));
 }
 
 void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)

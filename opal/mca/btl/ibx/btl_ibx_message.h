@@ -43,6 +43,14 @@ void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *fra
  * `failed`: call mca_btl_ibx_frag_done for them when it is not held. */
 void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed);
 
+/* Those that wait to be sent to an endpoint that goes away are appended to `failed`, as above. lock is held. */
+void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                            opal_list_t *failed);
+
+/* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
+ * messages come or not. By whoever runs the engine's timers; lock is held. */
+void mca_btl_ibx_look_at_window(void *module, iw_engine_t *engine, uint64_t now);
+
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);
 

@@ -9,8 +9,8 @@
 /* Completions taken at a time: enough to make the lock cheap, few enough for the stack. */
 #define BATCH 32
 
-/* How often a module is looked at: for a window that could shrink, and for memory to be given back when no
- * message has come since the look before. */
+/* How often a module is looked at: for memory to be given back when no message has come since the look
+ * before. (The window has the engine's alarm.) */
 #define LOOK_NS UINT64_C(100000000)
 
 static int status_of(const iw_completion_t *c)
@@ -91,6 +91,8 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     case IW_LIMIT_REACHED:
         (void) ibx_window_limit_reached(&module->window, iw_port_now());
         (void) mca_btl_ibx_fill_window(module);
+        (void) iw_receives_lowest(module->engine); /* from now on */
+        iw_engine_alarm(module->engine, ibx_window_look_at(&module->window));
         return false;
     default:
         return true;
@@ -124,7 +126,6 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
 static void look(mca_btl_ibx_module_t *module, uint64_t now)
 {
     module->looked_at = now;
-    (void) ibx_window_look(&module->window, iw_receives_free(module->engine), now);
     if (0 == module->came) {
         mca_btl_ibx_bays_rest(module);
     }

@@ -143,6 +143,21 @@ void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended)
     }
 }
 
+void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                           opal_list_t *ended)
+{
+    mca_btl_ibx_job_t *job, *next;
+    OPAL_LIST_FOREACH_SAFE (job, next, &module->waiting_jobs, mca_btl_ibx_job_t) {
+        if (job->endpoint == endpoint) {
+            opal_list_remove_item(&module->waiting_jobs, (opal_list_item_t *) job);
+            if (mca_btl_ibx_job_part_done(module, job, OPAL_ERR_UNREACH)) {
+                opal_list_append(ended, (opal_list_item_t *) job);
+            }
+        }
+    }
+    mca_btl_ibx_fail_atomics(module, endpoint, ended);
+}
+
 static mca_btl_ibx_job_t *job_new(mca_btl_ibx_module_t *module, mca_btl_ibx_job_type_t type,
                                   mca_btl_ibx_endpoint_t *endpoint, void *local,
                                   mca_btl_base_registration_handle_t *local_handle,

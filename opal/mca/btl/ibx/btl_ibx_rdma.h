@@ -63,4 +63,9 @@ void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended);
 void mca_btl_ibx_fail_atomics(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                               opal_list_t *ended);
 
+/* An endpoint goes away: what waits for room or for its answer ends. Appended to `ended`, unless parts are under way:
+ * call mca_btl_ibx_job_end for them when the lock, which is held, is not. */
+void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                           opal_list_t *ended);
+
 #endif

@@ -7,22 +7,30 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LONGEST_SLEEP                                                                              \
     UINT64_C(1000000000) /* of the thread in charge: a bound for what was not foreseen */
 
-/* A backup shares a processor with what the application computes, and on a slow link waking for a
- * datagram costs more than the datagram. So after a few of them it rests, REST_SHARE times as long as
- * they took and at most REST_MOST, and finds more of them the next time. Below IW_LOSS_FLOOR, or the
- * peer would take a late acknowledgement for a loss. */
-#define REST_BELOW 8u
-#define REST_SHARE 10u
-#define REST_MOST  (3 * IW_LOSS_FLOOR / 4)
+/* A backup shares a processor with what the application computes, and waking for a datagram costs more
+ * than the datagram. So it rests after each batch, and finds more the next time: twice as long as the
+ * last time while there was less than REST_BYTES to do (or a quarter of what the socket holds), half as
+ * long when there was more, because a fast link would fall idle. REST_MOST is below the first probe
+ * timeout, or the peer would ask why no acknowledgement comes. */
+#define REST_LEAST (50 * IW_US)
+#define REST_MOST  (3 * IW_PTO_EARLY / 4)
+#define REST_BYTES (128u * 1024)
+
+/* How long the thread may run before another one's turn. Not for its own sake: a scheduler that goes by
+ * deadlines (EEVDF, Linux 6.12) lets a thread with a short slice begin at once when it wakes, where one with
+ * the usual slice waits for the end of that of a computing thread: milliseconds. */
+#define SLICE (100 * IW_US)
 
 struct iw_agent {
     iw_agent_config_t config;
@@ -35,6 +43,7 @@ struct iw_agent {
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_ulong takeovers;
+    uint64_t rest; /* of the thread alone */
 };
 
 void iw_agent_config_default(iw_agent_config_t *c)
@@ -60,22 +69,58 @@ static void doze(iw_agent_t *a, uint64_t time)
     struct pollfd fd = {.fd = a->wake, .events = POLLIN};
     struct timespec t = {(time_t) (time / UINT64_C(1000000000)),
                          (long) (time % UINT64_C(1000000000))};
-    (void) ppoll(&fd, 1, &t, NULL);
+    if (ppoll(&fd, 1, &t, NULL) > 0) {
+        drain(a);
+    }
+}
+
+/* Bytes that went in and out so far. */
+static uint64_t moved(const iw_agent_t *a)
+{
+    const iw_counters_t *c = iw_engine_counters(a->engine);
+    return c->bytes_in + c->bytes_out;
+}
+
+/* After this many bytes. */
+static void rest(iw_agent_t *a, uint64_t bytes)
+{
+    const uint64_t space = iw_port_space(a->port) / 4;
+    a->rest = bytes > (space < REST_BYTES ? space : REST_BYTES) ? a->rest / 2 : 2 * a->rest;
+    a->rest = a->rest < REST_LEAST ? REST_LEAST : a->rest > REST_MOST ? REST_MOST : a->rest;
+    doze(a, a->rest);
 }
 
 static void be_in_charge(iw_agent_t *a)
 {
-    const uint64_t start = iw_port_now();
+    const bool backup = IW_AGENT_BACKUP == a->config.mode;
     pthread_mutex_lock(&a->lock);
-    const unsigned n = iw_port_progress(a->port, a->engine);
-    uint64_t deadline = iw_port_deadline(a->port, a->engine);
+    const uint64_t before = moved(a);
+    const unsigned n = (backup ? iw_port_drain : iw_port_progress)(a->port, a->engine);
+    const uint64_t bytes = moved(a) - before;
+    const uint64_t deadline = iw_port_deadline(a->port, a->engine);
     pthread_mutex_unlock(&a->lock);
-    if (IW_AGENT_BACKUP == a->config.mode && n > 0 && n < REST_BELOW) {
-        const uint64_t rest = REST_SHARE * (iw_port_now() - start);
-        doze(a, rest < REST_MOST ? rest : REST_MOST);
+    if (backup && n > 0) {
+        rest(a, bytes);
+    } else if (iw_port_wait(a->port, deadline, a->wake, LONGEST_SLEEP)) {
+        drain(a);
     }
-    iw_port_wait(a->port, deadline, a->wake, LONGEST_SLEEP);
-    drain(a);
+}
+
+/* As described at SLICE. Where the kernel does not know of it nothing changes. */
+static void take_short_slices(void)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attributes = {.size = sizeof(attributes)};
+    if (0 == syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0)
+        && SCHED_OTHER == attributes.policy) {
+        attributes.runtime = SLICE;
+        (void) syscall(SYS_sched_setattr, 0, &attributes, 0);
+    }
 }
 
 static void *run(void *argument)
@@ -85,6 +130,7 @@ static void *run(void *argument)
     if (NULL != a->config.started) {
         a->config.started(a->config.context);
     }
+    take_short_slices();
     while (!atomic_load(&a->stop)) {
         unsigned long calls = atomic_load_explicit(&a->calls, memory_order_relaxed);
         if (IW_AGENT_BACKUP == a->config.mode && calls != seen) {

@@ -57,6 +57,7 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     e->config = *config;
     e->random = config->seed;
     e->last_generation = config->start;
+    e->alarm = UINT64_MAX;
     iw_list_init(&e->ready);
     iw_list_init(&e->peers);
     iw_list_init(&e->rnr_peers);
@@ -229,6 +230,26 @@ void *iw_receive_idle(const iw_engine_t *e, uint32_t before)
     return before < e->receive_count ? e->receive[e->receive_count - 1 - before].context : NULL;
 }
 
+uint32_t iw_receives_lowest(iw_engine_t *e)
+{
+    const uint32_t lowest = e->receive_lowest;
+    e->receive_lowest = e->receive_count;
+    return lowest;
+}
+
+bool iw_withdraw_receive(iw_engine_t *e, void **context)
+{
+    if (0 == e->receive_count) {
+        return false;
+    }
+    *context = e->receive[0].context;
+    e->receive[0] = e->receive[--e->receive_count];
+    if (e->receive_count < e->receive_lowest) {
+        e->receive_lowest = e->receive_count;
+    }
+    return true;
+}
+
 /* False: there is none, or none to spare. A message that arrives ahead of its turn must leave one
  * for each message before it and one more: if those ahead could take all, the one whose turn it is
  * would wait for buffers that wait for it. The one whose turn it is can always be completed and
@@ -239,6 +260,9 @@ bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t 
         return false;
     }
     *receive = e->receive[--e->receive_count];
+    if (e->receive_count < e->receive_lowest) {
+        e->receive_lowest = e->receive_count;
+    }
     ++p->held;
     limit_check(e);
     return true;

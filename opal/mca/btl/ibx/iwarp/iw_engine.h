@@ -65,6 +65,9 @@ typedef struct iw_config {
     /* A process that was not added says hello: add it with iw_peer_add and return it, or NULL to
      * refuse. May be NULL. */
     iw_peer_t *(*unknown)(void *context, iw_engine_t *engine, uint64_t identity);
+    /* The time of iw_engine_alarm has come; called by iw_engine_timers, may call iw_post_receive,
+     * iw_withdraw_receive, iw_arm_limit and iw_engine_alarm. May be NULL. */
+    void (*alarm)(void *context, iw_engine_t *engine, uint64_t now);
     void *context;
 } iw_config_t;
 
@@ -149,6 +152,10 @@ uint32_t iw_receives_free(const iw_engine_t *engine);
 /* The context of the free buffer before which `before` others will be used; NULL: there are not so many.
  * It holds nothing of any message. */
 void *iw_receive_idle(const iw_engine_t *engine, uint32_t before);
+/* Fewest buffers there have been since it was asked last. */
+uint32_t iw_receives_lowest(iw_engine_t *engine);
+/* Take back a buffer that no message uses: the one that would be used last. False: there is none. */
+bool iw_withdraw_receive(iw_engine_t *engine, void **context);
 
 /* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
 uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);
@@ -190,6 +197,8 @@ void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t 
 /* When iw_engine_timers must be called, UINT64_MAX for never. */
 uint64_t iw_engine_deadline(const iw_engine_t *engine);
 void iw_engine_timers(iw_engine_t *engine, uint64_t now);
+/* Call `alarm` then, once; UINT64_MAX: never. */
+void iw_engine_alarm(iw_engine_t *engine, uint64_t at);
 
 const iw_counters_t *iw_engine_counters(const iw_engine_t *engine);
 /* Bytes allocated for all purposes; what one peer costs, without and with having talked. */

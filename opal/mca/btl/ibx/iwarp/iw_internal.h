@@ -232,6 +232,7 @@ struct iw_engine {
     iw_peer_t **heap;
     uint32_t heap_size;
     uint32_t heap_room;
+    uint64_t alarm; /* of the user; UINT64_MAX: none */
 
     iw_pool_t requests;
     iw_pool_t served; /* requests too: the peers' reads, which must not wait for our own */
@@ -243,6 +244,7 @@ struct iw_engine {
     iw_receive_t *receive; /* stack */
     uint32_t receive_room;
     uint32_t receive_count;
+    uint32_t receive_lowest; /* fewest since asked last */
     uint32_t limit;
     bool limit_told; /* the event has not been polled */
 

@@ -33,6 +33,7 @@
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
 #define STREAM     3     /* receive calls in a row that found something make a stream */
+#define DRAIN      8     /* receive calls in a row of who takes all there is */
 #define IDLE       64    /* receive calls in vain until trains are given up for cheaper calls */
 #define QUIET      UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 #define FLAT       8192  /* bytes up to which a datagram is copied together before it is sent */
@@ -451,6 +452,30 @@ static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     return n;
 }
 
+/* Whatever is there, with as few calls as possible; a bound, so that sending has its turn. */
+static unsigned receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
+{
+    unsigned n = 0;
+    if (p->joins && JOINED != p->joining) {
+        set_joining(p, 1);
+    }
+    p->idle = 0;
+    for (unsigned calls = 0; calls < DRAIN; ++calls) {
+        p->vlen = SLOTS;
+        ++p->count.receive_calls;
+        const int got = take(p);
+        for (int i = 0; i < got; ++i) {
+            n += take_message(p, e, now, &p->in[i]);
+        }
+        if (got < SLOTS) {
+            break;
+        }
+    }
+    p->count.receive_empty += 0 == n;
+    p->vlen = 1;
+    return n;
+}
+
 /* ---- sending ---- */
 
 static void add_pieces(iw_port_t *p, struct msghdr *h, const iw_packet_t *k)
@@ -768,10 +793,9 @@ void iw_port_flush(iw_port_t *p, iw_engine_t *e)
     }
 }
 
-unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
+/* What else is due once datagrams have been taken. */
+static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    uint64_t now = p->looked = iw_port_now();
-    unsigned n = receive(p, e, now);
     if (NULL != p->held) {
         release_held(p, e, now);
     }
@@ -781,6 +805,21 @@ unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
     if (iw_engine_has_output(e)) {
         transmit(p, e, now);
     }
+}
+
+unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
+{
+    uint64_t now = p->looked = iw_port_now();
+    unsigned n = receive(p, e, now);
+    go_on(p, e, now);
+    return n;
+}
+
+unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
+{
+    uint64_t now = p->looked = iw_port_now();
+    unsigned n = receive_all(p, e, now);
+    go_on(p, e, now);
     return n;
 }
 
@@ -793,12 +832,12 @@ uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
     return NULL != p->held && p->held->at < at ? p->held->at : at;
 }
 
-void iw_port_wait(iw_port_t *p, uint64_t deadline, int wake, uint64_t timeout_ns)
+bool iw_port_wait(iw_port_t *p, uint64_t deadline, int wake, uint64_t timeout_ns)
 {
     struct pollfd fd[2] = {{.fd = p->socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
     uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
     time = time < timeout_ns ? time : timeout_ns;
     struct timespec t = {(time_t) (time / UINT64_C(1000000000)),
                          (long) (time % UINT64_C(1000000000))};
-    (void) ppoll(fd, wake >= 0 ? 2 : 1, &t, NULL);
+    return ppoll(fd, wake >= 0 ? 2 : 1, &t, NULL) > 0 && 0 != fd[1].revents;
 }

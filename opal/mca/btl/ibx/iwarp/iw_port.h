@@ -63,10 +63,12 @@ void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
 
 /* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
 unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
+/* The same for who comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
+unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 
 /* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable
- * or timeout_ns has passed. */
-void iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout_ns);
+ * or timeout_ns has passed. True: `wake` is readable. */
+bool iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout_ns);
 /* When iw_port_progress must be called again if nothing comes, UINT64_MAX for never. */
 uint64_t iw_port_deadline(const iw_port_t *port, const iw_engine_t *engine);
 

@@ -118,11 +118,23 @@ void iw_timer_drop(iw_peer_t *p)
 
 uint64_t iw_engine_deadline(const iw_engine_t *e)
 {
-    return 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key;
+    const uint64_t at = 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key;
+    return at < e->alarm ? at : e->alarm;
+}
+
+void iw_engine_alarm(iw_engine_t *e, uint64_t at)
+{
+    e->alarm = at;
 }
 
 void iw_engine_timers(iw_engine_t *e, uint64_t now)
 {
+    if (e->alarm <= now) {
+        e->alarm = UINT64_MAX;
+        if (NULL != e->config.alarm) {
+            e->config.alarm(e->config.context, e, now);
+        }
+    }
     while (e->heap_size > 0 && e->heap[0]->heap_key <= now) {
         iw_peer_t *p = e->heap[0];
         uint64_t at = iw_peer_deadline(p);

@@ -40,8 +40,14 @@ static inline uint32_t ibx_window_limit(const ibx_window_t *w)
 /* The limit was reached. Returns the window from now on: post up to it and arm ibx_window_limit. */
 uint32_t ibx_window_limit_reached(ibx_window_t *w, uint64_t now);
 
-/* Now and then, with the number of buffers free: shrinks after a quiet period. Returns the window:
- * buffers above it are not posted again. */
+/* When to look next, or UINT64_MAX: it has nothing to give back. */
+static inline uint64_t ibx_window_look_at(const ibx_window_t *w)
+{
+    return 0 == w->quiet_ns || w->current <= w->initial ? UINT64_MAX : w->quiet_since + w->quiet_ns;
+}
+
+/* Then, or more often, with the fewest buffers that were free since the last look: shrinks after a quiet
+ * period. Returns the window: buffers above it are taken back, and not posted again. */
 uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
 
 /* Bytes held for it. */

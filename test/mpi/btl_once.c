@@ -1,0 +1,186 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The BTL interface of btl/ibx by itself: whatever fails, each descriptor that was accepted and each put and get is
+ * reported exactly once. The MPI calls between go another way (btl_once.pl).
+ *
+ * --fail none      nothing does
+ *        refused   one put goes to memory that the peer does not offer, which ends the connection
+ *        dead      the peer falls silent (btl_ibx_iwarp_peer_timeout should be short)
+ *        deleted   the peer is deleted while everything is under way */
+#include "ompi_config.h"
+
+#include "testlib.h"
+
+#include "opal/class/opal_bitmap.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/util/proc.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/proc/proc.h"
+
+enum { MANY = 6000, ROOM = 1 << 20, TAG = MCA_BTL_TAG_USR };
+
+typedef struct operation {
+    int accepted, reported, good;
+} operation_t;
+
+static mca_btl_base_module_t *btl;
+static operation_t operation[MANY];
+static int arrived;
+
+static void find_btl(void)
+{
+    mca_btl_base_selected_module_t *selected;
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
+                       mca_btl_base_selected_module_t) {
+        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
+            btl = selected->btl_module;
+        }
+    }
+}
+
+static void reported(operation_t *o, int status)
+{
+    ++o->reported;
+    o->good += OPAL_SUCCESS == status;
+}
+
+static void sent(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
+                 mca_btl_base_descriptor_t *des, int status)
+{
+    (void) module, (void) endpoint;
+    reported(des->des_cbdata, status);
+}
+
+static void moved(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
+                  void *local, mca_btl_base_registration_handle_t *handle, void *context,
+                  void *cbdata, int status)
+{
+    (void) module, (void) endpoint, (void) local, (void) handle, (void) cbdata;
+    reported(context, status);
+}
+
+static void came(mca_btl_base_module_t *module, mca_btl_base_tag_t tag,
+                 mca_btl_base_descriptor_t *des, void *cbdata)
+{
+    (void) module, (void) tag, (void) des, (void) cbdata;
+    ++arrived;
+}
+
+static void progress_for(double seconds)
+{
+    const double end = MPI_Wtime() + seconds;
+    while (MPI_Wtime() < end) {
+        (void) btl->btl_component->btl_progress();
+    }
+}
+
+/* In place of the PML's, which ends the job. */
+static void lost(mca_btl_base_module_t *module, int32_t flags, opal_proc_t *proc, char *info)
+{
+    (void) module, (void) flags, (void) proc, (void) info;
+}
+
+/* One operation of each kind in turn; every third message is sent from memory that is not the descriptor's. */
+static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *memory,
+                  mca_btl_base_registration_handle_t *mine, uint64_t there,
+                  mca_btl_base_registration_handle_t *theirs)
+{
+    operation_t *o = &operation[i];
+    const size_t size = 1 + i * 37 % 5000;
+    int rc;
+    if (i % 3 == 0) {
+        mca_btl_base_descriptor_t *des =
+            btl->btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, 16,
+                           MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+        CHECK(NULL != des, "no descriptor");
+        memset(des->des_segments[0].seg_addr.pval, 7, 16);
+        if (i % 9 == 0) {
+            des->des_segments[1].seg_addr.pval = memory;
+            des->des_segments[1].seg_len = size % 2000;
+            des->des_segment_count = 2;
+        }
+        des->des_cbfunc = sent;
+        des->des_cbdata = o;
+        rc = btl->btl_send(btl, endpoint, des, TAG);
+        o->accepted = rc >= 0;
+        return;
+    }
+    rc = (i % 3 == 1 ? btl->btl_put : btl->btl_get)(btl, endpoint, memory + i % 64 * 5000, there,
+                                                    mine, theirs, size, 0, MCA_BTL_NO_ORDER, moved,
+                                                    o, NULL);
+    o->accepted = OPAL_SUCCESS == rc;
+}
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "btl_once", 60);
+    const char *fail = argc > 2 ? argv[2] : "none";
+    char *memory = tl_buf(ROOM), theirs[256] = {0};
+    uint64_t there = (uint64_t) (uintptr_t) memory;
+    find_btl();
+    CHECK(NULL != btl, "btl/ibx is not there");
+    mca_btl_base_active_message_trigger[TAG].cbfunc = came;
+
+    btl->btl_register_error(btl, lost);
+    mca_btl_base_registration_handle_t *mine =
+        btl->btl_register_mem(btl, MCA_BTL_ENDPOINT_ANY, memory, ROOM, MCA_BTL_REG_FLAG_ACCESS_ANY);
+    CHECK(NULL != mine, "not registered");
+    const int size = (int) btl->btl_registration_handle_size;
+    MPI_Sendrecv(mine, size, MPI_BYTE, 1 - tl.rank, 0, theirs, sizeof(theirs), MPI_BYTE,
+                 1 - tl.rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv_replace(&there, 1, MPI_UINT64_T, 1 - tl.rank, 0, 1 - tl.rank, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+    ompi_proc_t *ompi = ompi_comm_peer_lookup(MPI_COMM_WORLD, 1 - tl.rank);
+    opal_proc_t *proc = &ompi->super;
+    struct mca_btl_base_endpoint_t *endpoint = NULL;
+    opal_bitmap_t reachable;
+    OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
+    opal_bitmap_init(&reachable, 1);
+    CHECK(OPAL_SUCCESS == btl->btl_add_procs(btl, 1, &proc, &endpoint, &reachable)
+              && NULL != endpoint,
+          "no endpoint");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (1 == tl.rank) {
+        if (0 == strcmp(fail, "dead")) {
+            sleep(8);
+        } else {
+            progress_for(6);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK(0 == strcmp(fail, "dead") || arrived > 0, "nothing arrived");
+        return tl_finish();
+    }
+
+    mca_btl_base_registration_handle_t *target = (mca_btl_base_registration_handle_t *) theirs;
+    for (unsigned i = 0; i < MANY; ++i) {
+        if (MANY / 2 == i && 0 == strcmp(fail, "refused")) {
+            /* Beyond the end of what is registered, and of its last page. */
+            operation_t *o = &operation[i];
+            o->accepted = OPAL_SUCCESS
+                          == btl->btl_put(btl, endpoint, memory, there + 2 * ROOM, mine, target, 100, 0,
+                                          MCA_BTL_NO_ORDER, moved, o, NULL);
+            continue;
+        }
+        start(endpoint, i, memory, mine, there, target);
+    }
+    if (0 == strcmp(fail, "deleted")) {
+        CHECK(OPAL_SUCCESS == btl->btl_del_procs(btl, 1, &proc, &endpoint), "not deleted");
+    }
+    progress_for(5);
+    int accepted = 0, good = 0, bad = 0;
+    for (int i = 0; i < MANY; ++i) {
+        const operation_t *o = &operation[i];
+        CHECK(o->reported == o->accepted, "operation %d: accepted %d times, reported %d times", i,
+              o->accepted, o->reported);
+        accepted += o->accepted;
+        good += o->good;
+        bad += o->reported - o->good;
+    }
+    const bool none = 0 == strcmp(fail, "none");
+    CHECK(accepted > MANY / 4 && (none ? 0 == bad && MANY == good : bad > 0),
+          "%d accepted, %d good, %d bad", accepted, good, bad);
+    printf("btl_once %s: %d accepted, %d without, %d with an error, each reported once\n", fail,
+           accepted, good, bad);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return tl_finish();
+}

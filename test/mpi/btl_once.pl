@@ -1,0 +1,26 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# btl/ibx by its interface: everything is reported exactly once, whatever fails (btl_once.c). MPI itself goes over
+# another transport.
+use strict;
+use warnings;
+use FindBin;
+use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
+
+my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
+my ($passed, $failed) = (0, 0);
+for my $fail (qw(none refused dead deleted)) {
+    for my $thread ($fail eq 'dead' ? 'off' : $full ? qw(off auto on) : qw(off auto)) {
+        my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx"
+            . " --mca btl_ibx_iwarp_async $thread --mca btl_ibx_iwarp_peer_timeout 2000");
+        my $out = `timeout -k 5 60 $mpirun $programs/btl_once --fail $fail 2>&1 </dev/null`;
+        my $good = 0 == $? && $out =~ /^btl_once $fail: .* each reported once$/m;
+        print $good ? 'ok     ' : 'FAILED ', " btl_once $fail, agent $thread\n", $good ? '' : $out;
+        $good ? ++$passed : ++$failed;
+    }
+}
+print "$passed passed, $failed failed, 0 skipped\n";
+exit($failed > 0);
