@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # Every parameter and every counter of our components, as ompi_info shows them: a help text, a unit for what is a number,
-# a default that is what the text says and in the range that it gives; and docs/parameters.md says the same.
+# a default that is what the text says and in the range that it gives; and docs/parameters.md says the same. The program
+# tools walks what MPI_T shows of them while a job runs.
 # parameters.pl --write FILE writes that document anew. What Open MPI registers for each transport is its own affair.
 use strict;
 use warnings;
@@ -40,10 +41,13 @@ sub fault {
     return 'no level' if ($p->{level} // 0) < 1;
     return undef if defined $p->{choice} || $p->{type} eq 'string';
     return 'no unit' if $help !~ /\bunit\b/i;
-    if ($help =~ /default (-?\d+[KMG]?)/ && number($1) != $value) { return "the text says default $1, it is $value" }
-    return 'no default' if $help !~ /default/;
-    if ($help =~ /range (-?\d+)[^\d]*? to (\d+)/i && ($value < $1 || $value > $2)) { return "default $value is not in $1 to $2" }
-    if ($help =~ /at least (\d+)/ && $value < $1) { return "default $value is below $1" }
+    return 'no default' if $help !~ /\bdefault\b/i;
+    if ($help =~ /\bdefault:? (-?\d+[KMG]?)\b/i && number($1) != $value) { return "the text says default $1, it is $value" }
+    if ($help =~ /(-?\d+[KMG]?)\b(?: \([^)]*\))? to (\d+[KMG]?)\b/ && ($value < number($1) || $value > number($2))) {
+        return "default $value is not in $1 to $2" unless 0 == $value && $help =~ /\b0: /;
+    }
+    if ($help =~ /at least (-?\d+[KMG]?)/ && $value < number($1)) { return "default $value is below $1" }
+    if ($help =~ /up to (\d+[KMG]?)\b/ && $value > number($1)) { return "default $value is above $1" }
     return undef;
 }
 
@@ -55,7 +59,7 @@ for my $other (qw(tcp self vader sm)) {
     my ($parameter) = registered("btl", $other);
     $theirs{$_ =~ s{_${other}_}{_ibx_}r} = $parameter->{$_}{help} for keys %$parameter;
 }
-for (['pml', 'spec'], ['btl', 'ibx']) {
+for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     my ($framework, $component) = @$_;
     my ($parameter, $counter) = registered($framework, $component);
     for my $name (keys %$parameter) {
@@ -70,7 +74,7 @@ for (['pml', 'spec'], ['btl', 'ibx']) {
         $fault ? ++$failed : ++$passed;
         $text .= sprintf "| `%s` | %s | %s | %s |\n", $name, map { s/\|/\\|/gr } $p->{level} // '', length($p->{value} // '') ? $p->{value} : 'none', $p->{help} // '';
     }
-    $text .= "\n| counter | meaning |\n|---|---|\n";
+    $text .= "\n| counter | meaning |\n|---|---|\n" if %$counter;
     for my $name (sort keys %$counter) {
         my $good = length $counter->{$name} > 5;
         print "FAILED  parameters: $name: no description\n" if !$good;
