@@ -44,3 +44,17 @@ AC_DEFUN([SPEC_DIRS], [
          AC_MSG_WARN([$spec_why
   The build will work, 'make install' as you are now will not: $spec_component_dir_hint.])])
 ])
+
+# What the Makefile.am of a component asks of the source tree of Open MPI when it is built there (docs/in-tree.md).
+AC_DEFUN([SPEC_AS_IN_TREE], [
+    AM_CONDITIONAL([SPEC_STANDALONE], [true])
+    AM_CONDITIONAL([MCA_BUILD_ompi_pml_spec_DSO], [true])
+    AM_CONDITIONAL([MCA_BUILD_opal_btl_ibx_DSO], [true])
+    AM_CONDITIONAL([MCA_BUILD_opal_rcache_lazy_DSO], [true])
+    AM_CONDITIONAL([MCA_BUILD_opal_mpool_freq_DSO], [true])
+    ompidatadir= ompilibdir= opaldatadir= opallibdir=
+    AC_SUBST([ompidatadir])
+    AC_SUBST([ompilibdir])
+    AC_SUBST([opaldatadir])
+    AC_SUBST([opallibdir])
+])

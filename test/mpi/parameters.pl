@@ -1,10 +1,13 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # Every parameter and every counter of our components, as ompi_info shows them: a help text, a unit for what is a number,
-# a default that is what the text says and in the range that it gives; and docs/parameters.md says the same.
-# parameters.pl --write FILE writes that document anew. What Open MPI registers for each transport is its own affair.
+# a default that is what the text says and in the range that it gives; and docs/parameters.md and the man pages say the
+# same. The program tools walks what MPI_T shows of them while a job runs.
+# parameters.pl --write FILE writes that document anew, and the section in each man page in the directory man beside it.
+# What Open MPI registers for each transport is its own affair.
 use strict;
 use warnings;
+use File::Basename 'dirname';
 use FindBin;
 use Getopt::Long;
 
@@ -40,22 +43,41 @@ sub fault {
     return 'no level' if ($p->{level} // 0) < 1;
     return undef if defined $p->{choice} || $p->{type} eq 'string';
     return 'no unit' if $help !~ /\bunit\b/i;
-    if ($help =~ /default (-?\d+[KMG]?)/ && number($1) != $value) { return "the text says default $1, it is $value" }
-    return 'no default' if $help !~ /default/;
-    if ($help =~ /range (-?\d+)[^\d]*? to (\d+)/i && ($value < $1 || $value > $2)) { return "default $value is not in $1 to $2" }
-    if ($help =~ /at least (\d+)/ && $value < $1) { return "default $value is below $1" }
+    return 'no default' if $help !~ /\bdefault\b/i;
+    if ($help =~ /\bdefault:? (-?\d+[KMG]?)\b/i && number($1) != $value) { return "the text says default $1, it is $value" }
+    if ($help =~ /(-?\d+[KMG]?)\b(?: \([^)]*\))? to (\d+[KMG]?)\b/ && ($value < number($1) || $value > number($2))) {
+        return "default $value is not in $1 to $2" unless 0 == $value && $help =~ /\b0: /;
+    }
+    if ($help =~ /at least (-?\d+[KMG]?)/ && $value < number($1)) { return "default $value is below $1" }
+    if ($help =~ /up to (\d+[KMG]?)\b/ && $value > number($1)) { return "default $value is above $1" }
     return undef;
+}
+
+# Text as roff has it.
+sub roff {
+    my ($text) = @_;
+    return $text =~ s/\\/\\e/gr =~ s/-/\\-/gr =~ s/^([.'])/\\&$1/gmr;
+}
+
+# A man page with its section of parameters as it should be; nothing if it has none.
+sub man_page {
+    my ($path, $section) = @_;
+    open my $in, '<', $path or return undef;
+    my $page = do { local $/; <$in> };
+    my ($begin, $end) = ('.\" Parameters: made by test/mpi/parameters.pl', '.\" End of parameters');
+    return $page =~ s/(\Q$begin\E\n).*?(\Q$end\E\n)/$1$section$2/s ? $page : undef;
 }
 
 my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
     . "4 to 6 for tuning, 7 to 9 for developers. `ompi_info --param pml spec --level 9` shows the same.\n";
+my %page;    # of what the man pages should be: path => text
 # All that the transports of Open MPI have in common; self has all of it.
 my %theirs;
 for my $other (qw(tcp self vader sm)) {
     my ($parameter) = registered("btl", $other);
     $theirs{$_ =~ s{_${other}_}{_ibx_}r} = $parameter->{$_}{help} for keys %$parameter;
 }
-for (['pml', 'spec'], ['btl', 'ibx']) {
+for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     my ($framework, $component) = @$_;
     my ($parameter, $counter) = registered($framework, $component);
     for my $name (keys %$parameter) {
@@ -63,14 +85,17 @@ for (['pml', 'spec'], ['btl', 'ibx']) {
         delete $parameter->{$name} if defined $theirs && $theirs eq ($parameter->{$name}{help} // '');
     }
     $text .= "\n## $framework/$component\n\n| parameter | level | default | meaning |\n|---|---|---|---|\n";
+    my $section = '';
     for my $name (sort keys %$parameter) {
         my $p = $parameter->{$name};
         my $fault = fault($p);
         print "FAILED  parameters: $name: $fault\n" if $fault;
         $fault ? ++$failed : ++$passed;
         $text .= sprintf "| `%s` | %s | %s | %s |\n", $name, map { s/\|/\\|/gr } $p->{level} // '', length($p->{value} // '') ? $p->{value} : 'none', $p->{help} // '';
+        $section .= ".TP\n.BR $name \" (level $p->{level})\"\n" . roff($p->{help} // '') . "\n";
     }
-    $text .= "\n| counter | meaning |\n|---|---|\n";
+    $page{"mca_${framework}_$component.7"} = $section;
+    $text .= "\n| counter | meaning |\n|---|---|\n" if %$counter;
     for my $name (sort keys %$counter) {
         my $good = length $counter->{$name} > 5;
         print "FAILED  parameters: $name: no description\n" if !$good;
@@ -85,12 +110,27 @@ if (defined $write) {
     open my $out, '>', $write or die "$write: $!\n";
     print $out $text;
     close $out or die "$write: $!\n";
+    for my $name (sort keys %page) {
+        my $path = dirname($write) . "/man/$name";
+        my $now = man_page($path, $page{$name}) // die "$path has no section of parameters\n";
+        open my $man, '>', $path or die "$path: $!\n";
+        print $man $now;
+        close $man or die "$path: $!\n";
+    }
 } else {
     open my $in, '<', $document or die "$document: $!\n";
     my $same = join('', <$in>) eq $text;
     print $same ? "ok      parameters: docs/parameters.md is of today\n"
         : "FAILED  parameters: docs/parameters.md is not of today: test/mpi/parameters.pl --write docs/parameters.md\n";
     $same ? ++$passed : ++$failed;
+    for my $name (sort keys %page) {
+        my $path = dirname($document) . "/man/$name";
+        my $is = do { local $/; open my $man, '<', $path; $man ? <$man> : '' } // '';
+        my $good = $is eq (man_page($path, $page{$name}) // 'no page');
+        print $good ? "ok      parameters: docs/man/$name is of today\n"
+            : "FAILED  parameters: docs/man/$name is not of today: test/mpi/parameters.pl --write docs/parameters.md\n";
+        $good ? ++$passed : ++$failed;
+    }
 }
 print "$passed passed, $failed failed, 0 skipped\n";
 exit($failed > 0);

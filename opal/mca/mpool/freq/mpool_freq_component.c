@@ -26,7 +26,7 @@ static int freq_register(void)
     c->priority = 60;
     add("priority",
         "Priority for such requests (mpool_freq_default), against mpool_base_default_priority (50) "
-        "and other pools. Default 60",
+        "and other pools. No unit; default 60",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_9, &c->priority);
     c->min_size = 1024;
     add("min_size",
@@ -69,14 +69,14 @@ static int freq_register(void)
     c->table_lines = 4096;
     add("table_lines",
         "Size of the table of buffer usage of a transport: cache lines with four buffers each, "
-        "rounded up to a power of two. Range 64 to 1048576; default 4096, that is 16384 buffers in "
-        "256 KiB",
+        "rounded up to a power of two. Unit: cache lines, range 64 to 1048576; default 4096, that "
+        "is "
+        "16384 buffers in 256 KiB",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &c->table_lines);
     c->fixed_uses = -1;
     add("fixed_uses",
         "For tests: a buffer is registered after so many uses whatever its size, 0 for never; -1: "
-        "by "
-        "measured costs. Default -1",
+        "by measured costs. Unit: uses, at least -1; default -1",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_9, &c->fixed_uses);
     c->measure_ms = 5;
     add("measure_time",
@@ -91,7 +91,7 @@ static int freq_register(void)
     c->summary = 0;
     add("summary",
         "Print at the end what was allocated and registered, and every number that decides about "
-        "small buffers. 0: no, 1: by rank 0 of the job, 2: by every process; default 0",
+        "small buffers. 0: no, 1: by rank 0 of the job, 2: by every process. No unit; default 0",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_1, &c->summary);
     return OPAL_SUCCESS;
 }

@@ -464,6 +464,10 @@ static unsigned receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
         p->vlen = SLOTS;
         ++p->count.receive_calls;
         const int got = take(p);
+        if (got > 0) {
+            p->in_at = now;
+            p->in_touched = true;
+        }
         for (int i = 0; i < got; ++i) {
             n += take_message(p, e, now, &p->in[i]);
         }

@@ -1,0 +1,17 @@
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# For the configure of an Open MPI source tree (docs/in-tree.md); a build against an installed one does not read it.
+
+# MCA_opal_rcache_lazy_POST_CONFIG(is it built)
+AC_DEFUN([MCA_opal_rcache_lazy_POST_CONFIG], [
+    AM_CONDITIONAL([SPEC_STANDALONE], [false])
+])
+
+# MCA_opal_rcache_lazy_CONFIG(if it can be built, if not)
+AC_DEFUN([MCA_opal_rcache_lazy_CONFIG], [
+    AC_CONFIG_FILES([opal/mca/rcache/lazy/Makefile])
+    rcache_lazy_CPPFLAGS='-DSPEC_VERSION_MAJOR=OMPI_MAJOR_VERSION -DSPEC_VERSION_MINOR=OMPI_MINOR_VERSION'
+    rcache_lazy_CPPFLAGS="$rcache_lazy_CPPFLAGS -DSPEC_VERSION_RELEASE=OMPI_RELEASE_VERSION"
+    rcache_lazy_CPPFLAGS="$rcache_lazy_CPPFLAGS -DSPEC_VERSION='\"\$(PACKAGE_VERSION)\"' -DSPEC_HELP_DIR='\"\$(pkgdatadir)\"'"
+    AC_SUBST([rcache_lazy_CPPFLAGS])
+    $1
+])

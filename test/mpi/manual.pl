@@ -1,0 +1,178 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# Is the manual true? Every message of the components is explained in docs/troubleshooting.md, and nothing else is; every
+# parameter, counter and document that a text names exists; the man pages are well formed; and the commands of README.md
+# and docs/guide.md do what they are shown to do.
+#
+# A block of commands (indented by four) has a comment before it: <!-- run --> or <!-- skip: why -->. A block is run by
+# bash in a directory that has the program ./my_program; it must end with 0, and each mpirun in it must say 'No errors'.
+use strict;
+use warnings;
+use Cwd 'abs_path';
+use File::Copy 'copy';
+use File::Temp 'tempdir';
+use FindBin;
+use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
+
+my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
+my $top = abs_path("$FindBin::Bin/../..");
+$programs = abs_path($programs);
+my ($passed, $failed, $skipped) = (0, 0, 0);
+
+sub result {
+    my ($fault, $name) = @_;
+    print length $fault ? "FAILED  manual: $name: $fault\n" : "ok      manual: $name\n";
+    length $fault ? ++$failed : ++$passed;
+}
+
+sub skip { print "skipped  manual: $_[0]: $_[1]\n"; ++$skipped }
+
+sub contents {
+    my ($path) = @_;
+    open my $in, '<', $path or die "$path: $!\n";
+    local $/;
+    return <$in> // '';
+}
+
+# ---- messages ----
+
+# { 'pml/spec' => { topic => text on one line, ... for what is filled in } }
+sub messages {
+    my %messages;
+    for my $path (glob("$top/ompi/mca/*/*/help-*.txt $top/opal/mca/*/*/help-*.txt")) {
+        my ($component) = $path =~ m{mca/(\w+/\w+)/help-};
+        my $topic;
+        for (split /\n/, contents($path)) {
+            next if /^#/;
+            if (/^\[(.*)\]$/) { $topic = $1; $messages{$component}{$topic} = ''; next }
+            $messages{$component}{$topic} .= " $_" if defined $topic;
+        }
+        s/%[-\d]*(?:ll|l|z)?[a-z]/.../g, s/\s+/ /g, s/^ // for values %{ $messages{$component} };
+    }
+    return \%messages;
+}
+
+sub check_messages {
+    my $messages = messages();
+    my ($component, %entry) = ('');
+    for (split /\n(?=##)/, contents("$top/docs/troubleshooting.md")) {
+        if (/^## (.*)/) { $component = $1 }
+        if (/^### (.*)\n`([^`]+)`\./ && $messages->{$component}) { $entry{$component}{$2} = $1 }
+        elsif (/^### (.*)/ && $messages->{$component}) { result('the topic is missing', "troubleshooting: $component: $1") }
+    }
+    for my $c (sort keys %$messages) {
+        my @faults;
+        for my $topic (sort keys %{ $messages->{$c} }) {
+            my $words = $entry{$c}{$topic};
+            if (!defined $words) { push @faults, "'$topic' has no entry" }
+            elsif (0 != index $messages->{$c}{$topic}, $words) { push @faults, "'$topic' does not begin with: $words" }
+        }
+        push @faults, map { "there is no message '$_'" } grep { !defined $messages->{$c}{$_} } sort keys %{ $entry{$c} };
+        result(join('; ', @faults), "troubleshooting: $c: " . keys(%{ $messages->{$c} }) . ' messages');
+    }
+}
+
+# ---- names ----
+
+sub check_names {
+    my $parameters = contents("$top/docs/parameters.md");
+    my %known = map { $_ => 1 } $parameters =~ /^\| `(\w+)` \|/mg;
+    # Every BTL has these.
+    $known{"btl_ibx_$_"} = 1 for qw(eager_limit max_send_size rndv_eager_limit exclusivity latency bandwidth flags);
+    for my $path ("$top/README.md", glob("$top/docs/*.md $top/docs/man/*.7")) {
+        next if $path =~ /parameters\.md$/;
+        my $text = contents($path) =~ s/\\-/-/gr;
+        my ($name) = $path =~ m{([^/]+)$};
+        my %faults;
+        for ($text =~ /(?<![\w\/.-])((?:pml_spec|btl_ibx|rcache_lazy|mpool_freq)_[a-z]\w*+)(?!\*|\.[ch]\b)/g) {
+            $faults{$_} = 1 unless $known{$_} || glob("$top/*/mca/*/*/$_*");
+        }
+        $name =~ /\.7$/ or s{^(docs/)?}{} && (-e "$top/docs/$_" || -e "$top/$_" || ($faults{$_} = 1)) for $text =~ /`((?:docs\/)?[\w-]+\.md)`/g;
+        result(join(', ', map { "what is $_?" } sort keys %faults), "names in $name");
+    }
+}
+
+# ---- man pages ----
+
+sub check_man {
+    my ($groff) = grep { -x } map { "$_/groff" } split /:/, $ENV{PATH};
+    for my $path (glob("$top/docs/man/*.7")) {
+        my ($name) = $path =~ m{([^/]+)$};
+        my $text = contents($path);
+        my $fault = $text =~ /^\.SH NAME\n\Q@{[$name =~ s{\.7$}{}r]}\E \\- /m ? '' : 'its NAME is not its name';
+        for ($text =~ /^\.BR (mca_\w+) \(7\)/mg) { $fault = "there is no $_(7)" unless -f "$top/docs/man/$_.7" }
+        if (!length $fault && $groff) {
+            $fault = `$groff -man -Tascii -ww -z '$path' 2>&1` =~ s/\n.*//sr;
+        }
+        result($fault, "man page $name");
+    }
+    skip('the macros of the man pages', 'there is no groff') unless $groff;
+}
+
+# ---- commands ----
+
+# ([line, 'run' or the reason not to, commands]...)
+sub blocks {
+    my ($path) = @_;
+    my (@blocks, $how, $block);
+    my $n = 0;
+    for (split(/\n/, contents($path)), '') {
+        ++$n;
+        if (/^<!-- (run) -->$|^<!-- skip: (.*) -->$/) { $how = $1 // $2; next }
+        if (/^    (.*)/) {
+            $block //= [$n, $how, ''];
+            $block->[2] .= "$1\n";
+        } elsif ($block) {
+            push @blocks, $block if defined $block->[1] || $block->[2] =~ m{^(?:sudo |\$ )?(?:mpirun|make|\./|export|ompi_info|test/)};
+            ($block, $how) = ();
+        } elsif (/\S/) {
+            $how = undef;
+        }
+    }
+    return @blocks;
+}
+
+sub run_block {
+    my ($dir, $commands) = @_;
+    open my $script, '>', "$dir/commands" or die "$dir/commands: $!\n";
+    print $script $commands;
+    close $script;
+    my $out = `cd $dir && timeout -k 5 120 bash -e ./commands 2>&1 </dev/null`;
+    my $status = $? >> 8;
+    my $jobs = () = $commands =~ /^mpirun/mg;
+    my $good = () = $out =~ /^No errors$/mg;
+    return '' if 0 == $status && $jobs == $good;
+    return (0 == $status ? "$good of $jobs jobs said 'No errors'" : "it ended with $status") . ":\n" . $out =~ s/^/           | /gmr;
+}
+
+sub check_commands {
+    my $dir = tempdir(CLEANUP => 1);
+    copy("$programs/selfsend", "$dir/my_program") or die "$programs/selfsend: $!\n";
+    chmod 0755, "$dir/my_program";
+    mpi_release();
+    local $ENV{HOME} = $dir;
+    # Two processes, however few processors there are.
+    local @ENV{qw(OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy OMPI_MCA_mpi_yield_when_idle)} = (1, ':oversubscribe', 1);
+    delete local $ENV{PRTE_MCA_rmaps_default_mapping_policy} if mpi_release() lt '5.0';
+    for my $file ('README.md', 'docs/guide.md') {
+        for (blocks("$top/$file")) {
+            my ($line, $how, $commands) = @$_;
+            my ($first) = $commands =~ /^(.*)/;
+            my $name = "$file:$line: $first";
+            if (!defined $how) { result('nothing says whether it is to be run', $name) }
+            elsif ('run' ne $how) { skip($name, $how) }
+            else { result(run_block($dir, $commands), $name) }
+        }
+    }
+}
+
+$| = 1;
+check_messages();
+check_names();
+check_man();
+if ('spec' eq $pml) { check_commands() } else { skip('commands', 'they are about pml/spec') }
+print "$passed passed, $failed failed, $skipped skipped\n";
+exit($failed > 0);
