@@ -503,6 +503,60 @@ static sending_t *gather(const struct ibv_send_wr *wr)
 }
 
 /* Write, read, atomics: now. */
+/* What a torn write left out. */
+typedef struct {
+    item_t super;
+    void *at;
+    size_t size;
+    char data[];
+} rest_t;
+static queue_t rests;
+
+void fake_finish_writes(void)
+{
+    rest_t *r;
+    while (NULL != (r = take(&rests))) {
+        memcpy(r->at, r->data, r->size);
+        free(r);
+    }
+}
+
+/* The pieces one behind the other. */
+static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
+{
+    char data[65536], *at = (char *) (uintptr_t) wr->wr.rdma.remote_addr;
+    size_t size = 0, now = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        const struct ibv_sge *sge = &wr->sg_list[i];
+        if (!(wr->send_flags & IBV_SEND_INLINE)
+            && !is_allowed(sge->lkey, sge->addr, sge->length, 0)) {
+            return IBV_WC_LOC_PROT_ERR;
+        }
+        if (size + sge->length > sizeof(data)) { /* large ones are of one piece */
+            break;
+        }
+        memcpy(data + size, (void *) (uintptr_t) sge->addr, sge->length);
+        size += sge->length;
+    }
+    if (1 == wr->num_sge) {
+        memcpy(at, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
+        return IBV_WC_SUCCESS;
+    }
+    if (!is_allowed(wr->wr.rdma.rkey, (uintptr_t) at, (uint32_t) size, IBV_ACCESS_REMOTE_WRITE)) {
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    if (fake.torn_writes) {
+        now = size > 16 ? size - 16 : 0;
+        rest_t *r = calloc(1, sizeof(*r) + now);
+        r->at = at;
+        r->size = now;
+        memcpy(r->data, data, now);
+        put(&rests, &r->super);
+    }
+    memcpy(at + now, data + now, size - now);
+    return IBV_WC_SUCCESS;
+}
+
 static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
 {
     const struct ibv_sge *sge = wr->sg_list;
@@ -524,8 +578,7 @@ static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
     uint64_t *word = (uint64_t *) (uintptr_t) at, before;
     switch (wr->opcode) {
     case IBV_WR_RDMA_WRITE:
-        memcpy(word, local, sge->length);
-        break;
+        return write_remote(wr);
     case IBV_WR_RDMA_READ:
         memcpy(local, word, sge->length);
         break;
@@ -637,6 +690,7 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
         }
         return 0;
     }
+    fake_finish_writes();
     sending_t *s = gather(wr);
     if (NULL == s) {
         complete(to->send_cq, wr->wr_id, to->qp_num, IBV_WC_LOC_PROT_ERR, 0);

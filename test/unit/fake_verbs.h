@@ -30,6 +30,8 @@ typedef struct fake {
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen;
+    bool torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
+                       * before the next message of that queue pair */
     bool
         late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
@@ -59,8 +61,9 @@ void fake_kill(unsigned node);
 /* Every connection of the node ends with a completion error of the work requests posted from now on. */
 void fake_break(unsigned node);
 
-/* See late_reads. */
+/* See late_reads, torn_writes. */
 void fake_finish_reads(void);
+void fake_finish_writes(void);
 
 /* With is_timed: repeats the messages whose time has come; when that is for the first of those that wait
  * (UINT64_MAX: none does); does one of the node's? */

@@ -161,6 +161,9 @@ static void progress(unsigned node)
     for (int i = 0; i < n; ++i) {
         assert_true(p->received < sizeof(p->got));
         p->got[p->received++] = r[i].length > 0 ? *(uint8_t *) r[i].data : 0;
+        for (uint32_t byte = 1; byte < r[i].length; ++byte) {
+            assert_int_equal(((uint8_t *) r[i].data)[byte], *(uint8_t *) r[i].data);
+        }
         if (p->holds) {
             p->held[p->held_n++] = r[i];
         } else {
@@ -1060,6 +1063,216 @@ static void no_memory_to_grow(void **state)
     assert_true(process[2].received > 100);
 }
 
+/* ---- rings ---- */
+
+static void begin_with_rings(unsigned n, uint32_t peers)
+{
+    for (unsigned i = 1; i <= n; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.ring_after = 4;
+        c.ring_peers = peers;
+        c.ring_slots = 8;
+        assert_true(start(i, &c, NULL));
+    }
+}
+
+static void say_until_said(unsigned from, unsigned to, uint8_t first, uint32_t size, unsigned flags)
+{
+    vb_status_t status;
+    while (VB_OK != (status = send_flags(from, to, first, size, flags))) {
+        assert_string_equal(vb_status_name(status), vb_status_name(VB_AGAIN));
+        progress(from);
+        progress(to);
+    }
+}
+
+/* Short ones go by the ring, long ones do not; neither overtakes the other. */
+static void hot_peers_use_rings(void **state)
+{
+    (void) state;
+    fake.torn_writes = true;
+    begin_with_rings(2, 8);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 1000; ++i) {
+        const uint32_t size = 1 + i * 7 % 240;
+        say_until_said(1, 2, (uint8_t) i, size, size <= 200 && i % 5 > 0 ? VB_INLINE : 0);
+        say_until_said(2, 1, (uint8_t) (i + 1), 8, VB_INLINE);
+        if (0 == i % 3) {
+            progress(2);
+            fake_finish_writes();
+            progress(1);
+        }
+    }
+    fake_finish_writes();
+    settle();
+    const vb_counters_t *mine = vb_port_counters(process[1].port),
+                        *theirs = vb_port_counters(process[2].port);
+    assert_int_equal(process[2].received, 1000);
+    assert_int_equal(process[1].received, 1000);
+    for (unsigned i = 0; i < 1000; ++i) {
+        assert_int_equal(process[2].got[i], (uint8_t) i);
+        assert_int_equal(process[1].got[i], (uint8_t) (i + 1));
+    }
+    assert_true(mine->ring_sent > 300 && mine->ring_sent < 1000);
+    assert_int_equal(mine->ring_sent, theirs->ring_received);
+    assert_int_equal(theirs->ring_sent, mine->ring_received);
+    assert_true(theirs->ring_torn > 0);
+    assert_int_equal(mine->bad_messages + theirs->bad_messages, 0);
+}
+
+/* Nothing goes back: control messages say which slots are free. The same where connections count credits. */
+static void one_way_by_ring(void)
+{
+    begin_with_rings(2, 8);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 2000; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        progress(2);
+        progress(1);
+    }
+    settle();
+    assert_int_equal(process[2].received, 2000);
+    assert_true(vb_port_counters(process[1].port)->ring_sent > 1900);
+    assert_true(vb_port_counters(process[2].port)->credit_messages >= 1900 / 8);
+}
+static void one_way_by_ring_uncounted(void **state)
+{
+    (void) state;
+    one_way_by_ring();
+}
+static void one_way_by_ring_on_iwarp(void **state)
+{
+    (void) state;
+    iwarp();
+    one_way_by_ring();
+}
+
+/* A receiver that gives nothing back: the other way is taken, in order. */
+static void a_full_ring_is_no_end(void **state)
+{
+    (void) state;
+    begin_with_rings(2, 8);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 10; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        settle();
+    }
+    process[2].holds = true;
+    for (unsigned i = 10; i < 40; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        settle();
+    }
+    assert_int_equal(process[2].received, 40);
+    assert_int_equal(process[2].held_n, 30);
+    assert_true(vb_port_counters(process[1].port)->ring_full > 0);
+    process[2].holds = false;
+    for (unsigned i = 30; i-- > 0;) { /* the last first */
+        vb_port_lock(process[2].port);
+        vb_port_return(process[2].port, &process[2].held[i], 1);
+        vb_port_unlock(process[2].port);
+    }
+    const uint64_t before = vb_port_counters(process[1].port)->ring_sent;
+    settle();
+    for (unsigned i = 40; i < 60; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        settle();
+    }
+    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, before + 20);
+    for (unsigned i = 0; i < 60; ++i) {
+        assert_int_equal(process[2].got[i], i);
+    }
+}
+
+/* The connection ends while messages in its ring, or in its own receive buffers, are being delivered. */
+static void lent_memory_outlives_its_link(void)
+{
+    begin_with_rings(2, 8);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 20; ++i) {
+        say_until_said(1, 2, 1, 64, VB_INLINE);
+        settle();
+    }
+    process[2].holds = true;
+    say_until_said(1, 2, 77, 64, VB_INLINE);
+    say_until_said(1, 2, 77, 240, 0);
+    settle();
+    assert_int_equal(process[2].held_n, 2);
+    fake_kill(1);
+    until(2, 1, VB_DEAD);
+    settle();
+    const unsigned before = fake.queue_pairs;
+    for (unsigned i = 0; i < 2; ++i) {
+        const uint8_t *data = process[2].held[i].data;
+        for (uint32_t byte = 0; byte < process[2].held[i].length; ++byte) {
+            assert_int_equal(data[byte], 77);
+        }
+    }
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, 2);
+    vb_port_unlock(process[2].port);
+    settle();
+    assert_int_equal(fake.queue_pairs, before - 1);
+}
+static void lent_slots_outlive_their_link(void **state)
+{
+    (void) state;
+    lent_memory_outlives_its_link();
+}
+static void lent_buffers_outlive_their_link(void **state)
+{
+    (void) state;
+    iwarp();
+    lent_memory_outlives_its_link();
+}
+
+static void rings_are_few(void **state)
+{
+    (void) state;
+    begin_with_rings(FAKE_NODES, 1);
+    for (unsigned a = 2; a <= FAKE_NODES; ++a) {
+        open_up(a, 1);
+    }
+    for (unsigned i = 0; i < 50; ++i) {
+        for (unsigned a = 2; a <= FAKE_NODES; ++a) {
+            say_until_said(a, 1, (uint8_t) i, 64, VB_INLINE);
+            settle();
+        }
+    }
+    unsigned with = 0;
+    for (unsigned a = 2; a <= FAKE_NODES; ++a) {
+        with += vb_port_counters(process[a].port)->ring_sent > 0;
+    }
+    assert_int_equal(with, 1);
+    assert_int_equal(vb_port_counters(process[1].port)->rings, 1);
+}
+
+static void no_rings_if_not_wanted(void **state)
+{
+    (void) state;
+    begin_with_rings(2, 0);
+    open_up(1, 2);
+    for (unsigned i = 0; i < 50; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        settle();
+    }
+    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, 0);
+}
+
+/* No memory for a ring: messages go on as before. */
+static void no_memory_for_a_ring(void **state)
+{
+    (void) state;
+    begin_with_rings(2, 8);
+    open_up(1, 2);
+    fake.registrations_left = 0;
+    for (unsigned i = 0; i < 50; ++i) {
+        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
+        settle();
+    }
+    assert_int_equal(process[2].received, 50);
+    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1108,6 +1321,15 @@ int main(void)
         TEST(ports_that_cannot_be_had),
         TEST(no_memory_for_a_connection),
         TEST(no_memory_to_grow),
+        TEST(hot_peers_use_rings),
+        TEST(one_way_by_ring_uncounted),
+        TEST(one_way_by_ring_on_iwarp),
+        TEST(a_full_ring_is_no_end),
+        TEST(lent_slots_outlive_their_link),
+        TEST(lent_buffers_outlive_their_link),
+        TEST(rings_are_few),
+        TEST(no_rings_if_not_wanted),
+        TEST(no_memory_for_a_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,28 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "(btl_ibx_verbs_srq). "
         "Unit: buffers, 8 to 16384; default 512",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->link_window_max);
+    p->ring_peers = d.ring_peers;
+    add(version, "verbs_ring_peers",
+        "So many peers of a port that send short messages often may write them with RDMA into a "
+        "ring of this "
+        "process's memory (docs/verbs.md). Unit: peers, 0 (none) to 1024; default 8",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->ring_peers);
+    p->ring_after = d.ring_after;
+    add(version, "verbs_ring_after",
+        "Short messages that come from a peer before it may. Unit: messages, at least 1; default "
+        "64",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_after);
+    p->ring_slots = d.ring_slots;
+    add(version, "verbs_ring_slots", "Slots of a ring. Unit: messages, 2 to 64; default 32",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slots);
+    p->ring_slot = d.ring_slot;
+    add(version, "verbs_ring_slot",
+        "Size of a slot, 24 to 31 bytes of which are the transport's; longer messages, and those "
+        "that are not "
+        "copied into the work request (btl_ibx_verbs_inline), take the other way. Unit: bytes, a "
+        "multiple of "
+        "64, 64 to 4096; default 256",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slot);
     p->rnr_timer = d.rnr_timer;
     add(version, "rnr_timer",
         "How long a sender waits before it repeats a message that found no receive buffer, as the "
@@ -145,11 +167,16 @@ static bool check_params(void)
         : p->inline_max > 512                                  ? "btl_ibx_verbs_inline"
         : p->link_window_max < 8 || p->link_window_max > 16384 ? "btl_ibx_verbs_link_window_max"
         : p->rnr_timer > 31                                    ? "btl_ibx_rnr_timer"
-        : p->ack_timeout > 31                                  ? "btl_ibx_verbs_ack_timeout"
-        : p->retries > 7                                       ? "btl_ibx_verbs_retries"
-        : p->connect_timeout_ms < 100                          ? "btl_ibx_verbs_connect_timeout"
-        : p->connect_tries < 1 || p->connect_tries > 1000      ? "btl_ibx_verbs_connect_tries"
-                                                               : NULL;
+        : p->ring_peers > 1024                                 ? "btl_ibx_verbs_ring_peers"
+        : 0 == p->ring_after                                   ? "btl_ibx_verbs_ring_after"
+        : p->ring_slots < 2 || p->ring_slots > 64              ? "btl_ibx_verbs_ring_slots"
+        : p->ring_slot < 64 || p->ring_slot > 4096 || 0 != p->ring_slot % 64
+            ? "btl_ibx_verbs_ring_slot"
+        : p->ack_timeout > 31                             ? "btl_ibx_verbs_ack_timeout"
+        : p->retries > 7                                  ? "btl_ibx_verbs_retries"
+        : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
+        : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
+                                                          : NULL;
     if (NULL != wrong) {
         char text[96];
         snprintf(text, sizeof(text), "%s is out of its range", wrong);
@@ -277,6 +304,10 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->send_depth = p->send_depth;
     config->entries = p->cq_entries;
     config->inline_max = p->inline_max;
+    config->ring_peers = p->ring_peers;
+    config->ring_after = p->ring_after;
+    config->ring_slots = (uint16_t) p->ring_slots;
+    config->ring_slot = (uint16_t) p->ring_slot;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;

@@ -50,6 +50,7 @@ typedef struct mca_btl_ibx_verbs_params {
     char *rcache;
     unsigned send_depth, cq_entries, inline_max, link_window_max;
     unsigned rnr_timer, ack_timeout, retries;
+    unsigned ring_peers, ring_after, ring_slots, ring_slot;
     unsigned connect_timeout_ms, connect_tries;
     size_t inplace_min, place_rdma_max;
     bool summary;

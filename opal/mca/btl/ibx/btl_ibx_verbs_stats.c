@@ -34,7 +34,12 @@
     X(rnr, rnr, "messages that found no receive buffer: of all processes of the device meanwhile") \
     X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
     X(no_room, c->no_room, "times something had to wait for room in a queue")                      \
-    X(credit_messages, c->credit_messages, "messages that only brought credits")
+    X(credit_messages, c->credit_messages, "messages that only brought credits")                   \
+    X(rings, c->rings, "peers that were granted a ring for short messages")                        \
+    X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
+    X(ring_received, c->ring_received, "messages that came in a ring")                             \
+    X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
+    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")
 #define LEVELS(X)                                                                                  \
     X(connections, vb_port_links(module->port), "connections now")                                 \
     X(window_size, vb_port_wanted(module->port), "receive buffers wanted now")                     \

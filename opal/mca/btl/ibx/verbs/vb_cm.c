@@ -450,15 +450,24 @@ static void check_deadlines(vb_port_t *port)
 
 void vb_port_bury(vb_port_t *port)
 {
+    vb_link_t *link = NULL;
     vb_port_lock(port);
-    vb_link_t *link = port->graveyard;
-    port->graveyard = NULL;
+    for (vb_link_t **at = &port->graveyard; NULL != *at;) {
+        vb_link_t *l = *at;
+        if (l->lent > 0) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        l->next = link;
+        link = l;
+    }
     vb_port_unlock(port);
     while (NULL != link) {
         vb_link_t *next = link->next;
         struct rdma_cm_id *id = link->id;
         vb_port_lock(port);
-        vb_link_free(link);
+        vb_link_free(port, link);
         vb_port_unlock(port);
         (void) rdma_destroy_id(id);
         link = next;

@@ -7,6 +7,7 @@
 #include "vb_credit.h"
 #include "vb_map.h"
 #include "vb_port.h"
+#include "vb_ring.h"
 #include "vb_rx.h"
 #include "vb_sendq.h"
 
@@ -33,6 +34,9 @@ static inline uint32_t vb_wr_number(uint64_t id)
     return (uint32_t) (id >> 32);
 }
 
+/* Work completions taken from the adapter at a time. */
+#define VB_BATCH 32
+
 /* A work request that is outstanding. */
 typedef struct vb_request {
     void *user; /* NULL: nobody is told */
@@ -57,9 +61,17 @@ struct vb_link {
     vb_request_t *requests; /* of the send queue, by number modulo its depth */
     bool is_counted;        /* in port->links */
     bool owes_bye;          /* goodbye had no room yet */
-    vb_hdr_t
-        *headers; /* of control messages, by number modulo depth: a device without inline data */
-    struct ibv_mr *headers_mr;
+    uint16_t sent, arrived; /* through the receive queues, control messages too, modulo 2^16 */
+    uint32_t lent;          /* messages in memory of the link that are being delivered */
+    vb_ring_out_t ring_out;
+    vb_ring_in_t ring_in;
+    struct ibv_mr *ring_mr;
+    bool is_distrusted;     /* nothing more is taken from its ring */
+    bool owes_grant;        /* the grant had no room yet */
+    uint32_t shorts;        /* short messages that came through the receive queue */
+    vb_link_t *next_ring;   /* of the port's, with ring_in */
+    vb_control_t *controls; /* by number modulo depth: a device without inline data */
+    struct ibv_mr *controls_mr;
 };
 
 struct vb_peer {
@@ -101,6 +113,10 @@ struct vb_port {
     vb_map_t by_name, by_qp, by_id;
     vb_peer_t *peers;
     uint32_t links;
+    vb_link_t *rings; /* links with a ring that is written into */
+    uint32_t rings_n;
+    struct ibv_wc wc[VB_BATCH]; /* taken from the adapter, wc_at to wc_n - 1 not looked at */
+    int wc_at, wc_n;
     uint32_t deadlines; /* peers that have one */
     bool has_cut;
     vb_peer_t *waiting;
@@ -114,7 +130,8 @@ struct vb_port {
 void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
 void vb_peer_why(vb_peer_t *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void vb_peer_wants(vb_peer_t *peer);
-void vb_port_bury(vb_port_t *port); /* takes the graveyard apart; not with the lock */
+/* Takes the graveyard apart, but for links whose memory is lent; not with the lock. */
+void vb_port_bury(vb_port_t *port);
 void vb_port_wake(vb_port_t *port);
 /* Events of a device come to whichever of its ports asks first, and are passed on to those enlisted. */
 void vb_port_enlist(vb_port_t *port);
@@ -129,7 +146,7 @@ bool vb_link_prepare(vb_link_t *link);
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
 /* From the peer to the graveyard; requests outstanding end with status. */
 void vb_link_drop(vb_link_t *link, vb_status_t status);
-void vb_link_free(vb_link_t *link);
+void vb_link_free(vb_port_t *port, vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
@@ -140,6 +157,21 @@ bool vb_post_control(vb_link_t *link, vb_type_t type);
 void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
+
+/* ---- vb_ring.c ---- */
+
+/* A short message came through the receive queue: is it time for a ring? */
+void vb_link_short(vb_link_t *link, uint32_t length);
+/* Messages in the link's ring whose turn it is. Returns how many, at most max. */
+int vb_link_take_ring(vb_link_t *link, vb_received_t *received, int max);
+void vb_link_return_ring(vb_link_t *link, uint32_t number);
+/* From the port's list. */
+void vb_link_close_ring(vb_link_t *link);
+
+/* ---- vb_poll.c ---- */
+
+/* The peer sent what cannot be: the connection ends. */
+void vb_link_break_off(vb_link_t *link, const char *why);
 
 /* ---- vb_device.c ---- */
 

@@ -74,14 +74,14 @@ bool vb_link_prepare(vb_link_t *link)
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
         return false;
     }
-    if (link->inline_max < sizeof(vb_hdr_t)) {
-        const size_t bytes = port->send_depth * sizeof(*link->headers);
-        link->headers = malloc(bytes);
-        link->headers_mr = NULL == link->headers
-                               ? NULL
-                               : ibv_reg_mr(port->pd, link->headers, bytes, IBV_ACCESS_LOCAL_WRITE);
-        if (NULL == link->headers_mr) {
-            vb_peer_why(peer, "%zu bytes for headers cannot be registered", bytes);
+    if (link->inline_max < sizeof(vb_control_t)) {
+        const size_t bytes = port->send_depth * sizeof(*link->controls);
+        link->controls = malloc(bytes);
+        link->controls_mr = NULL == link->controls ? NULL
+                                                   : ibv_reg_mr(port->pd, link->controls, bytes,
+                                                                IBV_ACCESS_LOCAL_WRITE);
+        if (NULL == link->controls_mr) {
+            vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
             return false;
         }
     }
@@ -147,6 +147,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
     vb_map_remove(&port->by_id, (uintptr_t) link->id);
+    vb_link_close_ring(link);
     if (NULL != link->qp) {
         vb_map_remove(&port->by_qp, link->qp->qp_num);
         port->links -= link->is_counted;
@@ -163,7 +164,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     vb_port_wake(port);
 }
 
-void vb_link_free(vb_link_t *link)
+void vb_link_free(vb_port_t *port, vb_link_t *link)
 {
     if (NULL != link->qp) {
         rdma_destroy_qp(link->id);
@@ -172,10 +173,15 @@ void vb_link_free(vb_link_t *link)
         vb_rx_destroy(link->rx);
         free(link->rx);
     }
-    if (NULL != link->headers_mr) {
-        (void) ibv_dereg_mr(link->headers_mr);
+    if (NULL != link->ring_mr) {
+        port->counters.registered -= link->ring_mr->length;
+        (void) ibv_dereg_mr(link->ring_mr);
     }
-    free(link->headers);
+    free(link->ring_in.memory);
+    if (NULL != link->controls_mr) {
+        (void) ibv_dereg_mr(link->controls_mr);
+    }
+    free(link->controls);
     free(link->requests);
     free(link);
 }

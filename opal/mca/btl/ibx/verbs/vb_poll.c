@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-/* Work completions taken from the adapter at a time. */
-#define BATCH 32
-
 /* The connection is broken. Told when all that has arrived before is taken: a goodbye may be in it. */
 static void cut(vb_link_t *link, enum ibv_wc_status status)
 {
@@ -18,11 +15,12 @@ static void cut(vb_link_t *link, enum ibv_wc_status status)
     peer->port->has_cut = true;
 }
 
-static void break_off(vb_link_t *link, const char *why)
+void vb_link_break_off(vb_link_t *link, const char *why)
 {
     vb_peer_t *peer = link->peer;
     ++peer->port->counters.bad_messages;
     vb_peer_why(peer, "%s", why);
+    link->is_distrusted = true;
     peer->is_cut = true;
     peer->port->has_cut = true;
 }
@@ -47,6 +45,12 @@ static void message_done(vb_link_t *link, uint32_t buffer)
         && VB_OPEN == link->peer->conn.state) {
         (void) vb_post_control(link, VB_CREDIT);
     }
+}
+
+static bool on_grant(vb_link_t *link, const void *data)
+{
+    const vb_grant_t grant = vb_grant_read(data);
+    return vb_ring_granted(&link->ring_out, &grant);
 }
 
 /* True: a message to deliver. */
@@ -82,14 +86,20 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         memcpy(&hdr, wire, sizeof(hdr));
     }
     const bool is_control = is_whole && VB_MESSAGE != hdr.type;
-    if (!is_whole || hdr.type < VB_MESSAGE || hdr.type > VB_BYE
-        || (is_control && wc->byte_len != sizeof(hdr))
-        || !vb_credit_got(&link->credit, le16toh(hdr.credits), le16toh(hdr.seen), is_control)) {
+    const size_t control_size =
+        is_whole && VB_GRANT == hdr.type ? sizeof(vb_control_t) : sizeof(hdr);
+    if (!is_whole || hdr.type < VB_MESSAGE || hdr.type > VB_GRANT
+        || (is_control && wc->byte_len != control_size)
+        || hdr.written != (uint8_t) (NULL == link->ring_in.memory ? 0 : link->ring_in.due - 1)
+        || !vb_ring_freed(&link->ring_out, hdr.freed)
+        || !vb_credit_got(&link->credit, le16toh(hdr.credits), le16toh(hdr.seen), is_control)
+        || (VB_GRANT == hdr.type && !on_grant(link, wire + 1))) {
         vb_rx_return(rx, buffer);
         (void) vb_rx_fill(rx);
-        break_off(link, "it sent something that is no message of this version");
+        vb_link_break_off(link, "it sent something that is no message of this version");
         return false;
     }
+    ++link->arrived;
     if (VB_ACCEPTING == peer->conn.state) {
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
@@ -102,12 +112,14 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         return false;
     }
     ++port->counters.received;
+    vb_link_short(link, wc->byte_len);
     *received = (vb_received_t){.peer = peer,
                                 .data = (void *) (uintptr_t) (wire + 1),
                                 .length = wc->byte_len - (uint32_t) sizeof(hdr),
                                 .tag = hdr.tag,
-                                .generation = rx->generation,
+                                .link = rx == link->rx ? link : NULL,
                                 .buffer = buffer};
+    link->lent += rx == link->rx;
     return true;
 }
 
@@ -166,51 +178,91 @@ static void tell_waiting(vb_port_t *port)
     }
 }
 
+/* Completions taken from the adapter, as far as there is room for messages. Messages in a ring that were
+ * posted before one of the receive queue come first. */
+static int take_completions(vb_port_t *port, vb_received_t *received, int max)
+{
+    int messages = 0;
+    for (; port->wc_at < port->wc_n && messages < max; ++port->wc_at) {
+        const struct ibv_wc *wc = &port->wc[port->wc_at];
+        vb_link_t *link = vb_map_get(&port->by_qp, wc->qp_num);
+        if (!vb_wr_is_receive(wc->wr_id)) {
+            on_send(port, link, wc);
+            continue;
+        }
+        if (NULL != link && NULL != link->ring_in.memory && IBV_WC_SUCCESS == wc->status) {
+            messages += vb_link_take_ring(link, &received[messages], max - messages);
+            if (messages == max) {
+                break;
+            }
+        }
+        messages += on_receive(port, link, wc, &received[messages]);
+    }
+    return messages;
+}
+
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 {
-    struct ibv_wc wc[BATCH];
-    const int batch = max < BATCH ? max : BATCH;
-    int messages = 0;
-    const int n = ibv_poll_cq(port->cq, batch, wc);
-    for (int i = 0; i < n; ++i) {
-        vb_link_t *link = vb_map_get(&port->by_qp, wc[i].qp_num);
-        if (vb_wr_is_receive(wc[i].wr_id)) {
-            messages += on_receive(port, link, &wc[i], &received[messages]);
-        } else {
-            on_send(port, link, &wc[i]);
-        }
+    int messages = 0, completions = 0;
+    for (vb_link_t *link = port->rings; NULL != link && messages < max; link = link->next_ring) {
+        messages += vb_link_take_ring(link, &received[messages], max - messages);
     }
-    if (n < batch && port->has_cut) {
+    const int by_ring = messages;
+    if (port->wc_at == port->wc_n) {
+        const int n = ibv_poll_cq(port->cq, VB_BATCH, port->wc);
+        port->wc_at = 0;
+        port->wc_n = n > 0 ? n : 0;
+        completions = port->wc_n;
+    }
+    messages += take_completions(port, &received[messages], max - messages);
+    /* What arrived before the end comes before the end. */
+    if (port->has_cut && messages < max && completions < VB_BATCH) {
         end_links(port);
     }
     if (NULL != port->waiting) {
         tell_waiting(port);
     }
-    *events = n > 0 ? n - messages : 0;
+    *events = completions > messages - by_ring ? completions - (messages - by_ring) : 0;
     return messages;
+}
+
+/* The memory of a link that may be gone meanwhile. */
+static void return_lent(vb_port_t *port, const vb_received_t *received)
+{
+    vb_link_t *link = received->link;
+    --link->lent;
+    if (NULL == link->peer) {
+        if (0 == link->lent) {
+            vb_port_wake(port); /* to be buried */
+        }
+        return;
+    }
+    if (received->in_ring) {
+        vb_link_return_ring(link, received->buffer);
+        return;
+    }
+    /* Low, as the limit event of a shared queue says it. */
+    if (vb_rx_free(link->rx) < ibx_window_limit(&link->rx->window)
+        && link->rx->window.current < link->rx->window.max) {
+        ++port->counters.starved;
+        vb_rx_starved(link->rx, vb_now());
+    }
+    message_done(link, received->buffer);
 }
 
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 {
-    if (NULL != port->rx) {
-        for (int i = 0; i < n; ++i) {
-            vb_rx_return(port->rx, received[i].buffer);
-        }
-        (void) vb_rx_fill(port->rx);
-        return;
-    }
+    bool refills = false;
     for (int i = 0; i < n; ++i) {
-        vb_link_t *link = received[i].peer->link;
-        if (NULL == link || link->generation != received[i].generation) {
-            continue; /* went with its link */
+        if (NULL != received[i].link) {
+            return_lent(port, &received[i]);
+        } else {
+            vb_rx_return(port->rx, received[i].buffer);
+            refills = true;
         }
-        /* Low, as the limit event of a shared queue says it. */
-        if (vb_rx_free(link->rx) < ibx_window_limit(&link->rx->window)
-            && link->rx->window.current < link->rx->window.max) {
-            ++port->counters.starved;
-            vb_rx_starved(link->rx, vb_now());
-        }
-        message_done(link, received[i].buffer);
+    }
+    if (refills) {
+        (void) vb_rx_fill(port->rx);
     }
 }
 

@@ -37,6 +37,10 @@ void vb_config_default(vb_config_t *config)
         .send_depth = 128,
         .entries = 8192,
         .inline_max = 256,
+        .ring_peers = 8,
+        .ring_after = 64,
+        .ring_slots = 32,
+        .ring_slot = 256,
         .rnr_timer = 12, /* 0.64 ms */
         .ack_timeout = 17,
         .retries = 7,
@@ -273,6 +277,9 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
         if (NULL != peer->link) {
             vb_link_drop(peer->link, VB_ENDED);
         }
+    }
+    for (vb_link_t *link = port->graveyard; NULL != link; link = link->next) {
+        link->lent = 0; /* nobody delivers any more */
     }
     vb_port_unlock(port);
     vb_port_bury(port);

@@ -81,6 +81,10 @@ typedef struct vb_config {
     uint32_t send_depth;      /* work requests outstanding of one peer */
     uint32_t entries;         /* of the completion queue, for sends */
     uint32_t inline_max;
+    uint32_t ring_peers; /* so many peers may write short messages into my memory; 0: none */
+    uint32_t ring_after; /* short messages of a peer before it may */
+    uint16_t ring_slots; /* of each, at most 64 */
+    uint16_t ring_slot;  /* bytes, a multiple of 64 */
     uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
@@ -111,6 +115,10 @@ typedef struct vb_counters {
     uint64_t credit_messages;
     uint64_t sent, received, written, read, atomics;
     uint64_t inlined;
+    uint64_t rings;      /* peers that were granted one */
+    uint64_t ring_sent, ring_received; /* of sent and received */
+    uint64_t ring_full;  /* messages that found no slot and went another way */
+    uint64_t ring_torn;  /* looks at a message of which only a part was there */
     uint64_t registered; /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale; /* completions of links that are gone */
@@ -188,7 +196,10 @@ typedef struct vb_received {
     void *data;
     uint32_t length; /* without the header */
     uint8_t tag;
-    uint32_t generation, buffer; /* for vb_port_return */
+    /* For vb_port_return. */
+    vb_link_t *link; /* whose memory it is; NULL: the shared queue's */
+    bool in_ring;
+    uint32_t buffer;
 } vb_received_t;
 
 /* Completions. Returns how many messages arrived (at most max), *events how much else happened. */
