@@ -67,6 +67,12 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
            && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && NULL != putting_btl(endpoint);
 }
 
+bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
+    return NULL != bml_btl && NULL != bml_btl->btl->btl_register_mem;
+}
+
 void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);

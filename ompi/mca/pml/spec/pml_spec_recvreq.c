@@ -235,17 +235,18 @@ static void exchange_received(mca_pml_spec_peer_t *peer)
 }
 
 /* A receive that blocks has nothing to do but look, and an RTR that leaves while the RTS is on its way
- * is work for nothing at both ends. So it looks for about as long as a message takes over the fastest
- * transports; a sender who comes later than that still finds the RTR. */
-enum { PATIENCE = 12 };
+ * is work for nothing at both ends. Where processors move the data it gains the receiver nothing either to be
+ * ahead of a sender by less than this, nanoseconds; one who comes later still finds the RTR. */
+#define PATIENCE_NS UINT64_C(2000)
 
-static void look_for_rts(const mca_pml_spec_comm_t *comm, int times)
+static void look_for_rts(const mca_pml_spec_comm_t *comm, bool patiently)
 {
     const volatile uint32_t *unexpected = &comm->match.unexp_n; /* a hint: no lock */
     const uint32_t before = *unexpected;
+    const uint64_t end = patiently ? mca_pml_spec_now_ns() + PATIENCE_NS : 0;
     do {
         opal_progress();
-    } while (--times > 0 && before == *unexpected);
+    } while (patiently && before == *unexpected && mca_pml_spec_now_ns() < end);
 }
 
 int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
@@ -274,7 +275,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         /* An RTS that has arrived is answered at once; without an RTR to save, one who waits next
          * will see it soon enough. */
         if (!leaves && !(watches && blocking)) {
-            look_for_rts(comm, blocking ? PATIENCE : 1);
+            look_for_rts(comm, blocking && predicts && !mca_pml_spec_rtr_registers(recvreq));
         }
         if (OPAL_LIKELY(predicts)) {
             mca_pml_spec_rtr_prepare(recvreq);
