@@ -60,7 +60,8 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
     }
     p->rcache = "auto";
     add(version, "verbs_rcache",
-        "Name of the registration cache (rcache component) for the user's memory; auto: lazy if it is "
+        "Name of the registration cache (rcache component) for the user's memory; auto: lazy if it "
+        "is "
         "installed, else grdma. Default auto",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_5, &p->rcache);
     p->send_depth = d.send_depth;
@@ -139,14 +140,17 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
     p->inplace_min = 2048;
     add(version, "verbs_inplace_min",
-        "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent from "
-        "the user's memory from this size on, if registrations are kept (mpi_leave_pinned); below it is "
+        "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent "
+        "from "
+        "the user's memory from this size on, if registrations are kept (mpi_leave_pinned); below "
+        "it is "
         "copied. Unit: bytes; default 2048",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
     p->place_rdma_max = 8192;
     add(version, "verbs_place_rdma_max",
         "With mpool/freq: puts and gets up to this size, and up to btl_ibx_max_send_size, need no "
-        "memory that is registered before: the transport copies, or works in place where the buffer is used "
+        "memory that is registered before: the transport copies, or works in place where the "
+        "buffer is used "
         "frequently. Unit: bytes; default 8192",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->place_rdma_max);
     p->summary = false;
