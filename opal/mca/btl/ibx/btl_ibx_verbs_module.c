@@ -103,7 +103,8 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slots);
     p->ring_slot = d.ring_slot;
     add(version, "verbs_ring_slot",
-        "Size of a slot, 24 to 31 bytes of which are the transport's; longer messages, and those "
+        "Size of a slot, in which the transport needs some thirty bytes itself; longer messages, "
+        "and those "
         "that are not "
         "copied into the work request (btl_ibx_verbs_inline), take the other way. Unit: bytes, a "
         "multiple of "
