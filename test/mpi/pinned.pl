@@ -52,13 +52,13 @@ result($code == 0 && $out !~ /must_be_shared/, 'must_be_shared returns an error 
 
 # What decides is printed, and measured once on a host.
 my $dir = tempdir(CLEANUP => 1);
-($code, $out) = job("--mca mpool_freq_summary 2 --mca mpool_freq_measure_time 100 --mca mpool_freq_cost_dir $dir", 'pinned');
+($code, $out) = job("--mca mpool_freq_summary 2 --mca mpool_freq_measure_time 300 --mca mpool_freq_cost_dir $dir", 'pinned');
 my @files = glob "$dir/*";
 my $tables = () = $out =~ /small buffers, test pinned: costs/g;
 my $rows = () = $out =~ /^ +(?:128|65536) +[\d.]+ +[\d.]+ +(?:\d+|none) +(?:\d+|never)$/mg;
 result($code == 0 && @files == 1 && $tables == 2 && $rows == 4 && $out =~ /V, to look a buffer up: [\d.]+ ns/
         && $out =~ /copies_avoided +\d/, 'the summary has every number', $out);
-($code, $out) = job("--mca mpool_freq_summary 1 --mca mpool_freq_measure_time 100 --mca mpool_freq_cost_dir $dir", 'pinned');
+($code, $out) = job("--mca mpool_freq_summary 1 --mca mpool_freq_measure_time 300 --mca mpool_freq_cost_dir $dir", 'pinned');
 $tables = () = $out =~ /small buffers, test pinned: costs found in the file/g;
 result($code == 0 && $tables == 1, 'costs are found again by the next job', $out);
 if (@files) {
@@ -67,7 +67,7 @@ if (@files) {
     my $good = do { local (@ARGV, $/) = $files[0]; <> };
     for my $what (sort keys %unfit) {
         open my $f, '>', $files[0] or die; print $f $unfit{$what}->($good); close $f;
-        ($code, $out) = job("--mca mpool_freq_summary 1 --mca mpool_freq_measure_time 100 --mca mpool_freq_cost_dir $dir", 'pinned');
+        ($code, $out) = job("--mca mpool_freq_summary 1 --mca mpool_freq_measure_time 300 --mca mpool_freq_cost_dir $dir", 'pinned');
         result($code == 0 && $out =~ /costs measured by this process|costs found/ , "a file of costs $what is not believed", $out);
         my $now = do { local (@ARGV, $/) = $files[0]; <> };
         result($now =~ /end\n$/ && $now !~ /^-/m && $now =~ /test pinned$/m, "and written anew ($what)", $now);
