@@ -7,6 +7,8 @@
 #include "iw_rtt.h"
 #include "iw_memory.h"
 
+#include <sys/mman.h>
+
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
 
@@ -403,23 +405,36 @@ static void memory_taken_back_during_a_read(void **state)
 
 /* The reader has all and says so above us; the owner takes the memory back while acknowledgements are
  * still missing. What was lost is not sent again then, and the connection goes on. */
-static void memory_taken_back_after_a_read(void **state)
+static void read_and_take_back(bool guarded)
 {
-    (void) state;
+    atomic_uint uses = 1;
     enum { SIZE = 30000, READS = 300 };
     const iw_fault_rates_t rates = {.drop = 150000, .reorder = 100000, .delay_ns = MS};
     pair_t t;
-    uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), note[8];
+    uint8_t *source = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+            *sink = must_alloc(SIZE), note[8];
+    assert_true(MAP_FAILED != (void *) source);
     pair_init(&t, &rates, 11);
+    uint32_t stag = 0;
     for (uint32_t i = 0; i < READS; ++i) {
         iw_completion_t c;
         fill(source, i, SIZE);
-        uint32_t stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ);
+        if (0 == i || !guarded) {
+            stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ);
+            assert_true(!guarded || iw_guard(t.link.engine[1], stag, &uses));
+        }
+        uses = 1;
         assert_int_equal(iw_post_read(t.a, sink, SIZE, stag, 0, 0, sink), IW_OK);
         expect(&t.link, 0, IW_READ, IW_OK, &c);
         assert_true(filled(sink, i, SIZE));
-        assert_true(iw_deregister(t.link.engine[1], stag));
-        memset(source, 0xee, SIZE); /* must not show up anywhere */
+        if (guarded) {
+            uses = 0;
+        } else {
+            assert_true(iw_deregister(t.link.engine[1], stag));
+        }
+        assert_int_equal(mprotect(source, SIZE, PROT_NONE), 0); /* who touches it now has had it */
+        link_run(&t.link, t.link.now + i % 4 * 10 * MS);
+        assert_int_equal(mprotect(source, SIZE, PROT_READ | PROT_WRITE), 0);
     }
     iw_completion_t c;
     post_one(&t.link, 1, note, sizeof(note));
@@ -427,8 +442,21 @@ static void memory_taken_back_after_a_read(void **state)
     expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
     assert_true(iw_engine_counters(t.link.engine[1])->probes_out > 0); /* it did come to that */
     link_fini(&t.link);
-    free(source);
+    munmap(source, SIZE);
     free(sink);
+}
+
+static void memory_taken_back_after_a_read(void **state)
+{
+    (void) state;
+    read_and_take_back(false);
+}
+
+/* As a registration cache does: the name stays, the memory is not to be touched until it is used again. */
+static void memory_at_rest_after_a_read(void **state)
+{
+    (void) state;
+    read_and_take_back(true);
 }
 
 /* No receive buffer: the sender waits, loses nothing and takes it for no congestion. */
@@ -579,8 +607,7 @@ static void everything_for_a_dead_peer_ends_once(void **state)
     uint8_t *memory = must_alloc(SIZE), *sink = must_alloc(SIZE);
     unsigned ended[REQUESTS] = {0}, failed = 0, down = 0;
     pair_init(&t, NULL, 31);
-    uint32_t stag =
-        iw_register(t.link.engine[1], memory, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(t.link.engine[1], memory, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
     for (unsigned i = 0; i < REQUESTS; ++i) {
         struct iovec piece = {memory, i % 2 ? SIZE : 100};
         void *context = &ended[i];
@@ -1074,6 +1101,7 @@ int main(void)
         cmocka_unit_test(refused_access_ends_the_connection),
         cmocka_unit_test(memory_taken_back_during_a_read),
         cmocka_unit_test(memory_taken_back_after_a_read),
+        cmocka_unit_test(memory_at_rest_after_a_read),
         cmocka_unit_test(waits_for_receive_buffers),
         cmocka_unit_test(quota_leaves_buffers_for_others),
         cmocka_unit_test(limit_event_comes_once_for_each_arming),

@@ -110,6 +110,27 @@ static void a_stale_stag_misses(void **state)
     iw_memory_fini(&m);
 }
 
+static void a_guarded_name_is_there_while_it_is_used(void **state)
+{
+    (void) state;
+    iw_memory_t m;
+    atomic_uint uses = 0;
+    iw_memory_init(&m, 7);
+    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
+    assert_true(iw_memory_guard(&m, s, &uses));
+    assert_false(iw_memory_guard(&m, s ^ 1, &uses));
+    assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
+    uses = 2;
+    assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);
+    uses = 0;
+    assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
+    assert_true(iw_memory_remove(&m, s));
+    /* The guard does not stay with the place. */
+    s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
+    assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);
+    iw_memory_fini(&m);
+}
+
 static void many_regions(void **state)
 {
     (void) state;
@@ -142,6 +163,7 @@ int main(void)
         cmocka_unit_test(a_region_of_one_peer),
         cmocka_unit_test(other_stags_find_nothing),
         cmocka_unit_test(a_stale_stag_misses),
+        cmocka_unit_test(a_guarded_name_is_there_while_it_is_used),
         cmocka_unit_test(many_regions),
     };
     return cmocka_run_group_tests_name("iw_memory", tests, NULL, NULL);

@@ -38,7 +38,8 @@ mca_pml_spec_hold_t *mca_pml_spec_hold_new(mca_pml_spec_peer_t *peer, void *base
         if (NULL == btl[i]->btl->btl_register_mem || (!holds && 1 != opal_leave_pinned)) {
             continue;
         }
-        mca_bml_base_register_mem(btl[i], base, size, access, &handle);
+        mca_bml_base_register_mem(btl[i], base, size, access | (holds ? MCA_BTL_IBX_REG_HOLD : 0),
+                                  &handle);
         if (NULL != handle && holds) {
             (void) mca_pml_spec_add64(&held, (int64_t) size);
             hold->size = (int64_t) size;

@@ -14,7 +14,8 @@
  * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
  * its callback).
  * MCA_BTL_IBX_HOLDS: registrations (btl_register_mem) are kept in a cache, and one that is held while its
- * memory is given back to the system does no harm: nobody is given it any more.
+ * memory is given back to the system does no harm: nobody is given it any more. Who only holds one says
+ * so with MCA_BTL_IBX_REG_HOLD in the flags, and never gives its handle to a peer or to a transfer.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 #ifndef BTL_IBX_PUBLIC_H
@@ -29,6 +30,7 @@
 #define MCA_BTL_IBX_VERSION UINT32_C(1) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_LANE = 0 };
+enum { MCA_BTL_IBX_REG_HOLD = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
 enum { MCA_BTL_IBX_ORDERED = 1, MCA_BTL_IBX_FENCED = 2, MCA_BTL_IBX_HOLDS = 4 };
 
 /* The beginning of each module. */

@@ -12,21 +12,32 @@
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
 
-/* A registration as the cache keeps it, with what a peer is told of it. */
+/* A registration as the cache keeps it, with what a peer is told of it.
+ *
+ * An adapter reaches memory that it has pinned, whatever becomes of the addresses. The protocol stack is this
+ * process, and memory that nobody uses any more may have been given back to the system. It must not be
+ * touched then, not even for a datagram that is sent again because its acknowledgement was lost. So
+ * peers reach what is in use, and a hold is no use. */
 typedef struct cached {
     mca_rcache_base_registration_t base;
     struct mca_btl_base_registration_handle_t handle;
+    struct mca_btl_base_registration_handle_t hold; /* for who only holds it: STag 0 */
+    atomic_uint uses;
 } cached_t;
 
 static int make(void *context, void *base, size_t size, mca_rcache_base_registration_t *reg)
 {
     mca_btl_ibx_module_t *module = context;
-    struct mca_btl_base_registration_handle_t *handle = &((cached_t *) reg)->handle;
+    cached_t *cached = (cached_t *) reg;
+    struct mca_btl_base_registration_handle_t *handle = &cached->handle;
+    cached->hold = (struct mca_btl_base_registration_handle_t){0};
+    atomic_init(&cached->uses, 0);
     unsigned rights = 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
     mca_btl_ibx_lock(module);
     handle->stag = iw_register(module->engine, base, size, rights);
+    (void) iw_guard(module->engine, handle->stag, &cached->uses);
     mca_btl_ibx_unlock(module);
     handle->base = (uint64_t) (uintptr_t) base;
     handle->module = module->index;
@@ -71,9 +82,8 @@ void mca_btl_ibx_rcache_open(mca_btl_ibx_module_t *module)
 
 uint32_t mca_btl_ibx_rcache_promises(const mca_rcache_base_module_t *rcache)
 {
-    const char *name = NULL == rcache
-                           ? ""
-                           : rcache->rcache_component->rcache_version.mca_component_name;
+    const char *name =
+        NULL == rcache ? "" : rcache->rcache_component->rcache_version.mca_component_name;
     return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_HOLDS : 0;
 }
 
@@ -85,20 +95,43 @@ void mca_btl_ibx_rcache_close(mca_btl_ibx_module_t *module)
     }
 }
 
-mca_btl_base_registration_handle_t *mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module,
-                                                                void *base, size_t size)
+mca_btl_base_registration_handle_t *
+mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module, void *base, size_t size, uint32_t flags)
 {
     mca_rcache_base_registration_t *reg = NULL;
     /* All rights at once: most buffers are sent from and received into in turn, and would be
      * registered a second time for the other direction. */
     const int rc =
         module->rcache->rcache_register(module->rcache, base, size, 0, MCA_RCACHE_ACCESS_ANY, &reg);
-    return OPAL_LIKELY(OPAL_SUCCESS == rc) ? &((cached_t *) reg)->handle : NULL;
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        return NULL;
+    }
+    cached_t *cached = (cached_t *) reg;
+    if (0 != (flags & MCA_BTL_IBX_REG_HOLD)) {
+        return &cached->hold;
+    }
+    atomic_fetch_add(&cached->uses, 1);
+    return &cached->handle;
+}
+
+/* From now on nobody touches the memory for a peer, and nobody is at it. */
+static void rest(mca_btl_ibx_module_t *module, cached_t *cached)
+{
+    if (1 == atomic_fetch_sub(&cached->uses, 1)) {
+        mca_btl_ibx_lock(module);
+        mca_btl_ibx_unlock(module);
+    }
 }
 
 void mca_btl_ibx_rcache_deregister(mca_btl_ibx_module_t *module,
                                    mca_btl_base_registration_handle_t *handle)
 {
-    cached_t *cached = (cached_t *) ((char *) handle - offsetof(cached_t, handle));
+    const bool held = 0 == handle->stag;
+    cached_t *cached =
+        (cached_t *) ((char *) handle
+                      - (held ? offsetof(cached_t, hold) : offsetof(cached_t, handle)));
+    if (!held) {
+        rest(module, cached);
+    }
     (void) module->rcache->rcache_deregister(module->rcache, &cached->base);
 }

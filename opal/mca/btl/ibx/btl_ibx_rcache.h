@@ -15,8 +15,8 @@ void mca_btl_ibx_rcache_close(mca_btl_ibx_module_t *module);
 uint32_t mca_btl_ibx_rcache_promises(const mca_rcache_base_module_t *rcache);
 
 /* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
-mca_btl_base_registration_handle_t *mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module,
-                                                                void *base, size_t size);
+mca_btl_base_registration_handle_t *
+mca_btl_ibx_rcache_register(mca_btl_ibx_module_t *module, void *base, size_t size, uint32_t flags);
 void mca_btl_ibx_rcache_deregister(mca_btl_ibx_module_t *module,
                                    mca_btl_base_registration_handle_t *handle);
 

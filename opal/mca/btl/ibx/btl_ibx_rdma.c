@@ -42,7 +42,7 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register_mem(mca_btl_base_module
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     (void) endpoint;
     if (OPAL_LIKELY(NULL != module->rcache)) {
-        return mca_btl_ibx_rcache_register(module, base, size);
+        return mca_btl_ibx_rcache_register(module, base, size, flags);
     }
     mca_btl_ibx_key_t *key = (mca_btl_ibx_key_t *) get(&module->keys);
     if (NULL == key) {

@@ -286,6 +286,11 @@ bool iw_deregister(iw_engine_t *e, uint32_t stag)
     return iw_memory_remove(&e->memory, stag);
 }
 
+bool iw_guard(iw_engine_t *e, uint32_t stag, const atomic_uint *uses)
+{
+    return iw_memory_guard(&e->memory, stag, uses);
+}
+
 /* ---- known identities ---- */
 
 static uint32_t known_place(const iw_known_t *table, uint32_t size, uint64_t identity)

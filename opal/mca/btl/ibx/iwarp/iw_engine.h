@@ -24,6 +24,7 @@
 #include "iw_wire.h"
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -160,6 +161,8 @@ bool iw_withdraw_receive(iw_engine_t *engine, void **context);
 /* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
 uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
+/* Only while *uses is not 0 (iw_memory_guard). */
+bool iw_guard(iw_engine_t *engine, uint32_t stag, const atomic_uint *uses);
 
 /* Up to max completions, in no order between peers and kinds. Returns how many. */
 unsigned iw_engine_poll(iw_engine_t *engine, iw_completion_t *completion, unsigned max);

@@ -79,6 +79,7 @@ uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rig
     r->rights = (uint8_t) rights;
     r->peer = peer;
     r->owner = owner;
+    r->uses = NULL;
     ++m->in_use;
     return index << KEY_BITS | r->key;
 }
@@ -106,11 +107,22 @@ bool iw_memory_remove(iw_memory_t *m, uint32_t stag)
     return true;
 }
 
+bool iw_memory_guard(iw_memory_t *m, uint32_t stag, const atomic_uint *uses)
+{
+    iw_region_t *r = find(m, stag);
+    if (NULL == r) {
+        return false;
+    }
+    r->uses = uses;
+    return true;
+}
+
 iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,
                             uint64_t to, uint64_t length, uint8_t **at, const iw_region_t **region)
 {
     const iw_region_t *r = find(m, stag);
-    if (NULL == r || (NULL != r->peer && peer != r->peer)) {
+    if (NULL == r || (NULL != r->peer && peer != r->peer)
+        || (NULL != r->uses && 0 == atomic_load(r->uses))) {
         return IW_ACCESS_STAG;
     }
     if (rights != (r->rights & rights)) {

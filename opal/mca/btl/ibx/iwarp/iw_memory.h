@@ -11,6 +11,7 @@
 #ifndef IW_MEMORY_H
 #define IW_MEMORY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,8 +25,9 @@ enum iw_rights {
 typedef struct iw_region {
     uint8_t *base; /* NULL: not in use */
     uint64_t length;
-    void *peer;  /* whose it is, or NULL: everybody's */
-    void *owner; /* for whoever registered it */
+    void *peer;              /* whose it is, or NULL: everybody's */
+    void *owner;             /* for whoever registered it */
+    const atomic_uint *uses; /* see iw_memory_guard */
     uint32_t next_free;
     uint16_t key;
     uint8_t rights;
@@ -58,6 +60,12 @@ uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rig
 
 /* Take it back: nothing of a peer reaches it from now on. False: there is no such STag. */
 bool iw_memory_remove(iw_memory_t *m, uint32_t stag);
+
+/* While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for who keeps a name for
+ * the next time, and does not know what becomes of the memory until then. *uses is looked at with each
+ * datagram and lives as long as the name. Where it becomes 0 while another thread may be at work for
+ * the engine, that thread is done with the memory when the engine's lock was had once. */
+bool iw_memory_guard(iw_memory_t *m, uint32_t stag, const atomic_uint *uses);
 
 /* May peer do this? On IW_ACCESS_OK *at is where, and *region, if asked for, the region. */
 iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,
