@@ -49,7 +49,7 @@ void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t
 
 /* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
  * messages come or not. By whoever runs the engine's timers; lock is held. */
-void mca_btl_ibx_look_at_window(void *module, iw_engine_t *engine, uint64_t now);
+void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now);
 
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);

@@ -29,7 +29,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
                            mca_btl_base_module_t **modules, int max);
 
 /* What is published of them. Returns its size, at most max bytes. */
-size_t mca_btl_ibx_verbs_offer(void *offer, size_t max);
+size_t mca_btl_ibx_verbs_offer(void *to, size_t max);
 
 int mca_btl_ibx_verbs_progress(void);
 

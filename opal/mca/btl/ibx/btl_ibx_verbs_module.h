@@ -237,9 +237,9 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
                                                          opal_convertor_t *convertor, uint8_t order,
                                                          size_t reserve, size_t *size,
                                                          uint32_t flags);
-int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
                            mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
-int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
                             opal_convertor_t *convertor, void *header, size_t header_size,
                             size_t payload_size, uint8_t order, uint32_t flags,
                             mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);

@@ -39,8 +39,8 @@ size_t spec_profile_stop(char *text, const spec_profile_stop_t *stop);
 size_t spec_profile_end(char *text, size_t stops);
 
 /* Read a whole profile (text ends with a 0). Calls `each` for every envelope, or not at all if each
- * is NULL (a check). NULL: it is fine; else what is wrong, and *line says where (counted from 1). */
-const char *spec_profile_read(const char *text, uint32_t ranks, unsigned *line,
+ * is NULL (a check). NULL: it is fine; else what is wrong, and *number says where (counted from 1). */
+const char *spec_profile_read(const char *text, uint32_t ranks, unsigned *number,
                               void (*each)(void *context, const spec_profile_stop_t *stop),
                               void *context);
 

@@ -28,6 +28,7 @@
 #define IW_ACK_BYTES      (128u * 1024) /* or bytes */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
+#define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
 #define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */

@@ -61,6 +61,13 @@ void iw_path_lost(iw_path_t *p, uint16_t probe)
     }
 }
 
+void iw_path_unsent(iw_path_t *p, uint16_t probe)
+{
+    if (probe == p->probe) {
+        p->probe = 0;
+    }
+}
+
 void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit)
 {
     uint16_t most = limit < size ? limit : (uint16_t) (size - 1);

@@ -30,6 +30,8 @@ uint16_t iw_path_next(iw_path_t *p);
 
 void iw_path_acked(iw_path_t *p, uint16_t probe);
 void iw_path_lost(iw_path_t *p, uint16_t probe);
+/* It never left, so it says nothing: iw_path_next may name its size again. */
+void iw_path_unsent(iw_path_t *p, uint16_t probe);
 
 /* The local interface does not take datagrams of this size, but those of limit bytes. */
 void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit);

@@ -561,6 +561,12 @@ static void send_cut(iw_port_t *p, struct msghdr *h, const iw_address_t *to)
     }
 }
 
+/* Are trains what the kernel, the adapter or its driver cannot do? Another error of a train is of its peer. */
+static bool is_of_trains(int error)
+{
+    return EIO == error || EINVAL == error || EMSGSIZE == error || EOPNOTSUPP == error;
+}
+
 /* One message that sendmmsg did not take. False: the kernel has no room, stop. */
 static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int error)
 {
@@ -570,8 +576,8 @@ static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int erro
         ++p->count.busy;
         return false;
     }
-    if (count > 1) {
-        /* Trains are not possible here (EIO, EINVAL, EMSGSIZE): never again. */
+    if (count > 1 && is_of_trains(error)) {
+        /* Never again. */
         p->segment = false;
         p->count.last_error = error;
         iw_engine_unsent(e, k, count);

@@ -465,7 +465,14 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
         return NULL;
     }
     uint32_t left = r->length - r->cut;
-    return may_leave(p, left < p->path.size ? left : p->path.size, now) ? cut(p, r) : NULL;
+    if (!may_leave(p, left < p->path.size ? left : p->path.size, now)) {
+        return NULL;
+    }
+    iw_segment_t *s = cut(p, r);
+    if (NULL == s) {
+        p->pace_at = now + IW_MEMORY_PAUSE; /* nothing may be in flight whose end would bring us back */
+    }
+    return s;
 }
 
 static iw_request_t *next_datagram(iw_peer_t *p)
@@ -489,6 +496,7 @@ static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     }
     iw_segment_t *s = iw_pool_get(&p->engine->segments);
     if (NULL == s) {
+        iw_path_unsent(&p->path, size);
         return 0;
     }
     *s = (iw_segment_t){.peer = p, .offset = size};
@@ -606,8 +614,13 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         if (NULL == p || IW_ACTIVE != p->state) {
             continue;
         }
-        if (NULL != packet[i].segment) {
-            iw_loss_take_back(p, packet[i].segment);
+        iw_segment_t *s = packet[i].segment;
+        if (NULL != s) {
+            if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
+                iw_path_unsent(&p->path, (uint16_t) s->offset);
+                p->large = true;
+            }
+            iw_loss_take_back(p, s);
         }
         p->ack_now |= packet[i].had_ack;
         iw_ready(p);

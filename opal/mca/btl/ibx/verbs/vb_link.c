@@ -127,8 +127,12 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool counted = VB_UNCOUNTED != hello->credits;
-    if (hello->buffer != link->peer->port->config.buffer_size
-        || (counted && hello->credits > VB_CREDITS_MAX)) {
+    if (counted && hello->credits > VB_CREDITS_MAX) {
+        vb_peer_why(link->peer, "it says that it has %u receive buffers, more than can be",
+                    hello->credits);
+        return false;
+    }
+    if (hello->buffer != link->peer->port->config.buffer_size) {
         vb_peer_why(
             link->peer,
             "its receive buffers have %u bytes and mine %u (btl_ibx_max_send_size is to be the "

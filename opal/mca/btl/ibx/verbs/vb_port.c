@@ -208,7 +208,11 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     port->config = *config;
     pthread_mutex_init(&port->lock, NULL);
     port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool is_good = bind_address(port, why, size)
+    if (port->wake < 0) { /* nothing could end the thread */
+        snprintf(why, size, "no descriptor for events: %s (ulimit -n is too low?)",
+                 strerror(errno));
+    }
+    bool is_good = port->wake >= 0 && bind_address(port, why, size)
                    && vb_port_examine(port, port->listener->port_num, why, size)
                    && open_queues(port, why, size);
     if (is_good && 0 != rdma_listen(port->listener, 128)) {

@@ -184,7 +184,9 @@ uint32_t vb_rx_fill(vb_rx_t *rx)
         }
     }
     arm(rx);
-    return posted;
+    const uint32_t again = posted < rx->missing ? posted : rx->missing;
+    rx->missing -= again;
+    return posted - again;
 }
 
 void *vb_rx_take(vb_rx_t *rx, uint32_t buffer)
@@ -235,7 +237,9 @@ void vb_rx_repost(vb_rx_t *rx, uint32_t buffer)
     if (NULL != slab_of(rx, buffer)) {
         rx->taken -= 1;
         prepare(rx, buffer, &wr, &sge);
-        rx->posted += post(rx, &wr, 1);
+        const uint32_t good = post(rx, &wr, 1);
+        rx->posted += good;
+        rx->missing += 1 - good;
     }
 }
 

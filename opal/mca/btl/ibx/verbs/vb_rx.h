@@ -35,6 +35,7 @@ typedef struct vb_rx {
     uint32_t spare;
     uint32_t limit; /* of the queue itself */
     uint32_t posted, taken;
+    uint32_t missing; /* spare buffers that could not be posted again */
     uint32_t entries; /* of the completion queue that are held */
     ibx_window_t window;
     bool is_armed;
@@ -49,8 +50,8 @@ void vb_rx_init(vb_rx_t *rx, vb_port_t *port, uint32_t generation, uint32_t spar
 /* Frees all; the queue must be gone. */
 void vb_rx_destroy(vb_rx_t *rx);
 
-/* Post buffers until those posted and those taken are the window. Returns how many; fewer than wanted if memory, or entries of the
- * completion queue, are out. */
+/* Post buffers until those posted and those taken are the window. Returns how many, without those that make up for a
+ * missing spare one; fewer than wanted if memory, or entries of the completion queue, are out. */
 uint32_t vb_rx_fill(vb_rx_t *rx);
 
 /* The adapter put something into a buffer. NULL: there is no such buffer with it. */
@@ -59,7 +60,8 @@ void *vb_rx_take(vb_rx_t *rx, uint32_t buffer);
 /* It is free again (not posted yet: vb_rx_fill). */
 void vb_rx_return(vb_rx_t *rx, uint32_t buffer);
 
-/* It is free and posted again, whatever the window: a spare buffer, that the peer counts on. */
+/* It is free and posted again, whatever the window: a spare buffer, that the peer counts on. If that cannot be, the
+ * next vb_rx_fill does it. */
 void vb_rx_repost(vb_rx_t *rx, uint32_t buffer);
 
 /* The limit was reached: the window grows. */

@@ -1,0 +1,588 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The port and the agent (iw_port.h, iw_agent.h) when the system does not do what it is asked: sockets, memory,
+ * threads and pipes that cannot be had, datagrams that the kernel does not take, for each reason there is. The data
+ * arrives whole, what happened is counted, and no descriptor is left. */
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* sendmmsg, splice */
+#endif
+#include "spec_unit.h"
+
+#include "faulty.h"
+#include "iw_agent.h"
+#include "iw_clnh.h"
+#include "iw_ends.h"
+#include "iw_lend.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- a kernel that refuses ---- */
+
+FAULTY(void *, calloc, NULL, (size_t n, size_t size), (n, size))
+FAULTY(void *, malloc, NULL, (size_t size), (size))
+FAULTY(void *, mmap, MAP_FAILED, (void *at, size_t n, int prot, int flags, int fd, off_t o),
+       (at, n, prot, flags, fd, o))
+FAULTY(int, socket, -1, (int domain, int type, int protocol), (domain, type, protocol))
+FAULTY(int, pipe2, -1, (int fd[2], int flags), (fd, flags))
+FAULTY(int, eventfd, -1, (unsigned initial, int flags), (initial, flags))
+FAULTY(int, getifaddrs, -1, (struct ifaddrs **all), (all))
+FAULTY(ssize_t, vmsplice, -1, (int fd, const struct iovec *v, size_t n, unsigned flags),
+       (fd, v, n, flags))
+FAULTY(int, pthread_create, EAGAIN,
+       (pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x), (t, a, f, x))
+
+static struct {
+    size_t limit;     /* longest datagram of the interface; 0: any */
+    bool cutting;     /* IP has been told to cut longer ones */
+    unsigned cuts;    /* so many went that way */
+    uint32_t no_room; /* percent of the calls */
+    faulty_t train;   /* of messages that are trains */
+    faulty_t any;     /* of all messages */
+    faulty_t splice;
+    size_t spliced; /* with splice: instead of failing, only so many bytes go */
+    rng_t rng;
+} kernel;
+
+/* Why the kernel does not take a message; 0: it does. */
+static int refusal(size_t length, bool is_train)
+{
+    if (kernel.no_room > 0 && rng_percent(&kernel.rng, kernel.no_room)) {
+        return rng_below(&kernel.rng, 2) ? EAGAIN : ENOBUFS;
+    }
+    if (faulty_now(&kernel.any)) {
+        return kernel.any.error;
+    }
+    if (is_train && faulty_now(&kernel.train)) {
+        return kernel.train.error;
+    }
+    if (0 != kernel.limit && length > kernel.limit) {
+        kernel.cuts += kernel.cutting;
+        return kernel.cutting ? 0 : is_train ? EINVAL : EMSGSIZE;
+    }
+    return 0;
+}
+
+static int refusal_of(const struct msghdr *m)
+{
+    size_t length = 0;
+    uint16_t each;
+    for (size_t i = 0; i < m->msg_iovlen; ++i) {
+        length += m->msg_iov[i].iov_len;
+    }
+    if (0 == m->msg_controllen) {
+        return refusal(length, false);
+    }
+    memcpy(&each, CMSG_DATA(CMSG_FIRSTHDR(m)), sizeof(each));
+    return refusal(each, true);
+}
+
+ssize_t __real_sendto(int s, const void *data, size_t n, int flags, const struct sockaddr *to,
+                      socklen_t length);
+ssize_t __wrap_sendto(int s, const void *data, size_t n, int flags, const struct sockaddr *to,
+                      socklen_t length);
+ssize_t __wrap_sendto(int s, const void *data, size_t n, int flags, const struct sockaddr *to,
+                      socklen_t length)
+{
+    const int error = refusal(n, false);
+    if (0 != error) {
+        errno = error;
+        return -1;
+    }
+    return __real_sendto(s, data, n, flags, to, length);
+}
+
+ssize_t __real_sendmsg(int s, const struct msghdr *m, int flags);
+ssize_t __wrap_sendmsg(int s, const struct msghdr *m, int flags);
+ssize_t __wrap_sendmsg(int s, const struct msghdr *m, int flags)
+{
+    const int error = refusal_of(m);
+    if (0 != error) {
+        errno = error;
+        return -1;
+    }
+    return __real_sendmsg(s, m, flags);
+}
+
+/* As many as it takes. */
+int __real_sendmmsg(int s, struct mmsghdr *m, unsigned n, int flags);
+int __wrap_sendmmsg(int s, struct mmsghdr *m, unsigned n, int flags);
+int __wrap_sendmmsg(int s, struct mmsghdr *m, unsigned n, int flags)
+{
+    unsigned good = 0;
+    int error = 0;
+    while (good < n && 0 == (error = refusal_of(&m[good].msg_hdr))) {
+        ++good;
+    }
+    if (0 == good) {
+        errno = error;
+        return -1;
+    }
+    return __real_sendmmsg(s, m, good, flags);
+}
+
+int __real_setsockopt(int s, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int s, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int s, int level, int name, const void *value, socklen_t length)
+{
+    if (IPPROTO_IP == level && IP_MTU_DISCOVER == name) {
+        kernel.cutting = IP_PMTUDISC_DONT == *(const int *) value;
+    }
+    return __real_setsockopt(s, level, name, value, length);
+}
+
+ssize_t __real_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
+ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
+ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags)
+{
+    if (faulty_now(&kernel.splice)) {
+        return 0 == kernel.spliced ? -1 : __real_splice(in, at, s, to, kernel.spliced, flags);
+    }
+    return __real_splice(in, at, s, to, n, flags);
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (NULL != readdir(d)) {
+        ++n;
+    }
+    closedir(d);
+    return n;
+}
+
+static int open_before;
+
+static int setup(void **state)
+{
+    (void) state;
+    memset(&kernel, 0, sizeof(kernel));
+    end_tune = NULL;
+    open_before = descriptors();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    assert_int_equal(descriptors(), open_before);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static void refused(const iw_port_config_t *c, int why)
+{
+    errno = 0;
+    assert_null(iw_port_open(c));
+    assert_int_equal(errno, why);
+    assert_int_equal(descriptors(), open_before);
+}
+
+static void ports_that_cannot_be_had(void **state)
+{
+    (void) state;
+    iw_port_config_t c;
+    iw_port_config_default(&c);
+    faulty_calloc = (faulty_t){.times = 1, .error = ENOMEM};
+    refused(&c, ENOMEM);
+    faulty_mmap = (faulty_t){.times = 1, .error = ENOMEM};
+    refused(&c, ENOMEM);
+    faulty_socket = (faulty_t){.times = 1, .error = EMFILE};
+    refused(&c, EMFILE);
+    c.address.v4.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1, which nobody has */
+    refused(&c, EADDRNOTAVAIL);
+    iw_port_config_default(&c);
+    iw_port_t *one = iw_port_open(&c);
+    assert_non_null(one);
+    assert_true(iw_port_socket(one) >= 0);
+    c.address = *iw_port_address(one);
+    open_before = descriptors();
+    refused(&c, EADDRINUSE);
+    iw_port_close(one);
+    open_before = descriptors();
+}
+
+/* What is only quicker is done without: pipes for lending, the interface's size. */
+static void what_is_not_there_is_not_used(void **state)
+{
+    (void) state;
+    faulty_pipe2 = (faulty_t){.times = 2, .error = EMFILE};
+    faulty_getifaddrs = (faulty_t){.times = 2, .error = ENOMEM};
+    end_t *e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 10);
+    assert_int_equal(faulty_pipe2.hits + faulty_getifaddrs.hits, 4);
+    assert_int_equal(iw_port_counters(e[0].port)->lent, 0);
+    ends_close(e);
+}
+
+static void loopback_6(iw_port_config_t *c)
+{
+    c->address = (iw_address_t){.v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback}};
+}
+
+static void by_ipv6(void **state)
+{
+    (void) state;
+    iw_port_config_t c;
+    iw_port_config_default(&c);
+    loopback_6(&c);
+    iw_port_t *p = iw_port_open(&c);
+    if (NULL == p) {
+        print_message("SKIP: no IPv6 on the loopback interface here\n");
+        return;
+    }
+    iw_port_close(p);
+    end_tune = loopback_6;
+    end_t *e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 10);
+    assert_int_equal(iw_port_address(e[0].port)->any.sa_family, AF_INET6);
+    assert_int_equal(iw_port_counters(e[0].port)->errors, 0);
+    assert_true(iw_port_counters(e[0].port)->too_big
+                <= 1); /* the header is longer than that of IPv4 */
+    ends_close(e);
+}
+
+/* ---- sending ---- */
+
+static void no_room_for_a_while(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    kernel.no_room = 30;
+    transfer(e, 1000000, 4);
+    kernel.no_room = 0;
+    for (int i = 0; i < 2; ++i) {
+        assert_true(iw_port_counters(e[i].port)->busy > 0);
+        assert_int_equal(iw_port_counters(e[i].port)->errors, 0);
+        assert_true(iw_engine_counters(e[i].engine)->unsent > 0);
+        assert_int_equal(iw_engine_counters(e[i].engine)->peers_down, 0);
+    }
+    ends_close(e);
+}
+
+/* The adapter cuts no trains: single datagrams from then on. */
+static void trains_that_are_not_possible(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    kernel.train = (faulty_t){.times = UINT32_MAX, .error = EIO};
+    transfer(e, 300000, 2);
+    assert_true(kernel.train.hits > 0);
+    const uint64_t before = iw_port_counters(e[0].port)->trains;
+    assert_int_equal(iw_port_counters(e[0].port)->last_error, EIO);
+    transfer(e, 300000, 4);
+    assert_int_equal(iw_port_counters(e[0].port)->trains, before);
+    ends_close(e);
+}
+
+/* One peer's end, as the socket tells it, says nothing of trains: they go on to the others. */
+static void a_refused_train_is_not_the_last(void **state)
+{
+    (void) state;
+    static const int errors[] = {ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM};
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
+        end_t *e = ends_open("", true, 30 * S);
+        kernel.train = (faulty_t){.times = 1, .error = errors[i]};
+        while (0 == kernel.train.hits) {
+            transfer(e, 300000, 1);
+        }
+        const uint64_t before =
+            iw_port_counters(e[0].port)->trains + iw_port_counters(e[1].port)->trains;
+        transfer(e, 300000, 10);
+        assert_true(iw_port_counters(e[0].port)->trains + iw_port_counters(e[1].port)->trains
+                    > before);
+        assert_int_equal(iw_port_counters(e[0].port)->errors + iw_port_counters(e[1].port)->errors,
+                         1);
+        ends_close(e);
+    }
+}
+
+/* An interface that takes less than its name promises, and one that is changed while the job runs. */
+static void an_interface_that_takes_less(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    kernel.limit = 1472;
+    transfer(e, 300000, 2);
+    assert_true(iw_port_counters(e[0].port)->too_big > 0);
+    assert_int_equal(iw_port_counters(e[0].port)->errors, 0);
+    ends_close(e);
+    kernel.limit = 0;
+    e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 3);
+    /* What is on its way already is larger than that; IP cuts it. */
+    uint8_t *source = must_alloc(1000000), *target = must_alloc(1000000);
+    const uint32_t stag = iw_register(e[1].engine, target, 1000000, IW_REMOTE_WRITE);
+    struct iovec piece = {source, 1000000};
+    iw_completion_t c;
+    memset(source, 0x6b, 1000000);
+    assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, 0, NULL), IW_OK);
+    kernel.any = (faulty_t){.times = 8, .error = EPERM}; /* lost: to be sent again */
+    iw_port_flush(e[0].port, e[0].engine);
+    kernel.any.times = 0;
+    kernel.limit = 1400;
+    expect(e, 0, IW_WRITTEN, &c);
+    assert_memory_equal(target, source, 1000000);
+    assert_true(kernel.cuts > 0);
+    assert_false(kernel.cutting); /* only those */
+    transfer(e, 300000, 2);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(iw_engine_counters(e[i].engine)->peers_down, 0);
+    }
+    ends_close(e);
+    free(source);
+    free(target);
+}
+
+/* Anything else is as a loss: counted, and survived. */
+static void other_errors_are_losses(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", false, 30 * S);
+    kernel.any = (faulty_t){.skip = 3, .times = 20, .error = EPERM}; /* a firewall, for a moment */
+    transfer(e, 300000, 2);
+    assert_int_equal(kernel.any.hits, 20);
+    /* Of several messages in one call only the first one's error is told. */
+    assert_in_range(iw_port_counters(e[0].port)->errors + iw_port_counters(e[1].port)->errors, 10,
+                    20);
+    assert_true(EPERM == iw_port_counters(e[0].port)->last_error
+                || EPERM == iw_port_counters(e[1].port)->last_error);
+    assert_int_equal(iw_engine_counters(e[0].engine)->peers_down, 0);
+    ends_close(e);
+}
+
+/* Descriptors are out: without sockets of their own peers are reached by the common one. */
+static void no_socket_for_a_peer(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    faulty_socket = (faulty_t){.times = UINT32_MAX, .error = EMFILE};
+    transfer(e, 1000000, 10);
+    assert_true(faulty_socket.hits > 0);
+    assert_int_equal(iw_port_counters(e[0].port)->lent, 0); /* for which one would be needed */
+    faulty_socket.times = 0;
+    transfer(e, 1000000, 10);
+    ends_close(e);
+}
+
+/* Pages on loan: whatever the kernel makes of them, the data arrives; what never works is not tried again. */
+static void loans_that_are_refused(void **state)
+{
+    (void) state;
+    static const struct {
+        int error;      /* of splice; 0: of vmsplice */
+        size_t spliced; /* bytes that go nevertheless */
+        bool for_good;
+    } cases[] = {{EAGAIN, 0, false}, {ENOMEM, 0, false},     {ECONNREFUSED, 0, false},
+                 {EINVAL, 0, true},  {EAGAIN, 20000, false}, {0, 0, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        end_t *e = ends_open("", true, 30 * S);
+        transfer(e, 1000000, 12);
+        const iw_port_counters_t *p = iw_port_counters(e[0].port);
+        if (0 == p->lent) {
+            print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
+            ends_close(e);
+            return;
+        }
+        const uint64_t busy = p->busy;
+        kernel.spliced = cases[i].spliced;
+        kernel.splice = (faulty_t){.times = 0 == cases[i].error ? 0 : 1, .error = cases[i].error};
+        faulty_vmsplice = (faulty_t){.times = 0 == cases[i].error, .error = EAGAIN};
+        const uint64_t both = p->lent + iw_port_counters(e[1].port)->lent;
+        while (0 == kernel.splice.hits + faulty_vmsplice.hits) {
+            transfer(e, 1000000, 1);
+        }
+        transfer(e, 1000000, 12);
+        /* Of the two ends only the one it happened to stops. */
+        assert_true(p->lent + iw_port_counters(e[1].port)->lent > both);
+        if (EAGAIN == cases[i].error) {
+            assert_true(p->busy + iw_port_counters(e[1].port)->busy > busy);
+        }
+        const uint64_t each[2] = {p->lent, iw_port_counters(e[1].port)->lent};
+        transfer(e, 1000000, 12);
+        assert_true(cases[i].for_good
+                    == (each[0] == p->lent || each[1] == iw_port_counters(e[1].port)->lent));
+        ends_close(e);
+    }
+}
+
+/* Memory for what faults hold back is out: one more that is lost. */
+static void no_memory_to_hold_back(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("duplicate=0.3,reorder=0.1", true, 30 * S);
+    transfer(e, 10000, 1);
+    faulty_malloc = (faulty_t){.times = 30, .error = ENOMEM, .skip = 5};
+    transfer(e, 300000, 2);
+    assert_int_equal(faulty_malloc.hits, 30);
+    faulty_malloc.times = 0;
+    ends_close(e);
+}
+
+static void the_clock_of_the_latest_look(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    const uint64_t before = iw_port_now();
+    iw_port_progress(e[0].port, e[0].engine);
+    assert_true(iw_port_looked(e[0].port) >= before && iw_port_looked(e[0].port) <= iw_port_now());
+    /* Its socket is what a caller can sleep on. */
+    struct pollfd fd = {.fd = iw_port_socket(e[1].port), .events = POLLIN};
+    struct iovec piece = {"x", 1};
+    assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+    iw_port_flush(e[0].port, e[0].engine);
+    assert_int_equal(poll(&fd, 1, 60000), 1);
+    ends_close(e);
+}
+
+/* ---- the agent ---- */
+
+static void note_thread(void *context)
+{
+    *(pthread_t *) context = pthread_self();
+}
+
+static void agents_that_cannot_be_had(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    iw_agent_config_t c;
+    iw_agent_config_default(&c);
+    const int before = descriptors();
+    struct {
+        faulty_t *what;
+        int why;
+    } cases[] = {
+        {&faulty_calloc, ENOMEM}, {&faulty_eventfd, EMFILE}, {&faulty_pthread_create, EAGAIN}};
+    for (size_t i = 0; i < 3; ++i) {
+        *cases[i].what = (faulty_t){.times = 1, .error = cases[i].why};
+        errno = 0;
+        assert_null(iw_agent_start(&c, e[0].port, e[0].engine));
+        assert_int_equal(errno, cases[i].why);
+        assert_int_equal(descriptors(), before);
+    }
+    transfer(e, 100000, 1); /* without one */
+    ends_close(e);
+}
+
+/* Silent, at work, silent again: the thread takes over each time, and leaves off in between. */
+static void the_application_comes_back(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    iw_agent_config_t c;
+    pthread_t thread = pthread_self();
+    iw_agent_config_default(&c);
+    c.patience_ns = 1000000;
+    c.started = note_thread;
+    c.context = &thread;
+    iw_agent_t *a = iw_agent_start(&c, e[0].port, e[0].engine);
+    assert_non_null(a);
+    const uint64_t until = iw_port_now() + 60 * S;
+    for (uint64_t round = 1; round <= 3; ++round) {
+        while (iw_agent_takeovers(a) < round) { /* we do not call */
+            assert_true(iw_port_now() < until);
+            usleep(200);
+        }
+        while (!iw_agent_enter(a)) { /* we are back: it is alive if it is free */
+            assert_true(iw_port_now() < until);
+        }
+        iw_agent_flush(a);
+        iw_agent_unlock(a);
+    }
+    /* While it is held, whoever else wants it goes on without. */
+    iw_agent_lock(a);
+    assert_int_equal(iw_agent_progress(a), 0);
+    assert_false(iw_agent_enter(a));
+    iw_agent_unlock(a);
+    iw_agent_stop(a);
+    assert_false(pthread_equal(thread, pthread_self()));
+    ends_close(e);
+}
+
+/* ---- other processors ---- */
+
+/* The hash as on a processor that lacks the widest instructions: compiled once more, with another answer to what
+ * there is. */
+static bool has_wide, has_narrow;
+static bool cpu_has(const char *what)
+{
+    return 0 == strcmp(what, "pclmul") ? has_narrow : has_wide;
+}
+#define __builtin_cpu_supports(what) cpu_has(what)
+#define iw_clnh                      clnh_elsewhere
+#define iw_clnh_plain                clnh_plain_elsewhere
+void clnh_elsewhere(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+void clnh_plain_elsewhere(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
+#include "iw_clnh.c"
+#undef __builtin_cpu_supports
+#undef iw_clnh
+#undef iw_clnh_plain
+
+/* Processes on different processors talk to each other: the same tag everywhere. */
+static void the_hash_is_the_same_on_every_processor(void **state)
+{
+    (void) state;
+    enum { MOST = 1024 };
+    uint64_t key[MOST / 8 + 64];
+    uint8_t data[MOST + 64];
+    rng_t rng = {4};
+#if defined(__x86_64__)
+    has_narrow = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    if (!has_narrow) {
+        print_message("SKIP: this processor has no pclmul\n");
+    }
+#endif
+    for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); ++i) {
+        key[i] = rng_next(&rng);
+    }
+    for (size_t i = 0; i < sizeof(data); ++i) {
+        data[i] = (uint8_t) rng_next(&rng);
+    }
+    for (size_t length = 1; length <= MOST; ++length) {
+        uint64_t here[2] = {1, 2}, narrow[2] = {1, 2}, plain[2] = {1, 2};
+        const bool narrow_too = has_narrow;
+        iw_clnh(key, data + length % 7, length, here);
+        clnh_elsewhere(key, data + length % 7, length, narrow);
+        has_narrow = false;
+        clnh_elsewhere(key, data + length % 7, length, plain);
+        has_narrow = narrow_too;
+        assert_memory_equal(here, narrow, sizeof(here));
+        assert_memory_equal(here, plain, sizeof(here));
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ports_that_cannot_be_had),
+        TEST(what_is_not_there_is_not_used),
+        TEST(by_ipv6),
+        TEST(no_room_for_a_while),
+        TEST(trains_that_are_not_possible),
+        TEST(a_refused_train_is_not_the_last),
+        TEST(an_interface_that_takes_less),
+        TEST(other_errors_are_losses),
+        TEST(no_socket_for_a_peer),
+        TEST(loans_that_are_refused),
+        TEST(no_memory_to_hold_back),
+        TEST(the_clock_of_the_latest_look),
+        TEST(agents_that_cannot_be_had),
+        TEST(the_application_comes_back),
+        TEST(the_hash_is_the_same_on_every_processor),
+    };
+    return cmocka_run_group_tests_name("iw_port_errors", tests, NULL, NULL);
+}

@@ -1,0 +1,1223 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The verbs transport when libibverbs, librdmacm, the adapter or the system do not do what they are asked: each call
+ * that can fail does, once and for good. What passes is survived, what does not ends in words that name it, and
+ * nothing is left behind. */
+#include "verbs_processes.h"
+
+#include "faulty.h"
+#include "vb_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#undef ibv_query_port
+
+/* ---- what fails ---- */
+
+FAULTY(int, eventfd, -1, (unsigned initial, int flags), (initial, flags))
+FAULTY(int, pthread_create, EAGAIN,
+       (pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x), (t, a, f, x))
+FAULTY(struct rdma_event_channel *, rdma_create_event_channel, NULL, (void), ())
+FAULTY(int, rdma_create_id, -1,
+       (struct rdma_event_channel *c, struct rdma_cm_id **id, void *x, enum rdma_port_space s),
+       (c, id, x, s))
+FAULTY(int, rdma_resolve_route, -1, (struct rdma_cm_id *id, int ms), (id, ms))
+FAULTY(int, ibv_query_device, EIO, (struct ibv_context *c, struct ibv_device_attr *attr),
+       (c, attr))
+FAULTY(struct ibv_pd *, ibv_alloc_pd, NULL, (struct ibv_context *c), (c))
+FAULTY(struct ibv_srq *, ibv_create_srq, NULL, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr),
+       (pd, attr))
+FAULTY(struct ibv_device **, ibv_get_device_list, NULL, (int *n), (n))
+
+/* Allocations by their size, so that those of the adapters that are not there are not meant. */
+static faulty_t out;
+
+static bool is_out(size_t size)
+{
+    return (0 == out.size || size == out.size) && faulty_now(&out);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return is_out(size) ? NULL : __real_malloc(size);
+}
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_out(n * size) ? NULL : __real_calloc(n, size);
+}
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return is_out(size) ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+static struct {
+    faulty_t fcntl, resolve, connect, accept;
+    bool no_device;        /* an address is bound, and no device has it */
+    const char *counter;   /* what a file of the driver says; NULL: there is none */
+    unsigned elsewhere;    /* addresses are reached through this node's device */
+    vb_answer_t odd_hello; /* in these hellos: */
+    uint16_t credits;      /* is said, if not 0 */
+    uint32_t buffer;       /* likewise */
+    bool is_odd_port;      /* says how long a message may be: */
+    uint32_t message_max;
+    unsigned odd_events;          /* so many events of rdma_cm are of an unknown kind */
+    struct ibv_async_event async; /* with has_async: comes next */
+    bool has_async;
+    faulty_t post, post_recv; /* of work requests */
+    unsigned recv_good;       /* with post_recv: so many of the chain are taken */
+    bool if_waiting;          /* post: only while others are outstanding */
+    struct ibv_wc wc;         /* with has_wc: is found in the completion queue */
+    bool has_wc;
+    bool garbage; /* what is written to a ring has a header that cannot be */
+} kernel;
+
+int __real_fcntl(int fd, int command, long argument);
+int __wrap_fcntl(int fd, int command, long argument);
+int __wrap_fcntl(int fd, int command, long argument)
+{
+    return faulty_now(&kernel.fcntl) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+int __real_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *a);
+int __wrap_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *a);
+int __wrap_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *a)
+{
+    const int rc = __real_rdma_bind_addr(id, a);
+    if (kernel.no_device) {
+        id->verbs = NULL;
+    }
+    return rc;
+}
+
+int __real_ibv_query_port(struct ibv_context *c, uint8_t n, struct _compat_ibv_port_attr *attr);
+int __wrap_ibv_query_port(struct ibv_context *c, uint8_t n, struct _compat_ibv_port_attr *attr);
+int __wrap_ibv_query_port(struct ibv_context *c, uint8_t n, struct _compat_ibv_port_attr *attr)
+{
+    const int rc = __real_ibv_query_port(c, n, attr);
+    if (kernel.is_odd_port) {
+        ((struct ibv_port_attr *) attr)->max_msg_sz = kernel.message_max;
+    }
+    return rc;
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    if (NULL != kernel.counter && NULL != strstr(path, "/fake1/ports/1/hw_counters/")) {
+        return fmemopen((void *) (uintptr_t) kernel.counter, strlen(kernel.counter), "r");
+    }
+    return __real_fopen(path, mode);
+}
+
+static struct ibv_context *context_of(unsigned node)
+{
+    return vb_port_pd(process[node].port)->context;
+}
+
+int __real_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
+                             int ms);
+int __wrap_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
+                             int ms);
+int __wrap_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to,
+                             int ms)
+{
+    if (faulty_now(&kernel.resolve)) {
+        return -1;
+    }
+    const int rc = __real_rdma_resolve_addr(id, from, to, ms);
+    if (0 != kernel.elsewhere) {
+        id->verbs = context_of(kernel.elsewhere);
+    }
+    return rc;
+}
+
+/* The hello as the peer gets it. */
+static struct rdma_conn_param tampered(const struct rdma_conn_param *param, vb_hello_wire_t *wire)
+{
+    struct rdma_conn_param mine = *param;
+    vb_hello_t hello;
+    if (0 != kernel.credits + kernel.buffer
+        && vb_hello_read(&hello, param->private_data, param->private_data_len)
+        && hello.answer == kernel.odd_hello) {
+        hello.credits = 0 != kernel.credits ? kernel.credits : hello.credits;
+        hello.buffer = 0 != kernel.buffer ? kernel.buffer : hello.buffer;
+        vb_hello_write(wire, &hello);
+        mine.private_data = wire;
+    }
+    return mine;
+}
+
+int __real_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int __wrap_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int __wrap_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    vb_hello_wire_t wire;
+    struct rdma_conn_param mine = tampered(param, &wire);
+    return faulty_now(&kernel.connect) ? -1 : __real_rdma_connect(id, &mine);
+}
+
+int __real_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int __wrap_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int __wrap_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    vb_hello_wire_t wire;
+    struct rdma_conn_param mine = tampered(param, &wire);
+    return faulty_now(&kernel.accept) ? -1 : __real_rdma_accept(id, &mine);
+}
+
+int __real_rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **event);
+int __wrap_rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **event);
+int __wrap_rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event **event)
+{
+    const int rc = __real_rdma_get_cm_event(c, event);
+    if (0 == rc && kernel.odd_events > 0) {
+        --kernel.odd_events;
+        (*event)->event = RDMA_CM_EVENT_TIMEWAIT_EXIT;
+    }
+    return rc;
+}
+
+int __real_ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event);
+int __wrap_ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event);
+int __wrap_ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
+{
+    if (kernel.has_async) {
+        kernel.has_async = false;
+        *event = kernel.async;
+        return 0;
+    }
+    return __real_ibv_get_async_event(c, event);
+}
+
+/* The adapter's own functions. */
+static __typeof__(((struct ibv_context *) 0)->ops) ops;
+
+static bool is_waiting(const struct ibv_qp *qp)
+{
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        for (unsigned k = 1; k <= FAKE_NODES; ++k) {
+            const vb_link_t *link = NULL == process[i].peer[k] ? NULL : process[i].peer[k]->link;
+            if (NULL != link && qp == link->qp) {
+                return vb_sendq_outstanding(&link->sendq) > 0;
+            }
+        }
+    }
+    return false;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    if ((!kernel.if_waiting || is_waiting(qp)) && faulty_now(&kernel.post)) {
+        *bad = wr;
+        return kernel.post.error;
+    }
+    if (kernel.garbage && IBV_WR_RDMA_WRITE == wr->opcode && 2 == wr->num_sge) {
+        /* With a tail that fits what it says. */
+        vb_hdr_t *hdr = (vb_hdr_t *) (uintptr_t) wr->sg_list[0].addr;
+        vb_tail_t *tail =
+            (vb_tail_t *) (uintptr_t) (wr->sg_list[1].addr + wr->sg_list[1].length - sizeof(*tail));
+        hdr->type = VB_BYE;
+        tail->sum = htole64(vb_ring_sum_of(tail, hdr, le16toh(tail->length)));
+    }
+    return ops.post_send(qp, wr, bad);
+}
+
+/* A chain of which a part is taken. */
+static int take_part(struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, unsigned good)
+{
+    for (*bad = wr; good > 0 && NULL != (*bad)->next; --good) {
+        *bad = (*bad)->next;
+    }
+    return ENOMEM;
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    if (!faulty_now(&kernel.post_recv)) {
+        return ops.post_srq_recv(srq, wr, bad);
+    }
+    const int rc = take_part(wr, bad, kernel.recv_good);
+    for (struct ibv_recv_wr *w = wr, *next, *none; w != *bad; w = next) {
+        next = w->next;
+        w->next = NULL;
+        (void) ops.post_srq_recv(srq, w, &none);
+    }
+    return rc;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    if (faulty_now(&kernel.post_recv)) {
+        *bad = wr;
+        return ENOMEM;
+    }
+    return ops.post_recv(qp, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    if (kernel.has_wc) {
+        kernel.has_wc = false;
+        *wc = kernel.wc;
+        return 1;
+    }
+    return ops.poll_cq(cq, n, wc);
+}
+
+/* The node's adapter does as `kernel` says. */
+static void meddle(unsigned node)
+{
+    struct ibv_context *c = context_of(node);
+    if (c->ops.post_send != post_send) {
+        ops = c->ops;
+        c->ops.post_send = post_send;
+        c->ops.post_srq_recv = post_srq_recv;
+        c->ops.post_recv = post_recv;
+        c->ops.poll_cq = poll_cq;
+    }
+}
+
+static struct ibv_context *meddled[FAKE_NODES + 1];
+
+static void begin_meddled(unsigned n)
+{
+    begin(n);
+    for (unsigned i = 1; i <= n; ++i) {
+        meddled[i] = context_of(i);
+        meddle(i);
+    }
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (NULL != readdir(d)) {
+        ++n;
+    }
+    closedir(d);
+    return n;
+}
+
+static int open_before;
+
+static int setup_errors(void **state)
+{
+    (void) setup(state);
+    memset(&kernel, 0, sizeof(kernel));
+    memset(meddled, 0, sizeof(meddled));
+    out = (faulty_t){.times = 0};
+    open_before = descriptors();
+    return 0;
+}
+
+static int teardown_errors(void **state)
+{
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        if (NULL != meddled[i]) {
+            meddled[i]->ops = ops;
+        }
+    }
+    const int rc = teardown(state);
+    assert_int_equal(descriptors(), open_before);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static void refused(const vb_config_t *c, const char *words)
+{
+    char why[256] = "";
+    assert_false(start(1, c, why));
+    if (NULL == strstr(why, words)) {
+        fail_msg("'%s' is not in '%s'", words, why);
+    }
+    assert_int_equal(fake.ids + fake.memory_regions + fake.queue_pairs, 0);
+    assert_int_equal(descriptors(), open_before);
+}
+
+static void ports_that_cannot_be_had(void **state)
+{
+    (void) state;
+    const vb_config_t c = config_of(&process[1]);
+    vb_config_t with_thread = c;
+    with_thread.thread = true;
+    out = (faulty_t){.times = 1, .error = ENOMEM, .size = sizeof(struct vb_port)};
+    refused(&c, "out of memory");
+    faulty_eventfd = (faulty_t){.times = 1, .error = EMFILE};
+    refused(&with_thread, strerror(EMFILE));
+    faulty_rdma_create_event_channel = (faulty_t){.times = 1, .error = ENOENT};
+    refused(&c, "rdma_ucm");
+    kernel.fcntl = (faulty_t){.times = 1, .error = EBADF};
+    refused(&c, "rdma_ucm");
+    faulty_rdma_create_id = (faulty_t){.times = 1, .error = ENODEV};
+    refused(&c, "cannot be bound");
+    kernel.no_device = true;
+    refused(&c, "no RDMA device");
+    kernel.no_device = false;
+    faulty_ibv_query_device = (faulty_t){.times = 1, .error = EIO};
+    refused(&c, strerror(EIO));
+    kernel.fcntl = (faulty_t){.skip = 2, .times = 1, .error = EBADF};
+    refused(&c, "events of the device");
+    faulty_ibv_alloc_pd = (faulty_t){.times = 1, .error = ENOMEM};
+    refused(&c, "protection domain");
+    faulty_ibv_create_srq = (faulty_t){.times = 1, .error = ENOMEM};
+    refused(&c, "shared receive queue");
+    out = (faulty_t){.times = 1, .error = ENOMEM, .size = sizeof(vb_rx_t)};
+    refused(&c, "shared receive queue");
+    faulty_pthread_create = (faulty_t){.times = 1, .error = EAGAIN};
+    refused(&with_thread, "no thread");
+    assert_true(start(1, &c, NULL)); /* and nothing is in the way of the next one */
+}
+
+/* The port of a device that does not say how long a message may be, or more than verbs can count. */
+static void ports_that_say_odd_things(void **state)
+{
+    static const uint32_t said[] = {0, UINT32_MAX};
+    for (unsigned i = 0; i < 2; ++i) {
+        kernel.is_odd_port = true;
+        kernel.message_max = said[i];
+        begin(1);
+        assert_int_equal(vb_port_abilities(process[1].port)->message_max, UINT32_C(1) << 30);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+static void devices(void **state)
+{
+    (void) state;
+    vb_abilities_t able;
+    struct sockaddr_in a = fake_address(2, 77), nobodys = fake_address(FAKE_NODES + 1, 0);
+    assert_int_equal(vb_devices(), FAKE_NODES);
+    faulty_ibv_get_device_list = (faulty_t){.times = 1, .error = ENOSYS};
+    assert_int_equal(vb_devices(), 0);
+    assert_true(vb_device_of(&a, &able));
+    assert_string_equal(able.device, "fake2");
+    assert_int_equal(able.port, 1);
+    assert_false(vb_device_of(&nobodys, &able));
+    kernel.no_device = true;
+    assert_false(vb_device_of(&a, &able));
+    kernel.no_device = false;
+    faulty_rdma_create_event_channel = (faulty_t){.times = 1, .error = ENOENT};
+    assert_false(vb_device_of(&a, &able));
+    faulty_rdma_create_id = (faulty_t){.times = 1, .error = ENODEV};
+    assert_false(vb_device_of(&a, &able));
+    assert_string_equal(able.device, "");
+    assert_int_equal(fake.ids, 0);
+    assert_int_equal(descriptors(), open_before);
+    /* What its driver counts. */
+    snprintf(able.device, sizeof(able.device), "fake1");
+    able.port = 1;
+    assert_int_equal(vb_device_rnr(&able), 0);
+    kernel.counter = "1234567890123\n";
+    assert_true(UINT64_C(1234567890123) == vb_device_rnr(&able));
+    kernel.counter = "N/A\n";
+    assert_int_equal(vb_device_rnr(&able), 0);
+}
+
+static void names(void **state)
+{
+    (void) state;
+    for (int i = VB_OK; i <= VB_FAULT; ++i) {
+        for (int k = VB_OK; k < i; ++k) {
+            assert_string_not_equal(vb_status_name((vb_status_t) i),
+                                    vb_status_name((vb_status_t) k));
+        }
+    }
+    assert_string_equal(vb_status_name((vb_status_t) (VB_FAULT + 1)), "?");
+    assert_string_not_equal(vb_fabric_name(VB_ROCE), vb_fabric_name(VB_IWARP));
+    assert_string_not_equal(vb_fabric_name(VB_ROCE), vb_fabric_name(VB_INFINIBAND));
+    assert_string_equal(vb_fabric_name((vb_fabric_t) 3), "?");
+}
+
+/* What others are told of a port: connections, buffers wanted, whose lock it is. */
+static void what_a_port_tells(void **state)
+{
+    (void) state;
+    fake.is_iwarp = true;
+    fake.has_atomics = false;
+    begin(3);
+    open_up(1, 2);
+    open_up(1, 3);
+    assert_int_equal(vb_port_links(process[1].port), 2);
+    assert_int_equal(vb_port_wanted(process[1].port), 2 * 8);
+    assert_int_equal(vb_port_wanted(process[2].port), 8);
+    assert_null(vb_port_window(process[1].port));
+    assert_ptr_equal(vb_peer_user(process[1].peer[2]), &process[1]);
+    assert_int_equal(vb_peer_name(process[1].peer[2]), process[2].name);
+    assert_true(vb_port_trylock(process[1].port));
+    assert_false(vb_port_trylock(process[1].port));
+    vb_port_unlock(process[1].port);
+}
+
+static void what_a_port_with_a_shared_queue_tells(void **state)
+{
+    (void) state;
+    begin(3);
+    open_up(1, 2);
+    open_up(1, 3);
+    assert_int_equal(vb_port_links(process[1].port), 2);
+    assert_int_equal(vb_port_wanted(process[1].port), 8);
+}
+
+/* A thread of the port's own does all that connecting takes, and finds that nobody listens. Everything that is not
+ * there is used by one thread at a time. */
+static void a_thread_of_its_own(void **state)
+{
+    (void) state;
+    process_t *p = &process[1];
+    vb_config_t c = config_of(p);
+    const struct sockaddr_in nobody = fake_address(2, 99);
+    c.thread = true;
+    assert_true(start(1, &c, NULL));
+    vb_port_lock(p->port);
+    p->peer[2] = vb_peer_add(p->port, process[2].name, &nobody, 5, p);
+    vb_port_unlock(p->port);
+    assert_int_equal(say(1, 2, 1), VB_AGAIN);
+    bool is_lost = false;
+    for (unsigned i = 0; i < 60000 && !is_lost; ++i) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        vb_port_lock(p->port);
+        is_lost = p->lost > 0;
+        vb_port_unlock(p->port);
+    }
+    assert_true(is_lost);
+    assert_non_null(strstr(p->why, "nobody listens"));
+    assert_int_equal(say(1, 2, 1), VB_LOST);
+}
+
+/* ---- connecting ---- */
+
+/* Each step of connecting that can fail: once, and the connection is made after all; for good, and both it and what
+ * it was about are named. */
+typedef struct weak {
+    faulty_t *what;
+    int error;
+    size_t size; /* of an allocation */
+    const char *words;
+} weak_t;
+
+static void weak_once(const weak_t *w)
+{
+    *w->what = (faulty_t){.times = 1, .error = w->error, .size = w->size};
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    assert_int_equal(w->what->hits, 1);
+    assert_int_equal(say(1, 2, 42), VB_OK);
+    assert_int_equal(say(2, 1, 43), VB_OK);
+    settle();
+    assert_int_equal(process[2].got[0], 42);
+    assert_int_equal(process[1].got[0], 43);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+static void weak_for_good(const weak_t *w)
+{
+    *w->what = (faulty_t){.times = UINT32_MAX, .error = w->error, .size = w->size};
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    if (NULL == strstr(process[1].why, w->words)) {
+        fail_msg("'%s' is not in '%s'", w->words, process[1].why);
+    }
+    assert_int_equal(say(1, 2, 0), VB_LOST);
+    w->what->times = 0;
+}
+
+static void every_step_of_connecting(void **state)
+{
+    const weak_t steps[] = {
+        {&faulty_rdma_create_id, ENOMEM, 0, "rdma_create_id"},
+        {&kernel.resolve, EADDRNOTAVAIL, 0, "cannot be resolved"},
+        {&faulty_rdma_resolve_route, EINVAL, 0, "no route"},
+        {&kernel.connect, ECONNREFUSED, 0, "rdma_connect"},
+        {&kernel.accept, EINVAL, 0, "nobody listens"},
+        {&out, ENOMEM, sizeof(struct vb_link), "out of memory"},
+        {&out, ENOMEM, 128 * sizeof(vb_request_t), strerror(ENOMEM)},
+    };
+    for (unsigned i = 0; i < 2 * sizeof(steps) / sizeof(steps[0]); ++i) {
+        begin(2);
+        (i % 2 ? weak_for_good : weak_once)(&steps[i / 2]);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* Without inline data control messages leave from memory of the link's own; and each link has its own queue. */
+static void every_step_without_inline_data(void **state)
+{
+    const weak_t steps[] = {
+        {&out, ENOMEM, 128 * sizeof(vb_control_t), "control messages"},
+        {&out, ENOMEM, sizeof(vb_rx_t), "out of memory"},
+    };
+    for (unsigned i = 0; i < 2 * sizeof(steps) / sizeof(steps[0]); ++i) {
+        fake.is_iwarp = true;
+        fake.has_atomics = false;
+        fake.max_inline = 0;
+        begin(2);
+        (i % 2 ? weak_for_good : weak_once)(&steps[i / 2]);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* The tables that find a link cannot grow, one after the other. */
+static void tables_that_cannot_be_had(void **state)
+{
+    for (unsigned skip = 0; skip < 5; ++skip) {
+        begin(2);
+        out = (faulty_t){
+            .skip = skip, .times = 1, .error = ENOMEM, .size = 16 * sizeof(struct vb_map_slot)};
+        for (unsigned node = 1; node <= 2; ++node) {
+            process_t *p = &process[node], *q = &process[3 - node];
+            const struct sockaddr_in address = fake_address(q->node, vb_port_number(q->port));
+            vb_port_lock(p->port);
+            p->peer[q->node] = vb_peer_add(p->port, q->name, &address, 1000 + q->node, p);
+            if (NULL == p->peer[q->node]) { /* told so, and nothing is half there */
+                p->peer[q->node] = vb_peer_add(p->port, q->name, &address, 1000 + q->node, p);
+            }
+            vb_port_unlock(p->port);
+            assert_non_null(p->peer[q->node]);
+        }
+        (void) say(1, 2, 0);
+        until(1, 2, VB_OPEN);
+        until(2, 1, VB_OPEN);
+        assert_int_equal(out.hits, 1);
+        assert_int_equal(say(1, 2, 42), VB_OK);
+        settle();
+        assert_int_equal(process[2].received, 1);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* Who is asked by a process it was never told of has no memory for it: busy, and later not. */
+static void no_memory_for_a_stranger(void **state)
+{
+    (void) state;
+    begin(2);
+    process_t *p = &process[1];
+    const struct sockaddr_in address = fake_address(2, vb_port_number(process[2].port));
+    vb_port_lock(p->port);
+    p->peer[2] = vb_peer_add(p->port, process[2].name, &address, 1002, p);
+    vb_port_unlock(p->port);
+    out = (faulty_t){.times = 1, .error = ENOMEM, .size = sizeof(struct vb_peer)};
+    (void) say(1, 2, 0);
+    until(1, 2, VB_OPEN);
+    assert_int_equal(out.hits, 1);
+    assert_true(vb_port_counters(p->port)->retried > 0);
+}
+
+static void through_another_device(void **state)
+{
+    (void) state;
+    begin(3);
+    kernel.elsewhere = 3;
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_non_null(strstr(process[1].why, "another device"));
+}
+
+/* Without an address it can be asked, but not ask. */
+static void an_address_that_is_not_known(void **state)
+{
+    (void) state;
+    begin(2);
+    process_t *p = &process[1];
+    vb_port_lock(p->port);
+    p->peer[2] = vb_peer_add(p->port, process[2].name, NULL, 0, p);
+    vb_port_unlock(p->port);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_non_null(strstr(p->why, "not known"));
+}
+
+/* More credits than anybody gives, from either side, are a fault of the peer, and called so. */
+static void too_many_credits(void **state)
+{
+    static const vb_answer_t kinds[] = {VB_ASK, VB_WELCOME};
+    for (unsigned i = 0; i < 2; ++i) {
+        begin(2);
+        kernel.credits = VB_CREDITS_MAX + 1;
+        kernel.odd_hello = kinds[i];
+        meet(1, 2);
+        (void) say(1, 2, 0);
+        until(1, 2, VB_DEAD);
+        assert_int_equal(process[1].lost, 1);
+        assert_int_equal(vb_port_counters(process[1].port)->connected, 0);
+        assert_int_equal(vb_port_counters(process[2].port)->connected, 0);
+        const char *why = VB_ASK == kinds[i] ? process[2].peer[1]->why : process[1].why;
+        assert_non_null(strstr(why, "more than can be"));
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* The answer of who has buffers of another size: the hint is in the words. */
+static void an_answer_of_another_size(void **state)
+{
+    (void) state;
+    begin(2);
+    kernel.buffer = 2 * SIZE;
+    kernel.odd_hello = VB_WELCOME;
+    meet(1, 2);
+    (void) say(1, 2, 0);
+    until(1, 2, VB_DEAD);
+    assert_non_null(strstr(process[1].why, "btl_ibx_max_send_size"));
+}
+
+/* A process in the place of one that said goodbye is let in; in the place of one that was lost it is not: what was
+ * sent to that one is lost. */
+static void another_process_of_that_name(void **state)
+{
+    for (int killed = 0; killed < 2; ++killed) {
+        begin(2);
+        open_up(1, 2);
+        if (killed) {
+            fake_kill(2);
+            until(1, 2, VB_DEAD);
+        }
+        stop(2);
+        settle();
+        const vb_config_t c = config_of(&process[2]);
+        assert_true(start(2, &c, NULL));
+        process[2].lost = 0;
+        meet(1, 2);
+        (void) say(2, 1, 0);
+        until(2, 1, killed ? VB_DEAD : VB_OPEN);
+        assert_true(killed == (vb_port_counters(process[1].port)->rejected > 0));
+        if (killed) {
+            assert_non_null(strstr(process[2].why, "busy"));
+        } else {
+            assert_int_equal(say(2, 1, 3), VB_OK);
+            settle();
+            assert_int_equal(process[1].got[0], 3);
+        }
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+static unsigned traced;
+static vb_conn_state_t traced_from[16];
+static void on_trace(void *context, const vb_peer_t *peer, vb_conn_state_t from,
+                     vb_conn_event_t event, const char *why)
+{
+    (void) context, (void) peer, (void) event;
+    assert_non_null(why);
+    assert_true(traced < 16);
+    traced_from[traced++] = from;
+}
+
+/* For people: every step, in its order. And not more inline data is asked for than is wanted. */
+static void steps_can_be_watched(void **state)
+{
+    (void) state;
+    fake.max_inline = 16;
+    static const vb_conn_state_t steps[] = {VB_IDLE, VB_RESOLVING, VB_ROUTING, VB_CONNECTING};
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.trace = 1 == i ? on_trace : NULL;
+        c.inline_max = 32;
+        assert_true(start(i, &c, NULL));
+    }
+    traced = 0;
+    open_up(1, 2);
+    assert_int_equal(traced, 4);
+    assert_memory_equal(traced_from, steps, sizeof(steps));
+    assert_int_equal(vb_inline_max(process[1].peer[2]), 0);
+    assert_int_equal(say(1, 2, 4), VB_OK);
+    settle();
+    assert_int_equal(process[2].got[0], 4);
+}
+
+/* An event that nobody knows means nothing; what it came in place of is missed, and tried again. */
+static void events_that_nobody_knows(void **state)
+{
+    (void) state;
+    begin(2);
+    kernel.odd_events = 1;
+    open_up(1, 2);
+    assert_int_equal(vb_port_counters(process[1].port)->timed_out, 1);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+/* ---- the adapter ---- */
+
+static void adapter_tells(unsigned node, enum ibv_event_type type, struct ibv_qp *qp)
+{
+    kernel.async = (struct ibv_async_event){.event_type = type, .element.qp = qp};
+    kernel.has_async = true;
+    const uint64_t one = 1;
+    assert_int_equal(write(context_of(node)->async_fd, &one, sizeof(one)), sizeof(one));
+    settle();
+    assert_false(kernel.has_async);
+}
+
+static void a_queue_pair_that_fails(void **state)
+{
+    (void) state;
+    begin(3);
+    open_up(1, 2);
+    open_up(1, 3);
+    struct ibv_qp unknown = {.qp_num = 1u << 30};
+    adapter_tells(1, IBV_EVENT_PORT_ERR, NULL); /* may come up again */
+    adapter_tells(1, IBV_EVENT_QP_FATAL, &unknown);
+    assert_int_equal(process[1].lost, 0);
+    assert_int_equal(say(1, 2, 7), VB_OK);
+    settle();
+    assert_int_equal(process[2].received, 1);
+    adapter_tells(1, IBV_EVENT_QP_FATAL, process[1].peer[2]->link->qp);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_non_null(strstr(process[1].why, "event of the adapter"));
+    assert_int_equal(say(1, 3, 8), VB_OK); /* the others' are as they were */
+    settle();
+    assert_int_equal(process[3].received, 1);
+}
+
+/* ---- posting ---- */
+
+/* The queue is full, says the adapter, though it should not be: later. With and without credits. */
+static void work_requests_that_must_wait(void **state)
+{
+    enum { MANY = 400 };
+    for (int own = 0; own < 2; ++own) {
+        fake.is_iwarp = own;
+        fake.has_atomics = !own;
+        begin_meddled(2);
+        open_up(1, 2);
+        rng_t rng = {5};
+        unsigned sent[3] = {0};
+        kernel.if_waiting = true; /* with nothing outstanding there would be nothing to wait for */
+        while (sent[1] + sent[2] < 2 * MANY) {
+            for (unsigned node = 1; node <= 2; ++node) {
+                kernel.post = (faulty_t){.times = rng_percent(&rng, 30), .error = ENOMEM};
+                if (sent[node] < MANY
+                    && VB_OK
+                           == send_flags(node, 3 - node, (uint8_t) sent[node], 64,
+                                         rng_percent(&rng, 50) ? VB_INLINE : 0)) {
+                    ++sent[node];
+                }
+                progress(node);
+            }
+        }
+        kernel.post.times = 0;
+        assert_int_equal(process[1].lost + process[2].lost, 0);
+        settle();
+        for (unsigned node = 1; node <= 2; ++node) {
+            assert_int_equal(process[node].received, MANY);
+            for (unsigned i = 0; i < MANY; ++i) {
+                assert_int_equal(process[node].got[i], (uint8_t) i);
+            }
+        }
+        assert_true(vb_port_counters(process[1].port)->no_room > 0);
+        assert_true(process[1].ready > 1);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* Refused though nothing is outstanding, or for another reason: it never would be taken. */
+static void work_requests_that_are_refused(void **state)
+{
+    static const int errors[] = {ENOMEM, EINVAL, EFAULT};
+    for (unsigned i = 0; i < 3; ++i) {
+        begin_meddled(2);
+        open_up(1, 2);
+        settle();
+        /* So that nothing silent is outstanding. */
+        assert_int_equal(send_flags(1, 2, 5, 64, VB_SIGNAL), VB_OK);
+        settle();
+        assert_int_equal(vb_sendq_outstanding(&process[1].peer[2]->link->sendq), 0);
+        kernel.post = (faulty_t){.times = 1, .error = errors[i]};
+        assert_int_equal(say(1, 2, 6), VB_AGAIN);
+        assert_int_equal(say(1, 2, 6), VB_AGAIN); /* until the end is told */
+        until(1, 2, VB_DEAD);
+        assert_int_equal(process[1].lost, 1);
+        assert_non_null(strstr(process[1].why, strerror(errors[i])));
+        assert_int_equal(say(1, 2, 6), VB_LOST);
+        until(2, 1, VB_DEAD);
+        assert_int_equal(process[2].received, 1); /* what was sent before has arrived */
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* An operation that the device does not have: this request fails, and only it. */
+static void operations_that_are_not_there(void **state)
+{
+    (void) state;
+    static const int errors[] = {EOPNOTSUPP, EINVAL};
+    begin_meddled(2);
+    open_up(1, 2);
+    process_t *p = &process[1], *q = &process[2];
+    struct ibv_sge piece = {.addr = (uintptr_t) p->memory, .length = 8, .lkey = p->mr->lkey};
+    for (unsigned i = 0; i < 2; ++i) {
+        kernel.post = (faulty_t){.times = 1, .error = errors[i]};
+        vb_port_lock(p->port);
+        assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1,
+                                        NULL, VB_SIGNAL, p),
+                         VB_FAULT);
+        vb_port_unlock(p->port);
+        settle();
+    }
+    assert_int_equal(p->done, 0); /* nobody waits for it */
+    assert_int_equal(vb_port_counters(p->port)->atomics, 0);
+    assert_int_equal(say(1, 2, 6), VB_OK);
+    settle();
+    assert_int_equal(q->received, 1);
+    assert_int_equal(p->lost, 0);
+    /* The connection is lost, or cut: neither write, read nor atomic is taken. */
+    fake_kill(2);
+    vb_port_events(p->port, 0);
+    vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
+        VB_AGAIN);
+    assert_int_equal(vb_post_write(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
+                     VB_AGAIN);
+    vb_port_unlock(p->port);
+    until(1, 2, VB_DEAD);
+    vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
+        VB_LOST);
+    assert_int_equal(vb_post_read(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
+                     VB_LOST);
+    vb_port_unlock(p->port);
+}
+
+/* A goodbye that has no room yet is said when there is some. */
+static void a_goodbye_that_must_wait(void **state)
+{
+    (void) state;
+    begin_meddled(2);
+    open_up(1, 2);
+    assert_int_equal(say(1, 2, 1), VB_OK);
+    kernel.if_waiting = true;
+    kernel.post = (faulty_t){.times = 3, .error = ENOMEM};
+    vb_port_lock(process[1].port);
+    vb_peer_close(process[1].peer[2]);
+    vb_port_unlock(process[1].port);
+    assert_int_equal(kernel.post.hits, 1);
+    settle();
+    assert_int_equal(kernel.post.hits, 3);
+    assert_int_equal(process[2].received, 1);
+    assert_int_equal(vb_peer_connection(process[2].peer[1])->state, VB_CLOSED);
+    assert_int_equal(process[2].lost, 0); /* it is no loss */
+}
+
+/* What is in the queue cannot go out, because nobody over there takes anything: the end comes nevertheless, and what
+ * was posted is told to have failed. */
+static void a_goodbye_that_cannot_go_out(void **state)
+{
+    (void) state;
+    fake.is_timed = true;
+    begin(2);
+    open_up(1, 2);
+    process[2].holds = true;
+    for (unsigned i = 0; i < 200 && !fake_is_waiting(1); ++i) {
+        (void) send_flags(1, 2, 1, 64, VB_SIGNAL);
+        settle();
+    }
+    assert_true(fake_is_waiting(1));
+    const unsigned done = process[1].done;
+    vb_port_quiesce(process[1].port, 3000000);
+    assert_true(process[1].done > done);
+    assert_int_equal(process[1].last, VB_ENDED);
+    assert_int_equal(vb_port_links(process[1].port), 0);
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+}
+
+/* ---- receive queues ---- */
+
+/* Of a chain only a part is posted: the rest later, and no buffer is lost. */
+static void receives_that_are_refused(void **state)
+{
+    for (int own = 0; own < 2; ++own) {
+        fake.is_iwarp = own;
+        fake.has_atomics = !own;
+        begin_meddled(2);
+        open_up(1, 2);
+        kernel.recv_good = 3;
+        unsigned n = 0;
+        rng_t rng = {8};
+        for (unsigned tries = 0; n < 300 && tries < 100000; ++tries) {
+            if (VB_OK == say(1, 2, (uint8_t) n)) {
+                ++n;
+            }
+            /* Not always, or there would be no buffer at all in the end. */
+            kernel.post_recv = (faulty_t){.times = !own && rng_percent(&rng, 20), .error = ENOMEM};
+            progress(2);
+            kernel.post_recv.times = 0;
+            progress(1);
+        }
+        settle();
+        assert_int_equal(process[2].received, 300);
+        for (unsigned i = 0; i < 300; ++i) {
+            assert_int_equal(process[2].got[i], (uint8_t) i);
+        }
+        assert_int_equal(process[1].lost + process[2].lost, 0);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* A spare buffer, which control messages need, could not be posted again: when it is, it is no credit. */
+static void a_spare_buffer_that_is_refused(void **state)
+{
+    (void) state;
+    fake.is_iwarp = true;
+    fake.has_atomics = false;
+    begin_meddled(2);
+    open_up(1, 2);
+    const uint64_t *credits = &vb_port_counters(process[2].port)->credit_messages;
+    unsigned refused_n = 0;
+    for (unsigned i = 0; i < 400; ++i) {
+        const uint64_t before = *credits;
+        (void) say(1, 2, 1);
+        progress(2);
+        /* Only a control message is on its way to the first. */
+        kernel.post_recv = (faulty_t){.times = *credits > before && 0 == i % 3, .error = ENOMEM};
+        progress(1);
+        refused_n += kernel.post_recv.hits;
+        kernel.post_recv.times = 0;
+        if (0 == i % 10) {
+            (void) say(2, 1, 2);
+            progress(1);
+        }
+    }
+    assert_true(refused_n > 3);
+    (void) say(2, 1, 2);
+    settle();
+    for (unsigned node = 1; node <= 2; ++node) {
+        const vb_link_t *from = process[3 - node].peer[node]->link,
+                        *to = process[node].peer[3 - node]->link;
+        assert_int_equal(from->credit.have + to->credit.owed, to->rx->window.current);
+        assert_int_equal(to->rx->posted, to->rx->window.current + to->rx->spare);
+    }
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+/* Memory for more buffers is out: as many as there are, and later more. */
+static void no_memory_for_buffers(void **state)
+{
+    (void) state;
+    begin(2);
+    const vb_rx_t *rx = process[2].port->rx;
+    vb_rx_starved(process[2].port->rx, vb_now());
+    vb_entries_t *entries = &process[2].port->entries;
+    const uint32_t left = entries->limit - entries->used;
+    assert_true(vb_entries_take(entries, left)); /* not more than the completion queue holds */
+    assert_int_equal(vb_rx_fill(process[2].port->rx), 0);
+    vb_entries_give(entries, left);
+    out = (faulty_t){.times = UINT32_MAX, .error = ENOMEM, .size = (8 * SIZE + 4095) / 4096 * 4096};
+    assert_int_equal(vb_rx_fill(process[2].port->rx), 0);
+    assert_true(out.hits > 0);
+    out.times = 0;
+    assert_int_equal(vb_rx_fill(process[2].port->rx), rx->window.current - 8);
+    open_up(1, 2);
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    settle();
+    assert_int_equal(process[2].received, 1);
+}
+
+/* ---- completions that cannot be ---- */
+
+static void find(unsigned node, struct ibv_wc wc)
+{
+    kernel.wc = wc;
+    kernel.has_wc = true;
+    settle();
+    (void) node;
+    assert_false(kernel.has_wc);
+}
+
+/* Of links and buffers that are gone, or never were: counted, and everything goes on. */
+static void completions_of_what_is_gone(void **state)
+{
+    for (int own = 0; own < 2; ++own) {
+        fake.is_iwarp = own;
+        fake.has_atomics = !own;
+        begin(2);
+        meddled[2] = context_of(2);
+        meddle(2);
+        open_up(1, 2);
+        const vb_link_t *link = process[2].peer[1]->link;
+        vb_rx_t *rx = own ? link->rx : process[2].port->rx;
+        const uint64_t *stale = &vb_port_counters(process[2].port)->stale;
+        const uint32_t qp = link->qp->qp_num;
+        const uint32_t posted = rx->posted;
+        assert_int_equal(*stale, 0);
+        find(2, (struct ibv_wc){.wr_id = vb_wr_id(true, rx->generation + 1, 0), .qp_num = qp});
+        find(2, (struct ibv_wc){.wr_id = vb_wr_id(true, rx->generation, 0xfff), .qp_num = qp});
+        find(2, (struct ibv_wc){.wr_id = vb_wr_id(true, rx->generation, UINT32_MAX), .qp_num = qp});
+        find(2,
+             (struct ibv_wc){.wr_id = vb_wr_id(true, rx->generation, 0xfff), .qp_num = 1u << 30});
+        find(2,
+             (struct ibv_wc){.wr_id = vb_wr_id(false, link->generation, 77), .qp_num = 1u << 30});
+        assert_int_equal(*stale, 5);
+        find(2, (struct ibv_wc){.wr_id = vb_wr_id(false, link->generation + 1, 0), .qp_num = qp});
+        find(2, (struct ibv_wc){.wr_id = vb_wr_id(false, link->generation, link->sendq.nxt),
+                                .qp_num = qp});
+        assert_int_equal(rx->posted, posted);
+        vb_rx_return(rx, 0xfff);
+        vb_rx_repost(rx, 0xfff);
+        assert_int_equal(rx->posted, posted);
+        assert_int_equal(rx->taken, 0);
+        for (unsigned i = 0; i < 50; ++i) {
+            (void) say(1, 2, 5);
+            settle();
+        }
+        assert_true(process[2].received >= 49);
+        assert_int_equal(process[1].lost + process[2].lost, 0);
+        (void) teardown_errors(state);
+        (void) setup_errors(state);
+    }
+}
+
+/* A buffer of the shared queue that a connection used which is gone: it is posted again. */
+static void a_buffer_of_a_link_that_is_gone(void **state)
+{
+    (void) state;
+    begin(3);
+    open_up(1, 2);
+    open_up(3, 2);
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    vb_port_lock(process[2].port);
+    vb_peer_step(process[2].peer[1], VB_ON_FAILED); /* before the completion is looked at */
+    vb_port_unlock(process[2].port);
+    const vb_rx_t *rx = process[2].port->rx;
+    settle();
+    assert_int_equal(process[2].received, 0);
+    assert_true(vb_port_counters(process[2].port)->stale > 0);
+    assert_int_equal(rx->posted, rx->window.current);
+    assert_int_equal(rx->taken, 0);
+    assert_int_equal(say(3, 2, 6), VB_OK);
+    settle();
+    assert_int_equal(process[2].got[0], 6);
+}
+
+/* ---- rings ---- */
+
+static void begin_with_rings(void)
+{
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.ring_after = 4;
+        c.ring_slots = 8;
+        assert_true(start(i, &c, NULL));
+        meddled[i] = context_of(i);
+        meddle(i);
+    }
+    open_up(1, 2);
+}
+
+static void until_by_ring(unsigned from, unsigned to)
+{
+    for (unsigned i = 0; i < 200 && 0 == vb_port_counters(process[from].port)->ring_sent; ++i) {
+        (void) send_flags(from, to, 1, 32, VB_INLINE);
+        progress(from);
+        progress(to);
+    }
+    assert_true(vb_port_counters(process[from].port)->ring_sent > 0);
+    settle();
+}
+
+/* Neither the ring's memory nor room for telling of it is there at first. */
+static void a_ring_that_must_wait(void **state)
+{
+    (void) state;
+    begin_with_rings();
+    out = (faulty_t){.times = 2, .error = ENOMEM, .size = 4096};
+    kernel.if_waiting = true;
+    for (unsigned i = 0; i < 40; ++i) {
+        (void) send_flags(1, 2, (uint8_t) i, 32, VB_INLINE);
+        (void) send_flags(2, 1, (uint8_t) i, 32, VB_INLINE);
+        kernel.post = (faulty_t){.times = i < 30 ? UINT32_MAX : 0, .error = ENOMEM};
+        progress(2);
+        progress(1);
+        kernel.post.times = 0;
+        assert_int_equal(process[1].lost + process[2].lost, 0);
+    }
+    assert_true(out.hits > 0);
+    until_by_ring(1, 2);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+/* What is in a ring is whole, and no message: nothing more is taken from it. */
+static void garbage_in_a_ring(void **state)
+{
+    (void) state;
+    begin_with_rings();
+    until_by_ring(1, 2);
+    const unsigned before = process[2].received;
+    kernel.garbage = true;
+    assert_int_equal(send_flags(1, 2, 9, 32, VB_INLINE), VB_OK);
+    kernel.garbage = false;
+    assert_int_equal(send_flags(1, 2, 9, 32, VB_INLINE), VB_OK);
+    until(2, 1, VB_DEAD);
+    assert_int_equal(process[2].received, before);
+    assert_int_equal(vb_port_counters(process[2].port)->bad_messages, 1);
+    assert_non_null(strstr(process[2].why, "no message of this version"));
+    until(1, 2, VB_DEAD);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_errors, teardown_errors)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ports_that_cannot_be_had),
+        TEST(ports_that_say_odd_things),
+        TEST(devices),
+        TEST(names),
+        TEST(what_a_port_tells),
+        TEST(what_a_port_with_a_shared_queue_tells),
+        TEST(a_thread_of_its_own),
+        TEST(every_step_of_connecting),
+        TEST(every_step_without_inline_data),
+        TEST(tables_that_cannot_be_had),
+        TEST(no_memory_for_a_stranger),
+        TEST(through_another_device),
+        TEST(an_address_that_is_not_known),
+        TEST(too_many_credits),
+        TEST(an_answer_of_another_size),
+        TEST(another_process_of_that_name),
+        TEST(steps_can_be_watched),
+        TEST(events_that_nobody_knows),
+        TEST(a_queue_pair_that_fails),
+        TEST(work_requests_that_must_wait),
+        TEST(work_requests_that_are_refused),
+        TEST(operations_that_are_not_there),
+        TEST(a_goodbye_that_must_wait),
+        TEST(a_goodbye_that_cannot_go_out),
+        TEST(receives_that_are_refused),
+        TEST(a_spare_buffer_that_is_refused),
+        TEST(no_memory_for_buffers),
+        TEST(completions_of_what_is_gone),
+        TEST(a_buffer_of_a_link_that_is_gone),
+        TEST(a_ring_that_must_wait),
+        TEST(garbage_in_a_ring),
+    };
+    return cmocka_run_group_tests_name("verbs_errors", tests, NULL, NULL);
+}
