@@ -15,6 +15,7 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
+#include "ompi/mca/pml/spec/pml_spec_compat.h"
 #include "ompi/proc/proc.h"
 
 enum { MANY = 6000, ROOM = 1 << 20, TAG = MCA_BTL_TAG_USR };
@@ -59,10 +60,10 @@ static void moved(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t 
     reported(context, status);
 }
 
-static void came(mca_btl_base_module_t *module, mca_btl_base_tag_t tag,
-                 mca_btl_base_descriptor_t *des, void *cbdata)
+MCA_PML_SPEC_AM_DECLARE(came);
+MCA_PML_SPEC_AM_CALLBACK(came)
 {
-    (void) module, (void) tag, (void) des, (void) cbdata;
+    (void) btl, (void) seg, (void) nseg;
     ++arrived;
 }
 

@@ -17,6 +17,9 @@ AC_DEFUN([MCA_opal_btl_ibx_CONFIG], [
     btl_ibx_CPPFLAGS="$btl_ibx_CPPFLAGS -DSPEC_VERSION_RELEASE=OMPI_RELEASE_VERSION"
     btl_ibx_CPPFLAGS="$btl_ibx_CPPFLAGS -DSPEC_VERSION='\"\$(PACKAGE_VERSION)\"' -DSPEC_HELP_DIR='\"\$(pkgdatadir)\"'"
     AC_SUBST([btl_ibx_CPPFLAGS])
+    # 5.0 has the whole name in a variable, 4.1 the beginning.
+    AS_IF([test -n "$OPAL_LIB_NAME"], [btl_ibx_OPAL=lib$OPAL_LIB_NAME.la], [btl_ibx_OPAL=lib${OPAL_LIB_PREFIX}open-pal.la])
+    AC_SUBST([btl_ibx_OPAL])
 
     # Adapters only where their libraries are, and unless --without-verbs says no.
     VERBS=0

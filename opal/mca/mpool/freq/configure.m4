@@ -14,6 +14,9 @@ AC_DEFUN([MCA_opal_mpool_freq_CONFIG], [
     mpool_freq_CPPFLAGS="$mpool_freq_CPPFLAGS -DSPEC_VERSION_RELEASE=OMPI_RELEASE_VERSION"
     mpool_freq_CPPFLAGS="$mpool_freq_CPPFLAGS -DSPEC_VERSION='\"\$(PACKAGE_VERSION)\"' -DSPEC_HELP_DIR='\"\$(pkgdatadir)\"'"
     AC_SUBST([mpool_freq_CPPFLAGS])
+    # 5.0 has the whole name in a variable, 4.1 the beginning.
+    AS_IF([test -n "$OPAL_LIB_NAME"], [mpool_freq_OPAL=lib$OPAL_LIB_NAME.la], [mpool_freq_OPAL=lib${OPAL_LIB_PREFIX}open-pal.la])
+    AC_SUBST([mpool_freq_OPAL])
 
     HWLOC_LIBS=-lhwloc
     mpool_freq_LIBS=$HWLOC_LIBS

@@ -13,5 +13,8 @@ AC_DEFUN([MCA_opal_rcache_lazy_CONFIG], [
     rcache_lazy_CPPFLAGS="$rcache_lazy_CPPFLAGS -DSPEC_VERSION_RELEASE=OMPI_RELEASE_VERSION"
     rcache_lazy_CPPFLAGS="$rcache_lazy_CPPFLAGS -DSPEC_VERSION='\"\$(PACKAGE_VERSION)\"' -DSPEC_HELP_DIR='\"\$(pkgdatadir)\"'"
     AC_SUBST([rcache_lazy_CPPFLAGS])
+    # 5.0 has the whole name in a variable, 4.1 the beginning.
+    AS_IF([test -n "$OPAL_LIB_NAME"], [rcache_lazy_OPAL=lib$OPAL_LIB_NAME.la], [rcache_lazy_OPAL=lib${OPAL_LIB_PREFIX}open-pal.la])
+    AC_SUBST([rcache_lazy_OPAL])
     $1
 ])
