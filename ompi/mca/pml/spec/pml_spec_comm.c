@@ -225,6 +225,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
+        comm->peers[frag->unexp.src]->hold_in.is_held = false; /* nobody is told any more */
         mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_frag_free(frag);
     }

@@ -39,8 +39,9 @@ static bool tell(mca_pml_spec_pending_t *pending)
 
     mca_bml_base_endpoint_t *endpoint = knows ? mca_pml_spec_endpoint(peer) : NULL;
     if (NULL != endpoint) {
-        MCA_PML_SPEC_VERBOSE(10, "hold: rank %d %s, until %u", peer->rank,
-                             told.is_held ? "is asked to hold back" : "may go on", told.until);
+        MCA_PML_SPEC_VERBOSE(10, "hold: rank %d %s, until %u; processed so far: %u", peer->rank,
+                             told.is_held ? "is asked to hold back" : "may go on", told.until,
+                             peer->recv.msgs.nxt);
         mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
     }
     OBJ_RELEASE(keep); /* perhaps the last: peer is gone then */
@@ -234,6 +235,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_hold)
     }
     mca_pml_spec_unlock(&peer->send_lock);
     if (news) {
+        MCA_PML_SPEC_VERBOSE(10, "hold: rank %d %s, until %u; sent so far: %u", peer->rank,
+                             told.is_held ? "asks to hold back" : "lets go on", told.until, peer->send.nxt);
         if (begins) {
             MCA_PML_SPEC_COUNT(held);
         }
