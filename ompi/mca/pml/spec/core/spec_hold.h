@@ -38,8 +38,8 @@
 /* HOLD is seen when the sender looks at its transports; one that sends without looking does so once
  * in so many messages, of up to so many bytes and longer ones. Powers of two. */
 #define SPEC_HOLD_LOOK 256u
-#define SPEC_HOLD_SMALL 4096u
-#define SPEC_HOLD_LOOK_LONG 16u
+#define SPEC_HOLD_SMALL 256u
+#define SPEC_HOLD_LOOK_LONG 32u
 
 /* What a process holds of all senders. */
 typedef struct spec_store {
