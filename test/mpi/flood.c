@@ -76,11 +76,11 @@ static void flood(void)
     tl_step("a flood of %llu messages", (unsigned long long) messages);
     if (0 == tl.rank) {
         const long long grows = tl_option("--grows", 48) << 20, before = high_water();
+        look(200000); /* a receiver that is quick enough would see no flood */
         drain(messages);
         const long long growth = high_water() - before;
         CHECK(0 == grows || (before >= 0 && growth <= grows), "rank 0 grew by %lld bytes", growth);
-        printf("rank 0 grew by %lld KiB, unexpected messages took up to %lld KiB; it asked %lld times to hold back\n",
-               growth / 1024, tl_pvar("pml_spec_unexpected_bytes_most") / 1024, tl_pvar("pml_spec_holds"));
+        printf("rank 0 grew by %lld KiB; it asked %lld times to hold back\n", growth / 1024, tl_pvar("pml_spec_holds"));
         return;
     }
     char *buf = tl_buf(size);
@@ -134,7 +134,6 @@ int main(int argc, char **argv)
     size = (size_t) tl_option("--size", 8);
     if (tl.size > 1) {
         tl_pvar("pml_spec_holds");
-        tl_pvar("pml_spec_unexpected_bytes_most");
         flood();
         for (int round = 0; behind > 0 && round < ROUNDS; ++round) {
             MPI_Barrier(MPI_COMM_WORLD);
