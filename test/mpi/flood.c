@@ -80,7 +80,7 @@ static void flood(void)
         drain(messages);
         const long long growth = high_water() - before;
         CHECK(0 == grows || (before >= 0 && growth <= grows), "rank 0 grew by %lld bytes", growth);
-        printf("rank 0 grew by %lld KiB; it asked %lld times to hold back\n", growth / 1024, tl_pvar("pml_spec_holds"));
+        printf("rank 0 grew by %lld KiB; it asked %lld times to hold back\n", growth / 1024, tl_pvar("pml_spec_flows"));
         return;
     }
     char *buf = tl_buf(size);
@@ -133,14 +133,14 @@ int main(int argc, char **argv)
     lag = (uint64_t) tl_option("--lag", 6);
     size = (size_t) tl_option("--size", 8);
     if (tl.size > 1) {
-        tl_pvar("pml_spec_holds");
+        tl_pvar("pml_spec_flows");
         flood();
         for (int round = 0; behind > 0 && round < ROUNDS; ++round) {
             MPI_Barrier(MPI_COMM_WORLD);
             wanted(round);
         }
         if (0 == tl.rank && tl_option("--held", 0) > 0) {
-            CHECK(tl_pvar("pml_spec_holds") > 0, "no sender was asked to hold back");
+            CHECK(tl_pvar("pml_spec_flows") > 0, "no sender was asked to hold back");
         }
     }
     return tl_finish();

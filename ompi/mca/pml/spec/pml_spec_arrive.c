@@ -11,7 +11,7 @@
 
 #include "pml_spec_adapt.h"
 #include "pml_spec_hello.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_proto.h"
 
@@ -148,7 +148,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
-        mca_pml_spec_hold_found(comm, peer);
+        mca_pml_spec_flow_found(comm, peer);
         mca_pml_spec_unlock(&comm->lock);
         if (OPAL_UNLIKELY(skips)) {
             mca_pml_spec_recvs_cancelled(&cancelled);

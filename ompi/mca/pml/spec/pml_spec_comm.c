@@ -4,7 +4,7 @@
 
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
@@ -225,7 +225,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
-        comm->peers[frag->unexp.src]->hold_in.is_held = false; /* nobody is told any more */
+        comm->peers[frag->unexp.src]->flow_in.is_held = false; /* nobody is told any more */
         mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_frag_free(frag);
     }
@@ -244,7 +244,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
             bury(peer, slot);
         }
         mca_pml_spec_keys_free(&peer->keys);
-        mca_pml_spec_hold_end(peer);
+        mca_pml_spec_flow_end(peer);
         OBJ_DESTRUCT(&peer->send_lock);
         free(peer);
     }

@@ -14,7 +14,7 @@
 #define PML_SPEC_COMM_H
 
 #include "core/spec_clock.h"
-#include "core/spec_hold.h"
+#include "core/spec_flow.h"
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
 #include "core/spec_exchange.h"
@@ -23,7 +23,7 @@
 #include "pml_spec.h"
 #include "pml_spec_packet.h"
 
-/* Bits of mca_pml_spec_peer_t.shut: why a message may not simply be sent (pml_spec_hold.h). */
+/* Bits of mca_pml_spec_peer_t.shut: why a message may not simply be sent (pml_spec_flow.h). */
 enum {
     MCA_PML_SPEC_SHUT_HELD = 1,  /* the peer asked to hold back */
     MCA_PML_SPEC_SHUT_QUEUE = 2, /* sends must wait for their turn */
@@ -41,7 +41,7 @@ typedef struct mca_pml_spec_peer {
     uint32_t shut; /* read without the lock, changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers all up to hold_out. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers all up to flow_out. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
@@ -51,16 +51,16 @@ typedef struct mca_pml_spec_peer {
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
-    spec_node_t waiting; /* sends that wait for their turn (pml_spec_hold.h), in their order */
+    spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
     bool turning;        /* somebody issues those */
     uint32_t stuck_n;    /* messages that have a number, and wait for a transport */
-    spec_hold_out_t hold_out;
+    spec_flow_out_t flow_out;
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;
-    spec_hold_in_t hold_in;
-    bool hold_pends; /* a HOLD is to be sent */
-    mca_pml_spec_pending_t hold_pending;
+    spec_flow_in_t flow_in;
+    bool flow_pends; /* a HOLD is to be sent */
+    mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
     spec_adapt_memo_t stopped_in, stopped_out;
 } mca_pml_spec_peer_t;

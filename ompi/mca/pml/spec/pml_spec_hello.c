@@ -3,7 +3,7 @@
 #include "pml_spec_hello.h"
 
 #include "pml_spec_arrive.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_packet.h"
 
 #include <stdlib.h>

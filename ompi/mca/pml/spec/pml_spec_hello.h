@@ -12,7 +12,7 @@
 #include "pml_spec_comm.h"
 #include "pml_spec_request.h"
 
-/* Ask for the peer's cid; what is sent meanwhile waits (pml_spec_hold.h). */
+/* Ask for the peer's cid; what is sent meanwhile waits (pml_spec_flow.h). */
 void mca_pml_spec_hello_say(mca_pml_spec_peer_t *peer);
 
 /* The peer's cid has come, by whatever packet: start what waited for it. */

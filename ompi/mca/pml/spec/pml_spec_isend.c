@@ -56,7 +56,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         || OPAL_UNLIKELY(0 != peer->shut)) {
         return NEEDS_REQUEST;
     }
-    if (OPAL_UNLIKELY(spec_hold_look(peer->send.nxt, length))) {
+    if (OPAL_UNLIKELY(spec_flow_look(peer->send.nxt, length))) {
         opal_progress();
         if (0 != peer->shut) {
             return NEEDS_REQUEST;

@@ -2,7 +2,7 @@
 /* MPI's probe calls: look at the unexpected messages, and for matched probes take one out. */
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 
@@ -25,7 +25,7 @@ static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag,
             *taken = frag;
         }
     } else {
-        mca_pml_spec_hold_wants(comm, src);
+        mca_pml_spec_flow_wants(comm, src);
     }
     mca_pml_spec_unlock(&comm->lock);
     if (NULL != unexp && MPI_STATUS_IGNORE != status) {

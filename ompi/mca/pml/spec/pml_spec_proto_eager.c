@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Eager: a small message goes out with its header. */
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 

@@ -15,7 +15,7 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 

@@ -2,7 +2,7 @@
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -294,7 +294,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         mca_pml_spec_unlock(&comm->lock);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    mca_pml_spec_hold_wants(comm, base->req_peer);
+    mca_pml_spec_flow_wants(comm, base->req_peer);
     if (predicts
         && spec_recv_speculate(&recvreq->peer->recv, &comm->match, &recvreq->posted, &offer)) {
         /* Under the lock only the packet is built: as soon as it is released the message may

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
-#include "pml_spec_hold.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -225,7 +225,7 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
     }
-    if (OPAL_UNLIKELY(!rendezvous && spec_hold_look(peer->send.nxt, length))) {
+    if (OPAL_UNLIKELY(!rendezvous && spec_flow_look(peer->send.nxt, length))) {
         opal_progress();
     }
     sendreq->stopped =

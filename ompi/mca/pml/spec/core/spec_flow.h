@@ -23,8 +23,8 @@
  * it; until the process has less than half of the limit, or the sender less than half of its share.
  *
  * Pure. Threads: `in` and `out` under the caller's lock each, the store under another. */
-#ifndef SPEC_HOLD_H
-#define SPEC_HOLD_H
+#ifndef SPEC_FLOW_H
+#define SPEC_FLOW_H
 
 #include "spec_seq.h"
 
@@ -33,13 +33,13 @@
 
 /* Messages that a sender may announce beyond those that its receiver has seen; twice as many each time
  * that a receive waits for what is behind them. */
-#define SPEC_HOLD_AHEAD 64u
-#define SPEC_HOLD_AHEAD_MAX 65536u
+#define SPEC_FLOW_AHEAD 64u
+#define SPEC_FLOW_AHEAD_MAX 65536u
 /* HOLD is seen when the sender looks at its transports; one that sends without looking does so once
  * in so many messages, of up to so many bytes and longer ones. Powers of two. */
-#define SPEC_HOLD_LOOK 256u
-#define SPEC_HOLD_SMALL 256u
-#define SPEC_HOLD_LOOK_LONG 32u
+#define SPEC_FLOW_LOOK 256u
+#define SPEC_FLOW_SMALL 256u
+#define SPEC_FLOW_LOOK_LONG 32u
 
 /* What a process holds of all senders. */
 typedef struct spec_store {
@@ -50,48 +50,48 @@ typedef struct spec_store {
 } spec_store_t;
 
 /* What it holds of one sender, and what that was told. Zero is the start. */
-typedef struct spec_hold_in {
+typedef struct spec_flow_in {
     uint64_t bytes;
     uint32_t no;    /* of the latest HOLD */
     uint32_t until; /* as told, or about to be */
     uint32_t may;   /* `until` of the next */
     uint32_t ahead; /* by how much it moves on when a receive waits */
     bool is_held;
-} spec_hold_in_t;
+} spec_flow_in_t;
 
 /* What a sender knows. Zero is the start. */
-typedef struct spec_hold_out {
+typedef struct spec_flow_out {
     uint32_t no;
     uint32_t until;
     bool is_held;
-} spec_hold_out_t;
+} spec_flow_out_t;
 
 /* All of these at the receiver: nxt is the number of the message that it will process next. True: tell
- * the sender (spec_hold_tell). */
+ * the sender (spec_flow_tell). */
 
 /* A message of so many bytes (with what it takes to keep it) was processed and is unexpected. */
-bool spec_hold_added(spec_store_t *store, spec_hold_in_t *in, uint32_t nxt, uint64_t bytes);
+bool spec_flow_added(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes);
 /* It is not any more; or, with 0 bytes, one was processed that was waited for. */
-bool spec_hold_taken(spec_store_t *store, spec_hold_in_t *in, uint32_t nxt, uint64_t bytes);
+bool spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes);
 /* A receive or a probe that this sender could satisfy finds nothing. */
-bool spec_hold_wanted(spec_hold_in_t *in, uint32_t nxt);
+bool spec_flow_wanted(spec_flow_in_t *in, uint32_t nxt);
 
 /* What to tell now; each call takes a number, so it must be sent. */
-spec_hold_out_t spec_hold_tell(spec_hold_in_t *in);
+spec_flow_out_t spec_flow_tell(spec_flow_in_t *in);
 
 /* At the sender: a HOLD arrived. False: an old one, or one again. */
-bool spec_hold_heed(spec_hold_out_t *out, const spec_hold_out_t *told);
+bool spec_flow_heed(spec_flow_out_t *out, const spec_flow_out_t *told);
 
 /* May the message with this number be sent or announced? */
-static inline bool spec_hold_lets(const spec_hold_out_t *out, uint32_t seq)
+static inline bool spec_flow_lets(const spec_flow_out_t *out, uint32_t seq)
 {
     return !out->is_held || spec_seq_before(seq, out->until);
 }
 
 /* Is it time to look for a HOLD, before the message with this number and length? */
-static inline bool spec_hold_look(uint32_t seq, uint64_t length)
+static inline bool spec_flow_look(uint32_t seq, uint64_t length)
 {
-    return 0 == (~seq & ((length <= SPEC_HOLD_SMALL ? SPEC_HOLD_LOOK : SPEC_HOLD_LOOK_LONG) - 1));
+    return 0 == (~seq & ((length <= SPEC_FLOW_SMALL ? SPEC_FLOW_LOOK : SPEC_FLOW_LOOK_LONG) - 1));
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_hold.h. */
-#include "pml_spec_hold.h"
+/* See pml_spec_flow.h. */
+#include "pml_spec_flow.h"
 
 #include "pml_spec_hello.h"
 
@@ -20,13 +20,13 @@ static uint64_t charge(const mca_pml_spec_frag_t *frag)
 /* Send the latest state. */
 static bool tell(mca_pml_spec_pending_t *pending)
 {
-    mca_pml_spec_peer_t *peer = SPEC_ENTRY(pending, mca_pml_spec_peer_t, hold_pending);
+    mca_pml_spec_peer_t *peer = SPEC_ENTRY(pending, mca_pml_spec_peer_t, flow_pending);
     mca_pml_spec_comm_t *comm = peer->comm;
     ompi_communicator_t *keep = comm->ompi_comm;
 
     mca_pml_spec_lock(&comm->lock);
-    peer->hold_pends = false;
-    const spec_hold_out_t told = spec_hold_tell(&peer->hold_in);
+    peer->flow_pends = false;
+    const spec_flow_out_t told = spec_flow_tell(&peer->flow_in);
     const mca_pml_spec_hold_hdr_t hdr = {.type = MCA_PML_SPEC_HOLD,
                                          .epoch = peer->recv.epoch,
                                          .ctx = peer->ctx,
@@ -50,11 +50,11 @@ static bool tell(mca_pml_spec_pending_t *pending)
 
 static void tell_later(mca_pml_spec_peer_t *peer)
 {
-    if (!peer->hold_pends) {
-        peer->hold_pends = true;
-        peer->hold_pending.retry = tell;
+    if (!peer->flow_pends) {
+        peer->flow_pends = true;
+        peer->flow_pending.retry = tell;
         OBJ_RETAIN(peer->comm->ompi_comm);
-        mca_pml_spec_pend(&peer->hold_pending);
+        mca_pml_spec_pend(&peer->flow_pending);
     }
 }
 
@@ -62,8 +62,8 @@ static void tell_later(mca_pml_spec_peer_t *peer)
 static void look_for_waiting(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
     const uint32_t nxt = peer->recv.msgs.nxt;
-    if (!spec_seq_before(nxt, peer->hold_in.until) && spec_match_waits_for(&comm->match, peer->rank)
-        && spec_hold_wanted(&peer->hold_in, nxt)) {
+    if (!spec_seq_before(nxt, peer->flow_in.until) && spec_match_waits_for(&comm->match, peer->rank)
+        && spec_flow_wanted(&peer->flow_in, nxt)) {
         tell_later(peer);
     }
 }
@@ -75,26 +75,26 @@ void mca_pml_spec_unexp_added(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *pe
         return; /* who could receive what it waits for? */
     }
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    const bool begins = spec_hold_added(&mca_pml_spec.store, &peer->hold_in, peer->recv.msgs.nxt, charge(frag));
+    const bool begins = spec_flow_added(&mca_pml_spec.store, &peer->flow_in, peer->recv.msgs.nxt, charge(frag));
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_UNLIKELY(begins)) {
         ++comm->held_n;
         MCA_PML_SPEC_COUNT(holds);
         tell_later(peer);
     }
-    if (OPAL_UNLIKELY(peer->hold_in.is_held)) {
+    if (OPAL_UNLIKELY(peer->flow_in.is_held)) {
         look_for_waiting(comm, peer);
     }
 }
 
 static void taken(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, uint64_t bytes)
 {
-    const bool was_held = peer->hold_in.is_held;
+    const bool was_held = peer->flow_in.is_held;
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    const bool news = spec_hold_taken(&mca_pml_spec.store, &peer->hold_in, peer->recv.msgs.nxt, bytes);
+    const bool news = spec_flow_taken(&mca_pml_spec.store, &peer->flow_in, peer->recv.msgs.nxt, bytes);
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_UNLIKELY(news)) {
-        comm->held_n -= was_held && !peer->hold_in.is_held;
+        comm->held_n -= was_held && !peer->flow_in.is_held;
         tell_later(peer);
     }
 }
@@ -108,31 +108,31 @@ void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *fra
     }
 }
 
-void mca_pml_spec_hold_matched(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
+void mca_pml_spec_flow_matched(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
     taken(comm, peer, 0);
-    if (peer->hold_in.is_held) {
+    if (peer->flow_in.is_held) {
         look_for_waiting(comm, peer);
     }
 }
 
-void mca_pml_spec_hold_search(mca_pml_spec_comm_t *comm, int32_t src)
+void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
 {
     const uint32_t first = SPEC_ANY == src ? 0 : (uint32_t) src;
     const uint32_t end = SPEC_ANY == src ? comm->size : first + 1;
     for (uint32_t i = first; i < end; ++i) {
         mca_pml_spec_peer_t *peer = comm->peers[i];
-        if (NULL != peer && spec_hold_wanted(&peer->hold_in, peer->recv.msgs.nxt)) {
+        if (NULL != peer && spec_flow_wanted(&peer->flow_in, peer->recv.msgs.nxt)) {
             tell_later(peer);
         }
     }
 }
 
-void mca_pml_spec_hold_end(mca_pml_spec_peer_t *peer)
+void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    if (peer->hold_pends) { /* only at the end of the process: else the communicator is kept */
-        spec_list_remove(&peer->hold_pending.node);
+    if (peer->flow_pends) { /* only at the end of the process: else the communicator is kept */
+        spec_list_remove(&peer->flow_pending.node);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
 }
@@ -142,13 +142,13 @@ void mca_pml_spec_hold_end(mca_pml_spec_peer_t *peer)
 /* The caller holds send_lock. */
 static bool may_go(const mca_pml_spec_peer_t *peer)
 {
-    return peer->ctx_known && 0 == peer->stuck_n && spec_hold_lets(&peer->hold_out, peer->send.nxt);
+    return peer->ctx_known && 0 == peer->stuck_n && spec_flow_lets(&peer->flow_out, peer->send.nxt);
 }
 
 static void set_shut(mca_pml_spec_peer_t *peer)
 {
     const bool queued = peer->turning || !spec_list_is_empty(&peer->waiting);
-    const uint32_t shut = (peer->hold_out.is_held ? MCA_PML_SPEC_SHUT_HELD : 0)
+    const uint32_t shut = (peer->flow_out.is_held ? MCA_PML_SPEC_SHUT_HELD : 0)
                           | (queued || !may_go(peer) ? MCA_PML_SPEC_SHUT_QUEUE : 0);
     __atomic_store_n(&peer->shut, shut, __ATOMIC_RELEASE);
 }
@@ -226,10 +226,10 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_hold)
         mca_pml_spec_refuse("HOLD", "nothing was sent to who asks for it");
         return;
     }
-    const spec_hold_out_t told = {.no = hdr->no, .until = hdr->until, .is_held = 0 != hdr->is_held};
+    const spec_flow_out_t told = {.no = hdr->no, .until = hdr->until, .is_held = 0 != hdr->is_held};
     mca_pml_spec_lock(&peer->send_lock);
-    const bool begins = !peer->hold_out.is_held && told.is_held;
-    const bool news = spec_hold_heed(&peer->hold_out, &told);
+    const bool begins = !peer->flow_out.is_held && told.is_held;
+    const bool news = spec_flow_heed(&peer->flow_out, &told);
     if (news) {
         set_shut(peer);
     }

@@ -1,37 +1,37 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Flow control for unexpected messages (core/spec_hold.h). */
+/* Flow control for unexpected messages (core/spec_flow.h). */
 #include "spec_unit.h"
 
-#include "spec_hold.h"
+#include "spec_flow.h"
 
 enum { SIZE = 100, LIMIT = 10000 };
 
 static spec_store_t store;
-static spec_hold_in_t a, b;
+static spec_flow_in_t a, b;
 
 static int setup(void **state)
 {
     (void) state;
     store = (spec_store_t){.limit = LIMIT};
-    a = b = (spec_hold_in_t){0};
+    a = b = (spec_flow_in_t){0};
     return 0;
 }
 
 /* n messages come; how many times is there something to tell? */
-static uint32_t add(spec_hold_in_t *in, uint32_t *nxt, uint32_t n)
+static uint32_t add(spec_flow_in_t *in, uint32_t *nxt, uint32_t n)
 {
     uint32_t news = 0;
     for (uint32_t i = 0; i < n; ++i) {
-        news += spec_hold_added(&store, in, ++*nxt, SIZE);
+        news += spec_flow_added(&store, in, ++*nxt, SIZE);
     }
     return news;
 }
 
-static uint32_t take(spec_hold_in_t *in, uint32_t nxt, uint32_t n)
+static uint32_t take(spec_flow_in_t *in, uint32_t nxt, uint32_t n)
 {
     uint32_t news = 0;
     for (uint32_t i = 0; i < n; ++i) {
-        news += spec_hold_taken(&store, in, nxt, SIZE);
+        news += spec_flow_taken(&store, in, nxt, SIZE);
     }
     return news;
 }
@@ -55,7 +55,7 @@ static void beyond_the_limit_once_until_half_is_free(void **state)
     uint32_t nxt = UINT32_MAX - 50; /* through the wrap */
     assert_int_equal(add(&a, &nxt, 101), 1);
     assert_true(a.is_held);
-    assert_int_equal(a.until, nxt + SPEC_HOLD_AHEAD);
+    assert_int_equal(a.until, nxt + SPEC_FLOW_AHEAD);
     assert_int_equal(add(&a, &nxt, 10), 0);
     assert_true(take(&a, nxt, 60) > 0); /* 51 left: `until` moves on */
     assert_true(a.is_held);
@@ -93,11 +93,11 @@ static void each_that_is_taken_lets_another_one_come(void **state)
     store.bytes = 10000000; /* others' */
     store.senders = 1;
     assert_int_equal(add(&a, &nxt, 5000), 1);
-    a.until = a.may = nxt + SPEC_HOLD_AHEAD;
+    a.until = a.may = nxt + SPEC_FLOW_AHEAD;
     const uint32_t until = a.until;
-    assert_int_equal(take(&a, nxt, SPEC_HOLD_AHEAD / 2 - 1), 0); /* not one by one */
+    assert_int_equal(take(&a, nxt, SPEC_FLOW_AHEAD / 2 - 1), 0); /* not one by one */
     assert_int_equal(take(&a, nxt, 1), 1);
-    assert_int_equal(a.until, until + SPEC_HOLD_AHEAD / 2);
+    assert_int_equal(a.until, until + SPEC_FLOW_AHEAD / 2);
 }
 
 static void what_was_under_way_comes_off_first(void **state)
@@ -120,41 +120,41 @@ static void a_receive_that_waits_gets_more(void **state)
 {
     (void) state;
     uint32_t nxt = 0;
-    assert_false(spec_hold_wanted(&a, nxt)); /* not held */
+    assert_false(spec_flow_wanted(&a, nxt)); /* not held */
     add(&a, &nxt, 101);
-    assert_false(spec_hold_wanted(&a, nxt)); /* more may come */
-    uint32_t step = SPEC_HOLD_AHEAD;
+    assert_false(spec_flow_wanted(&a, nxt)); /* more may come */
+    uint32_t step = SPEC_FLOW_AHEAD;
     for (int i = 0; i < 20; ++i) {
         nxt = a.until;
-        assert_true(spec_hold_wanted(&a, nxt));
+        assert_true(spec_flow_wanted(&a, nxt));
         assert_true(a.until - nxt >= step);
-        assert_true(a.until - nxt <= SPEC_HOLD_AHEAD_MAX);
+        assert_true(a.until - nxt <= SPEC_FLOW_AHEAD_MAX);
         step = a.until - nxt;
-        assert_false(spec_hold_wanted(&a, nxt));
+        assert_false(spec_flow_wanted(&a, nxt));
     }
-    assert_int_equal(step, SPEC_HOLD_AHEAD_MAX);
+    assert_int_equal(step, SPEC_FLOW_AHEAD_MAX);
 }
 
 static void the_latest_counts_in_any_order(void **state)
 {
     (void) state;
-    spec_hold_out_t out = {0};
+    spec_flow_out_t out = {0};
     uint32_t nxt = 0;
-    assert_true(spec_hold_lets(&out, 4711));
+    assert_true(spec_flow_lets(&out, 4711));
     add(&a, &nxt, 101);
-    const spec_hold_out_t first = spec_hold_tell(&a);
+    const spec_flow_out_t first = spec_flow_tell(&a);
     take(&a, nxt, 101);
-    const spec_hold_out_t second = spec_hold_tell(&a);
+    const spec_flow_out_t second = spec_flow_tell(&a);
     assert_true(first.is_held && !second.is_held);
-    assert_true(spec_hold_heed(&out, &second));
-    assert_false(spec_hold_heed(&out, &first));
-    assert_false(spec_hold_heed(&out, &second));
-    assert_true(spec_hold_lets(&out, nxt + 1000));
-    out = (spec_hold_out_t){0};
-    assert_true(spec_hold_heed(&out, &first));
-    assert_true(spec_hold_lets(&out, first.until - 1));
-    assert_false(spec_hold_lets(&out, first.until));
-    assert_true(spec_hold_heed(&out, &second));
+    assert_true(spec_flow_heed(&out, &second));
+    assert_false(spec_flow_heed(&out, &first));
+    assert_false(spec_flow_heed(&out, &second));
+    assert_true(spec_flow_lets(&out, nxt + 1000));
+    out = (spec_flow_out_t){0};
+    assert_true(spec_flow_heed(&out, &first));
+    assert_true(spec_flow_lets(&out, first.until - 1));
+    assert_false(spec_flow_lets(&out, first.until));
+    assert_true(spec_flow_heed(&out, &second));
 }
 
 static void a_look_now_and_then(void **state)
@@ -162,12 +162,12 @@ static void a_look_now_and_then(void **state)
     (void) state;
     uint32_t small = 0, large = 0;
     for (uint32_t seq = 0; seq < 4096; ++seq) {
-        small += spec_hold_look(seq, SPEC_HOLD_SMALL);
-        large += spec_hold_look(seq, SPEC_HOLD_SMALL + 1);
+        small += spec_flow_look(seq, SPEC_FLOW_SMALL);
+        large += spec_flow_look(seq, SPEC_FLOW_SMALL + 1);
     }
-    assert_int_equal(small, 4096 / SPEC_HOLD_LOOK);
-    assert_int_equal(large, 4096 / SPEC_HOLD_LOOK_LONG);
-    assert_false(spec_hold_look(0, 0)); /* a first message pays nothing */
+    assert_int_equal(small, 4096 / SPEC_FLOW_LOOK);
+    assert_int_equal(large, 4096 / SPEC_FLOW_LOOK_LONG);
+    assert_false(spec_flow_look(0, 0)); /* a first message pays nothing */
 }
 
 /* ---- a sender, a receiver, and channels in any order between them ---- */
@@ -177,22 +177,22 @@ enum { TAGS = 3, FLOOD = 400, CHANNEL = 2000 };
 typedef struct pair {
     rng_t rng;
     spec_store_t store;
-    spec_hold_in_t in;
-    spec_hold_out_t out;
+    spec_flow_in_t in;
+    spec_flow_out_t out;
     uint32_t sent, wanted; /* messages issued; that the program wants to send */
     uint8_t tag[FLOOD];
     uint32_t nxt;                /* processed by the receiver; messages come in their order */
     uint32_t unexpected[TAGS];   /* waiting at the receiver */
     uint32_t left[TAGS];         /* receives that the program has still to post */
     int posted;                  /* the tag of the receive that waits, or -1 */
-    spec_hold_out_t hold[CHANNEL];
+    spec_flow_out_t hold[CHANNEL];
     uint32_t holds;
 } pair_t;
 
 static void tells(pair_t *p)
 {
     assert_true(p->holds < CHANNEL);
-    p->hold[p->holds++] = spec_hold_tell(&p->in);
+    p->hold[p->holds++] = spec_flow_tell(&p->in);
 }
 
 static void arrives(pair_t *p)
@@ -200,16 +200,16 @@ static void arrives(pair_t *p)
     const int tag = p->tag[p->nxt++];
     if (tag == p->posted) {
         p->posted = -1;
-        if (p->in.is_held && spec_hold_taken(&p->store, &p->in, p->nxt, 0)) {
+        if (p->in.is_held && spec_flow_taken(&p->store, &p->in, p->nxt, 0)) {
             tells(p);
         }
     } else {
         ++p->unexpected[tag];
-        if (spec_hold_added(&p->store, &p->in, p->nxt, SIZE)) {
+        if (spec_flow_added(&p->store, &p->in, p->nxt, SIZE)) {
             tells(p);
         }
     }
-    if (p->posted >= 0 && spec_hold_wanted(&p->in, p->nxt)) {
+    if (p->posted >= 0 && spec_flow_wanted(&p->in, p->nxt)) {
         tells(p);
     }
 }
@@ -223,13 +223,13 @@ static void posts(pair_t *p)
     --p->left[tag];
     if (p->unexpected[tag] > 0) {
         --p->unexpected[tag];
-        if (spec_hold_taken(&p->store, &p->in, p->nxt, SIZE)) {
+        if (spec_flow_taken(&p->store, &p->in, p->nxt, SIZE)) {
             tells(p);
         }
         return;
     }
     p->posted = tag;
-    if (spec_hold_wanted(&p->in, p->nxt)) {
+    if (spec_flow_wanted(&p->in, p->nxt)) {
         tells(p);
     }
 }
@@ -252,7 +252,7 @@ static void every_receive_gets_its_message(void **state)
         while (received < FLOOD) {
             bool moved = false;
             /* Everything that can happen, happens at some time; and if nothing can, it is a deadlock. */
-            if (p.sent < p.wanted && spec_hold_lets(&p.out, p.sent) && rng_percent(&p.rng, 70)) {
+            if (p.sent < p.wanted && spec_flow_lets(&p.out, p.sent) && rng_percent(&p.rng, 70)) {
                 ++p.sent;
                 moved = true;
             }
@@ -262,7 +262,7 @@ static void every_receive_gets_its_message(void **state)
             }
             if (p.holds > 0 && rng_percent(&p.rng, 30)) {
                 const uint32_t i = rng_below(&p.rng, p.holds);
-                spec_hold_heed(&p.out, &p.hold[i]);
+                spec_flow_heed(&p.out, &p.hold[i]);
                 if (rng_percent(&p.rng, 90)) { /* sometimes it comes twice */
                     p.hold[i] = p.hold[--p.holds];
                 }

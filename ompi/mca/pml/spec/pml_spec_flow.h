@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Flow control for unexpected messages (core/spec_hold.h), and the sends that wait for their turn.
+/* Flow control for unexpected messages (core/spec_flow.h), and the sends that wait for their turn.
  *
  * As the receiver. What the core wants to be told is sent from opal_progress, as HOLD of the latest state:
  * the events come under the communicator's lock, where no transport may be called.
@@ -12,8 +12,8 @@
  *   - an earlier one waits.
  * peer->shut is not 0 while anything of this is so, or the peer is held: the one thing that a small
  * message has to look at. */
-#ifndef PML_SPEC_HOLD_H
-#define PML_SPEC_HOLD_H
+#ifndef PML_SPEC_FLOW_H
+#define PML_SPEC_FLOW_H
 
 #include "pml_spec_comm.h"
 #include "pml_spec_packet.h"
@@ -28,27 +28,27 @@ void mca_pml_spec_unexp_added(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *pe
 void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag);
 
 /* Slow path of the next two. */
-void mca_pml_spec_hold_matched(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer);
-void mca_pml_spec_hold_search(mca_pml_spec_comm_t *comm, int32_t src);
+void mca_pml_spec_flow_matched(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer);
+void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src);
 
 /* A message of the peer found its receive. */
-static inline void mca_pml_spec_hold_found(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
+static inline void mca_pml_spec_flow_found(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
-    if (OPAL_UNLIKELY(peer->hold_in.is_held)) {
-        mca_pml_spec_hold_matched(comm, peer);
+    if (OPAL_UNLIKELY(peer->flow_in.is_held)) {
+        mca_pml_spec_flow_matched(comm, peer);
     }
 }
 
 /* A receive that was posted, or a probe, waits for a message of src (or any). */
-static inline void mca_pml_spec_hold_wants(mca_pml_spec_comm_t *comm, int32_t src)
+static inline void mca_pml_spec_flow_wants(mca_pml_spec_comm_t *comm, int32_t src)
 {
     if (OPAL_UNLIKELY(comm->held_n > 0)) {
-        mca_pml_spec_hold_search(comm, src);
+        mca_pml_spec_flow_search(comm, src);
     }
 }
 
 /* The communicator's peer ends: nothing of it is in the queue any more. */
-void mca_pml_spec_hold_end(mca_pml_spec_peer_t *peer);
+void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer);
 
 /* ---- the sender's side ---- */
 
