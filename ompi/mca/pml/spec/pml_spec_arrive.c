@@ -11,6 +11,7 @@
 
 #include "pml_spec_adapt.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_proto.h"
 
@@ -147,6 +148,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
+        mca_pml_spec_flow_found(comm, peer);
         mca_pml_spec_unlock(&comm->lock);
         if (OPAL_UNLIKELY(skips)) {
             mca_pml_spec_recvs_cancelled(&cancelled);
@@ -167,6 +169,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for the queue of unexpected messages");
     }
+    mca_pml_spec_unexp_added(comm, peer, frag);
     mca_pml_spec_unlock(&comm->lock);
     if (OPAL_UNLIKELY(skips)) {
         mca_pml_spec_recvs_cancelled(&cancelled);
@@ -329,6 +332,7 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_PONG, mca_pml_spec_recv_pong},
         {MCA_PML_SPEC_KEY, mca_pml_spec_recv_key},
         {MCA_PML_SPEC_HELLO, mca_pml_spec_recv_hello},
+        {MCA_PML_SPEC_HOLD, mca_pml_spec_recv_hold},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         int rc = mca_bml.bml_register((mca_btl_base_tag_t) table[i].type, table[i].callback, NULL);

@@ -4,6 +4,7 @@
 
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
@@ -58,11 +59,13 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     fresh->proc = ompi_comm_peer_lookup(comm->ompi_comm, rank);
     OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
     spec_list_init(&fresh->unnoticed);
-    spec_list_init(&fresh->unnumbered);
+    spec_list_init(&fresh->waiting);
     spec_list_init(&fresh->keys);
     if (comm->is_global || fresh->proc == ompi_proc_local()) {
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;
+    } else {
+        fresh->shut = MCA_PML_SPEC_SHUT_QUEUE;
     }
     spec_recv_init(&fresh->recv);
 
@@ -222,7 +225,8 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
-        spec_match_remove_unexp(&comm->match, &frag->unexp);
+        comm->peers[frag->unexp.src]->flow_in.is_held = false; /* nobody is told any more */
+        mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_frag_free(frag);
     }
     for (uint32_t i = 0; i < comm->size; ++i) {
@@ -240,6 +244,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
             bury(peer, slot);
         }
         mca_pml_spec_keys_free(&peer->keys);
+        mca_pml_spec_flow_end(peer);
         OBJ_DESTRUCT(&peer->send_lock);
         free(peer);
     }

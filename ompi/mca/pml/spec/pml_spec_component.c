@@ -110,6 +110,16 @@ static int spec_register(void)
                   "differ much in latency",
                   OPAL_INFO_LVL_5, &mca_pml_spec.stripe_min);
 
+    mca_pml_spec.unexpected_max = 64 * 1024 * 1024;
+    register_size("unexpected_max",
+                  "How much memory messages that no receive has asked for yet may take in one process. "
+                  "Beyond that, and until half of it is free again, the processes that send most of "
+                  "them are asked to hold back: they announce their messages and send the data when "
+                  "a receive asks for it, so that blocking sends wait for their receives. Unit: bytes, "
+                  "any size; default 67108864 (64 MiB). 0: no limit. A program that relies on standard "
+                  "sends being buffered, which MPI does not promise, may need more",
+                  OPAL_INFO_LVL_4, &mca_pml_spec.unexpected_max);
+
     mca_pml_spec.free_list_inc = 64;
     register_int("free_list_inc",
                  "By how many objects the lists of requests and fragments grow when they are "

@@ -53,8 +53,14 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
     if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit
-        || OPAL_UNLIKELY(!peer->ctx_known)) {
+        || OPAL_UNLIKELY(0 != peer->shut)) {
         return NEEDS_REQUEST;
+    }
+    if (OPAL_UNLIKELY(spec_flow_look(peer->send.nxt, length))) {
+        opal_progress();
+        if (0 != peer->shut) {
+            return NEEDS_REQUEST;
+        }
     }
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
     if (!wait && NULL == bml_btl->btl->btl_sendi) {

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Eager: a small message goes out with its header. */
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
@@ -144,12 +145,22 @@ static bool retry(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    if (mca_pml_spec_lost(sendreq->peer)) {
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    ompi_communicator_t *keep = peer->comm->ompi_comm;
+    bool gone = true;
+
+    OBJ_RETAIN(keep); /* the request may be what keeps it */
+    if (mca_pml_spec_lost(peer)) {
         sendreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_send_done(sendreq);
-        return true;
+    } else {
+        gone = try_once(sendreq);
     }
-    return try_once(sendreq);
+    if (gone) {
+        mca_pml_spec_send_unstuck(peer);
+    }
+    OBJ_RELEASE(keep);
+    return gone;
 }
 
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
@@ -158,6 +169,7 @@ void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(!try_once(sendreq))) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
         sendreq->pending.retry = retry;
+        mca_pml_spec_send_stuck(sendreq->peer);
         mca_pml_spec_pend(&sendreq->pending);
     }
 }

@@ -15,6 +15,7 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
@@ -72,8 +73,8 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
         return true;
     }
 
-    /* The first data travels with it. */
-    size_t room = bml_btl->btl->btl_eager_limit - size;
+    /* The first data travels with it, unless the receiver has enough that it has not asked for. */
+    size_t room = mca_pml_spec_is_held(peer) ? 0 : bml_btl->btl->btl_eager_limit - size;
     size_t data = length < room ? length : room;
     mca_btl_base_descriptor_t *des = NULL;
     mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, size + data,
@@ -105,12 +106,22 @@ static bool retry(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    if (mca_pml_spec_lost(sendreq->peer)) {
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    ompi_communicator_t *keep = peer->comm->ompi_comm;
+    bool gone = true;
+
+    OBJ_RETAIN(keep); /* the request may be what keeps it */
+    if (mca_pml_spec_lost(peer)) {
         sendreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_send_done(sendreq);
-        return true;
+    } else {
+        gone = announce(sendreq);
     }
-    return announce(sendreq);
+    if (gone) {
+        mca_pml_spec_send_unstuck(peer);
+    }
+    OBJ_RELEASE(keep);
+    return gone;
 }
 
 void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
@@ -123,12 +134,17 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
         return;
     }
     MCA_PML_SPEC_COUNT(sent_rts);
+    if (mca_pml_spec_is_held(sendreq->peer) && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_limit) {
+        MCA_PML_SPEC_COUNT(sent_held);
+    }
     sendreq->waiting = 0;
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
     sendreq->pending.retry = retry;
+    mca_pml_spec_peer_t *peer = sendreq->peer;
     if (OPAL_UNLIKELY(!announce(sendreq))) {
+        mca_pml_spec_send_stuck(peer);
         mca_pml_spec_pend(&sendreq->pending);
     }
 }

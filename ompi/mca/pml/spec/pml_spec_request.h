@@ -71,7 +71,7 @@ typedef struct mca_pml_spec_send_request {
     mca_bml_base_btl_t *key_btl;
     mca_pml_spec_hold_t *hold; /* persistent: pml_spec_hold.h; else NULL */
     mca_pml_spec_pending_t pending;
-    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->unnumbered */
+    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
 
     /* by copy (pml_spec_proto_frag.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */

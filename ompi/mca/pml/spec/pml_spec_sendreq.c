@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
-#include "pml_spec_hello.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -146,7 +146,7 @@ void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     if (NULL != rtr) {
         sendreq->proto = &mca_pml_spec_proto_rtr;
         mca_pml_spec_rtr_use(sendreq, rtr);
-    } else if (length <= sendreq->peer->eager_limit
+    } else if (length <= sendreq->peer->eager_limit && !mca_pml_spec_is_held(sendreq->peer)
                && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
         sendreq->proto = &mca_pml_spec_proto_eager;
         mca_pml_spec_eager_send(sendreq);
@@ -207,7 +207,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         /* Complete for MPI before the transfer. */
         ompi_request_complete(&base->req_ompi, true);
     }
-    if (OPAL_LIKELY(peer->ctx_known) || !mca_pml_spec_hello_wait(sendreq)) {
+    if (OPAL_LIKELY(0 == peer->shut) || !mca_pml_spec_send_waits(sendreq)) {
         mca_pml_spec_send_issue(sendreq, blocking);
     }
     return OMPI_SUCCESS;
@@ -229,6 +229,9 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         mca_pml_spec_lock(&peer->send_lock);
         announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
+    }
+    if (OPAL_UNLIKELY(!rendezvous && spec_flow_look(peer->send.nxt, length))) {
+        opal_progress();
     }
     sendreq->stopped =
         (rendezvous || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
