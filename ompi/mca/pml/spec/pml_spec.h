@@ -71,7 +71,7 @@ typedef struct mca_pml_spec_module {
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;
-    spec_store_t store; /* what unexpected messages take: pml_spec_flow.h */
+    spec_store_t store;  /* what unexpected messages take: pml_spec_flow.h */
     spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
     spec_node_t early_hellos; /* pml_spec_hello.c */
     struct mca_pml_spec_lost *lost; /* processes that a transport gave up: pml_spec_lost.h */

@@ -65,7 +65,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;
     } else {
-        fresh->shut = MCA_PML_SPEC_SHUT_QUEUE;
+        fresh->shut = true;
     }
     spec_recv_init(&fresh->recv);
 
@@ -101,7 +101,8 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         size_t l = endpoint->btl_eager.bml_btls[i].btl->btl_eager_limit;
         limit = l < limit ? l : limit;
     }
-    peer->eager_limit = limit - sizeof(mca_pml_spec_match_hdr_t);
+    limit -= sizeof(mca_pml_spec_match_hdr_t);
+    peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
     return endpoint;
@@ -225,7 +226,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
-        comm->peers[frag->unexp.src]->flow_in.is_held = false; /* nobody is told any more */
+        comm->peers[frag->unexp.src]->flow_in.is_low = false; /* nobody is told any more */
         mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_frag_free(frag);
     }

@@ -23,12 +23,6 @@
 #include "pml_spec.h"
 #include "pml_spec_packet.h"
 
-/* Bits of mca_pml_spec_peer_t.shut: why a message may not simply be sent (pml_spec_flow.h). */
-enum {
-    MCA_PML_SPEC_SHUT_HELD = 1,  /* the peer asked to hold back */
-    MCA_PML_SPEC_SHUT_QUEUE = 2, /* sends must wait for their turn */
-};
-
 typedef struct mca_pml_spec_peer {
     struct mca_pml_spec_comm *comm;
     ompi_proc_t *proc;
@@ -38,7 +32,7 @@ typedef struct mca_pml_spec_peer {
     uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
     bool ctx_known;
     bool greeted; /* a HELLO has been sent (send_lock) */
-    uint32_t shut; /* read without the lock, changed under send_lock */
+    bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
     /* Me as the sender. send_lock covers all up to flow_out. Taken after nothing and before nothing:
@@ -53,13 +47,12 @@ typedef struct mca_pml_spec_peer {
     uint32_t keys_n;
     spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
     bool turning;        /* somebody issues those */
-    uint32_t stuck_n;    /* messages that have a number, and wait for a transport */
     spec_flow_out_t flow_out;
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;
     spec_flow_in_t flow_in;
-    bool flow_pends; /* a HOLD is to be sent */
+    bool flow_pends; /* a CREDIT is to be sent */
     mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
     spec_adapt_memo_t stopped_in, stopped_out;
@@ -78,7 +71,7 @@ typedef struct mca_pml_spec_comm {
      * free lists may be taken inside. */
     opal_mutex_t lock;
     spec_match_t match;
-    uint32_t held_n; /* peers that are asked to hold back */
+    uint32_t low_n; /* peers whose credit is low and not renewed for now */
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;
 

@@ -111,14 +111,15 @@ static int spec_register(void)
                   OPAL_INFO_LVL_5, &mca_pml_spec.stripe_min);
 
     mca_pml_spec.unexpected_max = 64 * 1024 * 1024;
-    register_size("unexpected_max",
-                  "How much memory messages that no receive has asked for yet may take in one process. "
-                  "Beyond that, and until half of it is free again, the processes that send most of "
-                  "them are asked to hold back: they announce their messages and send the data when "
-                  "a receive asks for it, so that blocking sends wait for their receives. Unit: bytes, "
-                  "any size; default 67108864 (64 MiB). 0: no limit. A program that relies on standard "
-                  "sends being buffered, which MPI does not promise, may need more",
-                  OPAL_INFO_LVL_4, &mca_pml_spec.unexpected_max);
+    register_size(
+        "unexpected_max",
+        "How much memory messages that no receive has asked for yet may take in one process, "
+        "besides 1 MiB for each sender. Beyond that a sender of whom more than 1 MiB is kept gets "
+        "no more credit: its blocking sends wait until messages are received, its nonblocking "
+        "ones complete later. Unit: bytes, any size; default 67108864 (64 MiB). 0: no limit. A "
+        "program that relies on standard sends being buffered, which MPI does not promise, may "
+        "need more",
+        OPAL_INFO_LVL_4, &mca_pml_spec.unexpected_max);
 
     mca_pml_spec.free_list_inc = 64;
     register_int("free_list_inc",

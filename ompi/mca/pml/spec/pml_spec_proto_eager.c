@@ -1,6 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Eager: a small message goes out with its header. */
-#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
@@ -145,22 +144,12 @@ static bool retry(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    ompi_communicator_t *keep = peer->comm->ompi_comm;
-    bool gone = true;
-
-    OBJ_RETAIN(keep); /* the request may be what keeps it */
-    if (mca_pml_spec_lost(peer)) {
+    if (mca_pml_spec_lost(sendreq->peer)) {
         sendreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_send_done(sendreq);
-    } else {
-        gone = try_once(sendreq);
+        return true;
     }
-    if (gone) {
-        mca_pml_spec_send_unstuck(peer);
-    }
-    OBJ_RELEASE(keep);
-    return gone;
+    return try_once(sendreq);
 }
 
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
@@ -169,7 +158,6 @@ void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(!try_once(sendreq))) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
         sendreq->pending.retry = retry;
-        mca_pml_spec_send_stuck(sendreq->peer);
         mca_pml_spec_pend(&sendreq->pending);
     }
 }

@@ -15,7 +15,6 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
-#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
@@ -39,6 +38,17 @@ static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
 {
     return sendreq->is_flat && sendreq->req_send.req_bytes_packed > sendreq->peer->eager_limit
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
+}
+
+size_t mca_pml_spec_rts_data(const mca_pml_spec_send_request_t *sendreq)
+{
+    if (rdma_is_possible(sendreq)) {
+        return 0;
+    }
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const size_t room = sendreq->peer->eager_limit + sizeof(mca_pml_spec_match_hdr_t)
+                        - sizeof(mca_pml_spec_rts_hdr_t);
+    return length < room ? length : room;
 }
 
 static bool announce(mca_pml_spec_send_request_t *sendreq)
@@ -73,9 +83,8 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
         return true;
     }
 
-    /* The first data travels with it, unless the receiver has enough that it has not asked for. */
-    size_t room = mca_pml_spec_is_held(peer) ? 0 : bml_btl->btl->btl_eager_limit - size;
-    size_t data = length < room ? length : room;
+    /* The first data travels with it. */
+    size_t data = sendreq->first;
     mca_btl_base_descriptor_t *des = NULL;
     mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, size + data,
                        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
@@ -106,22 +115,12 @@ static bool retry(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    ompi_communicator_t *keep = peer->comm->ompi_comm;
-    bool gone = true;
-
-    OBJ_RETAIN(keep); /* the request may be what keeps it */
-    if (mca_pml_spec_lost(peer)) {
+    if (mca_pml_spec_lost(sendreq->peer)) {
         sendreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_send_done(sendreq);
-    } else {
-        gone = announce(sendreq);
+        return true;
     }
-    if (gone) {
-        mca_pml_spec_send_unstuck(peer);
-    }
-    OBJ_RELEASE(keep);
-    return gone;
+    return announce(sendreq);
 }
 
 void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
@@ -134,17 +133,12 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
         return;
     }
     MCA_PML_SPEC_COUNT(sent_rts);
-    if (mca_pml_spec_is_held(sendreq->peer) && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_limit) {
-        MCA_PML_SPEC_COUNT(sent_held);
-    }
     sendreq->waiting = 0;
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
     sendreq->pending.retry = retry;
-    mca_pml_spec_peer_t *peer = sendreq->peer;
     if (OPAL_UNLIKELY(!announce(sendreq))) {
-        mca_pml_spec_send_stuck(peer);
         mca_pml_spec_pend(&sendreq->pending);
     }
 }

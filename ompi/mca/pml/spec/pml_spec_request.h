@@ -60,6 +60,8 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
+    uint32_t set_apart;    /* credit: pml_spec_flow.h */
+    size_t first;          /* bytes of data that its first packet carries */
     bool stopped;          /* as adaptation had it when the send began */
     uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;

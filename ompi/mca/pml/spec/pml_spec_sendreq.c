@@ -146,7 +146,7 @@ void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     if (NULL != rtr) {
         sendreq->proto = &mca_pml_spec_proto_rtr;
         mca_pml_spec_rtr_use(sendreq, rtr);
-    } else if (length <= sendreq->peer->eager_limit && !mca_pml_spec_is_held(sendreq->peer)
+    } else if (length <= sendreq->peer->eager_limit
                && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
         sendreq->proto = &mca_pml_spec_proto_eager;
         mca_pml_spec_eager_send(sendreq);
@@ -207,10 +207,23 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         /* Complete for MPI before the transfer. */
         ompi_request_complete(&base->req_ompi, true);
     }
-    if (OPAL_LIKELY(0 == peer->shut) || !mca_pml_spec_send_waits(sendreq)) {
+    if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         mca_pml_spec_send_issue(sendreq, blocking);
     }
     return OMPI_SUCCESS;
+}
+
+/* How much of the message's data goes out with its first packet. */
+static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed, limit = sendreq->peer->eager_limit;
+    if (uses_rtr) {
+        return 0;
+    }
+    if (length <= limit && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
+        return length;
+    }
+    return mca_pml_spec_rts_data(sendreq);
 }
 
 void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking)
@@ -229,9 +242,6 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         mca_pml_spec_lock(&peer->send_lock);
         announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
-    }
-    if (OPAL_UNLIKELY(!rendezvous && spec_flow_look(peer->send.nxt, length))) {
-        opal_progress();
     }
     sendreq->stopped =
         (rendezvous || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
@@ -259,7 +269,13 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         ++peer->unnoticed_n;
     }
+    sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
+    const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
+    peer->flow_out.spent -= rest;
     mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_UNLIKELY(peer->shut) && rest > 0) { /* it may be what another one waits for */
+        mca_pml_spec_send_turns(peer);
+    }
 
     mca_pml_spec_rtr_t *rtr = NULL;
     if (NULL != ctl) {

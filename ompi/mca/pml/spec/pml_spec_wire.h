@@ -24,7 +24,7 @@
  *     PING     what does your clock show?
  *     PONG     this
  *   limits what nobody has asked for yet:
- *     HOLD     hold back messages, or go on
+ *     CREDIT   so much more may be sent
  *   makes a communicator that has no common number usable:
  *     HELLO    this is my number of it */
 #ifndef PML_SPEC_WIRE_H
@@ -51,7 +51,7 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_PONG,
     MCA_PML_SPEC_KEY,
     MCA_PML_SPEC_HELLO,
-    MCA_PML_SPEC_HOLD,
+    MCA_PML_SPEC_CREDIT,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -215,15 +215,13 @@ typedef struct mca_pml_spec_hello_hdr {
     uint64_t name[2];  /* the communicator, as everybody knows it */
 } mca_pml_spec_hello_hdr_t;
 
-typedef struct mca_pml_spec_hold_hdr {
+typedef struct mca_pml_spec_credit_hdr {
     uint8_t type;
-    uint8_t epoch;  /* of the process that is asked, as the one that asks knows it */
+    uint8_t epoch; /* of the process that gets it, as the one that gives it knows it */
     uint16_t ctx;
-    int32_t src;    /* rank of the process that asks */
-    uint32_t no;    /* the highest counts */
-    uint32_t until; /* send no message with this sequence number or a later one */
-    uint32_t is_held; /* 0: go on as usual */
-} mca_pml_spec_hold_hdr_t;
+    int32_t src;   /* rank of the process that gives it */
+    uint32_t told; /* core/spec_flow.h; the highest counts */
+} mca_pml_spec_credit_hdr_t;
 
 #define SPEC_WIRE_SIZE(type, size)                                                                 \
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
@@ -241,7 +239,7 @@ SPEC_WIRE_SIZE(stop_hdr_t, 16);
 SPEC_WIRE_SIZE(ping_hdr_t, 16);
 SPEC_WIRE_SIZE(pong_hdr_t, 24);
 SPEC_WIRE_SIZE(hello_hdr_t, 24);
-SPEC_WIRE_SIZE(hold_hdr_t, 20);
+SPEC_WIRE_SIZE(credit_hdr_t, 12);
 #undef SPEC_WIRE_SIZE
 _Static_assert(offsetof(mca_pml_spec_rts_hdr_t, length) == 16, "RTS layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");

@@ -2,74 +2,40 @@
 /* See spec_flow.h. */
 #include "spec_flow.h"
 
-static uint64_t share(const spec_store_t *store)
+void spec_flow_kept(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
 {
-    return store->limit / 4 / (0 == store->senders ? 1 : store->senders);
-}
-
-bool spec_flow_added(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes)
-{
-    store->senders += 0 == in->bytes;
-    in->bytes += bytes;
-    store->bytes += bytes;
+    in->bytes += cost;
+    store->bytes += cost;
     if (store->bytes > store->most) {
         store->most = store->bytes;
     }
-    if (in->is_held || 0 == store->limit || store->bytes <= store->limit || in->bytes <= share(store)) {
-        return false;
-    }
-    in->is_held = true;
-    in->ahead = SPEC_FLOW_AHEAD;
-    in->until = in->may = nxt + in->ahead;
-    return true;
 }
 
-bool spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes)
+void spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
 {
-    if (bytes > 0) {
-        in->bytes -= bytes;
-        store->bytes -= bytes;
-        store->senders -= 0 == in->bytes;
-    }
-    if (!in->is_held) {
-        return false;
-    }
-    if (store->bytes <= store->limit / 2 || in->bytes <= share(store) / 2) {
-        in->is_held = false;
-        return true;
-    }
-    /* One came to an end, one more may come; told not one by one, and not while more than that are here
-     * that were under way when the sender was asked. */
-    ++in->may;
-    if (!spec_seq_before(nxt, in->may) || in->may - in->until < SPEC_FLOW_AHEAD / 2) {
-        return false;
-    }
-    in->until = in->may;
-    return true;
+    in->bytes -= cost;
+    store->bytes -= cost;
 }
 
-bool spec_flow_wanted(spec_flow_in_t *in, uint32_t nxt)
+/* By how much the sender may be ahead now. */
+static uint32_t window(const spec_store_t *store, const spec_flow_in_t *in, bool waits)
 {
-    if (!in->is_held || spec_seq_before(nxt, in->until)) {
-        return false;
+    if (waits || 0 == store->limit || store->bytes <= store->limit) {
+        return SPEC_FLOW_CREDIT;
     }
-    if (in->ahead < SPEC_FLOW_AHEAD_MAX) {
-        in->ahead *= 2;
-    }
-    in->until = in->may = nxt + in->ahead;
-    return true;
+    return in->bytes < SPEC_FLOW_CREDIT ? SPEC_FLOW_CREDIT - (uint32_t) in->bytes : 0;
 }
 
-spec_flow_out_t spec_flow_tell(spec_flow_in_t *in)
+bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits)
 {
-    return (spec_flow_out_t){.no = ++in->no, .until = in->until, .is_held = in->is_held};
-}
-
-bool spec_flow_heed(spec_flow_out_t *out, const spec_flow_out_t *told)
-{
-    if (!spec_seq_before(out->no, told->no)) {
+    if (!spec_flow_arrived(in, 0)) {
         return false;
     }
-    *out = *told;
+    const uint32_t ahead = window(store, in, waits);
+    in->is_low = ahead < SPEC_FLOW_STEP;
+    if (in->is_low) {
+        return false;
+    }
+    in->told = in->arrived + ahead - SPEC_FLOW_CREDIT;
     return true;
 }

@@ -1,26 +1,23 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Flow control for messages that nobody has asked for yet.
+/* Flow control for messages that nobody has asked for yet: credit.
  *
- * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So
- * a process that holds more than its limit asks whoever sends more of them to hold back
- * (docs/protocol.md, "Too many unexpected messages"):
+ * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So a
+ * sender may be ahead of its receiver by SPEC_FLOW_CREDIT only (docs/protocol.md, "Too many unexpected
+ * messages"). Both count what the sender's messages cost, from the first one on:
  *
- *   HOLD(no, until)   send no data before it is asked for, and of messages with number `until` and
- *                     later send nothing at all
- *   HOLD(no, over)    as usual
+ *   sender: spent     receiver: arrived (processed in their order)     told: what CREDIT(told) says
+ *   Invariant: spent <= told + SPEC_FLOW_CREDIT; told only grows.
  *
- * The one with the highest `no` counts, whatever the order of arrival.
- *
- * A sender that is held announces its messages by RTS without data. A blocking send then waits for its
- * receive, which is the throttle; nonblocking ones run into `until` and wait in the sender's memory.
- * MPI demands that a receive finds its message even behind any number of others. Therefore `until`
- * moves on not only with each message that is taken, but also whenever a receive or a probe waits for
- * this sender and it has announced all that it may:
- *
- *   is_held and nxt >= until  =>  nobody waits for a message of this sender
- *
- * Who is held: when the process has more than the limit, a sender with more than its share of a quarter of
- * it; until the process has less than half of the limit, or the sender less than half of its share.
+ * The receiver tells more when less than half of the credit is left, one packet in hundreds of messages:
+ *   - the full credit, as long as all its unexpected messages take no more than the limit,
+ *   - beyond that so much that this sender's take no more than one credit,
+ *   - the full credit if a receive or a probe waits that the sender could satisfy: MPI demands that it
+ *     finds its message, even behind any number of others.
+ * In numbers: unless a receive waits so, unexpected <= limit + senders * SPEC_FLOW_CREDIT. Proof: of the
+ * senders of whom more than one credit is held take the one that got its full credit last. At that
+ * time all were within the limit, and none of them can have sent more than one credit since.
+ * No deadlock: if a receive waits and all that was sent is processed, at least half of the credit is left or
+ * on its way, and no message costs more.
  *
  * Pure. Threads: `in` and `out` under the caller's lock each, the store under another. */
 #ifndef SPEC_FLOW_H
@@ -31,67 +28,74 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages that a sender may announce beyond those that its receiver has seen; twice as many each time
- * that a receive waits for what is behind them. */
-#define SPEC_FLOW_AHEAD 64u
-#define SPEC_FLOW_AHEAD_MAX 65536u
-/* HOLD is seen when the sender looks at its transports; one that sends without looking does so once
- * in so many messages, of up to so many bytes and longer ones. Powers of two. */
-#define SPEC_FLOW_LOOK 256u
-#define SPEC_FLOW_SMALL 256u
-#define SPEC_FLOW_LOOK_LONG 32u
+/* Bytes of memory of the receiver. Part of the protocol: both sides must use the same. */
+#define SPEC_FLOW_CREDIT (1u << 20)
+#define SPEC_FLOW_STEP   (SPEC_FLOW_CREDIT / 2)
+/* What it takes to keep a message, at most: this, and twice the data that came with it. */
+#define SPEC_FLOW_MESSAGE 576u
+/* More data than this comes only when it is asked for. */
+#define SPEC_FLOW_DATA_MAX ((SPEC_FLOW_STEP - SPEC_FLOW_MESSAGE) / 2)
+
+/* What a message costs whose first packet carries so many bytes of data. */
+static inline uint32_t spec_flow_cost(uint64_t data)
+{
+    return SPEC_FLOW_MESSAGE + 2 * (uint32_t) data;
+}
 
 /* What a process holds of all senders. */
 typedef struct spec_store {
-    uint64_t limit;   /* bytes; 0: no limit */
+    uint64_t limit; /* bytes; 0: no limit */
     uint64_t bytes;
-    uint64_t most;    /* the largest `bytes` so far */
-    uint32_t senders; /* of whom something is held */
+    uint64_t most; /* the largest `bytes` so far */
 } spec_store_t;
 
 /* What it holds of one sender, and what that was told. Zero is the start. */
 typedef struct spec_flow_in {
     uint64_t bytes;
-    uint32_t no;    /* of the latest HOLD */
-    uint32_t until; /* as told, or about to be */
-    uint32_t may;   /* `until` of the next */
-    uint32_t ahead; /* by how much it moves on when a receive waits */
-    bool is_held;
+    uint32_t arrived;
+    uint32_t told;
+    bool is_low; /* less than half of the credit is left, and no more is given for now */
 } spec_flow_in_t;
 
 /* What a sender knows. Zero is the start. */
 typedef struct spec_flow_out {
-    uint32_t no;
-    uint32_t until;
-    bool is_held;
+    uint32_t told;
+    uint32_t spent;
 } spec_flow_out_t;
 
-/* All of these at the receiver: nxt is the number of the message that it will process next. True: tell
- * the sender (spec_flow_tell). */
+/* ---- at the receiver ---- */
 
-/* A message of so many bytes (with what it takes to keep it) was processed and is unexpected. */
-bool spec_flow_added(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes);
-/* It is not any more; or, with 0 bytes, one was processed that was waited for. */
-bool spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t nxt, uint64_t bytes);
-/* A receive or a probe that this sender could satisfy finds nothing. */
-bool spec_flow_wanted(spec_flow_in_t *in, uint32_t nxt);
-
-/* What to tell now; each call takes a number, so it must be sent. */
-spec_flow_out_t spec_flow_tell(spec_flow_in_t *in);
-
-/* At the sender: a HOLD arrived. False: an old one, or one again. */
-bool spec_flow_heed(spec_flow_out_t *out, const spec_flow_out_t *told);
-
-/* May the message with this number be sent or announced? */
-static inline bool spec_flow_lets(const spec_flow_out_t *out, uint32_t seq)
+/* A message was processed. True: its sender needs more credit (spec_flow_give). */
+static inline bool spec_flow_arrived(spec_flow_in_t *in, uint32_t cost)
 {
-    return !out->is_held || spec_seq_before(seq, out->until);
+    in->arrived += cost;
+    return (int32_t) (in->told + SPEC_FLOW_CREDIT - in->arrived) < (int32_t) SPEC_FLOW_STEP;
 }
 
-/* Is it time to look for a HOLD, before the message with this number and length? */
-static inline bool spec_flow_look(uint32_t seq, uint64_t length)
+/* It is unexpected; then, it is not any more. */
+void spec_flow_kept(spec_store_t *store, spec_flow_in_t *in, uint32_t cost);
+void spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t cost);
+
+/* Give more credit, if it is needed and may be. `waits`: a receive or a probe waits that this sender
+ * could satisfy. True: send in->told to it. */
+bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits);
+
+/* ---- at the sender ---- */
+
+/* Is there credit for a message that costs so much? */
+static inline bool spec_flow_lets(const spec_flow_out_t *out, uint32_t cost)
 {
-    return 0 == (~seq & ((length <= SPEC_FLOW_SMALL ? SPEC_FLOW_LOOK : SPEC_FLOW_LOOK_LONG) - 1));
+    return (int32_t) (out->told + SPEC_FLOW_CREDIT - out->spent) >= (int32_t) cost;
+}
+
+/* CREDIT(told) came. False: it says less than is known already. */
+static inline bool spec_flow_heed(spec_flow_out_t *out, uint32_t told)
+{
+    if (!spec_seq_before(out->told, told)) {
+        return false;
+    }
+    out->told = told;
+    return true;
 }
 
 #endif
