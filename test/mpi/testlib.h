@@ -382,7 +382,8 @@ static inline long long tl_pvar(const char *name)
         snprintf(tl.pvar[slot].name, sizeof(tl.pvar[slot].name), "%s", name);
         int index, count = 0;
         tl.pvar[slot].present =
-            MPI_SUCCESS == MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index)
+            (MPI_SUCCESS == MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index)
+             || MPI_SUCCESS == MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_HIGHWATERMARK, &index))
             && MPI_SUCCESS
                    == MPI_T_pvar_handle_alloc(tl.session, index, NULL, &tl.pvar[slot].handle, &count)
             && 1 == count;

@@ -326,6 +326,23 @@ static void receives_of_a_source_are_taken(void **state)
     assert_empty();
 }
 
+static void waits_for_is_asked_rightly(void **state)
+{
+    (void) state;
+    const struct {
+        int32_t src, tag, whom;
+        bool waits;
+    } rows[] = {{4, 1, 4, true}, {4, 1, 5, false}, {4, ANY, 4, true}, {ANY, 1, 9, true}, {ANY, ANY, 0, true}, {5, -3, 5, true}};
+    spec_posted_t p = {0};
+    assert_false(spec_match_waits_for(&m, 4));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); ++i) {
+        post(&p, rows[i].src, rows[i].tag);
+        assert_int_equal(spec_match_waits_for(&m, rows[i].whom), rows[i].waits);
+        spec_match_remove_posted(&m, &p);
+        assert_false(spec_match_waits_for(&m, rows[i].whom));
+    }
+}
+
 static void wildcard_waits_is_asked_rightly(void **state)
 {
     (void) state;
@@ -567,6 +584,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(removal_from_anywhere, setup, teardown),
         cmocka_unit_test_setup_teardown(receives_of_a_source_are_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(wildcard_waits_is_asked_rightly, setup, teardown),
+        cmocka_unit_test_setup_teardown(waits_for_is_asked_rightly, setup, teardown),
         cmocka_unit_test_setup_teardown(longest_queues_are_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(bins_of_old_tags_are_swept, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_found_last_may_be_swept, setup, teardown),

@@ -49,6 +49,7 @@ int mca_pml_spec_enable(bool enable)
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
+    mca_pml_spec.store = (spec_store_t){.limit = mca_pml_spec.unexpected_max};
     spec_list_init(&mca_pml_spec.pending);
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);

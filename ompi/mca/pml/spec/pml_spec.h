@@ -9,6 +9,7 @@
 
 #include "core/spec_adapt.h"
 #include "core/spec_handle.h"
+#include "core/spec_flow.h"
 #include "core/spec_list.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
@@ -43,6 +44,7 @@ typedef struct mca_pml_spec_module {
     size_t stripe_min;
     size_t hold_max;
     int free_list_inc;
+    size_t unexpected_max; /* bytes */
     int adapt_threshold; /* percent */
     int adapt_window;
     int adapt_entries;
@@ -64,11 +66,12 @@ typedef struct mca_pml_spec_module {
     opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, pending, lost, parked, early_hellos and the slots of the table of
+    /* Protects handles, store, pending, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;
+    spec_store_t store;  /* what unexpected messages take: pml_spec_flow.h */
     spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
     spec_node_t early_hellos; /* pml_spec_hello.c */
     struct mca_pml_spec_lost *lost; /* processes that a transport gave up: pml_spec_lost.h */

@@ -10,6 +10,7 @@
 #include "pml_spec_arrive.h"
 
 #include "pml_spec_adapt.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_hello.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_proto.h"
@@ -125,6 +126,21 @@ static spec_posted_t *skip_cancelled(mca_pml_spec_comm_t *comm, const mca_pml_sp
     return posted;
 }
 
+/* What the message costs its receiver while it is unexpected. */
+INLINED uint32_t cost_of(const mca_pml_spec_packet_t *packet, int type)
+{
+    switch (type) {
+    case MCA_PML_SPEC_EAGER:
+        return spec_flow_cost(packet->size - sizeof(mca_pml_spec_match_hdr_t));
+    case MCA_PML_SPEC_RTS: {
+        const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+        return spec_flow_cost(packet->size - sizeof(*rts) - rts->key_len);
+    }
+    default:
+        return spec_flow_cost(0);
+    }
+}
+
 /* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
  * held and is released. */
 INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
@@ -138,6 +154,8 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     if (MCA_PML_SPEC_MATCH == type) {
         check_match((const mca_pml_spec_match_notice_t *) hdr, posted);
     }
+    const uint32_t cost = cost_of(packet, type);
+    const bool is_low = spec_flow_arrived(&peer->flow_in, cost);
     bool skips = false;
     spec_node_t cancelled; /* if it skips: completed when the lock is released */
     if (MCA_PML_SPEC_MATCH != type && OPAL_UNLIKELY(NULL != posted && posted->cancel_wanted)) {
@@ -147,6 +165,9 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
+        if (OPAL_UNLIKELY(is_low)) {
+            mca_pml_spec_flow_low(comm, peer);
+        }
         mca_pml_spec_unlock(&comm->lock);
         if (OPAL_UNLIKELY(skips)) {
             mca_pml_spec_recvs_cancelled(&cancelled);
@@ -166,6 +187,10 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for the queue of unexpected messages");
+    }
+    mca_pml_spec_unexp_added(peer, frag, cost);
+    if (OPAL_UNLIKELY(is_low)) {
+        mca_pml_spec_flow_low(comm, peer);
     }
     mca_pml_spec_unlock(&comm->lock);
     if (OPAL_UNLIKELY(skips)) {
@@ -329,6 +354,7 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_PONG, mca_pml_spec_recv_pong},
         {MCA_PML_SPEC_KEY, mca_pml_spec_recv_key},
         {MCA_PML_SPEC_HELLO, mca_pml_spec_recv_hello},
+        {MCA_PML_SPEC_CREDIT, mca_pml_spec_recv_credit},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         int rc = mca_bml.bml_register((mca_btl_base_tag_t) table[i].type, table[i].callback, NULL);

@@ -4,6 +4,7 @@
 
 #include "pml_spec_arrive.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
@@ -58,11 +59,13 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     fresh->proc = ompi_comm_peer_lookup(comm->ompi_comm, rank);
     OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
     spec_list_init(&fresh->unnoticed);
-    spec_list_init(&fresh->unnumbered);
+    spec_list_init(&fresh->waiting);
     spec_list_init(&fresh->keys);
     if (comm->is_global || fresh->proc == ompi_proc_local()) {
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;
+    } else {
+        fresh->shut = true;
     }
     spec_recv_init(&fresh->recv);
 
@@ -98,7 +101,8 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         size_t l = endpoint->btl_eager.bml_btls[i].btl->btl_eager_limit;
         limit = l < limit ? l : limit;
     }
-    peer->eager_limit = limit - sizeof(mca_pml_spec_match_hdr_t);
+    limit -= sizeof(mca_pml_spec_match_hdr_t);
+    peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
     return endpoint;
@@ -222,7 +226,8 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
-        spec_match_remove_unexp(&comm->match, &frag->unexp);
+        comm->peers[frag->unexp.src]->flow_in.is_low = false; /* nobody is told any more */
+        mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_frag_free(frag);
     }
     for (uint32_t i = 0; i < comm->size; ++i) {
@@ -240,6 +245,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
             bury(peer, slot);
         }
         mca_pml_spec_keys_free(&peer->keys);
+        mca_pml_spec_flow_end(peer);
         OBJ_DESTRUCT(&peer->send_lock);
         free(peer);
     }

@@ -14,12 +14,14 @@
 #define PML_SPEC_COMM_H
 
 #include "core/spec_clock.h"
+#include "core/spec_flow.h"
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
 #include "core/spec_exchange.h"
 #include "core/spec_run.h"
 #include "core/spec_send.h"
 #include "pml_spec.h"
+#include "pml_spec_packet.h"
 
 typedef struct mca_pml_spec_peer {
     struct mca_pml_spec_comm *comm;
@@ -29,11 +31,11 @@ typedef struct mca_pml_spec_peer {
     int32_t rank;
     uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
     bool ctx_known;
-    bool greeted;           /* a HELLO has been sent (send_lock) */
-    spec_node_t unnumbered; /* sends that wait for ctx, in their order (send_lock) */
+    bool greeted; /* a HELLO has been sent (send_lock) */
+    bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers the next eight. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers all up to flow_out. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_send_t send;
@@ -43,9 +45,15 @@ typedef struct mca_pml_spec_peer {
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
+    spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
+    bool turning;        /* somebody issues those */
+    spec_flow_out_t flow_out;
 
     /* Me as the receiver; under the communicator's lock. */
     spec_recv_t recv;
+    spec_flow_in_t flow_in;
+    bool flow_pends; /* a CREDIT is to be sent */
+    mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
     spec_adapt_memo_t stopped_in, stopped_out;
 } mca_pml_spec_peer_t;
@@ -63,6 +71,7 @@ typedef struct mca_pml_spec_comm {
      * free lists may be taken inside. */
     opal_mutex_t lock;
     spec_match_t match;
+    uint32_t low_n; /* peers whose credit is low and not renewed for now */
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;
 

@@ -110,6 +110,17 @@ static int spec_register(void)
                   "differ much in latency",
                   OPAL_INFO_LVL_5, &mca_pml_spec.stripe_min);
 
+    mca_pml_spec.unexpected_max = 64 * 1024 * 1024;
+    register_size(
+        "unexpected_max",
+        "How much memory messages that no receive has asked for yet may take in one process, "
+        "besides 1 MiB for each sender. Beyond that a sender of whom more than 1 MiB is kept gets "
+        "no more credit: its blocking sends wait until messages are received, its nonblocking "
+        "ones complete later. Unit: bytes, any size; default 67108864 (64 MiB). 0: no limit. A "
+        "program that relies on standard sends being buffered, which MPI does not promise, may "
+        "need more",
+        OPAL_INFO_LVL_4, &mca_pml_spec.unexpected_max);
+
     mca_pml_spec.free_list_inc = 64;
     register_int("free_list_inc",
                  "By how many objects the lists of requests and fragments grow when they are "

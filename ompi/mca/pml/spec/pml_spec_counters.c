@@ -49,6 +49,7 @@ void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
 
 void mca_pml_spec_counters_update(void)
 {
+    raise_to(&mca_pml_spec.counters.unexpected_bytes_most, mca_pml_spec.store.most);
     for (size_t c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
         for (size_t i = 0; NULL != mca_pml_spec.cids[c] && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
             const mca_pml_spec_comm_t *comm = mca_pml_spec.cids[c][i].comm;

@@ -40,11 +40,16 @@
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one and were held")                          \
     X(unexpected, "messages that arrived before their receive")                                    \
+    X(credits, "CREDIT packets sent: a sender may send more messages unasked")                     \
+    X(withheld, "times a sender got no more credit for a while (pml_spec_unexpected_max)")         \
+    X(queued, "sends that waited for credit of their receiver, or to know its communicator id")    \
     X(pending, "packets and transfers that had to wait for the transport")                         \
     X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
     X(refused, "packets refused because they made no sense")                                       \
     X(posted_most, "most receives that were posted and waiting at once in one communicator")       \
-    X(unexpected_most, "most messages that were unexpected and waiting at once in one communicator")
+    X(unexpected_most,                                                                             \
+      "most messages that were unexpected and waiting at once in one communicator")                \
+    X(unexpected_bytes_most, "most bytes that unexpected messages took at once")
 
 typedef struct mca_pml_spec_counters {
 #define MCA_PML_SPEC_FIELD(name, text) uint64_t name;

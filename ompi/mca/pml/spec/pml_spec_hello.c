@@ -3,6 +3,7 @@
 #include "pml_spec_hello.h"
 
 #include "pml_spec_arrive.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_packet.h"
 
 #include <stdlib.h>
@@ -28,39 +29,23 @@ static void say_hello(mca_pml_spec_peer_t *peer, bool is_answer)
     mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
 }
 
-bool mca_pml_spec_hello_wait(mca_pml_spec_send_request_t *sendreq)
+void mca_pml_spec_hello_say(mca_pml_spec_peer_t *peer)
 {
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    mca_pml_spec_lock(&peer->send_lock);
-    const bool waits = !peer->ctx_known, greet = waits && !peer->greeted;
-    if (waits) {
-        spec_list_append(&peer->unnumbered, &sendreq->unnoticed);
-        peer->greeted = true;
-    }
-    mca_pml_spec_unlock(&peer->send_lock);
-    if (greet) {
-        say_hello(peer, false);
-    }
-    return waits;
+    say_hello(peer, false);
 }
 
 void mca_pml_spec_hello_learn(mca_pml_spec_peer_t *peer, uint16_t ctx)
 {
-    spec_node_t *n;
     mca_pml_spec_lock(&peer->send_lock);
-    if (peer->ctx_known) {
-        mca_pml_spec_unlock(&peer->send_lock);
-        return;
+    const bool news = !peer->ctx_known;
+    if (news) {
+        peer->ctx = ctx;
+        __atomic_store_n(&peer->ctx_known, true, __ATOMIC_RELEASE);
     }
-    peer->ctx = ctx;
-    /* Not known to others before the last one has left, so that nobody overtakes them. */
-    while (NULL != (n = spec_list_pop(&peer->unnumbered))) {
-        mca_pml_spec_unlock(&peer->send_lock);
-        mca_pml_spec_send_issue(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed), false);
-        mca_pml_spec_lock(&peer->send_lock);
-    }
-    __atomic_store_n(&peer->ctx_known, true, __ATOMIC_RELEASE);
     mca_pml_spec_unlock(&peer->send_lock);
+    if (news) {
+        mca_pml_spec_send_turns(peer);
+    }
 }
 
 static bool is_named(const mca_pml_spec_comm_t *comm, const mca_pml_spec_hello_hdr_t *hdr)

@@ -12,8 +12,8 @@
 #include "pml_spec_comm.h"
 #include "pml_spec_request.h"
 
-/* Keep a send that waits for the peer's cid, and ask for it. False: it has come meanwhile. */
-bool mca_pml_spec_hello_wait(mca_pml_spec_send_request_t *sendreq);
+/* Ask for the peer's cid; what is sent meanwhile waits (pml_spec_flow.h). */
+void mca_pml_spec_hello_say(mca_pml_spec_peer_t *peer);
 
 /* The peer's cid has come, by whatever packet: start what waited for it. */
 void mca_pml_spec_hello_learn(mca_pml_spec_peer_t *peer, uint16_t ctx);

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI's send calls. */
 #include "pml_spec_adapt.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 
@@ -52,8 +53,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
-    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit
-        || OPAL_UNLIKELY(!peer->ctx_known)) {
+    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
         return NEEDS_REQUEST;
     }
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
@@ -66,6 +66,10 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     spec_ctl_t *ctl;
     spec_rtr_fate_t fate = SPEC_RTR_KEPT;
     mca_pml_spec_lock(&peer->send_lock);
+    if (OPAL_UNLIKELY(!mca_pml_spec_flow_spend(peer, spec_flow_cost(length)))) {
+        mca_pml_spec_unlock(&peer->send_lock);
+        return NEEDS_REQUEST;
+    }
     *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {

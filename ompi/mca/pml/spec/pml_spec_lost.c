@@ -71,7 +71,7 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     mca_pml_spec_unlock(&comm->lock);
     if (NULL != peer) {
         mca_pml_spec_lock(&peer->send_lock);
-        while (NULL != (n = spec_list_pop(&peer->unnumbered))) {
+        while (NULL != (n = spec_list_pop(&peer->waiting))) {
             spec_list_append(&sends, n);
         }
         mca_pml_spec_unlock(&peer->send_lock);

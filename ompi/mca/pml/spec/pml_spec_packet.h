@@ -31,6 +31,7 @@ typedef struct mca_pml_spec_frag {
     spec_item_t item;
     mca_btl_base_module_t *btl;
     mca_btl_base_segment_t seg;
+    uint32_t cost; /* while it is unexpected: core/spec_flow.h */
     char space[MCA_PML_SPEC_FRAG_INLINE];
 } mca_pml_spec_frag_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);

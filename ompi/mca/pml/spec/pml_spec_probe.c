@@ -2,6 +2,7 @@
 /* MPI's probe calls: look at the unexpected messages, and for matched probes take one out. */
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 
@@ -20,9 +21,11 @@ static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag,
         found->MPI_TAG = unexp->tag;
         found->_ucount = mca_pml_spec_message_length(frag);
         if (NULL != taken) {
-            spec_match_remove_unexp(&comm->match, unexp);
+            mca_pml_spec_unexp_take(comm, frag);
             *taken = frag;
         }
+    } else {
+        mca_pml_spec_flow_wants(comm, src);
     }
     mca_pml_spec_unlock(&comm->lock);
     if (NULL != unexp && MPI_STATUS_IGNORE != status) {

@@ -81,6 +81,8 @@ static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvr
 /* ---- sender first: pml_spec_proto_rts.c ---- */
 
 void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq);
+/* How much of the message's data its RTS carries. */
+size_t mca_pml_spec_rts_data(const mca_pml_spec_send_request_t *sendreq);
 void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet);
 

@@ -40,6 +40,17 @@ static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
 }
 
+size_t mca_pml_spec_rts_data(const mca_pml_spec_send_request_t *sendreq)
+{
+    if (rdma_is_possible(sendreq)) {
+        return 0;
+    }
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const size_t room = sendreq->peer->eager_limit + sizeof(mca_pml_spec_match_hdr_t)
+                        - sizeof(mca_pml_spec_rts_hdr_t);
+    return length < room ? length : room;
+}
+
 static bool announce(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -73,8 +84,7 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
     }
 
     /* The first data travels with it. */
-    size_t room = bml_btl->btl->btl_eager_limit - size;
-    size_t data = length < room ? length : room;
+    size_t data = sendreq->first;
     mca_btl_base_descriptor_t *des = NULL;
     mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, size + data,
                        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP

@@ -2,6 +2,7 @@
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -290,9 +291,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
     }
     if (NULL != unexp) {
-        spec_match_remove_unexp(&comm->match, unexp);
-        mca_pml_spec_unlock(&comm->lock);
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
+        mca_pml_spec_unexp_take(comm, frag);
+        mca_pml_spec_unlock(&comm->lock);
         if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
             mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq, false, 0);
         }
@@ -314,6 +315,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         mca_pml_spec_unlock(&comm->lock);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    mca_pml_spec_flow_wants(comm, base->req_peer);
     if (predicts
         && spec_recv_speculate(&recvreq->peer->recv, &comm->match, &recvreq->posted, &offer)) {
         /* Under the lock only the packet is built: as soon as it is released the message may

@@ -60,6 +60,8 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
+    uint32_t set_apart;    /* credit: pml_spec_flow.h */
+    size_t first;          /* bytes of data that its first packet carries */
     bool stopped;          /* as adaptation had it when the send began */
     uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
@@ -71,7 +73,7 @@ typedef struct mca_pml_spec_send_request {
     mca_bml_base_btl_t *key_btl;
     mca_pml_spec_hold_t *hold; /* persistent: pml_spec_hold.h; else NULL */
     mca_pml_spec_pending_t pending;
-    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->unnumbered */
+    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
 
     /* by copy (pml_spec_proto_frag.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
-#include "pml_spec_hello.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
@@ -207,10 +207,23 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         /* Complete for MPI before the transfer. */
         ompi_request_complete(&base->req_ompi, true);
     }
-    if (OPAL_LIKELY(peer->ctx_known) || !mca_pml_spec_hello_wait(sendreq)) {
+    if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         mca_pml_spec_send_issue(sendreq, blocking);
     }
     return OMPI_SUCCESS;
+}
+
+/* How much of the message's data goes out with its first packet. */
+static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed, limit = sendreq->peer->eager_limit;
+    if (uses_rtr) {
+        return 0;
+    }
+    if (length <= limit && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
+        return length;
+    }
+    return mca_pml_spec_rts_data(sendreq);
 }
 
 void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking)
@@ -256,7 +269,13 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         ++peer->unnoticed_n;
     }
+    sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
+    const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
+    peer->flow_out.spent -= rest;
     mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_UNLIKELY(peer->shut) && rest > 0) { /* it may be what another one waits for */
+        mca_pml_spec_send_turns(peer);
+    }
 
     mca_pml_spec_rtr_t *rtr = NULL;
     if (NULL != ctl) {

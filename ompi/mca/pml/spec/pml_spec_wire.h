@@ -23,6 +23,8 @@
  *     STOP     no more RTRs for this envelope (an RTS says it with a flag)
  *     PING     what does your clock show?
  *     PONG     this
+ *   limits what nobody has asked for yet:
+ *     CREDIT   so much more may be sent
  *   makes a communicator that has no common number usable:
  *     HELLO    this is my number of it */
 #ifndef PML_SPEC_WIRE_H
@@ -49,6 +51,7 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_PONG,
     MCA_PML_SPEC_KEY,
     MCA_PML_SPEC_HELLO,
+    MCA_PML_SPEC_CREDIT,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -212,6 +215,14 @@ typedef struct mca_pml_spec_hello_hdr {
     uint64_t name[2];  /* the communicator, as everybody knows it */
 } mca_pml_spec_hello_hdr_t;
 
+typedef struct mca_pml_spec_credit_hdr {
+    uint8_t type;
+    uint8_t epoch; /* of the process that gets it, as the one that gives it knows it */
+    uint16_t ctx;
+    int32_t src;   /* rank of the process that gives it */
+    uint32_t told; /* core/spec_flow.h; the highest counts */
+} mca_pml_spec_credit_hdr_t;
+
 #define SPEC_WIRE_SIZE(type, size)                                                                 \
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
 SPEC_WIRE_SIZE(match_hdr_t, 16);
@@ -228,6 +239,7 @@ SPEC_WIRE_SIZE(stop_hdr_t, 16);
 SPEC_WIRE_SIZE(ping_hdr_t, 16);
 SPEC_WIRE_SIZE(pong_hdr_t, 24);
 SPEC_WIRE_SIZE(hello_hdr_t, 24);
+SPEC_WIRE_SIZE(credit_hdr_t, 12);
 #undef SPEC_WIRE_SIZE
 _Static_assert(offsetof(mca_pml_spec_rts_hdr_t, length) == 16, "RTS layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");

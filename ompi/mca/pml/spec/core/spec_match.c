@@ -247,3 +247,15 @@ void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken)
         }
     }
 }
+
+bool spec_match_waits_for(const spec_match_t *m, int32_t src)
+{
+    for (uint32_t i = 0; m->posted_n > 0 && i <= m->mask; ++i) {
+        for (const spec_bin_t *bin = m->bucket[i]; NULL != bin; bin = bin->chain) {
+            if (bin->posted_n > 0 && (src == bin->src || SPEC_ANY == bin->src)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}

@@ -205,6 +205,9 @@ void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u);
  * for any source; appended to `taken` by their node. Slow: visits every bin. */
 void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken);
 
+/* Does any pending receive wait for a message of src (and no matter which tag)? Slow: visits every bin. */
+bool spec_match_waits_for(const spec_match_t *m, int32_t src);
+
 /* Could a pending wildcard receive take a message (src, tag)? */
 bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag);
 

@@ -1,0 +1,246 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See pml_spec_flow.h. */
+#include "pml_spec_flow.h"
+
+#include "pml_spec_hello.h"
+
+/* ---- the receiver's side ---- */
+
+/* The allocator of kept packets puts up to 16 bytes before the data and rounds up to a power of two. */
+_Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t) + 16)
+                   <= SPEC_FLOW_MESSAGE,
+               "a kept message takes more than it costs");
+
+/* Send the latest state. */
+static bool tell(mca_pml_spec_pending_t *pending)
+{
+    mca_pml_spec_peer_t *peer = SPEC_ENTRY(pending, mca_pml_spec_peer_t, flow_pending);
+    mca_pml_spec_comm_t *comm = peer->comm;
+    ompi_communicator_t *keep = comm->ompi_comm;
+
+    mca_pml_spec_lock(&comm->lock);
+    peer->flow_pends = false;
+    const mca_pml_spec_credit_hdr_t hdr = {.type = MCA_PML_SPEC_CREDIT,
+                                           .epoch = peer->recv.epoch,
+                                           .ctx = peer->ctx,
+                                           .src = comm->my_rank,
+                                           .told = peer->flow_in.told};
+    mca_pml_spec_unlock(&comm->lock);
+
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    if (NULL != endpoint) {
+        MCA_PML_SPEC_COUNT(credits);
+        mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
+    }
+    OBJ_RELEASE(keep); /* perhaps the last: peer is gone then */
+    return true;
+}
+
+static void tell_later(mca_pml_spec_peer_t *peer)
+{
+    if (!peer->flow_pends) {
+        peer->flow_pends = true;
+        peer->flow_pending.retry = tell;
+        OBJ_RETAIN(peer->comm->ompi_comm);
+        mca_pml_spec_pend(&peer->flow_pending);
+    }
+}
+
+static bool is_self(const mca_pml_spec_peer_t *peer)
+{
+    return peer->proc == ompi_proc_local();
+}
+
+static bool give(mca_pml_spec_peer_t *peer, bool waits)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const bool given = spec_flow_give(&mca_pml_spec.store, &peer->flow_in, waits);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return given;
+}
+
+/* The peer has little credit left. `waits`: a receive waits for it; else that is looked for when its
+ * credit becomes low, and afterwards each receive that is posted says so. */
+static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool waits)
+{
+    const bool was_low = peer->flow_in.is_low;
+    /* Who could receive what a process tells itself while it waits? */
+    bool given = give(peer, waits || is_self(peer));
+    if (!given && !was_low && peer->flow_in.is_low) {
+        given = spec_match_waits_for(&comm->match, peer->rank) && give(peer, true);
+    }
+    comm->low_n += (uint32_t) peer->flow_in.is_low - (uint32_t) was_low;
+    if (given) {
+        tell_later(peer);
+    } else if (!was_low && peer->flow_in.is_low) {
+        MCA_PML_SPEC_COUNT(withheld);
+        MCA_PML_SPEC_VERBOSE(
+            10, "flow: rank %d gets no more credit for now: %llu bytes of it are unexpected",
+            peer->rank, (unsigned long long) peer->flow_in.bytes);
+    }
+}
+
+void mca_pml_spec_unexp_added(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag, uint32_t cost)
+{
+    frag->cost = is_self(peer) ? 0 : cost;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    spec_flow_kept(&mca_pml_spec.store, &peer->flow_in, frag->cost);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
+{
+    mca_pml_spec_peer_t *peer = comm->peers[frag->unexp.src]; /* its message is here: it exists */
+    spec_match_remove_unexp(&comm->match, &frag->unexp);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    spec_flow_taken(&mca_pml_spec.store, &peer->flow_in, frag->cost);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_UNLIKELY(peer->flow_in.is_low)) {
+        consider(comm, peer, false);
+    }
+}
+
+void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
+{
+    consider(comm, peer, false);
+}
+
+void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
+{
+    const uint32_t first = SPEC_ANY == src ? 0 : (uint32_t) src;
+    const uint32_t end = SPEC_ANY == src ? comm->size : first + 1;
+    for (uint32_t i = first; i < end; ++i) {
+        mca_pml_spec_peer_t *peer = comm->peers[i];
+        if (NULL != peer && peer->flow_in.is_low) {
+            consider(comm, peer, true);
+        }
+    }
+}
+
+void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    if (peer->flow_pends) { /* only at the end of the process: else the communicator is kept */
+        spec_list_remove(&peer->flow_pending.node);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+/* ---- the sender's side ---- */
+
+/* All of these: the caller holds send_lock. */
+static void set_shut(mca_pml_spec_peer_t *peer)
+{
+    const bool shut = !peer->ctx_known || peer->turning || !spec_list_is_empty(&peer->waiting);
+    __atomic_store_n(&peer->shut, shut, __ATOMIC_RELEASE);
+}
+
+static bool spend_for(mca_pml_spec_send_request_t *sendreq)
+{
+    sendreq->set_apart = mca_pml_spec_flow_most(sendreq->peer, sendreq->req_send.req_bytes_packed);
+    return mca_pml_spec_flow_spend(sendreq->peer, sendreq->set_apart);
+}
+
+/* Perhaps the credit is here already and was not looked at. Not within itself: a transport's callback
+ * may send too, and would look at the next arrival from here, and so on. */
+static void look(void)
+{
+    static _Thread_local bool looks;
+    if (!looks) {
+        looks = true;
+        opal_progress();
+        looks = false;
+    }
+}
+
+bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_lock(&peer->send_lock);
+    bool goes = spend_for(sendreq);
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_LIKELY(goes)) {
+        return true;
+    }
+    look();
+    mca_pml_spec_lock(&peer->send_lock);
+    goes = spend_for(sendreq);
+    const bool greet = !peer->ctx_known && !peer->greeted;
+    const bool lost = !goes && NULL == peer->open; /* nobody looks at the queue any more */
+    if (!goes && !lost) {
+        spec_list_append(&peer->waiting, &sendreq->unnoticed);
+        peer->greeted |= greet;
+        set_shut(peer);
+        MCA_PML_SPEC_COUNT(queued);
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (lost) {
+        sendreq->status = OMPI_ERR_UNREACH;
+        mca_pml_spec_send_done(sendreq);
+    } else if (greet) {
+        mca_pml_spec_hello_say(peer);
+    }
+    return goes;
+}
+
+/* The first that waits, if it may go now; its credit is set apart. */
+static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
+{
+    if (!peer->ctx_known || spec_list_is_empty(&peer->waiting)) {
+        return NULL;
+    }
+    mca_pml_spec_send_request_t *sendreq =
+        SPEC_ENTRY(spec_list_first(&peer->waiting), mca_pml_spec_send_request_t, unnoticed);
+    if (!spec_flow_lets(&peer->flow_out, sendreq->set_apart)) {
+        return NULL;
+    }
+    peer->flow_out.spent += sendreq->set_apart;
+    spec_list_remove(&sendreq->unnoticed);
+    return sendreq;
+}
+
+void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
+{
+    ompi_communicator_t *keep = peer->comm->ompi_comm;
+    mca_pml_spec_send_request_t *sendreq;
+
+    OBJ_RETAIN(keep); /* the last of them may be what keeps it */
+    mca_pml_spec_lock(&peer->send_lock);
+    if (!peer->turning) { /* else who does it sees what has changed */
+        peer->turning = true;
+        while (NULL != (sendreq = next_turn(peer))) {
+            mca_pml_spec_unlock(&peer->send_lock);
+            mca_pml_spec_send_issue(sendreq, false);
+            mca_pml_spec_lock(&peer->send_lock);
+        }
+        peer->turning = false;
+        set_shut(peer);
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+    OBJ_RELEASE(keep);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
+{
+    (void) btl;
+    const mca_pml_spec_credit_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
+        mca_pml_spec_refuse("CREDIT", "it is shorter than its header");
+        return;
+    }
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
+    if (NULL == comm || hdr->epoch != comm->epoch) {
+        return; /* freed meanwhile: all that was sent in it has left */
+    }
+    mca_pml_spec_peer_t *peer = (uint32_t) hdr->src < comm->size ? comm->peers[hdr->src] : NULL;
+    if (NULL == peer) {
+        mca_pml_spec_refuse("CREDIT", "nothing was sent to who gives it");
+        return;
+    }
+    mca_pml_spec_lock(&peer->send_lock);
+    const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (news && peer->shut) {
+        mca_pml_spec_send_turns(peer);
+    }
+}
