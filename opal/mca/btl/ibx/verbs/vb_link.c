@@ -155,7 +155,10 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         vb_link_fail(link, status);
     }
     peer->link = NULL;
-    peer->inline_max = 0;
+    peer->inline_max = vb_hybrid_rules(peer) ? peer->inline_max : 0;
+    if (VB_IDLE == peer->conn.state || vb_conn_is_over(&peer->conn)) {
+        vb_hybrid_give_place(peer);
+    }
     peer->is_cut = false;
     link->peer = NULL;
     link->next = port->graveyard;

@@ -101,6 +101,12 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         }
         return false;
     }
+    if (!vb_hybrid_has_left(peer)) {
+        vb_rx_return(rx, buffer);
+        (void) vb_rx_fill(rx);
+        break_off(link, "it sent a message by connection that datagrams may come before");
+        return false;
+    }
     ++port->counters.received;
     *received = (vb_received_t){.peer = peer,
                                 .data = (void *) (uintptr_t) (wire + 1),
@@ -169,9 +175,12 @@ static void tell_waiting(vb_port_t *port)
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 {
     struct ibv_wc wc[BATCH];
-    const int batch = max < BATCH ? max : BATCH;
-    int messages = 0;
-    const int n = ibv_poll_cq(port->cq, batch, wc);
+    int others = 0;
+    /* Datagrams first: a peer that has changed over has sent them earlier. */
+    int messages = NULL == port->hybrid ? 0 : vb_hybrid_poll(port, received, max, &others);
+    const int by_datagram = messages;
+    const int batch = max - messages < BATCH ? max - messages : BATCH;
+    const int n = batch > 0 ? ibv_poll_cq(port->cq, batch, wc) : 0;
     for (int i = 0; i < n; ++i) {
         vb_link_t *link = vb_map_get(&port->by_qp, wc[i].qp_num);
         if (vb_wr_is_receive(wc[i].wr_id)) {
@@ -180,13 +189,13 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
             on_send(port, link, &wc[i]);
         }
     }
-    if (n < batch && port->has_cut) {
+    if (n < batch && port->has_cut) { /* all that has arrived is taken */
         end_links(port);
     }
     if (NULL != port->waiting) {
         tell_waiting(port);
     }
-    *events = n > 0 ? n - messages : 0;
+    *events = others + (n > 0 ? n - (messages - by_datagram) : 0);
     return messages;
 }
 
@@ -194,12 +203,20 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 {
     if (NULL != port->rx) {
         for (int i = 0; i < n; ++i) {
-            vb_rx_return(port->rx, received[i].buffer);
+            if (VB_BY_DATAGRAM == received[i].generation) {
+                vb_hybrid_return(port, &received[i]);
+            } else {
+                vb_rx_return(port->rx, received[i].buffer);
+            }
         }
         (void) vb_rx_fill(port->rx);
         return;
     }
     for (int i = 0; i < n; ++i) {
+        if (VB_BY_DATAGRAM == received[i].generation) {
+            vb_hybrid_return(port, &received[i]);
+            continue;
+        }
         vb_link_t *link = received[i].peer->link;
         if (NULL == link || link->generation != received[i].generation) {
             continue; /* went with its link */
@@ -216,6 +233,9 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 
 void vb_port_look(vb_port_t *port, uint64_t now)
 {
+    if (NULL != port->hybrid) {
+        vb_hybrid_look(port, now);
+    }
     if (NULL != port->rx) {
         vb_rx_look(port->rx, now);
         return;

@@ -27,6 +27,7 @@
 
 #include "vb_conn.h"
 #include "vb_wire.h"
+#include "vb_way.h"
 #include "ibx_window.h"
 
 #include <infiniband/verbs.h>
@@ -60,6 +61,8 @@ typedef struct vb_abilities {
     bool atomics;
     bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
+    bool datagrams;           /* peers are talked to by datagrams first (vb_hybrid.h) */
+    char datagrams_why[128];  /* not */
     uint32_t inline_max; /* bytes, as far as known before a connection */
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */
@@ -85,6 +88,17 @@ typedef struct vb_config {
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
     vb_conn_rules_t rules; /* of connecting */
+    struct vb_datagram_config {
+        uint32_t after; /* messages to a peer until it gets a connection; 0: no datagrams at all */
+        uint32_t max_connections; /* then the others stay with datagrams */
+        uint32_t receives;        /* most datagrams that wait to be taken */
+        uint32_t qkey;            /* random */
+        uint8_t key[16];          /* random: datagrams to this process are tagged with it */
+        uint8_t auth;             /* iw_auth_mode_t; the same in the whole job */
+        uint64_t seed;            /* random */
+        uint64_t start;           /* wall clock when the process began, ns */
+        uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
+    } datagram;
     bool thread;           /* false: vb_port_events has to be called (tests) */
     void *context;         /* of the callbacks */
     /* A request posted with a context is done. */
@@ -96,6 +110,10 @@ typedef struct vb_config {
     /* NULL, or for people: a connection went from a state to another. */
     void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
                   const char *why);
+    void (*way_trace)(void *context, const vb_peer_t *peer, vb_way_state_t from,
+                      vb_way_event_t event);
+    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
+    void (*stranger)(void *context, uint64_t name);
 } vb_config_t;
 
 void vb_config_default(vb_config_t *config);
@@ -113,6 +131,9 @@ typedef struct vb_counters {
     uint64_t registered; /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale; /* completions of links that are gone */
+    uint64_t switched, stayed; /* peers that went from datagrams to a connection; could not */
+    uint64_t way_messages;     /* said for that */
+    uint64_t full;             /* requests refused because there are connections enough */
 } vb_counters_t;
 
 /* NULL: not possible; why (of size bytes) says what is wrong. Takes no lock. */
@@ -152,6 +173,30 @@ const vb_conn_t *vb_peer_connection(const vb_peer_t *peer);
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);
 
+/* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
+
+struct vb_dgram_address;
+/* Where this port takes datagrams, to be published; key has 16 bytes. False: nowhere. */
+bool vb_port_datagrams(const vb_port_t *port, struct vb_dgram_address *own, uint8_t *key);
+/* The peer takes datagrams there. False: it is reached by connection only. */
+bool vb_peer_add_datagrams(vb_peer_t *peer, const struct vb_dgram_address *there,
+                           const uint8_t *key);
+/* NULL: by connection only. */
+const vb_way_t *vb_peer_way(const vb_peer_t *peer);
+/* Writes and reads are to be posted with vb_post_datagram_... at the moment. */
+bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
+/* Names memory for peers that come by datagrams; 0: no room, or no datagrams. */
+uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write);
+void vb_port_hide(vb_port_t *port, uint32_t stag);
+
+typedef struct vb_datagram_use {
+    uint16_t mtu;
+    uint32_t peers, connections, window;
+    uint64_t sent, received, resent, starved, errors;
+    uint64_t memory; /* bytes of the engine: peers and what is under way */
+} vb_datagram_use_t;
+bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
+
 /* Flags of posting. */
 enum {
     VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
@@ -171,6 +216,12 @@ vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote
 vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                            uint64_t operand, const uint64_t *swap, unsigned flags, void *request);
 
+/* offset counts from the beginning of what vb_port_expose named stag. */
+vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                   uint64_t offset, unsigned flags, void *request);
+vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                  uint64_t offset, unsigned flags, void *request);
+
 /* Bytes that VB_INLINE takes; 0 before the connection. May be asked without the lock, and may have changed
  * then. */
 uint32_t vb_inline_max(const vb_peer_t *peer);
@@ -180,7 +231,7 @@ typedef struct vb_received {
     void *data;
     uint32_t length; /* without the header */
     uint8_t tag;
-    uint32_t generation, buffer; /* for vb_port_return */
+    uint32_t generation, buffer; /* for vb_port_return; VB_BY_DATAGRAM */
 } vb_received_t;
 
 /* Completions. Returns how many messages arrived (at most max), *events how much else happened. */

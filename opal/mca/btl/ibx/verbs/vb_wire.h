@@ -23,6 +23,7 @@ typedef enum vb_answer {
     VB_CROSSED,  /* rejected: my own request to you stands */
     VB_BUSY,     /* rejected: come again */
     VB_STRANGER, /* rejected for good: not of this job, or another version */
+    VB_FULL,     /* rejected for good: enough connections; we go on with datagrams */
     VB_ANSWERS
 } vb_answer_t;
 
@@ -98,6 +99,10 @@ typedef enum vb_type {
     VB_MESSAGE = 1, /* for the callback of its tag */
     VB_CREDIT,      /* only the header; also the first word of who connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
+    /* By datagrams only, only the header, `seen` is the round (vb_way.h): */
+    VB_LEAVE,
+    VB_ARRIVED,
+    VB_RETURN,
 } vb_type_t;
 
 typedef struct vb_hdr {
