@@ -19,18 +19,26 @@
 #include "opal/mca/rcache/base/base.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
+#include "verbs/vb_dgram.h"
 #include "verbs/vb_port.h"
 
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
-#define MCA_BTL_IBX_VERBS_MODEX_VERSION 1
+#define MCA_BTL_IBX_VERBS_MODEX_VERSION 2
 
 typedef struct mca_btl_ibx_verbs_offer {
     mca_btl_ibx_offer_t ip; /* address, port; the first 8 bytes of key */
     uint8_t fabric;         /* vb_fabric_t: only alike ones talk */
-    uint8_t reserved[7];
+    uint8_t reserved;
+    /* Where it takes datagrams (vb_dgram_address_t), in network byte order. */
+    uint8_t lid[2];
+    uint8_t number[4]; /* 0: nowhere */
+    uint8_t qkey[4];
+    uint8_t reserved_2[4];
+    uint8_t gid[16];
+    uint8_t datagram_key[16];
 } mca_btl_ibx_verbs_offer_t;
-_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 48, "an offer has no holes");
+_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 88, "an offer has no holes");
 
 typedef struct mca_btl_ibx_verbs_modex {
     uint8_t version;
@@ -49,6 +57,7 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned rnr_timer, ack_timeout, retries;
     unsigned connect_timeout_ms, connect_tries;
     size_t inplace_min;
+    unsigned rc_after, max_rc;
     bool summary;
 } mca_btl_ibx_verbs_params_t;
 
@@ -65,6 +74,8 @@ typedef struct mca_btl_ibx_verbs_endpoint {
     uint64_t name;
     struct sockaddr_in address;
     uint64_t key;
+    vb_dgram_address_t datagrams; /* number 0: by connection only */
+    uint8_t datagram_key[16];
     vb_peer_t *peer;     /* NULL before the first word */
     opal_list_t pending; /* fragments and jobs that have to wait, in their order */
     const char *why;     /* it is lost */
@@ -110,6 +121,8 @@ typedef struct mca_btl_ibx_verbs_job {
     mca_btl_ibx_verbs_endpoint_t *endpoint;
     char *local;
     uint64_t remote;
+    uint64_t base;      /* of the remote memory, and its name, for datagrams */
+    uint32_t datagrams;
     uint32_t lkey, rkey;
     uint64_t length, issued;
     uint32_t parts; /* under way, and one while parts are still to be issued */
@@ -122,6 +135,9 @@ typedef struct mca_btl_ibx_verbs_job {
     uint64_t result; /* of an atomic operation that nobody wants the result of: sink */
 } mca_btl_ibx_verbs_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
+
+/* So many at a time; who finds no place speaks again. */
+#define MCA_BTL_IBX_VERBS_STRANGERS 16
 
 struct mca_btl_ibx_verbs_module {
     union {
@@ -144,6 +160,8 @@ struct mca_btl_ibx_verbs_module {
     opal_list_t ended; /* fragments and jobs: to be told */
     bool has_lost;
     bool has_lists;
+    uint32_t strangers_n; /* who spoke by datagrams and is not known yet */
+    uint64_t strangers[MCA_BTL_IBX_VERBS_STRANGERS];
     uint32_t polls;
     uint64_t looked_at; /* at the window */
     mca_btl_base_module_error_cb_fn_t error;
@@ -198,6 +216,9 @@ mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_
 /* Callbacks of the port. */
 void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer);
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why);
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name);
+/* Get to know the strangers. lock is not held. */
+void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module);
 /* Tell the PML of those that are lost. lock is not held. */
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 

@@ -29,6 +29,25 @@ static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
     return r;
 }
 
+/* For peers that come by datagrams. False: no room. */
+static bool expose(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg, void *base,
+                   size_t size)
+{
+    const bool read = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_READ);
+    const bool write = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE);
+    if (!vb_port_abilities(module->port)->datagrams || (!read && !write)) {
+        return true;
+    }
+    vb_port_lock(module->port);
+    reg->handle.datagrams = vb_port_expose(module->port, base, size, read, write);
+    vb_port_unlock(module->port);
+    if (0 == reg->handle.datagrams) {
+        (void) ibv_dereg_mr(reg->mr);
+        reg->mr = NULL;
+    }
+    return 0 != reg->handle.datagrams;
+}
+
 static int register_memory(void *context, void *base, size_t size,
                            mca_rcache_base_registration_t *base_reg)
 {
@@ -43,15 +62,21 @@ static int register_memory(void *context, void *base, size_t size,
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
-    reg->handle =
-        (struct mca_btl_base_registration_handle_t){.stag = reg->mr->rkey, .module = module->index};
-    return OPAL_SUCCESS;
+    reg->handle = (struct mca_btl_base_registration_handle_t){
+        .base = (uint64_t) (uintptr_t) base, .stag = reg->mr->rkey};
+    return expose(module, reg, base, size) ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 static int deregister_memory(void *context, mca_rcache_base_registration_t *base_reg)
 {
+    mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    (void) context;
+    if (NULL != reg->mr && 0 != reg->handle.datagrams) {
+        vb_port_lock(module->port);
+        vb_port_hide(module->port, reg->handle.datagrams);
+        vb_port_unlock(module->port);
+        reg->handle.datagrams = 0;
+    }
     if (NULL != reg->mr && 0 != ibv_dereg_mr(reg->mr)) {
         BTL_ERROR(("btl/ibx: memory cannot be deregistered: %s", strerror(errno)));
         return OPAL_ERROR;
@@ -146,6 +171,16 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
         .addr = (uintptr_t) (job->local + job->issued), .length = n, .lkey = job->lkey};
     const uint64_t remote = job->remote + job->issued;
     const unsigned flags = VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0);
+    if (vb_peer_is_by_datagrams(peer)) {
+        const uint64_t offset = remote - job->base;
+        return MCA_BTL_IBX_VERBS_PUT == job->type
+                   ? vb_post_datagram_write(peer, &piece, job->datagrams, offset, flags,
+                                            request_of(job))
+               : MCA_BTL_IBX_VERBS_GET == job->type
+                   ? vb_post_datagram_read(peer, &piece, job->datagrams, offset, flags,
+                                           request_of(job))
+                   : VB_FAULT;
+    }
     switch (job->type) {
     case MCA_BTL_IBX_VERBS_PUT:
         return vb_post_write(peer, &piece, remote, job->rkey, flags, request_of(job));
@@ -200,6 +235,8 @@ job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
         job->remote = remote;
         job->lkey = NULL == local_handle ? 0 : reg_of(local_handle)->mr->lkey;
         job->rkey = NULL == remote_handle ? 0 : remote_handle->stag;
+        job->base = NULL == remote_handle ? 0 : remote_handle->base;
+        job->datagrams = NULL == remote_handle ? 0 : remote_handle->datagrams;
         job->length = length;
         job->issued = 0;
         job->parts = 1;
