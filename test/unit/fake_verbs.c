@@ -101,7 +101,7 @@ typedef struct qp {
     struct qp *other;
     queue_t posted;  /* receives */
     queue_t waiting; /* sends without a receive over there */
-    unsigned max_recv, max_send;
+    unsigned max_recv, bytes;
     bool is_broken;
     struct qp *next_ud; /* of all UD queue pairs */
     uint32_t qkey;
@@ -556,6 +556,14 @@ void fake_finish_reads(void)
              late.sge.length);
 }
 
+/* A model: a work request takes 64 bytes and its inline data, or the address of a datagram; a receive 16. */
+static unsigned bytes_of(const struct ibv_qp_init_attr *attr)
+{
+    const unsigned more = IBV_QPT_UD == attr->qp_type ? 64 : attr->cap.max_inline_data;
+    return attr->cap.max_send_wr * (64 + more)
+           + (NULL == attr->srq ? attr->cap.max_recv_wr * 16 : 0);
+}
+
 /* ---- datagrams ---- */
 
 typedef struct {
@@ -677,11 +685,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                              .qp_type = IBV_QPT_UD,
                              .qp_num = ++next_number};
     qp->max_recv = attr->cap.max_recv_wr;
-    qp->max_send = attr->cap.max_send_wr;
+    qp->bytes = bytes_of(attr);
     qp->next_ud = uds;
     uds = qp;
     ++fake.queue_pairs;
-    fake.queue_entries += qp->max_recv + qp->max_send;
+    fake.queue_bytes += qp->bytes;
     return &qp->qp;
 }
 int ibv_destroy_qp(struct ibv_qp *gone)
@@ -691,7 +699,7 @@ int ibv_destroy_qp(struct ibv_qp *gone)
             qp_t *qp = *at;
             *at = qp->next_ud;
             clear(&qp->posted);
-            fake.queue_entries -= qp->max_recv + qp->max_send;
+            fake.queue_bytes -= qp->bytes;
             free(qp);
             --fake.queue_pairs;
             if (NULL == uds) {
@@ -970,10 +978,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
                              .qp_type = IBV_QPT_RC,
                              .qp_num = ++next_number};
     qp->max_recv = attr->cap.max_recv_wr;
-    qp->max_send = attr->cap.max_send_wr;
+    qp->bytes = bytes_of(attr);
     id->qp = &qp->qp;
     ++fake.queue_pairs;
-    fake.queue_entries += qp->max_recv + qp->max_send;
+    fake.queue_bytes += qp->bytes;
     return 0;
 }
 void rdma_destroy_qp(struct rdma_cm_id *id)
@@ -984,7 +992,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     if (NULL != qp->other) {
         qp->other->other = NULL;
     }
-    fake.queue_entries -= qp->max_recv + qp->max_send;
+    fake.queue_bytes -= qp->bytes;
     free(qp);
     id->qp = NULL;
     --fake.queue_pairs;

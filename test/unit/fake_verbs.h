@@ -47,7 +47,7 @@ typedef struct fake {
     unsigned refused;            /* with a wrong Q_Key */
     unsigned too_long;           /* for the MTU */
     unsigned address_handles;
-    unsigned queue_entries; /* places in the queues of all queue pairs */
+    unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
 } fake_t;
 
 extern fake_t fake;

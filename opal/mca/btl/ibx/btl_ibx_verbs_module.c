@@ -372,10 +372,10 @@ static void summarize(mca_btl_ibx_verbs_module_t *module)
     if (vb_port_datagram_use(module->port, &use)) {
         opal_output(
             0,
-            "btl/ibx: %s:%u datagrams of %u B: peers %u, of these connected %u (at most %u), "
+            "btl/ibx: %s:%u datagrams of %u B: peers %u, connections %u at most (allowed %u), "
             "changed over %llu, could not %llu, refused %llu; sent %llu (segments again %llu) received %llu, "
-            "errors %llu; window %u datagrams, ran low %llu times; engine %llu B",
-            able->device, able->port, use.mtu, use.peers, use.connections,
+            "errors %llu; window %u datagrams, ran low %llu times; other memory %llu B",
+            able->device, able->port, use.mtu, use.peers, use.connections_most,
             mca_btl_ibx_verbs_params.max_rc, (unsigned long long) c->switched,
             (unsigned long long) c->stayed, (unsigned long long) c->full,
             (unsigned long long) use.sent, (unsigned long long) use.resent,

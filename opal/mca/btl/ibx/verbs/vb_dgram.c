@@ -215,6 +215,11 @@ const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *d)
     return &d->count;
 }
 
+size_t vb_dgram_memory(const vb_dgram_t *d)
+{
+    return sizeof(*d) + (size_t) SLOTS * d->mtu + d->targets * sizeof(*d->target);
+}
+
 const uint8_t *vb_dgram_current(const vb_dgram_t *d, size_t *length)
 {
     *length = d->current_length;

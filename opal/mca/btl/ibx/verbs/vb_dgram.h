@@ -53,6 +53,8 @@ const vb_dgram_address_t *vb_dgram_own(const vb_dgram_t *dgram);
 /* Bytes that the receive queue takes now, for iw_config_t: receive_space. */
 uint32_t vb_dgram_space(const vb_dgram_t *dgram);
 const ibx_window_t *vb_dgram_window(const vb_dgram_t *dgram);
+/* Bytes besides the receive window. */
+size_t vb_dgram_memory(const vb_dgram_t *dgram);
 const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *dgram);
 
 /* Lets it send to there. *to is what iw_peer_add gets for it. False: no address handle. */

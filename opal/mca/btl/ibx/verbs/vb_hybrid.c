@@ -27,6 +27,8 @@ struct vb_hybrid {
     ibx_window_t window; /* of bays */
     uint32_t bays;       /* with the engine or with the receiver */
     uint32_t mates;
+    uint32_t met; /* peers ever */
+    uint32_t places_most;
     uint32_t places; /* connections, and those being made */
     uint32_t outstanding;
     bool is_owing; /* something to be said found no room */
@@ -244,6 +246,7 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
     peer->mate = mate;
     peer->inline_max = IW_INLINE_MAX;
     ++h->mates;
+    ++h->met;
     take_kept(h, peer->name);
     return true;
 }
@@ -296,15 +299,17 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
     }
     const vb_dgram_counters_t *c = vb_dgram_counters(h->dgram);
     *use = (vb_datagram_use_t){.mtu = vb_dgram_mtu(h->dgram),
-                               .peers = h->mates,
+                               .peers = h->met,
                                .connections = h->places,
+                               .connections_most = h->places_most,
                                .sent = c->sent,
                                .received = c->received,
                                .starved = c->starved,
                                .errors = c->errors + c->short_ones,
                                .resent = iw_engine_counters(h->engine)->segments_resent,
                                .window = vb_dgram_window(h->dgram)->current,
-                               .memory = iw_engine_memory(h->engine)};
+                               .memory = sizeof(*h) + iw_engine_memory(h->engine)
+                                         + vb_dgram_memory(h->dgram)};
     return true;
 }
 
@@ -356,6 +361,14 @@ static void lose(vb_peer_t *peer, vb_status_t how)
     }
 }
 
+static void take_place(vb_peer_t *peer)
+{
+    vb_hybrid_t *h = peer->port->hybrid;
+    h->places += !peer->has_place;
+    peer->has_place = true;
+    h->places_most = h->places > h->places_most ? h->places : h->places_most;
+}
+
 /* The one way in which a way changes. Returns actions that are not done here. */
 static unsigned step(vb_peer_t *peer, vb_way_event_t event, uint16_t round)
 {
@@ -369,8 +382,7 @@ static unsigned step(vb_peer_t *peer, vb_way_event_t event, uint16_t round)
         port->config.way_trace(port->config.context, peer, from, event);
     }
     if (todo & VB_WAY_CONNECT) {
-        h->places += !peer->has_place;
-        peer->has_place = true;
+        take_place(peer);
         vb_peer_wants(peer);
     }
     if (0 != way->owes) {
@@ -397,8 +409,7 @@ bool vb_hybrid_admits(vb_peer_t *peer)
     if (!peer->has_place && h->places >= peer->port->config.datagram.max_connections) {
         return false;
     }
-    h->places += !peer->has_place;
-    peer->has_place = true;
+    take_place(peer);
     return true;
 }
 

@@ -191,9 +191,11 @@ void vb_port_hide(vb_port_t *port, uint32_t stag);
 
 typedef struct vb_datagram_use {
     uint16_t mtu;
-    uint32_t peers, connections, window;
+    uint32_t peers; /* that were talked to, ever */
+    uint32_t connections, connections_most; /* with those being made */
+    uint32_t window; /* datagrams */
     uint64_t sent, received, resent, starved, errors;
-    uint64_t memory; /* bytes of the engine: peers and what is under way */
+    uint64_t memory; /* bytes besides receive buffers: peers, what is under way, what is being sent */
 } vb_datagram_use_t;
 bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 
