@@ -199,7 +199,8 @@ static void deliver(unsigned i, bool by_connection)
     const word_t w = c->word[c->first++ % QUEUE];
     if (0 == w.what) {
         assert_true(by_connection == s->way.has_left);
-        assert_int_equal(w.number, s->taken); /* nothing overtakes, nothing is lost, nothing comes twice */
+        assert_int_equal(w.number,
+                         s->taken); /* nothing overtakes, nothing is lost, nothing comes twice */
         ++s->taken;
         return;
     }

@@ -14,9 +14,13 @@
 /* What a datagram in flight counts besides its bytes, as the engine counts it. */
 #define OVERHEAD 512u
 
+/* An address handle may go only when no work request that names it is outstanding: one that was parted
+ * from is kept until then. */
 typedef struct target {
     struct ibv_ah *ah; /* NULL: free */
     uint32_t number, qkey;
+    bool is_parted;
+    uint32_t until; /* then: not before this work request and all earlier ones are done */
 } target_t;
 
 struct vb_dgram {
@@ -92,7 +96,10 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
         .qp_context = port,
         .send_cq = d->cq,
         .recv_cq = d->cq,
-        .cap = {.max_send_wr = SLOTS, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1},
+        .cap = {.max_send_wr = SLOTS,
+                .max_recv_wr = receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1},
         .qp_type = IBV_QPT_UD,
     };
     d->qp = ibv_create_qp(port->pd, &attr);
@@ -163,15 +170,15 @@ vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives,
 
 void vb_dgram_close(vb_dgram_t *d)
 {
+    if (NULL != d->qp) {
+        (void) ibv_destroy_qp(d->qp);
+    }
     for (uint32_t i = 0; i < d->targets; ++i) {
         if (NULL != d->target[i].ah) {
             (void) ibv_destroy_ah(d->target[i].ah);
         }
     }
     free(d->target);
-    if (NULL != d->qp) {
-        (void) ibv_destroy_qp(d->qp);
-    }
     if (d->has_rx) {
         vb_rx_destroy(&d->rx);
     }
@@ -244,13 +251,19 @@ static void name_target(iw_address_t *to, uint32_t at)
 static target_t *target_of(vb_dgram_t *d, const iw_address_t *to)
 {
     const uint32_t at = to->v4.sin_addr.s_addr;
-    return at < d->targets && NULL != d->target[at].ah ? &d->target[at] : NULL;
+    return at < d->targets && NULL != d->target[at].ah && !d->target[at].is_parted ? &d->target[at]
+                                                                                   : NULL;
 }
 
 static bool free_target(vb_dgram_t *d, uint32_t *at)
 {
     for (*at = 0; *at < d->targets; ++*at) {
-        if (NULL == d->target[*at].ah) {
+        target_t *target = &d->target[*at];
+        if (target->is_parted && (int32_t) (d->sendq.una - target->until) >= 0) {
+            (void) ibv_destroy_ah(target->ah);
+            *target = (target_t){.ah = NULL};
+        }
+        if (NULL == target->ah) {
             return true;
         }
     }
@@ -291,8 +304,8 @@ void vb_dgram_part(vb_dgram_t *d, const iw_address_t *to)
 {
     target_t *target = target_of(d, to);
     if (NULL != target) {
-        (void) ibv_destroy_ah(target->ah);
-        target->ah = NULL;
+        target->is_parted = true;
+        target->until = d->sendq.nxt;
     }
 }
 
@@ -338,8 +351,7 @@ void vb_dgram_flush(vb_dgram_t *d, uint64_t now)
 {
     while (iw_engine_has_output(d->engine)) {
         const uint32_t room = SLOTS - vb_sendq_outstanding(&d->sendq);
-        const unsigned n =
-            iw_engine_output(d->engine, now, d->packet, room < BATCH ? room : BATCH);
+        const unsigned n = iw_engine_output(d->engine, now, d->packet, room < BATCH ? room : BATCH);
         for (unsigned i = 0; i < n; ++i) {
             if (!send_packet(d, &d->packet[i])) {
                 iw_engine_unsent(d->engine, &d->packet[i], n - i);

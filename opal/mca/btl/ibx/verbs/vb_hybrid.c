@@ -278,10 +278,10 @@ bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *
 
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write)
 {
-    return NULL == port->hybrid ? 0
-                                : iw_register(port->hybrid->engine, base, size,
-                                              (read ? IW_REMOTE_READ : 0u)
-                                                  | (write ? IW_REMOTE_WRITE : 0u));
+    return NULL == port->hybrid
+               ? 0
+               : iw_register(port->hybrid->engine, base, size,
+                             (read ? IW_REMOTE_READ : 0u) | (write ? IW_REMOTE_WRITE : 0u));
 }
 
 void vb_port_hide(vb_port_t *port, uint32_t stag)
@@ -457,10 +457,10 @@ bool vb_hybrid_has_left(const vb_peer_t *peer)
 static vb_status_t may_post(const vb_peer_t *peer)
 {
     const vb_mate_t *mate = peer->mate;
-    return VB_OK != mate->over                     ? mate->over
-           : VB_WAY_BROKEN == mate->way.state      ? VB_LOST
-           : vb_way_takes_datagrams(&mate->way)    ? VB_OK
-                                                   : VB_AGAIN; /* until arrived is heard */
+    return VB_OK != mate->over                  ? mate->over
+           : VB_WAY_BROKEN == mate->way.state   ? VB_LOST
+           : vb_way_takes_datagrams(&mate->way) ? VB_OK
+                                                : VB_AGAIN; /* until arrived is heard */
 }
 
 static vb_status_t posted(vb_peer_t *peer, iw_status_t status)
@@ -489,8 +489,8 @@ static unsigned flags_of(unsigned flags, size_t size)
            | (flags & VB_FENCE ? IW_FENCE : 0u);
 }
 
-vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag,
-                           const struct ibv_sge *piece, int pieces, unsigned flags, void *request)
+vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const struct ibv_sge *piece,
+                           int pieces, unsigned flags, void *request)
 {
     struct iovec iov[2];
     size_t size = 0;
@@ -536,10 +536,9 @@ vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, 
     if (VB_OK != may) {
         return may;
     }
-    const vb_status_t status =
-        posted(peer, iw_post_read(peer->mate->peer, (void *) (uintptr_t) piece->addr,
-                                  piece->length, stag, offset,
-                                  flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
+    const vb_status_t status = posted(
+        peer, iw_post_read(peer->mate->peer, (void *) (uintptr_t) piece->addr, piece->length, stag,
+                           offset, flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
     peer->port->counters.read += VB_OK == status ? piece->length : 0;
     return status;
 }

@@ -34,8 +34,8 @@ void vb_hybrid_close(vb_hybrid_t *hybrid);
 
 /* Is what is posted to this peer to go by datagrams, or to wait until it goes by connection? */
 bool vb_hybrid_rules(const vb_peer_t *peer);
-vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag,
-                           const struct ibv_sge *piece, int pieces, unsigned flags, void *request);
+vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const struct ibv_sge *piece,
+                           int pieces, unsigned flags, void *request);
 
 /* Messages that came by datagrams, and other completions. */
 int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *events);

@@ -39,12 +39,12 @@ typedef enum vb_way_state {
 } vb_way_state_t;
 
 #define VB_WAY_EVENTS(X)                                                                           \
-    X(SENT)     /* something given to the datagrams is with the peer */                            \
-    X(OPEN)     /* the connection is there, whoever asked for it */                                \
-    X(FAILED)   /* it could not be made, or has ended */                                           \
-    X(LEAVE)    /* the peer says so, in its round */                                               \
-    X(ARRIVED)  /* the peer answers mine of that round */                                          \
-    X(RETURN)   /* the peer takes its leave of that round back */
+    X(SENT)    /* something given to the datagrams is with the peer */                             \
+    X(OPEN)    /* the connection is there, whoever asked for it */                                 \
+    X(FAILED)  /* it could not be made, or has ended */                                            \
+    X(LEAVE)   /* the peer says so, in its round */                                                \
+    X(ARRIVED) /* the peer answers mine of that round */                                           \
+    X(RETURN)  /* the peer takes its leave of that round back */
 
 typedef enum vb_way_event {
 #define X(name) VB_WAY_ON_##name,
@@ -69,11 +69,11 @@ enum {
 
 typedef struct vb_way {
     vb_way_state_t state;
-    bool has_left;       /* the peer's messages come by connection */
-    uint8_t owes;        /* VB_WAY_SAY_... */
-    uint16_t round;      /* of my last leave */
+    bool has_left;  /* the peer's messages come by connection */
+    uint8_t owes;   /* VB_WAY_SAY_... */
+    uint16_t round; /* of my last leave */
     uint16_t their_round;
-    uint32_t sent;       /* messages, puts and gets by datagrams */
+    uint32_t sent; /* messages, puts and gets by datagrams */
 } vb_way_t;
 
 static inline void vb_way_init(vb_way_t *way)
