@@ -358,6 +358,48 @@ static void the_window_follows_demand(void **state)
     assert_true(use.starved > 0);
 }
 
+/* The window is as wide as it may get, and most of it is with who delivers: a poll ends all the same, and
+ * the rest comes when buffers do. */
+static void most_buffers_are_being_delivered(void **state)
+{
+    (void) state;
+    for (unsigned i = 0; i < 2; ++i) {
+        process_t *p = add(NEVER, 8);
+        p->config.window_max = 8;
+        start(p);
+    }
+    meet(&process[0], &process[1], true);
+    meet(&process[1], &process[0], true);
+    process_t *q = &process[1];
+    vb_received_t held[8];
+    int n = 0, events;
+    want(0, 1, 100);
+    q->holds = true; /* takes them here */
+    const uint64_t end = vb_now() + UINT64_C(60000000000);
+    while (n < 7 && vb_now() < end) {
+        progress(&process[0]);
+        vb_port_lock(q->port);
+        n += vb_port_poll(q->port, held + n, 7 - n, &events);
+        vb_port_unlock(q->port);
+    }
+    assert_int_equal(n, 7);
+    for (unsigned i = 0; i < 100; ++i) { /* with one buffer left */
+        progress(&process[0]);
+        vb_port_lock(q->port);
+        assert_int_equal(vb_port_poll(q->port, held + n, 0, &events), 0);
+        vb_port_unlock(q->port);
+    }
+    vb_port_lock(q->port);
+    for (int i = 0; i < n; ++i) {
+        assert_int_equal(*(uint32_t *) held[i].data, i);
+    }
+    vb_port_return(q->port, held, n);
+    vb_port_unlock(q->port);
+    q->got[0] = (uint32_t) n;
+    q->holds = false;
+    run();
+}
+
 /* What a process of another job sends is dropped by the adapter or by the tag. */
 static void another_key_is_refused(void **state)
 {
@@ -869,6 +911,7 @@ int main(void)
         TEST(lost_late_and_twice),
         TEST(nobody_has_a_buffer),
         TEST(the_window_follows_demand),
+        TEST(most_buffers_are_being_delivered),
         TEST(another_key_is_refused),
         TEST(a_stranger_is_heard_once_known),
         TEST(reads_and_writes),

@@ -25,6 +25,7 @@ struct vb_hybrid {
     vb_dgram_t *dgram;
     iw_engine_t *engine;
     ibx_window_t window; /* of bays */
+    bool is_armed;       /* the engine tells when few bays are free */
     uint32_t bays;       /* with the engine or with the receiver */
     uint32_t mates;
     uint32_t met; /* peers ever */
@@ -47,6 +48,18 @@ static void free_bay(vb_hybrid_t *h, char *bay)
     free(bay);
     --h->bays;
     h->port->counters.registered -= h->port->config.buffer_size;
+}
+
+/* Once the queue has recovered, and while the window can grow: a limit that is below at once would be told
+ * without end. */
+static void arm_limit(vb_hybrid_t *h)
+{
+    const uint32_t limit = ibx_window_limit(&h->window);
+    if (!h->is_armed && h->window.current < h->window.max
+        && iw_receives_free(h->engine) >= limit) {
+        h->is_armed = true;
+        iw_arm_limit(h->engine, limit);
+    }
 }
 
 static bool post_bay(vb_hybrid_t *h, char *bay)
@@ -75,13 +88,14 @@ static void fill_bays(vb_hybrid_t *h)
             break;
         }
     }
-    iw_arm_limit(h->engine, ibx_window_limit(&h->window));
+    arm_limit(h);
 }
 
 static void return_bay(vb_hybrid_t *h, char *bay)
 {
     if (h->bays <= h->window.current) {
         (void) post_bay(h, bay);
+        arm_limit(h);
     } else {
         free_bay(h, bay);
     }
@@ -625,6 +639,7 @@ static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_
         }
         return on_message(h, peer, c, received);
     case IW_LIMIT_REACHED:
+        h->is_armed = false;
         (void) ibx_window_limit_reached(&h->window, vb_now());
         ++h->port->counters.starved;
         fill_bays(h);
@@ -681,7 +696,8 @@ void vb_hybrid_look(vb_port_t *port, uint64_t now)
         while (h->bays > h->window.current && iw_withdraw_receive(h->engine, &bay)) {
             free_bay(h, bay);
         }
-        iw_arm_limit(h->engine, ibx_window_limit(&h->window));
+        h->is_armed = false; /* for the former window */
+        arm_limit(h);
     }
 }
 
