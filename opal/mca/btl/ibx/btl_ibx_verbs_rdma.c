@@ -149,7 +149,8 @@ int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
                                      mca_btl_base_registration_handle_t *handle)
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    const bool held = 0 == handle->stag;
+    /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
+    const bool held = 0 == handle->base;
     mca_btl_ibx_verbs_reg_t *reg = held ? held_of(handle) : reg_of(handle);
     if (!held && 1 == atomic_fetch_sub(&reg->uses, 1) && 0 != handle->datagrams) {
         /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
