@@ -101,10 +101,13 @@ typedef struct qp {
     struct qp *other;
     queue_t posted;  /* receives */
     queue_t waiting; /* sends without a receive over there */
-    unsigned max_recv;
     uint8_t rnr_timer;  /* told to who found no buffer here */
     uint64_t repeat_at; /* of what waits, with fake.is_timed */
+    unsigned max_recv, bytes;
     bool is_broken;
+    struct qp *next_ud; /* of all UD queue pairs */
+    uint32_t qkey;
+    enum ibv_qp_state state; /* of a UD queue pair */
 } qp_t;
 typedef struct {
     struct rdma_event_channel channel;
@@ -153,6 +156,8 @@ void fake_reset(void)
                     .max_wr = 4096,
                     .max_cqe = 32768,
                     .max_sge = 4,
+                    .mtu = IBV_MTU_1024,
+                    .seed = 1,
                     .registrations_left = -1,
                     .queue_pairs_left = -1};
     next_port = 5000;
@@ -217,6 +222,9 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
     (void) context, (void) number;
     attr->state = IBV_PORT_ACTIVE;
     attr->max_msg_sz = 1u << 20;
+    attr->active_mtu = fake.mtu;
+    attr->gid_tbl_len = 3;
+    attr->lid = fake.is_infiniband ? 7 : 0;
     attr->active_width = 2;
     attr->active_speed = 4;
     attr->link_layer = fake.is_infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
@@ -662,10 +670,204 @@ uint64_t fake_rnr_ns(uint8_t code)
     return units[code & 31] * UINT64_C(10000);
 }
 
+/* A model: a work request takes 64 bytes and its inline data, or the address of a datagram; a receive 16. */
+static unsigned bytes_of(const struct ibv_qp_init_attr *attr)
+{
+    const unsigned more = IBV_QPT_UD == attr->qp_type ? 64 : attr->cap.max_inline_data;
+    return attr->cap.max_send_wr * (64 + more)
+           + (NULL == attr->srq ? attr->cap.max_recv_wr * 16 : 0);
+}
+
+/* ---- datagrams ---- */
+
+typedef struct {
+    item_t super;
+    uint32_t from, to, qkey;
+    unsigned passes; /* until so many others have overtaken it */
+    size_t size;
+    char data[];
+} datagram_t;
+
+static qp_t *uds;
+static queue_t held_back;
+static uint64_t dice;
+
+static unsigned percent(void)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407) + fake.seed;
+    return (unsigned) (dice >> 33) % 100;
+}
+
+static void arrive(const datagram_t *d)
+{
+    qp_t *qp = uds;
+    while (NULL != qp && qp->qp.qp_num != d->to) {
+        qp = qp->next_ud;
+    }
+    if (NULL == qp || IBV_QPS_INIT == qp->state || IBV_QPS_RESET == qp->state) {
+        return;
+    }
+    if (d->qkey != qp->qkey) {
+        ++fake.refused;
+        return;
+    }
+    receive_t *r = take_receive(qp);
+    if (NULL == r) {
+        ++fake.unheard;
+        return;
+    }
+    const bool fits = d->size + 40 <= r->sge.length
+                      && is_allowed(r->sge.lkey, r->sge.addr, d->size + 40, IBV_ACCESS_LOCAL_WRITE);
+    if (fits) {
+        memset((void *) (uintptr_t) r->sge.addr, 0xee, 40);
+        memcpy((void *) (uintptr_t) (r->sge.addr + 40), d->data, d->size);
+    }
+    complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR,
+             d->size + 40);
+    free(r);
+}
+
+/* Those that enough others have passed. */
+static void release_held(void)
+{
+    for (unsigned n = held_back.n; n > 0; --n) {
+        datagram_t *d = take(&held_back);
+        if (0 == d->passes || 0 == --d->passes) {
+            arrive(d);
+            free(d);
+        } else {
+            put(&held_back, &d->super);
+        }
+    }
+}
+
+static int post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
+{
+    if (IBV_QPS_RTS != qp->state) {
+        return EINVAL;
+    }
+    for (; NULL != wr; wr = wr->next) {
+        sending_t *s = gather(wr);
+        ++fake.datagrams;
+        if (NULL == s) {
+            complete(qp->qp.send_cq, wr->wr_id, qp->qp.qp_num, IBV_WC_LOC_PROT_ERR, 0);
+            return 0;
+        }
+        if (s->size > 128u << fake.mtu) {
+            ++fake.too_long;
+        } else if (percent() >= fake.lost) {
+            datagram_t *d = malloc(sizeof(*d) + s->size);
+            *d = (datagram_t){.from = qp->qp.qp_num,
+                              .to = wr->wr.ud.remote_qpn,
+                              .qkey = wr->wr.ud.remote_qkey,
+                              .size = s->size};
+            memcpy(d->data, s->data, s->size);
+            for (unsigned copies = percent() < fake.twice ? 2 : 1; copies > 0; --copies) {
+                release_held();
+                if (percent() >= fake.late) {
+                    arrive(d);
+                } else {
+                    datagram_t *later = malloc(sizeof(*d) + s->size);
+                    memcpy(later, d, sizeof(*d) + s->size);
+                    later->passes = 1 + percent() % 8;
+                    put(&held_back, &later->super);
+                }
+            }
+            free(d);
+        }
+        if (s->is_signalled) {
+            complete(qp->qp.send_cq, s->wr_id, qp->qp.qp_num, IBV_WC_SUCCESS, s->size);
+        }
+        free(s);
+    }
+    return 0;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    if (IBV_QPT_UD != attr->qp_type || fake.no_datagrams) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    qp_t *qp = calloc(1, sizeof(*qp));
+    qp->qp = (struct ibv_qp){.context = pd->context,
+                             .qp_context = attr->qp_context,
+                             .pd = pd,
+                             .send_cq = attr->send_cq,
+                             .recv_cq = attr->recv_cq,
+                             .srq = attr->srq,
+                             .qp_type = IBV_QPT_UD,
+                             .qp_num = ++next_number};
+    qp->max_recv = attr->cap.max_recv_wr;
+    qp->bytes = bytes_of(attr);
+    qp->next_ud = uds;
+    uds = qp;
+    ++fake.queue_pairs;
+    fake.queue_bytes += qp->bytes;
+    return &qp->qp;
+}
+int ibv_destroy_qp(struct ibv_qp *gone)
+{
+    for (qp_t **at = &uds; NULL != *at; at = &(*at)->next_ud) {
+        if (&(*at)->qp == gone) {
+            qp_t *qp = *at;
+            *at = qp->next_ud;
+            clear(&qp->posted);
+            fake.queue_bytes -= qp->bytes;
+            free(qp);
+            --fake.queue_pairs;
+            if (NULL == uds) {
+                clear(&held_back);
+            }
+            return 0;
+        }
+    }
+    return EINVAL;
+}
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    if (!fake.is_infiniband && !attr->is_global) { /* RoCE routes by GID alone */
+        errno = EINVAL;
+        return NULL;
+    }
+    struct ibv_ah *ah = calloc(1, sizeof(*ah));
+    ah->pd = pd;
+    ++fake.address_handles;
+    return ah;
+}
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    free(ah);
+    --fake.address_handles;
+    return 0;
+}
+/* 0 is RoCE v1 and 1 v2 of another address, 2 is that of the node. */
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+    const uint32_t n = (uint32_t) ((node_t *) context - nodes);
+    (void) port, (void) flags, (void) size;
+    memset(entry, 0, sizeof(*entry));
+    if (fake.no_gid || index > 2) {
+        return ENODATA;
+    }
+    entry->gid_type = index > 0 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+    if (fake.is_infiniband) {
+        entry->gid_type = IBV_GID_TYPE_IB;
+    }
+    const uint32_t address = htonl(0x0a000000u + (2 == index ? n : 99));
+    entry->gid.raw[10] = entry->gid.raw[11] = 0xff;
+    memcpy(entry->gid.raw + 12, &address, 4);
+    return 0;
+}
+
 static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     qp_t *qp = (qp_t *) to;
     (void) bad;
+    if (IBV_QPT_UD == to->qp_type) {
+        return post_datagrams(qp, wr);
+    }
     ++fake.posted;
     fake.fences += 0 != (wr->send_flags & IBV_SEND_FENCE);
     fake.inlined += 0 != (wr->send_flags & IBV_SEND_INLINE);
@@ -707,9 +909,23 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
     }
     return 0;
 }
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
 {
-    ((qp_t *) qp)->rnr_timer = attr->min_rnr_timer;
+    qp_t *qp = (qp_t *) which;
+    if (IBV_QPT_UD == which->qp_type) {
+        static const int needed[] = {
+            [IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+            [IBV_QPS_RTR] = IBV_QP_STATE,
+            [IBV_QPS_RTS] = IBV_QP_STATE};
+        if (attr->qp_state < IBV_QPS_INIT || attr->qp_state > IBV_QPS_RTS
+            || needed[attr->qp_state] != (mask & needed[attr->qp_state])) {
+            return EINVAL;
+        }
+        qp->state = attr->qp_state;
+        qp->qkey = mask & IBV_QP_QKEY ? attr->qkey : qp->qkey;
+        return 0;
+    }
+    qp->rnr_timer = attr->min_rnr_timer;
     return IBV_QP_MIN_RNR_TIMER == mask ? 0 : EINVAL;
 }
 
@@ -877,10 +1093,13 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
                              .send_cq = attr->send_cq,
                              .recv_cq = attr->recv_cq,
                              .srq = attr->srq,
+                             .qp_type = IBV_QPT_RC,
                              .qp_num = ++next_number};
     qp->max_recv = attr->cap.max_recv_wr;
+    qp->bytes = bytes_of(attr);
     id->qp = &qp->qp;
     ++fake.queue_pairs;
+    fake.queue_bytes += qp->bytes;
     return 0;
 }
 void rdma_destroy_qp(struct rdma_cm_id *id)
@@ -891,6 +1110,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     if (NULL != qp->other) {
         qp->other->other = NULL;
     }
+    fake.queue_bytes -= qp->bytes;
     free(qp);
     id->qp = NULL;
     --fake.queue_pairs;

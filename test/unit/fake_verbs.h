@@ -3,9 +3,10 @@
  * Linked in their place.
  *
  * Node n (1 to FAKE_NODES) is an adapter fake<n> with one port and the address 10.0.0.n; all are in this
- * process. Work requests are done when they are posted, with memcpy; events wait until they are fetched. What
- * goes wrong is chosen in `fake`, and what must not happen is counted there. Time is the caller's: it matters only
- * if messages that found no buffer are repeated by the receiver's timer (is_timed). */
+ * process. Several ports may be of one node. Work requests are done when they are posted, with memcpy;
+ * events wait until they are fetched. What goes wrong is chosen in `fake`, and what must not happen is
+ * counted there. Time is the caller's: it matters only if messages that found no buffer are repeated by the
+ * receiver's timer (is_timed). */
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
 
@@ -23,6 +24,7 @@ typedef struct fake {
     bool is_iwarp, is_infiniband;
     bool has_srq, has_atomics;
     int max_inline, max_wr, max_cqe, max_sge;
+    enum ibv_mtu mtu; /* of datagrams */
     /* What goes wrong. */
     int registrations_left; /* ibv_reg_mr fails after so many; -1: never */
     int queue_pairs_left;   /* likewise */
@@ -32,6 +34,10 @@ typedef struct fake {
     bool no_cq, no_listen;
     bool torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */
+    bool no_gid;       /* the GID table is empty */
+    bool no_datagrams; /* there are no UD queue pairs */
+    unsigned lost, twice, late; /* datagrams of a hundred that are; `late` is overtaken by some */
+    unsigned seed;              /* of these */
     bool
         late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
@@ -46,6 +52,11 @@ typedef struct fake {
     unsigned last_private;   /* bytes of private data */
     unsigned memory_regions; /* registered now */
     unsigned queue_pairs, ids;
+    unsigned datagrams, unheard; /* sent; that found no buffer */
+    unsigned refused;            /* with a wrong Q_Key */
+    unsigned too_long;           /* for the MTU */
+    unsigned address_handles;
+    unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
 } fake_t;
 
 extern fake_t fake;

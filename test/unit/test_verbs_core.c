@@ -16,7 +16,7 @@
 
 static void hello_has_golden_bytes(void **state)
 {
-    static const uint8_t golden[32] = {'I',  'B',  'X',  'v',  2,    1,    0x01, 0x02,
+    static const uint8_t golden[32] = {'I',  'B',  'X',  'v',  3,    1,    0x01, 0x02,
                                        0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
                                        0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
                                        0x00, 0x00, 0x20, 0x40, 0,    0,    0,    0};

@@ -44,7 +44,10 @@ enum { MCA_BTL_IBX_TAG_ATOMIC = MCA_BTL_TAG_BTL + 8, MCA_BTL_IBX_TAG_ATOMIC_DONE
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /* address of the first byte, which has offset 0 */
     uint32_t stag;
-    uint32_t module; /* index here: who registered it */
+    union {
+        uint32_t module;    /* index here: who registered it */
+        uint32_t datagrams; /* verbs: name of the memory for peers that come by datagrams; 0: none */
+    };
 };
 #define MCA_BTL_IBX_HANDLE_SIZE sizeof(struct mca_btl_base_registration_handle_t)
 

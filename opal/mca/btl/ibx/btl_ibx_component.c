@@ -472,6 +472,8 @@ static int open_verbs(mca_btl_base_module_t **modules, bool mpi_threads)
         .exclusivity = defaults.super.btl_exclusivity + (0 == other || place < other ? 1 : -1u),
         .is_only = 0 == other,
         .locked = mpi_threads || opal_using_threads(),
+        .auth = (uint8_t) c->auth,
+        .peer_timeout_ns = c->peer_timeout_ms * MS,
     };
     return place > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
 }

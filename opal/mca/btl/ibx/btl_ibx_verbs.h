@@ -18,6 +18,8 @@ typedef struct mca_btl_ibx_verbs_options {
     uint32_t exclusivity;
     bool is_only; /* no other transport is left: tell why there is none */
     bool locked;  /* several threads */
+    uint8_t auth; /* iw_auth_mode_t, of datagrams */
+    uint64_t peer_timeout_ns; /* of datagrams */
 } mca_btl_ibx_verbs_options_t;
 
 #if MCA_BTL_IBX_VERBS
@@ -33,7 +35,7 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max);
 
 int mca_btl_ibx_verbs_progress(void);
 
-#    define MCA_BTL_IBX_VERBS_OFFER_MAX 1024
+#    define MCA_BTL_IBX_VERBS_OFFER_MAX 2048
 
 #else
 

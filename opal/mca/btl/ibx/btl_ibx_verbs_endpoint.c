@@ -12,6 +12,7 @@ static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
     endpoint->proc = NULL;
     endpoint->peer = NULL;
     endpoint->why = NULL;
+    endpoint->datagrams.number = 0;
     endpoint->is_self = false;
     endpoint->is_dead = false;
 }
@@ -78,6 +79,21 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
     return found < 0 ? -1 : place[found];
 }
 
+static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
+                           const mca_btl_ibx_verbs_offer_t *offer)
+{
+    vb_dgram_address_t *there = &endpoint->datagrams;
+    uint16_t lid;
+    memcpy(&lid, offer->lid, sizeof(lid));
+    memcpy(&there->number, offer->number, sizeof(there->number));
+    memcpy(&there->qkey, offer->qkey, sizeof(there->qkey));
+    memcpy(there->gid, offer->gid, sizeof(there->gid));
+    memcpy(endpoint->datagram_key, offer->datagram_key, sizeof(endpoint->datagram_key));
+    there->lid = ntohs(lid);
+    there->number = ntohl(there->number);
+    there->qkey = ntohl(there->qkey);
+}
+
 /* The endpoint of a process, made if need be; NULL: it is not to be reached by this module. lock is
  * not held. */
 static mca_btl_ibx_verbs_endpoint_t *endpoint_of(mca_btl_ibx_verbs_module_t *module,
@@ -115,6 +131,7 @@ static mca_btl_ibx_verbs_endpoint_t *endpoint_of(mca_btl_ibx_verbs_module_t *mod
         mca_btl_ibx_offer_address(&modex.offer[place].ip, &address);
         endpoint->address = address.v4;
         memcpy(&endpoint->key, modex.offer[place].ip.key, sizeof(endpoint->key));
+        copy_datagrams(endpoint, &modex.offer[place]);
     }
     vb_port_lock(module->port);
     if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
@@ -175,6 +192,9 @@ vb_peer_t *mca_btl_ibx_verbs_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
         endpoint->peer = vb_peer_add(endpoint->module->port, endpoint->name, &endpoint->address,
                                      endpoint->key, endpoint);
     }
+    if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
+        (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);
+    }
     return endpoint->peer;
 }
 
@@ -195,11 +215,43 @@ mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_
     return endpoint;
 }
 
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    for (uint32_t i = 0; i < module->strangers_n; ++i) {
+        if (module->strangers[i] == name) {
+            return;
+        }
+    }
+    if (module->strangers_n < MCA_BTL_IBX_VERBS_STRANGERS) {
+        module->strangers[module->strangers_n++] = name;
+    }
+}
+
+void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module)
+{
+    uint64_t names[MCA_BTL_IBX_VERBS_STRANGERS];
+    vb_port_lock(module->port);
+    const uint32_t n = module->strangers_n;
+    memcpy(names, module->strangers, n * sizeof(*names));
+    module->strangers_n = 0;
+    vb_port_unlock(module->port);
+    for (uint32_t i = 0; i < n; ++i) {
+        opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(names[i]));
+        mca_btl_ibx_verbs_endpoint_t *endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
+        if (NULL != endpoint) {
+            vb_port_lock(module->port);
+            (void) mca_btl_ibx_verbs_peer(endpoint);
+            vb_port_unlock(module->port);
+        }
+    }
+}
+
 void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
-    if (NULL != endpoint && vb_conn_is_over(vb_peer_connection(peer))) {
+    if (NULL != endpoint && vb_peer_is_over(peer)) {
         mca_btl_ibx_verbs_fail_atomics(module, endpoint);
     }
     while (NULL != endpoint && !opal_list_is_empty(&endpoint->pending)) {

@@ -263,7 +263,7 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
     } packet;
     const size_t size = sizeof(packet.hdr) + header_size + payload_size;
 
-    /* inline_max is read without the lock: it is 0 until the connection is there, and then fixed. */
+    /* Read without the lock: it changes only when the way to the peer does, and is asked again below. */
     if (OPAL_LIKELY(size <= sizeof(packet) && NULL != endpoint->peer
                     && size <= vb_inline_max(endpoint->peer))) {
         bool sent = false;

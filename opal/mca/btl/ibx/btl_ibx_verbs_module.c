@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
@@ -154,6 +155,19 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "buffer is used "
         "frequently. Unit: bytes; default 8192",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->place_rdma_max);
+    p->rc_after = d.datagram.after;
+    add(version, "rc_after",
+        "InfiniBand and RoCE: a peer is talked to by datagrams, which need no memory of its own, "
+        "until so many messages, puts and gets have gone there; then it gets a connection. "
+        "4294967295: never. 0: connections from the first message on, and no datagrams. Worth "
+        "trying (16 to 64) in large jobs, where most pairs of processes talk little. Unit: messages; default "
+        "0, because datagrams are slower and not yet proven on real adapters",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->rc_after);
+    p->max_rc = d.datagram.max_connections;
+    add(version, "max_rc",
+        "With btl_ibx_rc_after: at most so many connections of a process on one port; the peers that "
+        "come later stay with datagrams. Unit: connections, 0 to 65536; default 64",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->max_rc);
     p->summary = false;
     add(version, "verbs_summary",
         "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
@@ -179,6 +193,7 @@ static bool check_params(void)
             ? "btl_ibx_verbs_ring_slot"
         : p->ack_timeout > 31                             ? "btl_ibx_verbs_ack_timeout"
         : p->retries > 7                                  ? "btl_ibx_verbs_retries"
+        : p->max_rc > 65536                               ? "btl_ibx_max_rc"
         : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
         : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
                                                           : NULL;
@@ -289,6 +304,32 @@ static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb
                 vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
 }
 
+static void way_trace(void *context, const vb_peer_t *peer, vb_way_state_t from,
+                      vb_way_event_t event)
+{
+    const mca_btl_ibx_verbs_module_t *module = context;
+    opal_output(opal_btl_base_framework.framework_output,
+                "btl/ibx: %s, way to process %u.%u: %s, %s: %s",
+                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
+                (unsigned) vb_peer_name(peer), vb_way_event_name(event), vb_way_state_name(from),
+                vb_way_state_name(vb_peer_way(peer)->state));
+}
+
+static bool configure_datagrams(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options)
+{
+    struct vb_datagram_config *d = &config->datagram;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    d->after = mca_btl_ibx_verbs_params.rc_after;
+    d->max_connections = mca_btl_ibx_verbs_params.max_rc;
+    d->auth = options->auth;
+    d->peer_timeout_ns = options->peer_timeout_ns;
+    d->start = (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+    return sizeof(d->qkey) == getrandom(&d->qkey, sizeof(d->qkey), 0)
+           && sizeof(d->key) == getrandom(d->key, sizeof(d->key), 0)
+           && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
+}
+
 static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
                            const mca_btl_ibx_interface_t *interface,
                            mca_btl_ibx_verbs_module_t *module)
@@ -322,6 +363,10 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->done = mca_btl_ibx_verbs_done;
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
+    config->stranger = mca_btl_ibx_verbs_stranger;
+    config->way_trace =
+        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? way_trace
+                                                                                  : NULL;
     config->trace =
         opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
 }
@@ -406,12 +451,12 @@ static int finalize(mca_btl_base_module_t *btl)
     return OPAL_SUCCESS;
 }
 
-/* The adapter's operations, if a process can do them on its own memory too without the adapter; else
- * messages. */
+/* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
+ * reach all peers, which those by datagrams do not; else messages. */
 static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
 {
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    module->has_atomics = able->atomics && able->atomics_coherent;
+    module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
     module->asks = !module->has_atomics;
     if (module->has_atomics) {
         module->super.btl_atomic_flags =
@@ -431,15 +476,18 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
     opal_output_verbose(
         20, opal_btl_base_framework.framework_output,
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
-        "queue: %s%s%s; atomics: %s%s%s; send queue %u, inline up to %u bytes",
+        "queue: %s%s%s; atomics: %s%s%s; send queue %u, inline up to %u bytes; datagrams: %s%s%s",
         able->device, able->port, module->interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
         module->has_atomics ? "the device's" : "messages (",
-        module->has_atomics ? ""
-        : able->atomics     ? "the device's are not atomic with the processor's"
-                            : able->atomics_why,
-        module->has_atomics ? "" : ")", able->queue_depth, able->inline_max);
+        module->has_atomics      ? ""
+        : !able->atomics         ? able->atomics_why
+        : able->atomics_coherent ? "the device's do not reach peers by datagrams"
+                                 : "the device's are not atomic with the processor's",
+        module->has_atomics ? "" : ")", able->queue_depth, able->inline_max,
+        able->datagrams ? "yes" : "no (", able->datagrams ? "" : able->datagrams_why,
+        able->datagrams ? "" : ")");
 }
 
 /* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
@@ -482,6 +530,10 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
         return NULL;
     }
     configure_port(&config, options, interface, module);
+    if (!configure_datagrams(&config, options)) {
+        module_free(module);
+        return NULL;
+    }
     module->port = vb_port_open(&config, why, sizeof(why));
     if (NULL == module->port) {
         opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
@@ -546,6 +598,21 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
     return (int) mca_btl_ibx_verbs_modules_n;
 }
 
+static void offer_datagrams(mca_btl_ibx_verbs_offer_t *offer,
+                            const mca_btl_ibx_verbs_module_t *module)
+{
+    vb_dgram_address_t own;
+    if (!vb_port_datagrams(module->port, &own, offer->datagram_key)) {
+        return;
+    }
+    const uint16_t lid = htons(own.lid);
+    const uint32_t number = htonl(own.number), qkey = htonl(own.qkey);
+    memcpy(offer->lid, &lid, sizeof(lid));
+    memcpy(offer->number, &number, sizeof(number));
+    memcpy(offer->qkey, &qkey, sizeof(qkey));
+    memcpy(offer->gid, own.gid, sizeof(own.gid));
+}
+
 size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
 {
     mca_btl_ibx_verbs_modex_t modex = {.version = MCA_BTL_IBX_VERBS_MODEX_VERSION,
@@ -560,6 +627,7 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
         memcpy(key.b, &module->key, sizeof(module->key));
         mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->interface, &bound, &key);
         modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
+        offer_datagrams(&modex.offer[i], module);
     }
     if (size > max) {
         return 0;
@@ -593,6 +661,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
     const int n = vb_port_poll(module->port, received, BATCH, &others);
     const bool has_ended = !opal_list_is_empty(&module->ended);
     const bool has_lost = module->has_lost;
+    const bool has_strangers = 0 != module->strangers_n;
     if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
         const uint64_t now = vb_now();
         if (now - module->looked_at > LOOK_NS) {
@@ -600,7 +669,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
             vb_port_look(module->port, now);
         }
     }
-    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost)) {
+    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers)) {
         vb_port_unlock(module->port);
         return others;
     }
@@ -622,6 +691,9 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
         vb_port_lock(module->port);
         vb_port_return(module->port, received, n);
         vb_port_unlock(module->port);
+    }
+    if (OPAL_UNLIKELY(has_strangers)) {
+        mca_btl_ibx_verbs_meet_strangers(module);
     }
     if (OPAL_UNLIKELY(has_lost)) {
         mca_btl_ibx_verbs_tell_lost(module);

@@ -21,19 +21,27 @@
 #include "opal/mca/rcache/lazy/rcache_lazy_public.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
+#include "verbs/vb_dgram.h"
 #include "verbs/vb_map.h"
 #include "verbs/vb_port.h"
 
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
-#define MCA_BTL_IBX_VERBS_MODEX_VERSION 1
+#define MCA_BTL_IBX_VERBS_MODEX_VERSION 2
 
 typedef struct mca_btl_ibx_verbs_offer {
     mca_btl_ibx_offer_t ip; /* address, port; the first 8 bytes of key */
     uint8_t fabric;         /* vb_fabric_t: only alike ones talk */
-    uint8_t reserved[7];
+    uint8_t reserved;
+    /* Where it takes datagrams (vb_dgram_address_t), in network byte order. */
+    uint8_t lid[2];
+    uint8_t number[4]; /* 0: nowhere */
+    uint8_t qkey[4];
+    uint8_t reserved_2[4];
+    uint8_t gid[16];
+    uint8_t datagram_key[16];
 } mca_btl_ibx_verbs_offer_t;
-_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 48, "an offer has no holes");
+_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 88, "an offer has no holes");
 
 typedef struct mca_btl_ibx_verbs_modex {
     uint8_t version;
@@ -53,6 +61,7 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned ring_peers, ring_after, ring_slots, ring_slot;
     unsigned connect_timeout_ms, connect_tries;
     size_t inplace_min, place_rdma_max;
+    unsigned rc_after, max_rc;
     bool summary;
 } mca_btl_ibx_verbs_params_t;
 
@@ -69,6 +78,8 @@ typedef struct mca_btl_ibx_verbs_endpoint {
     uint64_t name;
     struct sockaddr_in address;
     uint64_t key;
+    vb_dgram_address_t datagrams; /* number 0: by connection only */
+    uint8_t datagram_key[16];
     vb_peer_t *peer;     /* NULL before the first word */
     opal_list_t pending; /* fragments and jobs that have to wait, in their order */
     const char *why;     /* it is lost */
@@ -82,6 +93,8 @@ typedef struct mca_btl_ibx_verbs_reg {
     mca_rcache_base_registration_t base;
     struct ibv_mr *mr;
     struct mca_btl_base_registration_handle_t handle;
+    struct mca_btl_base_registration_handle_t hold; /* for who only holds it: base 0 */
+    atomic_uint uses; /* by who may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 
 /* A fragment is with the PML, in its endpoint's pending list, in the port, or in the module's list of
@@ -121,6 +134,8 @@ typedef struct mca_btl_ibx_verbs_job {
     opal_free_list_item_t *bounce;
     char *user;
     uint64_t remote;
+    uint64_t base;      /* of the remote memory, and its name, for datagrams */
+    uint32_t datagrams;
     uint32_t lkey, rkey;
     uint64_t length, issued;
     uint32_t parts; /* under way, and one while parts are still to be issued */
@@ -134,6 +149,9 @@ typedef struct mca_btl_ibx_verbs_job {
     uint64_t result; /* of an atomic operation that nobody wants the result of: sink */
 } mca_btl_ibx_verbs_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
+
+/* So many at a time; who finds no place speaks again. */
+#define MCA_BTL_IBX_VERBS_STRANGERS 16
 
 struct mca_btl_ibx_verbs_module {
     union {
@@ -169,6 +187,8 @@ struct mca_btl_ibx_verbs_module {
     vb_map_t keys; /* registrations that others may change, by rkey */
     bool has_lost;
     bool has_lists;
+    uint32_t strangers_n; /* who spoke by datagrams and is not known yet */
+    uint64_t strangers[MCA_BTL_IBX_VERBS_STRANGERS];
     uint32_t polls;
     uint64_t looked_at; /* at the window */
     mca_btl_base_module_error_cb_fn_t error;
@@ -223,6 +243,9 @@ mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_
 /* Callbacks of the port. */
 void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer);
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why);
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name);
+/* Get to know the strangers. lock is not held. */
+void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module);
 /* Tell the PML of those that are lost. lock is not held. */
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 

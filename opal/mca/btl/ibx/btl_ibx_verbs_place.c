@@ -134,7 +134,7 @@ bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
 {
     const bool puts = MCA_BTL_IBX_VERBS_PUT == job->type;
     vb_peer_t *peer = job->endpoint->peer;
-    if (puts && NULL != peer && job->length <= vb_inline_max(peer)) {
+    if (puts && NULL != peer && job->length <= vb_inline_put_max(peer)) {
         job->is_inline = true;
         return true;
     }

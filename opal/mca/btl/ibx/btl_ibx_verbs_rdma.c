@@ -29,6 +29,24 @@ static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
     return r;
 }
 
+/* For peers that come by datagrams. False: no room.
+ *
+ * An adapter reaches memory that it has pinned, whatever becomes of the addresses; the engine of the
+ * datagrams is this process, and leaves alone what is registered and not in use (btl_ibx_rcache.c). */
+static bool expose(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg, void *base,
+                   size_t size)
+{
+    const bool read = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_READ);
+    const bool write = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE);
+    if (!vb_port_abilities(module->port)->datagrams || (!read && !write)) {
+        return true;
+    }
+    vb_port_lock(module->port);
+    reg->handle.datagrams = vb_port_expose(module->port, base, size, read, write, &reg->uses);
+    vb_port_unlock(module->port);
+    return 0 != reg->handle.datagrams;
+}
+
 static int register_memory(void *context, void *base, size_t size,
                            mca_rcache_base_registration_t *base_reg)
 {
@@ -43,19 +61,33 @@ static int register_memory(void *context, void *base, size_t size,
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
+    atomic_init(&reg->uses, 0);
+    reg->hold = (struct mca_btl_base_registration_handle_t){0};
+    reg->handle = (struct mca_btl_base_registration_handle_t){
+        .base = (uint64_t) (uintptr_t) base, .stag = reg->mr->rkey};
     if (!mca_btl_ibx_verbs_key_add(module, reg)) {
         (void) ibv_dereg_mr(reg->mr);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    reg->handle =
-        (struct mca_btl_base_registration_handle_t){.stag = reg->mr->rkey, .module = module->index};
+    if (!expose(module, reg, base, size)) {
+        mca_btl_ibx_verbs_key_remove(module, reg);
+        (void) ibv_dereg_mr(reg->mr);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     return OPAL_SUCCESS;
 }
 
 static int deregister_memory(void *context, mca_rcache_base_registration_t *base_reg)
 {
+    mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    mca_btl_ibx_verbs_key_remove(context, reg);
+    mca_btl_ibx_verbs_key_remove(module, reg);
+    if (NULL != reg->mr && 0 != reg->handle.datagrams) {
+        vb_port_lock(module->port);
+        vb_port_hide(module->port, reg->handle.datagrams);
+        vb_port_unlock(module->port);
+        reg->handle.datagrams = 0;
+    }
     if (NULL != reg->mr && 0 != ibv_dereg_mr(reg->mr)) {
         BTL_ERROR(("btl/ibx: memory cannot be deregistered: %s", strerror(errno)));
         return OPAL_ERROR;
@@ -88,23 +120,44 @@ static mca_btl_ibx_verbs_reg_t *reg_of(mca_btl_base_registration_handle_t *handl
                                         - offsetof(mca_btl_ibx_verbs_reg_t, handle));
 }
 
+static mca_btl_ibx_verbs_reg_t *held_of(mca_btl_base_registration_handle_t *handle)
+{
+    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_verbs_reg_t, hold));
+}
+
 mca_btl_base_registration_handle_t *
 mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                                void *base, size_t size, uint32_t flags)
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_rcache_base_registration_t *reg = NULL;
+    mca_rcache_base_registration_t *base_reg = NULL;
     (void) endpoint;
     const int rc = module->rcache->rcache_register(
-        module->rcache, base, size, 0, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
-    return OPAL_SUCCESS == rc && NULL != reg ? &((mca_btl_ibx_verbs_reg_t *) reg)->handle : NULL;
+        module->rcache, base, size, 0, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &base_reg);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == base_reg)) {
+        return NULL;
+    }
+    mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
+    if (0 != (flags & MCA_BTL_IBX_REG_HOLD)) {
+        return &reg->hold;
+    }
+    atomic_fetch_add(&reg->uses, 1);
+    return &reg->handle;
 }
 
 int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
                                      mca_btl_base_registration_handle_t *handle)
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    return module->rcache->rcache_deregister(module->rcache, &reg_of(handle)->base);
+    /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
+    const bool held = 0 == handle->base;
+    mca_btl_ibx_verbs_reg_t *reg = held ? held_of(handle) : reg_of(handle);
+    if (!held && 1 == atomic_fetch_sub(&reg->uses, 1) && 0 != handle->datagrams) {
+        /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
+        vb_port_lock(module->port);
+        vb_port_unlock(module->port);
+    }
+    return module->rcache->rcache_deregister(module->rcache, &reg->base);
 }
 
 /* ---- jobs ---- */
@@ -156,6 +209,16 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     const uint64_t remote = job->remote + job->issued;
     const unsigned flags =
         VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
+    if (vb_peer_is_by_datagrams(peer)) {
+        const uint64_t offset = remote - job->base;
+        return MCA_BTL_IBX_VERBS_PUT == job->type
+                   ? vb_post_datagram_write(peer, &piece, job->datagrams, offset, flags,
+                                            request_of(job))
+               : MCA_BTL_IBX_VERBS_GET == job->type
+                   ? vb_post_datagram_read(peer, &piece, job->datagrams, offset, flags,
+                                           request_of(job))
+                   : VB_FAULT;
+    }
     switch (job->type) {
     case MCA_BTL_IBX_VERBS_PUT:
         return vb_post_write(peer, &piece, remote, job->rkey, flags, request_of(job));
@@ -216,6 +279,8 @@ mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_
         job->remote = remote;
         job->lkey = NULL == local_handle ? 0 : reg_of(local_handle)->mr->lkey;
         job->rkey = NULL == remote_handle ? 0 : remote_handle->stag;
+        job->base = NULL == remote_handle ? 0 : remote_handle->base;
+        job->datagrams = NULL == remote_handle ? 0 : remote_handle->datagrams;
         job->length = length;
         job->issued = 0;
         job->parts = 1;

@@ -39,9 +39,22 @@
     X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
     X(ring_received, c->ring_received, "messages that came in a ring")                             \
     X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
-    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")
+    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")      \
+    X(datagrams_sent, use.sent, "datagrams sent")                                                  \
+    X(datagrams_received, use.received, "datagrams received")                                      \
+    X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \
+    X(datagrams_starved, use.starved, "times the receive queue of datagrams ran low")              \
+    X(datagrams_errors, use.errors, "datagrams that an adapter could not send or take")            \
+    X(datagram_peers, use.peers, "peers that were talked to by datagrams first")                   \
+    X(switched, c->switched, "peers that went from datagrams to a connection")                     \
+    X(stayed, c->stayed, "connections that could not be had: the peer stayed with datagrams")      \
+    X(way_messages, c->way_messages, "messages about the change from datagrams to a connection")   \
+    X(full, c->full, "attempts of others refused because there were btl_ibx_max_rc connections")
 #define LEVELS(X)                                                                                  \
     X(connections, vb_port_links(module->port), "connections now")                                 \
+    X(connections_most, use.connections_most, "most connections at once, with datagrams")          \
+    X(datagrams_window, use.window, "buffers for datagrams wanted now")                            \
+    X(datagrams_bytes, use.memory, "bytes held for datagrams besides receive buffers")             \
     X(window_size, vb_port_wanted(module->port), "receive buffers wanted now")                     \
     X(window_bytes, c->registered, "bytes of receive buffers held now")                            \
     X(window_bytes_most, c->registered_most, "most bytes of receive buffers held at once")
@@ -71,7 +84,9 @@ static numbers_t kept; /* of modules that are gone */
 static void add_module(numbers_t *sum, const mca_btl_ibx_verbs_module_t *module)
 {
     const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
+    vb_datagram_use_t use = {.sent = 0};
     vb_port_lock(module->port);
+    (void) vb_port_datagram_use(module->port, &use);
     const vb_counters_t *c = vb_port_counters(module->port);
     const numbers_t of = {
 #define VALUE(name, where, text) .name = where,

@@ -30,7 +30,9 @@ void iw_config_default(iw_config_t *c)
     *c = (iw_config_t){
         .auth = IW_AUTH_TAG,
         .datagram_max = IW_DATAGRAM_MIN,
+        .datagram_min = IW_DATAGRAM_MIN,
         .receive_space = 1 << 20,
+        .peer_space = IW_WINDOW_INITIAL,
         .peer_timeout_ns = 30 * IW_S,
         .ack_delay_ns = 100 * IW_US,
         .quota = 1024,
@@ -250,6 +252,11 @@ bool iw_withdraw_receive(iw_engine_t *e, void **context)
     return true;
 }
 
+void iw_set_receive_space(iw_engine_t *e, uint32_t bytes)
+{
+    e->config.receive_space = bytes;
+}
+
 /* False: there is none, or none to spare. A message that arrives ahead of its turn must leave one
  * for each message before it and one more: if those ahead could take all, the one whose turn it is
  * would wait for buffers that wait for it. The one whose turn it is can always be completed and
@@ -427,12 +434,12 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
     p->next_pn = 1; /* so that a floor below it fits */
     p->next_ssn = p->una_ssn = p->expected = 0;
     p->send_msn = p->read_msn = p->expected_msn = p->expected_read = 1; /* RFC 5041, 5.2 */
-    p->window = IW_WINDOW_INITIAL;
+    p->window = e->config.peer_space;
     p->reorder = IW_REORDER_MIN;
     p->peer_reads = 1;
     p->heard = now;
     iw_cc_init(&p->cc, now);
-    iw_path_init(&p->path, IW_DATAGRAM_MIN, IW_DATAGRAM_MIN);
+    iw_path_init(&p->path, e->config.datagram_min, e->config.datagram_min);
     return true;
 }
 

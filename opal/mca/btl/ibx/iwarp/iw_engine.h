@@ -55,7 +55,9 @@ typedef struct iw_config {
     uint64_t start; /* wall clock when the process began, ns: grows from one life of an identity
                            * to the next */
     uint16_t datagram_max;    /* largest datagram the port can send and receive */
+    uint16_t datagram_min;    /* every path carries that: at least IW_DATAGRAM_LEAST */
     uint32_t receive_space;   /* bytes the port buffers for all peers together */
+    uint32_t peer_space;      /* bytes a peer is taken to buffer until it says */
     uint64_t peer_timeout_ns; /* a peer that does not answer for so long is dead */
     uint64_t ack_delay_ns;    /* how long an acknowledgement may wait for company */
     uint32_t quota;           /* receive buffers that one peer may hold until they are polled */
@@ -157,6 +159,8 @@ void *iw_receive_idle(const iw_engine_t *engine, uint32_t before);
 uint32_t iw_receives_lowest(iw_engine_t *engine);
 /* Take back a buffer that no message uses: the one that would be used last. False: there is none. */
 bool iw_withdraw_receive(iw_engine_t *engine, void **context);
+/* The port buffers another number of bytes from now on (iw_config_t: receive_space). */
+void iw_set_receive_space(iw_engine_t *engine, uint32_t bytes);
 
 /* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
 uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);

@@ -61,7 +61,7 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
         refuse(&e->count.refused_unknown);
         return false;
     }
-    if (0 == generation || 0 == iw_get32(h->conn) || datagram < IW_DATAGRAM_MIN
+    if (0 == generation || 0 == iw_get32(h->conn) || datagram < e->config.datagram_min
         || (0 != answers && (IW_IDLE == p->state || answers != p->generation))) {
         refuse(&e->count.refused_stale);
         return false;
@@ -92,7 +92,7 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
     p->remote_generation = generation;
     p->remote_conn = iw_get32(h->conn);
     p->peer_reads = 0 == h->reads ? 1 : h->reads;
-    iw_path_init(&p->path, IW_DATAGRAM_MIN,
+    iw_path_init(&p->path, e->config.datagram_min,
                  datagram < e->config.datagram_max ? datagram : e->config.datagram_max);
     return true;
 }

@@ -82,7 +82,7 @@ static void out_of_flight(iw_peer_t *p, iw_segment_t *s)
 
 static bool is_large(const iw_segment_t *s)
 {
-    return NULL != s->request && s->wire > IW_DATAGRAM_MIN;
+    return NULL != s->request && s->wire > s->peer->engine->config.datagram_min;
 }
 
 /* Small datagrams may still pass when those that did no longer do (RFC 8899, 4.3). */
@@ -92,7 +92,7 @@ static void look_for_black_hole(iw_peer_t *p, const iw_segment_t *s)
         return;
     }
     p->large_lost = 0;
-    p->large |= iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
+    p->large |= iw_path_black_hole(&p->path, p->engine->config.datagram_min);
 }
 
 static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
@@ -306,7 +306,7 @@ static void probe_timeout(iw_peer_t *p)
             iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
         }
         if (large && IW_PERSISTENT_PTO == p->pto_count) {
-            p->large |= iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
+            p->large |= iw_path_black_hole(&p->path, p->engine->config.datagram_min);
         }
     }
     p->allowance = iw_list_empty(&p->lost) ? 0 : 2;

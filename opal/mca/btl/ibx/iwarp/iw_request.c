@@ -111,7 +111,7 @@ iw_status_t iw_post_datagram(iw_peer_t *p, const struct iovec *piece, unsigned c
         return status;
     }
     /* What the path is known to carry, whatever else has to go with it. */
-    uint32_t room = IW_IDLE == p->state ? IW_DATAGRAM_MIN : p->path.size;
+    uint32_t room = IW_IDLE == p->state ? p->engine->config.datagram_min : p->path.size;
     if (length
         > room - (IW_PREFIX_MAX - (IW_RANGES_MAX - IW_RANGES_PIGGYBACK) * sizeof(iw_range_t))) {
         return IW_TOO_LONG;

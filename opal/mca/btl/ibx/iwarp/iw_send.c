@@ -635,7 +635,7 @@ void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit
         return;
     }
     if (packet->length <= p->path.size) {
-        iw_path_black_hole(&p->path, IW_DATAGRAM_MIN);
+        iw_path_black_hole(&p->path, p->engine->config.datagram_min);
     }
     iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
     iw_loss_take_back(p, packet->segment);

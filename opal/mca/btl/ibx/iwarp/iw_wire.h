@@ -219,6 +219,9 @@ enum iw_term {
 #define IW_DATAGRAM_MAX 65507 /* UDP over IPv4 */
 #define IW_DATAGRAM_MIN 1200  /* every path carries that (RFC 9000, 14) */
 
+/* The smallest that a port may have in its place: the longest prefix and some payload. */
+#define IW_DATAGRAM_LEAST 512
+
 /* The longest prefix before payload: everything at once. */
 #define IW_PREFIX_MAX                                                                              \
     (sizeof(iw_head_t) + sizeof(iw_hello_t) + sizeof(iw_ack_t) + sizeof(iw_rnr_t)                  \
@@ -248,7 +251,7 @@ IW_SIZE(iw_untagged_t, 18);
 IW_AT(iw_untagged_t, qn, 6);
 IW_SIZE(iw_read_request_t, 28);
 IW_SIZE(iw_terminate_t, 8);
-_Static_assert(IW_PREFIX_MAX + 64 <= IW_DATAGRAM_MIN, "no room for payload");
+_Static_assert(IW_PREFIX_MAX + 64 <= IW_DATAGRAM_LEAST, "no room for payload");
 #undef IW_SIZE
 #undef IW_AT
 

@@ -212,10 +212,12 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
     }
     if (todo & VB_DO_READY) {
         ++port->counters.connected;
-        peer->inline_max = peer->link->inline_max;
-        port->config.ready(port->config.context, peer);
+        if (!vb_hybrid_opened(peer)) {
+            vb_peer_use(peer, peer->link);
+            port->config.ready(port->config.context, peer);
+        }
     }
-    if (todo & VB_DO_REPORT) {
+    if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
         ++port->counters.lost;
         if ('\0' == peer->why[0]) {
             vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
@@ -265,6 +267,19 @@ static void on_request(vb_port_t *port, const struct rdma_cm_event *event)
         reject(port, event->id, VB_BUSY);
         return;
     }
+    if (NULL != port->hybrid && !peer->is_met) {
+        /* Whether it takes datagrams is not known yet, so neither is when messages may come. */
+        if (NULL != port->config.stranger) {
+            port->config.stranger(port->config.context, peer->name);
+        }
+        reject(port, event->id, VB_BUSY);
+        return;
+    }
+    if (NULL != peer->mate && !vb_hybrid_admits(peer)) {
+        ++port->counters.full;
+        reject(port, event->id, VB_FULL);
+        return;
+    }
     step(peer, VB_ON_ASKED, &asked);
 }
 
@@ -276,8 +291,10 @@ static void on_rejected(vb_peer_t *peer, const struct rdma_cm_event *event)
     if (vb_hello_read(&hello, event->param.conn.private_data, event->param.conn.private_data_len)) {
         what = VB_CROSSED == hello.answer    ? VB_ON_CROSS
                : VB_STRANGER == hello.answer ? VB_ON_REFUSED
+               : VB_FULL == hello.answer     ? VB_ON_REFUSED
                                              : VB_ON_REJECTED;
-        vb_peer_why(peer, VB_ON_REFUSED == what ? "it does not know this process, or its "
+        vb_peer_why(peer, VB_FULL == hello.answer ? "it has connections enough (btl_ibx_max_rc)"
+                          : VB_ON_REFUSED == what ? "it does not know this process, or its "
                                                   "btl_ibx_max_send_size or version is another"
                                                 : "it is busy");
     } else {
@@ -389,6 +406,10 @@ static void fail_all(vb_port_t *port)
             vb_peer_why(peer, "the device %s failed", port->able.device);
             cut(peer);
         }
+        if (NULL != peer->mate) {
+            vb_peer_why(peer, "the device %s failed", port->able.device);
+            vb_hybrid_lose(peer);
+        }
     }
 }
 
@@ -480,7 +501,7 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
                            {.fd = port->channel->fd, .events = POLLIN},
                            {.fd = port->context->async_fd, .events = POLLIN}};
     vb_port_lock(port);
-    const bool is_busy = port->deadlines > 0;
+    const bool is_busy = port->deadlines > 0 || vb_hybrid_needs_tick(port);
     vb_port_unlock(port);
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {
         timeout_ms = TICK_MS;
@@ -505,6 +526,9 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
     }
     vb_port_lock(port);
     check_deadlines(port);
+    if (NULL != port->hybrid) {
+        vb_hybrid_tick(port);
+    }
     vb_port_unlock(port);
     vb_port_bury(port);
 }

@@ -5,6 +5,7 @@
 
 #include "vb_conn.h"
 #include "vb_credit.h"
+#include "vb_hybrid.h"
 #include "vb_map.h"
 #include "vb_port.h"
 #include "vb_ring.h"
@@ -83,7 +84,11 @@ struct vb_peer {
     struct sockaddr_in address; /* sin_family 0: not known */
     vb_conn_t conn;
     vb_link_t *link;
-    uint32_t inline_max; /* of the link that is open */
+    vb_mate_t *mate; /* NULL: it is not reached by datagrams */
+    bool has_place;  /* among the connections of a port that has datagrams */
+    bool is_met;     /* was added, not only heard of */
+    uint32_t inline_max;     /* of a message, the way it goes */
+    uint32_t inline_put_max; /* of a write by connection, when that is the way for good */
     bool is_cut;         /* disconnected: looked at when all that has arrived is taken */
     bool is_waiting;     /* a post found no room: ready is to be called; in the port's list */
     vb_peer_t *next_waiting;
@@ -107,6 +112,7 @@ struct vb_port {
     struct ibv_srq *srq;
     vb_rx_t *rx; /* of the shared queue */
     vb_entries_t entries;
+    vb_hybrid_t *hybrid; /* NULL: connections only */
     uint8_t initiator_depth, responder_resources;
     uint32_t send_depth, link_receives, link_spare;
     uint32_t generations;
@@ -139,6 +145,9 @@ void vb_port_delist(vb_port_t *port);
 
 /* ---- vb_link.c ---- */
 
+/* The peer is talked to by this link from now on; NULL: by none. */
+void vb_peer_use(vb_peer_t *peer, const vb_link_t *link);
+
 vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id);
 /* Queue pair and receive buffers. False: why is set. */
 bool vb_link_prepare(vb_link_t *link);
@@ -150,6 +159,9 @@ void vb_link_free(vb_port_t *port, vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
+
+/* `ready` is to be called at the next poll: a post found no room. */
+void vb_peer_wait(vb_peer_t *peer);
 
 /* A control message; false: not now. */
 bool vb_post_control(vb_link_t *link, vb_type_t type);

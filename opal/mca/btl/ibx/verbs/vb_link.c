@@ -26,6 +26,11 @@ vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id)
     return link;
 }
 
+void vb_peer_use(vb_peer_t *peer, const vb_link_t *link)
+{
+    peer->inline_max = peer->inline_put_max = NULL == link ? 0 : link->inline_max;
+}
+
 /* A device that cannot put so much into a work request refuses the queue pair. */
 static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
 {
@@ -160,7 +165,12 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         vb_link_fail(link, status);
     }
     peer->link = NULL;
-    peer->inline_max = 0;
+    if (!vb_hybrid_rules(peer)) {
+        vb_peer_use(peer, NULL);
+    }
+    if (VB_IDLE == peer->conn.state || vb_conn_is_over(&peer->conn)) {
+        vb_hybrid_give_place(peer);
+    }
     peer->is_cut = false;
     link->peer = NULL;
     link->next = port->graveyard;

@@ -111,6 +111,12 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         }
         return false;
     }
+    if (!vb_hybrid_has_left(peer)) {
+        vb_rx_return(rx, buffer);
+        (void) vb_rx_fill(rx);
+        vb_link_break_off(link, "it sent a message by connection that datagrams may come before");
+        return false;
+    }
     ++port->counters.received;
     vb_link_short(link, wc->byte_len);
     *received = (vb_received_t){.peer = peer,
@@ -203,11 +209,13 @@ static int take_completions(vb_port_t *port, vb_received_t *received, int max)
 
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 {
-    int messages = 0, completions = 0;
+    int completions = 0, others = 0;
+    /* Datagrams first: a peer that has changed over has sent them earlier. */
+    int messages = NULL == port->hybrid ? 0 : vb_hybrid_poll(port, received, max, &others);
     for (vb_link_t *link = port->rings; NULL != link && messages < max; link = link->next_ring) {
         messages += vb_link_take_ring(link, &received[messages], max - messages);
     }
-    const int by_ring = messages;
+    const int before = messages;
     if (port->wc_at == port->wc_n) {
         const int n = ibv_poll_cq(port->cq, VB_BATCH, port->wc);
         port->wc_at = 0;
@@ -222,7 +230,8 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     if (NULL != port->waiting) {
         tell_waiting(port);
     }
-    *events = completions > messages - by_ring ? completions - (messages - by_ring) : 0;
+    const int of_queue = messages - before;
+    *events = others + (completions > of_queue ? completions - of_queue : 0);
     return messages;
 }
 
@@ -254,7 +263,9 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 {
     bool refills = false;
     for (int i = 0; i < n; ++i) {
-        if (NULL != received[i].link) {
+        if (received[i].in_bay) {
+            vb_hybrid_return(port, &received[i]);
+        } else if (NULL != received[i].link) {
             return_lent(port, &received[i]);
         } else {
             vb_rx_return(port->rx, received[i].buffer);
@@ -268,6 +279,9 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 
 void vb_port_look(vb_port_t *port, uint64_t now)
 {
+    if (NULL != port->hybrid) {
+        vb_hybrid_look(port, now);
+    }
     if (NULL != port->rx) {
         vb_rx_look(port->rx, now);
         return;

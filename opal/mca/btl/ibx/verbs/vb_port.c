@@ -47,6 +47,11 @@ void vb_config_default(vb_config_t *config)
         .rules = {.attempt_ns = UINT64_C(10000000000),
                   .backoff_ns = UINT64_C(50000000),
                   .tries = 8},
+        .datagram = {.after = 0,
+                     .max_connections = 64,
+                     .receives = 2048,
+                     .auth = IW_AUTH_TAG,
+                     .peer_timeout_ns = UINT64_C(30000000000)},
         .thread = true,
     };
 }
@@ -215,6 +220,11 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     bool is_good = port->wake >= 0 && bind_address(port, why, size)
                    && vb_port_examine(port, port->listener->port_num, why, size)
                    && open_queues(port, why, size);
+    if (is_good) {
+        port->hybrid =
+            vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
+        port->able.datagrams = NULL != port->hybrid;
+    }
     if (is_good && 0 != rdma_listen(port->listener, 128)) {
         snprintf(why, size, "nobody could connect: rdma_listen: %s", strerror(errno));
         is_good = false;
@@ -259,8 +269,30 @@ static void linger(vb_port_t *port, uint64_t wait_ns)
     }
 }
 
+/* Poll until all that went by datagrams is acknowledged. What still arrives is nobody's. */
+static void finish(vb_port_t *port, uint64_t wait_ns)
+{
+    const uint64_t end = vb_now() + wait_ns;
+    vb_received_t nobodys[16];
+    bool is_busy = true;
+    while (is_busy && vb_now() < end) {
+        int events;
+        vb_port_lock(port);
+        const int n = vb_port_poll(port, nobodys, 16, &events);
+        vb_port_return(port, nobodys, n);
+        is_busy = vb_hybrid_is_busy(port);
+        vb_port_unlock(port);
+        if (is_busy && 0 == n + events) {
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        }
+    }
+}
+
 void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
 {
+    if (NULL != port->hybrid && NULL != port->peers) {
+        finish(port, wait_ns);
+    }
     vb_port_lock(port);
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         vb_peer_close(peer);
@@ -293,6 +325,9 @@ void vb_port_close(vb_port_t *port)
 {
     if (NULL != port->listener) {
         (void) rdma_destroy_id(port->listener);
+    }
+    if (NULL != port->hybrid) {
+        vb_hybrid_close(port->hybrid);
     }
     if (NULL != port->srq) {
         (void) ibv_destroy_srq(port->srq);
@@ -350,6 +385,7 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
     if (NULL != address) {
         peer->address = *address;
         peer->key = key;
+        peer->is_met = true;
     }
     if (NULL != user) {
         peer->user = user;
@@ -377,8 +413,21 @@ uint32_t vb_inline_max(const vb_peer_t *peer)
     return peer->inline_max;
 }
 
+uint32_t vb_inline_put_max(const vb_peer_t *peer)
+{
+    return peer->inline_put_max;
+}
+
+bool vb_peer_is_over(const vb_peer_t *peer)
+{
+    return vb_conn_is_over(&peer->conn) || (NULL != peer->mate && VB_OK != peer->mate->over);
+}
+
 void vb_peer_close(vb_peer_t *peer)
 {
     vb_peer_step(peer, VB_ON_CLOSE);
+    if (NULL != peer->port->hybrid) {
+        vb_hybrid_part(peer);
+    }
     peer->user = NULL;
 }

@@ -25,12 +25,14 @@
 #ifndef VB_PORT_H
 #define VB_PORT_H
 
-#include "vb_conn.h"
-#include "vb_wire.h"
 #include "ibx_window.h"
+#include "vb_conn.h"
+#include "vb_way.h"
+#include "vb_wire.h"
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -60,6 +62,8 @@ typedef struct vb_abilities {
     bool atomics;
     bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
+    bool datagrams;           /* peers are talked to by datagrams first (vb_hybrid.h) */
+    char datagrams_why[128];  /* not */
     uint32_t inline_max; /* bytes, as far as known before a connection */
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */
@@ -89,6 +93,17 @@ typedef struct vb_config {
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
     vb_conn_rules_t rules; /* of connecting */
+    struct vb_datagram_config {
+        uint32_t after; /* messages to a peer until it gets a connection; 0: no datagrams at all */
+        uint32_t max_connections; /* then the others stay with datagrams */
+        uint32_t receives;        /* most datagrams that wait to be taken */
+        uint32_t qkey;            /* random */
+        uint8_t key[16];          /* random: datagrams to this process are tagged with it */
+        uint8_t auth;             /* iw_auth_mode_t; the same in the whole job */
+        uint64_t seed;            /* random */
+        uint64_t start;           /* wall clock when the process began, ns */
+        uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
+    } datagram;
     bool thread;           /* false: vb_port_events has to be called (tests) */
     void *context;         /* of the callbacks */
     /* A request posted with a context is done. */
@@ -100,6 +115,10 @@ typedef struct vb_config {
     /* NULL, or for people: a connection went from a state to another. */
     void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
                   const char *why);
+    void (*way_trace)(void *context, const vb_peer_t *peer, vb_way_state_t from,
+                      vb_way_event_t event);
+    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
+    void (*stranger)(void *context, uint64_t name);
 } vb_config_t;
 
 void vb_config_default(vb_config_t *config);
@@ -122,6 +141,9 @@ typedef struct vb_counters {
     uint64_t registered; /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale; /* completions of links that are gone */
+    uint64_t switched, stayed; /* peers that went from datagrams to a connection; could not */
+    uint64_t way_messages;     /* said for that */
+    uint64_t full;             /* requests refused because there are connections enough */
 } vb_counters_t;
 
 /* NULL: not possible; why (of size bytes) says what is wrong. Takes no lock. */
@@ -164,9 +186,39 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
 void *vb_peer_user(const vb_peer_t *peer);
 uint64_t vb_peer_name(const vb_peer_t *peer);
 const vb_conn_t *vb_peer_connection(const vb_peer_t *peer);
+/* Nothing will ever be sent again, whichever way. */
+bool vb_peer_is_over(const vb_peer_t *peer);
 /* Says goodbye; what is posted fails with VB_ENDED, what is in the queue still goes out. The peer is
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);
+
+/* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
+
+struct vb_dgram_address;
+/* Where this port takes datagrams, to be published; key has 16 bytes. False: nowhere. */
+bool vb_port_datagrams(const vb_port_t *port, struct vb_dgram_address *own, uint8_t *key);
+/* The peer takes datagrams there. False: it is reached by connection only. */
+bool vb_peer_add_datagrams(vb_peer_t *peer, const struct vb_dgram_address *there,
+                           const uint8_t *key);
+/* NULL: by connection only. */
+const vb_way_t *vb_peer_way(const vb_peer_t *peer);
+/* Writes and reads are to be posted with vb_post_datagram_... at the moment. */
+bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
+/* Names memory for peers that come by datagrams; 0: no room, or no datagrams. They do not reach it while
+ * *uses is 0 (iw_memory_guard), which lives as long as the name. */
+uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
+                        const atomic_uint *uses);
+void vb_port_hide(vb_port_t *port, uint32_t stag);
+
+typedef struct vb_datagram_use {
+    uint16_t mtu;
+    uint32_t peers; /* that were talked to, ever */
+    uint32_t connections, connections_most; /* with those being made */
+    uint32_t window; /* datagrams */
+    uint64_t sent, received, resent, starved, errors;
+    uint64_t memory; /* bytes besides receive buffers: peers, what is under way, what is being sent */
+} vb_datagram_use_t;
+bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 
 /* Flags of posting. */
 enum {
@@ -187,9 +239,18 @@ vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote
 vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                            uint64_t operand, const uint64_t *swap, unsigned flags, void *request);
 
+/* offset counts from the beginning of what vb_port_expose named stag. */
+vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                   uint64_t offset, unsigned flags, void *request);
+vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                  uint64_t offset, unsigned flags, void *request);
+
 /* Bytes that VB_INLINE takes; 0 before the connection. May be asked without the lock, and may have changed
  * then. */
 uint32_t vb_inline_max(const vb_peer_t *peer);
+/* The same for vb_post_write, as long as the peer is there: 0 while it may still be talked to by datagrams,
+ * since what is posted later may find another way. */
+uint32_t vb_inline_put_max(const vb_peer_t *peer);
 
 typedef struct vb_received {
     vb_peer_t *peer;
@@ -197,8 +258,9 @@ typedef struct vb_received {
     uint32_t length; /* without the header */
     uint8_t tag;
     /* For vb_port_return. */
-    vb_link_t *link; /* whose memory it is; NULL: the shared queue's */
+    vb_link_t *link; /* whose memory it is; NULL: the shared queue's, or a bay */
     bool in_ring;
+    bool in_bay; /* it came by datagrams (vb_hybrid.h) */
     uint32_t buffer;
 } vb_received_t;
 

@@ -8,7 +8,7 @@
 /* Slots of a send queue that data leaves for control messages. */
 #define CONTROL_SLOTS 2u
 
-static void wait(vb_peer_t *peer)
+void vb_peer_wait(vb_peer_t *peer)
 {
     if (!peer->is_waiting) {
         peer->is_waiting = true;
@@ -21,6 +21,9 @@ static void wait(vb_peer_t *peer)
 static vb_status_t check(vb_peer_t *peer, uint32_t spare)
 {
     vb_port_t *port = peer->port;
+    if (vb_hybrid_rules(peer)) {
+        return VB_AGAIN; /* its turn is later */
+    }
     if (VB_OPEN != peer->conn.state) {
         if (vb_conn_is_over(&peer->conn)) {
             return VB_DEAD == peer->conn.state ? VB_LOST : VB_ENDED;
@@ -33,7 +36,7 @@ static vb_status_t check(vb_peer_t *peer, uint32_t spare)
     }
     if (!vb_sendq_has_room(&peer->link->sendq, 1, spare) || !vb_entries_take(&port->entries, 1)) {
         ++port->counters.no_room;
-        wait(peer);
+        vb_peer_wait(peer);
         return VB_AGAIN;
     }
     return VB_OK;
@@ -57,7 +60,7 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
         vb_entries_give(&port->entries, 1);
         if (ENOMEM == rc && vb_sendq_outstanding(&link->sendq) > 0) {
             ++port->counters.no_room;
-            wait(peer);
+            vb_peer_wait(peer);
             return VB_AGAIN;
         }
         if (EOPNOTSUPP == rc
@@ -144,11 +147,14 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
                          int pieces, unsigned flags, void *request)
 {
     vb_port_t *port = peer->port;
+    if (vb_hybrid_rules(peer)) {
+        return vb_hybrid_send(peer, hdr, tag, piece, pieces, flags, request);
+    }
     const bool is_open = VB_OPEN == peer->conn.state;
     const bool by_ring = is_open && fits_ring(peer->link, piece, pieces, flags);
     if (is_open && !by_ring && !vb_credit_may_send(&peer->link->credit)) {
         ++port->counters.no_credit;
-        wait(peer);
+        vb_peer_wait(peer);
         return VB_AGAIN;
     }
     vb_status_t status = check(peer, CONTROL_SLOTS);

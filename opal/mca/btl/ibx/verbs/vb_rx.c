@@ -22,13 +22,18 @@ static vb_slab_t *slab_of(vb_rx_t *rx, uint32_t buffer)
 
 static char *memory_of(const vb_rx_t *rx, const vb_slab_t *slab, uint32_t buffer)
 {
-    return slab->memory + (size_t) (buffer - slab->first) * rx->port->config.buffer_size;
+    return slab->memory + (size_t) (buffer - slab->first) * rx->size;
 }
 
 void vb_rx_init(vb_rx_t *rx, vb_port_t *port, uint32_t generation, uint32_t spare, uint32_t limit,
                 uint32_t initial, uint32_t max, uint64_t now)
 {
-    *rx = (vb_rx_t){.port = port, .generation = generation, .spare = spare, .limit = limit};
+    *rx = (vb_rx_t){.port = port,
+                    .generation = generation,
+                    .spare = spare,
+                    .limit = limit,
+                    .size = port->config.buffer_size,
+                    .pool = &port->entries};
     max = max + spare < limit ? max : limit - spare;
     ibx_window_init(&rx->window, initial < max ? initial : max, max, port->config.window_quiet_ns,
                     now);
@@ -45,7 +50,7 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
         return false;
     }
     const size_t bytes =
-        ((size_t) n * rx->port->config.buffer_size + PAGE - 1) & ~(size_t) (PAGE - 1);
+        ((size_t) n * rx->size + PAGE - 1) & ~(size_t) (PAGE - 1);
     vb_slab_t slab = {.n = n, .idle = n, .first = place << SLAB_SHIFT, .free = place << SLAB_SHIFT};
     slab.memory = aligned_alloc(PAGE, bytes);
     slab.next = malloc(n * sizeof(*slab.next));
@@ -86,7 +91,7 @@ void vb_rx_destroy(vb_rx_t *rx)
             slab_free(rx, &rx->slab[i]);
         }
     }
-    vb_entries_give(&rx->port->entries, rx->entries);
+    vb_entries_give(rx->pool, rx->entries);
     rx->entries = rx->posted = 0;
 }
 
@@ -139,7 +144,7 @@ static void prepare(const vb_rx_t *rx, uint32_t buffer, struct ibv_recv_wr *wr, 
 {
     const vb_slab_t *slab = &rx->slab[buffer >> SLAB_SHIFT];
     *sge = (struct ibv_sge){.addr = (uintptr_t) memory_of(rx, slab, buffer),
-                            .length = rx->port->config.buffer_size,
+                            .length = rx->size,
                             .lkey = slab->mr->lkey};
     *wr = (struct ibv_recv_wr){
         .wr_id = vb_wr_id(true, rx->generation, buffer), .sg_list = sge, .num_sge = 1};
@@ -157,7 +162,7 @@ uint32_t vb_rx_fill(vb_rx_t *rx)
             if (rx->entries < rx->posted + rx->taken + n + 1) {
                 /* An entry stays with the queue until it shrinks: taking and giving for each message
                  * would only cost time. */
-                if (!vb_entries_take(&rx->port->entries, 1)) {
+                if (!vb_entries_take(rx->pool, 1)) {
                     break;
                 }
                 ++rx->entries;
@@ -265,7 +270,7 @@ void vb_rx_look(vb_rx_t *rx, uint64_t now)
     const uint32_t held = rx->posted + rx->taken;
     const uint32_t keep = held > want ? held : want;
     if (rx->entries > keep) {
-        vb_entries_give(&rx->port->entries, rx->entries - keep);
+        vb_entries_give(rx->pool, rx->entries - keep);
         rx->entries = keep;
     }
 }

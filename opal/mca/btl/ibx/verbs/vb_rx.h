@@ -15,6 +15,7 @@
 #define VB_RX_H
 
 #include "vb_port.h"
+#include "vb_sendq.h"
 
 #define VB_SLABS 40 /* the window doubles; with halving and refilling no more are ever there */
 
@@ -34,6 +35,8 @@ typedef struct vb_rx {
     uint32_t generation; /* in the wr_id */
     uint32_t spare;
     uint32_t limit; /* of the queue itself */
+    uint32_t size;  /* bytes of a buffer */
+    vb_entries_t *pool; /* of the completion queue it completes to */
     uint32_t posted, taken;
     uint32_t missing; /* spare buffers that could not be posted again */
     uint32_t entries; /* of the completion queue that are held */

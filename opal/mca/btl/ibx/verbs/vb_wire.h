@@ -14,7 +14,7 @@
 
 /* ---- private data of a connection: at most 56 bytes travel with a request on InfiniBand ---- */
 
-#define VB_VERSION 2
+#define VB_VERSION 3
 
 /* What an answer says; a request has VB_ASK. */
 typedef enum vb_answer {
@@ -23,6 +23,7 @@ typedef enum vb_answer {
     VB_CROSSED,  /* rejected: my own request to you stands */
     VB_BUSY,     /* rejected: come again */
     VB_STRANGER, /* rejected for good: not of this job, or another version */
+    VB_FULL,     /* rejected for good: enough connections; we go on with datagrams */
     VB_ANSWERS
 } vb_answer_t;
 
@@ -99,6 +100,10 @@ typedef enum vb_type {
     VB_CREDIT,      /* only the header; also the first word of who connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
     VB_GRANT,       /* the header and vb_grant_t: who gets it may write short messages there */
+    /* By datagrams only, only the header, `seen` is the round (vb_way.h): */
+    VB_LEAVE,
+    VB_ARRIVED,
+    VB_RETURN,
 } vb_type_t;
 
 typedef struct vb_hdr {

@@ -1,0 +1,456 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See vb_dgram.h. */
+#include "vb_dgram.h"
+#include "vb_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS 64u /* datagrams being sent */
+#define BATCH 32
+
+/* What a datagram in flight counts besides its bytes, as the engine counts it. */
+#define OVERHEAD 512u
+
+/* An address handle may go only when no work request that names it is outstanding: one that was parted
+ * from is kept until then. */
+typedef struct target {
+    struct ibv_ah *ah; /* NULL: free */
+    uint32_t number, qkey;
+    bool is_parted;
+    uint32_t until; /* then: not before this work request and all earlier ones are done */
+} target_t;
+
+struct vb_dgram {
+    vb_port_t *port;
+    iw_engine_t *engine;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    uint8_t gid_index;
+    uint16_t mtu;
+    vb_dgram_address_t own;
+    vb_dgram_counters_t count;
+    vb_entries_t entries;
+    vb_rx_t rx;
+    bool has_rx;
+    vb_sendq_t sendq;
+    char *slots;
+    struct ibv_mr *slots_mr;
+    target_t *target;
+    uint32_t targets;
+    const uint8_t *current;
+    size_t current_length;
+    iw_packet_t packet[BATCH];
+};
+
+/* ---- opening ---- */
+
+/* The GID that is the port's IPv4 address (RoCE v2, annex A17); InfiniBand has it at 0. */
+static bool find_gid(vb_dgram_t *d, const struct ibv_port_attr *attr)
+{
+    const vb_port_t *port = d->port;
+    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
+    memcpy(mapped + 12, &port->config.address.sin_addr, 4);
+    for (int i = 0; i < attr->gid_tbl_len && i < 256; ++i) {
+        struct ibv_gid_entry entry;
+        if (0 != ibv_query_gid_ex(port->context, port->able.port, (uint32_t) i, &entry, 0)) {
+            continue;
+        }
+        if (VB_INFINIBAND == port->able.fabric
+            || (IBV_GID_TYPE_ROCE_V2 == entry.gid_type
+                && 0 == memcmp(entry.gid.raw, mapped, sizeof(mapped)))) {
+            memcpy(d->own.gid, entry.gid.raw, sizeof(d->own.gid));
+            d->gid_index = (uint8_t) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool to_ready(vb_dgram_t *d)
+{
+    struct ibv_qp_attr init = {
+        .qp_state = IBV_QPS_INIT, .port_num = d->port->able.port, .qkey = d->own.qkey};
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
+    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
+    return 0
+               == ibv_modify_qp(d->qp, &init,
+                                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+           && 0 == ibv_modify_qp(d->qp, &rtr, IBV_QP_STATE)
+           && 0 == ibv_modify_qp(d->qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size)
+{
+    vb_port_t *port = d->port;
+    d->entries.limit = receives + SLOTS;
+    d->cq = ibv_create_cq(port->context, (int) d->entries.limit, NULL, NULL, 0);
+    if (NULL == d->cq) {
+        snprintf(why, size, "no completion queue of %u entries: %s", d->entries.limit,
+                 strerror(errno));
+        return false;
+    }
+    struct ibv_qp_init_attr attr = {
+        .qp_context = port,
+        .send_cq = d->cq,
+        .recv_cq = d->cq,
+        .cap = {.max_send_wr = SLOTS,
+                .max_recv_wr = receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1},
+        .qp_type = IBV_QPT_UD,
+    };
+    d->qp = ibv_create_qp(port->pd, &attr);
+    if (NULL == d->qp || !to_ready(d)) {
+        snprintf(why, size, "no UD queue pair: %s", strerror(errno));
+        return false;
+    }
+    d->own.number = d->qp->qp_num;
+    return true;
+}
+
+/* The window counts messages; here it counts the datagrams that they are. */
+static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, char *why,
+                         size_t size)
+{
+    vb_port_t *port = d->port;
+    const uint32_t each = (port->config.buffer_size + d->mtu - 1) / d->mtu + 1;
+    const uint32_t initial = messages * each < receives ? messages * each : receives;
+    vb_rx_init(&d->rx, port, 0, 0, receives, initial, receives, vb_now());
+    d->rx.size = d->mtu + VB_DGRAM_GRH;
+    d->rx.pool = &d->entries;
+    d->rx.qp = d->qp;
+    d->has_rx = true;
+    vb_sendq_init(&d->sendq, SLOTS);
+    d->slots = aligned_alloc(64, (size_t) SLOTS * d->mtu);
+    d->slots_mr = NULL == d->slots ? NULL
+                                   : ibv_reg_mr(port->pd, d->slots, (size_t) SLOTS * d->mtu,
+                                                IBV_ACCESS_LOCAL_WRITE);
+    if (NULL == d->slots_mr || vb_rx_fill(&d->rx) < initial) {
+        snprintf(why, size, "%u datagrams of %u bytes cannot be registered (ulimit -l?)", initial,
+                 d->rx.size);
+        return false;
+    }
+    return true;
+}
+
+vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives, uint32_t qkey,
+                          char *why, size_t size)
+{
+    struct ibv_port_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    vb_dgram_t *d = calloc(1, sizeof(*d));
+    if (NULL == d || 0 != ibv_query_port(port->context, port->able.port, &attr)) {
+        snprintf(why, size, "out of memory");
+        free(d);
+        return NULL;
+    }
+    d->port = port;
+    d->own.qkey = qkey & 0x7fffffffu;
+    d->own.lid = attr.lid;
+    d->mtu = (uint16_t) (0 < attr.active_mtu ? 128u << attr.active_mtu : 0);
+    bool is_good = true;
+    if (d->mtu < VB_DGRAM_MTU_MIN) {
+        snprintf(why, size, "its datagrams have %u bytes and %u are needed", d->mtu,
+                 VB_DGRAM_MTU_MIN);
+        is_good = false;
+    } else if (!find_gid(d, &attr)) {
+        snprintf(why, size, "it has no GID of its IPv4 address");
+        is_good = false;
+    }
+    if (!is_good || !open_queues(d, receives, why, size)
+        || !open_buffers(d, messages, receives, why, size)) {
+        vb_dgram_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+void vb_dgram_close(vb_dgram_t *d)
+{
+    if (NULL != d->qp) {
+        (void) ibv_destroy_qp(d->qp);
+    }
+    for (uint32_t i = 0; i < d->targets; ++i) {
+        if (NULL != d->target[i].ah) {
+            (void) ibv_destroy_ah(d->target[i].ah);
+        }
+    }
+    free(d->target);
+    if (d->has_rx) {
+        vb_rx_destroy(&d->rx);
+    }
+    if (NULL != d->slots_mr) {
+        (void) ibv_dereg_mr(d->slots_mr);
+    }
+    free(d->slots);
+    if (NULL != d->cq) {
+        (void) ibv_destroy_cq(d->cq);
+    }
+    free(d);
+}
+
+void vb_dgram_bind(vb_dgram_t *d, iw_engine_t *engine)
+{
+    d->engine = engine;
+}
+
+uint16_t vb_dgram_mtu(const vb_dgram_t *d)
+{
+    return d->mtu;
+}
+
+const vb_dgram_address_t *vb_dgram_own(const vb_dgram_t *d)
+{
+    return &d->own;
+}
+
+uint32_t vb_dgram_space(const vb_dgram_t *d)
+{
+    return d->rx.window.current * (d->mtu + OVERHEAD);
+}
+
+const ibx_window_t *vb_dgram_window(const vb_dgram_t *d)
+{
+    return &d->rx.window;
+}
+
+const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *d)
+{
+    return &d->count;
+}
+
+size_t vb_dgram_memory(const vb_dgram_t *d)
+{
+    return sizeof(*d) + (size_t) SLOTS * d->mtu + d->targets * sizeof(*d->target);
+}
+
+const uint8_t *vb_dgram_current(const vb_dgram_t *d, size_t *length)
+{
+    *length = d->current_length;
+    return d->current;
+}
+
+bool vb_dgram_is(const vb_dgram_t *d, const struct ibv_qp *qp)
+{
+    return d->qp == qp;
+}
+
+/* ---- addresses ---- */
+
+/* The engine knows an address as something to give back with a packet: a number of the table. */
+static void name_target(iw_address_t *to, uint32_t at)
+{
+    memset(to, 0, sizeof(*to));
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_addr.s_addr = at;
+}
+
+static target_t *target_of(vb_dgram_t *d, const iw_address_t *to)
+{
+    const uint32_t at = to->v4.sin_addr.s_addr;
+    return at < d->targets && NULL != d->target[at].ah && !d->target[at].is_parted ? &d->target[at]
+                                                                                   : NULL;
+}
+
+static bool free_target(vb_dgram_t *d, uint32_t *at)
+{
+    for (*at = 0; *at < d->targets; ++*at) {
+        target_t *target = &d->target[*at];
+        if (target->is_parted && (int32_t) (d->sendq.una - target->until) >= 0) {
+            (void) ibv_destroy_ah(target->ah);
+            *target = (target_t){.ah = NULL};
+        }
+        if (NULL == target->ah) {
+            return true;
+        }
+    }
+    const uint32_t room = 0 == d->targets ? 16 : 2 * d->targets;
+    target_t *table = realloc(d->target, room * sizeof(*table));
+    if (NULL == table) {
+        return false;
+    }
+    memset(table + d->targets, 0, (room - d->targets) * sizeof(*table));
+    d->target = table;
+    d->targets = room;
+    return true;
+}
+
+bool vb_dgram_meet(vb_dgram_t *d, const vb_dgram_address_t *there, iw_address_t *to)
+{
+    uint32_t at;
+    if (!free_target(d, &at)) {
+        return false;
+    }
+    struct ibv_ah_attr attr = {.dlid = there->lid, .port_num = d->port->able.port};
+    if (VB_INFINIBAND != d->port->able.fabric) {
+        attr.is_global = 1;
+        attr.grh.sgid_index = d->gid_index;
+        attr.grh.hop_limit = 64;
+        memcpy(attr.grh.dgid.raw, there->gid, sizeof(there->gid));
+    }
+    struct ibv_ah *ah = ibv_create_ah(d->port->pd, &attr);
+    if (NULL == ah) {
+        return false;
+    }
+    d->target[at] = (target_t){.ah = ah, .number = there->number, .qkey = there->qkey};
+    name_target(to, at);
+    return true;
+}
+
+void vb_dgram_part(vb_dgram_t *d, const iw_address_t *to)
+{
+    target_t *target = target_of(d, to);
+    if (NULL != target) {
+        target->is_parted = true;
+        target->until = d->sendq.nxt;
+    }
+}
+
+/* ---- sending ---- */
+
+/* False: not now. */
+static bool send_packet(vb_dgram_t *d, const iw_packet_t *k)
+{
+    const target_t *target = target_of(d, &k->to);
+    if (NULL == target || k->length > d->mtu) {
+        return true; /* lost on the way, as datagrams are */
+    }
+    if (!vb_sendq_has_room(&d->sendq, 1, 0)) {
+        return false;
+    }
+    char *slot = d->slots + (size_t) (d->sendq.nxt % SLOTS) * d->mtu;
+    size_t length = 0;
+    for (unsigned i = 0; i < k->count; ++i) {
+        memcpy(slot + length, k->piece[i].iov_base, k->piece[i].iov_len);
+        length += k->piece[i].iov_len;
+    }
+    const bool signal = vb_sendq_must_signal(&d->sendq, SLOTS / 4);
+    struct ibv_sge sge = {
+        .addr = (uintptr_t) slot, .length = (uint32_t) length, .lkey = d->slots_mr->lkey};
+    struct ibv_send_wr wr = {
+        .wr_id = vb_wr_id(false, 0, d->sendq.nxt),
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = signal ? IBV_SEND_SIGNALED : 0,
+        .wr.ud = {.ah = target->ah, .remote_qpn = target->number, .remote_qkey = target->qkey}};
+    struct ibv_send_wr *bad;
+    if (0 != ibv_post_send(d->qp, &wr, &bad)) {
+        ++d->count.errors;
+        return false;
+    }
+    (void) vb_sendq_post(&d->sendq, signal);
+    ++d->count.sent;
+    return true;
+}
+
+void vb_dgram_flush(vb_dgram_t *d, uint64_t now)
+{
+    while (iw_engine_has_output(d->engine)) {
+        const uint32_t room = SLOTS - vb_sendq_outstanding(&d->sendq);
+        const unsigned n = iw_engine_output(d->engine, now, d->packet, room < BATCH ? room : BATCH);
+        for (unsigned i = 0; i < n; ++i) {
+            if (!send_packet(d, &d->packet[i])) {
+                iw_engine_unsent(d->engine, &d->packet[i], n - i);
+                return;
+            }
+        }
+        if (0 == room) {
+            return;
+        }
+    }
+}
+
+/* A local error stops the send queue: go on with it, what was in it is lost (and sent again). */
+static void on_sent(vb_dgram_t *d, const struct ibv_wc *wc)
+{
+    const uint32_t number = vb_wr_number(wc->wr_id);
+    if (IBV_WC_SUCCESS != wc->status) {
+        struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
+        ++d->count.errors;
+        (void) ibv_modify_qp(d->qp, &rts, IBV_QP_STATE);
+    }
+    if (vb_sendq_is_outstanding(&d->sendq, number)) {
+        d->sendq.una = number + 1;
+    }
+}
+
+/* ---- receiving ---- */
+
+static void on_received(vb_dgram_t *d, const struct ibv_wc *wc, uint64_t now)
+{
+    const uint32_t buffer = vb_wr_number(wc->wr_id);
+    const uint8_t *data = vb_rx_take(&d->rx, buffer);
+    if (NULL == data) {
+        ++d->count.errors;
+        return;
+    }
+    if (IBV_WC_SUCCESS != wc->status) {
+        ++d->count.errors;
+    } else if (wc->byte_len <= VB_DGRAM_GRH || wc->byte_len > d->rx.size) {
+        ++d->count.short_ones;
+    } else {
+        ++d->count.received;
+        d->current = data + VB_DGRAM_GRH;
+        d->current_length = wc->byte_len - VB_DGRAM_GRH;
+        iw_engine_input(d->engine, now, d->current, d->current_length);
+        d->current = NULL;
+    }
+    vb_rx_return(&d->rx, buffer);
+}
+
+/* As the limit event of a shared queue says it: this one is watched by counting. */
+static void watch_window(vb_dgram_t *d, uint64_t now)
+{
+    if (vb_rx_free(&d->rx) < ibx_window_limit(&d->rx.window)
+        && d->rx.window.current < d->rx.window.max) {
+        ++d->count.starved;
+        vb_rx_starved(&d->rx, now);
+        iw_set_receive_space(d->engine, vb_dgram_space(d));
+    }
+}
+
+/* All that is there: a window that is taken only in part looks wider than it is. */
+static unsigned receive(vb_dgram_t *d, uint64_t now)
+{
+    struct ibv_wc wc[BATCH];
+    unsigned arrived = 0;
+    int n;
+    do {
+        n = ibv_poll_cq(d->cq, BATCH, wc);
+        for (int i = 0; i < n; ++i) {
+            if (vb_wr_is_receive(wc[i].wr_id)) {
+                on_received(d, &wc[i], now);
+                ++arrived;
+            } else {
+                on_sent(d, &wc[i]);
+            }
+        }
+    } while (BATCH == n && arrived < d->rx.window.current);
+    if (arrived > 0) {
+        watch_window(d, now);
+        (void) vb_rx_fill(&d->rx);
+    }
+    return arrived;
+}
+
+unsigned vb_dgram_progress(vb_dgram_t *d, uint64_t now)
+{
+    const unsigned arrived = receive(d, now);
+    if (iw_engine_deadline(d->engine) <= now) {
+        iw_engine_timers(d->engine, now);
+    }
+    if (iw_engine_has_output(d->engine)) {
+        vb_dgram_flush(d, now);
+    }
+    return arrived;
+}
+
+void vb_dgram_look(vb_dgram_t *d, uint64_t now)
+{
+    vb_rx_look(&d->rx, now);
+    iw_set_receive_space(d->engine, vb_dgram_space(d));
+}

@@ -1,0 +1,751 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See vb_hybrid.h. */
+#include "vb_hybrid.h"
+#include "vb_internal.h"
+
+#include "iw_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 32
+
+/* Datagrams of processes not known yet that are kept until they are. */
+#define KEPT 16
+
+typedef struct kept {
+    uint64_t name; /* 0: empty */
+    size_t length;
+    uint8_t *data;
+} kept_t;
+
+struct vb_hybrid {
+    vb_port_t *port;
+    vb_dgram_t *dgram;
+    iw_engine_t *engine;
+    ibx_window_t window; /* of bays */
+    bool is_armed;       /* the engine tells when few bays are free */
+    uint32_t bays;       /* with the engine or with the receiver */
+    uint32_t mates;
+    uint32_t met; /* peers ever */
+    uint32_t places_most;
+    uint32_t places; /* connections, and those being made */
+    uint32_t outstanding;
+    bool is_owing; /* something to be said found no room */
+    uint64_t polls, polls_seen;
+    kept_t kept[KEPT];
+    unsigned next_kept;
+};
+
+/* Context of control messages: nobody is told. */
+static char control;
+
+/* ---- bays ---- */
+
+static void free_bay(vb_hybrid_t *h, char *bay)
+{
+    free(bay);
+    --h->bays;
+    h->port->counters.registered -= h->port->config.buffer_size;
+}
+
+/* Once the queue has recovered, and while the window can grow: a limit that is below at once would be told
+ * without end. */
+static void arm_limit(vb_hybrid_t *h)
+{
+    const uint32_t limit = ibx_window_limit(&h->window);
+    if (!h->is_armed && h->window.current < h->window.max
+        && iw_receives_free(h->engine) >= limit) {
+        h->is_armed = true;
+        iw_arm_limit(h->engine, limit);
+    }
+}
+
+static bool post_bay(vb_hybrid_t *h, char *bay)
+{
+    if (IW_OK == iw_post_receive(h->engine, bay, h->port->config.buffer_size, bay)) {
+        return true;
+    }
+    free_bay(h, bay);
+    return false;
+}
+
+static void fill_bays(vb_hybrid_t *h)
+{
+    vb_counters_t *counters = &h->port->counters;
+    while (h->bays < h->window.current) {
+        char *bay = malloc(h->port->config.buffer_size);
+        if (NULL == bay) {
+            break;
+        }
+        ++h->bays;
+        counters->registered += h->port->config.buffer_size;
+        if (counters->registered > counters->registered_most) {
+            counters->registered_most = counters->registered;
+        }
+        if (!post_bay(h, bay)) {
+            break;
+        }
+    }
+    arm_limit(h);
+}
+
+static void return_bay(vb_hybrid_t *h, char *bay)
+{
+    if (h->bays <= h->window.current) {
+        (void) post_bay(h, bay);
+        arm_limit(h);
+    } else {
+        free_bay(h, bay);
+    }
+}
+
+void vb_hybrid_return(vb_port_t *port, const vb_received_t *received)
+{
+    return_bay(port->hybrid, (char *) received->data - sizeof(vb_hdr_t));
+}
+
+/* ---- who is not known ---- */
+
+/* The engine's `unknown`: not from here, where a lock is held, can a process be looked up. Its datagram is
+ * kept until it is known, or others need the place. */
+static iw_peer_t *on_unknown(void *context, iw_engine_t *engine, uint64_t name)
+{
+    vb_hybrid_t *h = context;
+    kept_t *kept = &h->kept[h->next_kept++ % KEPT];
+    size_t length;
+    const uint8_t *data = vb_dgram_current(h->dgram, &length);
+    (void) engine;
+    if (NULL == data) {
+        return NULL;
+    }
+    free(kept->data);
+    *kept = (kept_t){.name = name, .length = length, .data = malloc(length)};
+    if (NULL == kept->data) {
+        kept->name = 0;
+        return NULL;
+    }
+    memcpy(kept->data, data, length);
+    if (NULL != h->port->config.stranger) {
+        h->port->config.stranger(h->port->config.context, name);
+    }
+    return NULL;
+}
+
+static void take_kept(vb_hybrid_t *h, uint64_t name)
+{
+    for (unsigned i = 0; i < KEPT; ++i) {
+        kept_t *kept = &h->kept[(h->next_kept + i) % KEPT]; /* the oldest first */
+        if (kept->name == name && NULL != kept->data) {
+            kept_t taken = *kept;
+            *kept = (kept_t){.name = 0};
+            iw_engine_input(h->engine, vb_now(), taken.data, taken.length);
+            free(taken.data);
+        }
+    }
+}
+
+/* ---- opening ---- */
+
+static bool open_engine(vb_hybrid_t *h)
+{
+    vb_port_t *port = h->port;
+    const vb_config_t *c = &port->config;
+    iw_config_t config;
+    iw_config_default(&config);
+    config.identity = c->name;
+    memcpy(config.key.b, c->datagram.key, sizeof(config.key.b));
+    config.auth = (iw_auth_mode_t) c->datagram.auth;
+    config.seed = c->datagram.seed;
+    config.start = c->datagram.start;
+    config.datagram_max = vb_dgram_mtu(h->dgram);
+    config.datagram_min = VB_DGRAM_MTU_MIN;
+    config.receive_space = config.peer_space = vb_dgram_space(h->dgram);
+    config.peer_timeout_ns = c->datagram.peer_timeout_ns;
+    config.quota = c->window_max;
+    config.unknown = on_unknown;
+    config.context = h;
+    h->engine = iw_engine_create(&config);
+    return NULL != h->engine;
+}
+
+vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size)
+{
+    struct ibv_device_attr device;
+    if (0 == port->config.datagram.after) {
+        snprintf(why, size, "switched off");
+        return NULL;
+    }
+    if (VB_IWARP == port->able.fabric) {
+        snprintf(why, size, "iWARP adapters have no datagrams");
+        return NULL;
+    }
+    vb_hybrid_t *h = calloc(1, sizeof(*h));
+    if (NULL == h || 0 != ibv_query_device(port->context, &device)) {
+        snprintf(why, size, "out of memory");
+        free(h);
+        return NULL;
+    }
+    h->port = port;
+    uint32_t receives = port->config.datagram.receives;
+    receives = receives < (uint32_t) device.max_qp_wr ? receives : (uint32_t) device.max_qp_wr;
+    h->dgram = vb_dgram_open(port, port->config.window_initial, receives,
+                             port->config.datagram.qkey, why, size);
+    if (NULL == h->dgram) {
+        free(h);
+        return NULL;
+    }
+    if (!open_engine(h)) {
+        snprintf(why, size, "out of memory");
+        vb_hybrid_close(h);
+        return NULL;
+    }
+    vb_dgram_bind(h->dgram, h->engine);
+    ibx_window_init(&h->window, port->config.window_initial, port->config.window_max,
+                    port->config.window_quiet_ns, vb_now());
+    fill_bays(h);
+    return h;
+}
+
+void vb_hybrid_close(vb_hybrid_t *h)
+{
+    for (vb_peer_t *peer = h->port->peers; NULL != peer; peer = peer->next) {
+        free(peer->mate);
+        peer->mate = NULL;
+    }
+    for (unsigned i = 0; i < KEPT; ++i) {
+        free(h->kept[i].data);
+    }
+    if (NULL != h->engine) {
+        iw_completion_t c;
+        void *bay;
+        while (1 == iw_engine_poll(h->engine, &c, 1)) {
+            if (IW_RECEIVED == c.what) {
+                free(c.context);
+            }
+        }
+        while (iw_withdraw_receive(h->engine, &bay)) {
+            free(bay);
+        }
+        iw_engine_destroy(h->engine);
+    }
+    h->port->counters.registered -= (uint64_t) h->bays * h->port->config.buffer_size;
+    vb_dgram_close(h->dgram);
+    free(h);
+}
+
+/* ---- peers ---- */
+
+bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, const uint8_t *key)
+{
+    vb_hybrid_t *h = peer->port->hybrid;
+    if (NULL == h || 0 == there->number || NULL != peer->mate) {
+        return NULL != peer->mate;
+    }
+    vb_mate_t *mate = calloc(1, sizeof(*mate));
+    iw_key_t theirs;
+    memcpy(theirs.b, key, sizeof(theirs.b));
+    if (NULL == mate || !vb_dgram_meet(h->dgram, there, &mate->to)) {
+        free(mate);
+        return false;
+    }
+    mate->peer = iw_peer_add(h->engine, peer->name, &mate->to, &theirs, peer);
+    if (NULL == mate->peer) {
+        vb_dgram_part(h->dgram, &mate->to);
+        free(mate);
+        return false;
+    }
+    vb_way_init(&mate->way);
+    peer->mate = mate;
+    peer->inline_max = IW_INLINE_MAX;
+    ++h->mates;
+    ++h->met;
+    take_kept(h, peer->name);
+    return true;
+}
+
+const vb_way_t *vb_peer_way(const vb_peer_t *peer)
+{
+    return NULL == peer->mate ? NULL : &peer->mate->way;
+}
+
+bool vb_hybrid_rules(const vb_peer_t *peer)
+{
+    return NULL != peer->mate && !vb_way_is_connected(&peer->mate->way);
+}
+
+bool vb_peer_is_by_datagrams(const vb_peer_t *peer)
+{
+    return vb_hybrid_rules(peer);
+}
+
+bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *key)
+{
+    if (NULL == port->hybrid) {
+        return false;
+    }
+    *own = *vb_dgram_own(port->hybrid->dgram);
+    memcpy(key, port->config.datagram.key, sizeof(port->config.datagram.key));
+    return true;
+}
+
+uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
+                        const atomic_uint *uses)
+{
+    if (NULL == port->hybrid) {
+        return 0;
+    }
+    const unsigned rights = (read ? IW_REMOTE_READ : 0u) | (write ? IW_REMOTE_WRITE : 0u);
+    const uint32_t stag = iw_register(port->hybrid->engine, base, size, rights);
+    (void) iw_guard(port->hybrid->engine, stag, uses);
+    return stag;
+}
+
+void vb_port_hide(vb_port_t *port, uint32_t stag)
+{
+    if (NULL != port->hybrid && 0 != stag) {
+        (void) iw_deregister(port->hybrid->engine, stag);
+    }
+}
+
+bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
+{
+    const vb_hybrid_t *h = port->hybrid;
+    if (NULL == h) {
+        return false;
+    }
+    const vb_dgram_counters_t *c = vb_dgram_counters(h->dgram);
+    *use = (vb_datagram_use_t){.mtu = vb_dgram_mtu(h->dgram),
+                               .peers = h->met,
+                               .connections = h->places,
+                               .connections_most = h->places_most,
+                               .sent = c->sent,
+                               .received = c->received,
+                               .starved = c->starved,
+                               .errors = c->errors + c->short_ones,
+                               .resent = iw_engine_counters(h->engine)->segments_resent,
+                               .window = vb_dgram_window(h->dgram)->current,
+                               .memory = sizeof(*h) + iw_engine_memory(h->engine)
+                                         + vb_dgram_memory(h->dgram)};
+    return true;
+}
+
+/* ---- the way ---- */
+
+static vb_status_t status_of(iw_status_t status)
+{
+    return IW_OK == status ? VB_OK : IW_CLOSED == status ? VB_ENDED : VB_LOST;
+}
+
+static void say_owed(vb_peer_t *peer)
+{
+    static const vb_type_t types[] = {[VB_WAY_SAY_ARRIVED] = VB_ARRIVED,
+                                      [VB_WAY_SAY_RETURN] = VB_RETURN,
+                                      [VB_WAY_SAY_LEAVE] = VB_LEAVE};
+    vb_mate_t *mate = peer->mate;
+    vb_hybrid_t *h = peer->port->hybrid;
+    unsigned what;
+    uint16_t round;
+    while (VB_OK == mate->over && 0 != (what = vb_way_next(&mate->way, &round))) {
+        vb_hdr_t hdr;
+        const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
+        vb_hdr_write(&hdr, types[what], 0, 0, round, 0, 0);
+        /* Leave goes behind the data of the reads, too: what is sent by connection is. */
+        const unsigned flags = IW_INLINE | IW_QUIET | (VB_WAY_SAY_LEAVE == what ? IW_FENCE : 0);
+        if (IW_OK != iw_post_send(mate->peer, &piece, 1, flags, &control)) {
+            h->is_owing = true;
+            return;
+        }
+        ++peer->port->counters.way_messages;
+        if (vb_way_said(&mate->way, what)) {
+            peer->port->config.ready(peer->port->config.context, peer);
+        }
+    }
+}
+
+static void lose(vb_peer_t *peer, vb_status_t how)
+{
+    vb_port_t *port = peer->port;
+    vb_mate_t *mate = peer->mate;
+    if (VB_OK != mate->over) {
+        return;
+    }
+    mate->over = how;
+    port->config.ready(port->config.context, peer); /* what waits is to fail */
+    if (VB_LOST == how) {
+        ++port->counters.lost;
+        port->config.down(port->config.context, peer, peer->why);
+    }
+}
+
+static void take_place(vb_peer_t *peer)
+{
+    vb_hybrid_t *h = peer->port->hybrid;
+    h->places += !peer->has_place;
+    peer->has_place = true;
+    h->places_most = h->places > h->places_most ? h->places : h->places_most;
+}
+
+/* The one way in which a way changes. Returns actions that are not done here. */
+static unsigned step(vb_peer_t *peer, vb_way_event_t event, uint16_t round)
+{
+    vb_port_t *port = peer->port;
+    vb_hybrid_t *h = port->hybrid;
+    vb_way_t *way = &peer->mate->way;
+    const vb_way_state_t from = way->state;
+    const bool has_place = peer->has_place || h->places < port->config.datagram.max_connections;
+    const unsigned todo = vb_way_step(way, event, round, port->config.datagram.after, has_place);
+    if (from != way->state && NULL != port->config.way_trace) {
+        port->config.way_trace(port->config.context, peer, from, event);
+    }
+    if (todo & VB_WAY_CONNECT) {
+        take_place(peer);
+        vb_peer_wants(peer);
+    }
+    if (0 != way->owes) {
+        say_owed(peer);
+    }
+    if (todo & VB_WAY_GO) {
+        if (vb_way_is_connected(way) && NULL != peer->link) {
+            vb_peer_use(peer, peer->link);
+            ++port->counters.switched;
+        }
+        port->config.ready(port->config.context, peer);
+    }
+    if (todo & VB_WAY_FAULT) {
+        ++port->counters.bad_messages;
+        vb_peer_why(peer, "it left datagrams in a way that cannot be");
+        lose(peer, VB_LOST);
+    }
+    return todo;
+}
+
+bool vb_hybrid_admits(vb_peer_t *peer)
+{
+    vb_hybrid_t *h = peer->port->hybrid;
+    if (!peer->has_place && h->places >= peer->port->config.datagram.max_connections) {
+        return false;
+    }
+    take_place(peer);
+    return true;
+}
+
+void vb_hybrid_give_place(vb_peer_t *peer)
+{
+    if (peer->has_place) {
+        --peer->port->hybrid->places;
+        peer->has_place = false;
+    }
+}
+
+bool vb_hybrid_opened(vb_peer_t *peer)
+{
+    if (NULL == peer->mate || VB_OK != peer->mate->over) {
+        return false;
+    }
+    (void) step(peer, VB_WAY_ON_OPEN, 0);
+    vb_dgram_flush(peer->port->hybrid->dgram, vb_now());
+    return true;
+}
+
+bool vb_hybrid_outlives(vb_peer_t *peer)
+{
+    vb_port_t *port = peer->port;
+    if (NULL == peer->mate || VB_OK != peer->mate->over) {
+        return false;
+    }
+    if (step(peer, VB_WAY_ON_FAILED, 0) & VB_WAY_LOSE) {
+        peer->mate->over = VB_LOST; /* told by who asks */
+        return false;
+    }
+    vb_hybrid_give_place(peer);
+    vb_conn_init(&peer->conn, port->config.name, peer->name); /* the peer may still ask */
+    ++port->counters.stayed;
+    return true;
+}
+
+bool vb_hybrid_has_left(const vb_peer_t *peer)
+{
+    return NULL == peer->mate || peer->mate->way.has_left;
+}
+
+/* ---- posting ---- */
+
+static vb_status_t may_post(const vb_peer_t *peer)
+{
+    const vb_mate_t *mate = peer->mate;
+    return VB_OK != mate->over                  ? mate->over
+           : VB_WAY_BROKEN == mate->way.state   ? VB_LOST
+           : vb_way_takes_datagrams(&mate->way) ? VB_OK
+                                                : VB_AGAIN; /* until arrived is heard */
+}
+
+static vb_status_t posted(vb_peer_t *peer, iw_status_t status)
+{
+    vb_port_t *port = peer->port;
+    switch (status) {
+    case IW_OK:
+        ++port->hybrid->outstanding;
+        vb_dgram_flush(port->hybrid->dgram, vb_now());
+        return VB_OK;
+    case IW_AGAIN:
+    case IW_NO_MEMORY:
+        ++port->counters.no_room;
+        vb_peer_wait(peer);
+        return VB_AGAIN;
+    case IW_TOO_LONG:
+        return VB_FAULT;
+    default:
+        return status_of(status);
+    }
+}
+
+static unsigned flags_of(unsigned flags, size_t size)
+{
+    return (flags & VB_INLINE && size <= IW_INLINE_MAX ? IW_INLINE : 0u)
+           | (flags & VB_FENCE ? IW_FENCE : 0u);
+}
+
+vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const struct ibv_sge *piece,
+                           int pieces, unsigned flags, void *request)
+{
+    struct iovec iov[2];
+    size_t size = 0;
+    const vb_status_t may = may_post(peer);
+    if (VB_OK != may) {
+        return may;
+    }
+    for (int i = 0; i < pieces && i < 2; ++i) {
+        iov[i] = (struct iovec){.iov_base = (void *) (uintptr_t) piece[i].addr,
+                                .iov_len = piece[i].length};
+        size += piece[i].length;
+    }
+    if (flags & VB_INLINE && size > IW_INLINE_MAX) {
+        return VB_FAULT; /* its memory would be used again */
+    }
+    vb_hdr_write(hdr, VB_MESSAGE, tag, 0, 0, 0, 0);
+    const vb_status_t status = posted(peer, iw_post_send(peer->mate->peer, iov, (unsigned) pieces,
+                                                         flags_of(flags, size), request));
+    peer->port->counters.sent += VB_OK == status;
+    return status;
+}
+
+vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                   uint64_t offset, unsigned flags, void *request)
+{
+    const struct iovec iov = {.iov_base = (void *) (uintptr_t) piece->addr,
+                              .iov_len = piece->length};
+    const vb_status_t may = may_post(peer);
+    if (VB_OK != may) {
+        return may;
+    }
+    const vb_status_t status =
+        posted(peer, iw_post_write(peer->mate->peer, &iov, 1, stag, offset,
+                                   flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
+    peer->port->counters.written += VB_OK == status ? piece->length : 0;
+    return status;
+}
+
+vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+                                  uint64_t offset, unsigned flags, void *request)
+{
+    const vb_status_t may = may_post(peer);
+    if (VB_OK != may) {
+        return may;
+    }
+    const vb_status_t status = posted(
+        peer, iw_post_read(peer->mate->peer, (void *) (uintptr_t) piece->addr, piece->length, stag,
+                           offset, flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
+    peer->port->counters.read += VB_OK == status ? piece->length : 0;
+    return status;
+}
+
+/* ---- completions ---- */
+
+/* The header of a message, checked. False: it cannot be, and the peer is lost. True with *is_message
+ * false: it was control, and is done. */
+static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c,
+                       vb_received_t *received)
+{
+    vb_hdr_t hdr;
+    char *bay = c->context;
+    const bool is_whole = c->length >= sizeof(hdr) && c->length <= h->port->config.buffer_size;
+    if (is_whole) {
+        memcpy(&hdr, bay, sizeof(hdr));
+    }
+    if (is_whole && VB_MESSAGE == hdr.type && !peer->mate->way.has_left) {
+        ++h->port->counters.received;
+        *received = (vb_received_t){.peer = peer,
+                                    .data = bay + sizeof(hdr),
+                                    .length = c->length - (uint32_t) sizeof(hdr),
+                                    .tag = hdr.tag,
+                                    .in_bay = true};
+        return true;
+    }
+    return_bay(h, bay);
+    if (is_whole && sizeof(hdr) == c->length && hdr.type >= VB_LEAVE && hdr.type <= VB_RETURN) {
+        const uint16_t round = le16toh(hdr.seen);
+        (void) step(peer,
+                    VB_LEAVE == hdr.type     ? VB_WAY_ON_LEAVE
+                    : VB_ARRIVED == hdr.type ? VB_WAY_ON_ARRIVED
+                                             : VB_WAY_ON_RETURN,
+                    round);
+    } else {
+        ++h->port->counters.bad_messages;
+        vb_peer_why(peer, "it sent something that is no message of this version");
+        lose(peer, VB_LOST);
+    }
+    return false;
+}
+
+static void on_done(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c)
+{
+    vb_port_t *port = h->port;
+    if (&control == c->context) {
+        return;
+    }
+    --h->outstanding;
+    if (NULL != c->context) {
+        port->config.done(port->config.context, peer, c->context, status_of(c->status));
+    }
+    if (NULL != peer && IW_OK == c->status && NULL != peer->mate) {
+        (void) step(peer, VB_WAY_ON_SENT, 0);
+    }
+}
+
+static void on_down(vb_peer_t *peer, iw_status_t status)
+{
+    vb_mate_t *mate = peer->mate;
+    if (vb_way_is_connected(&mate->way) && mate->way.has_left) {
+        return; /* the connection tells */
+    }
+    vb_peer_why(peer, "%s", iw_status_name(status));
+    lose(peer, IW_CLOSED == status ? VB_ENDED : VB_LOST);
+}
+
+/* True: a message to deliver. */
+static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_t *received)
+{
+    vb_peer_t *peer = NULL == c->peer ? NULL : iw_peer_user(c->peer);
+    switch (c->what) {
+    case IW_RECEIVED:
+        if (NULL == peer || NULL == peer->mate || VB_OK != peer->mate->over) {
+            /* What came before the end is delivered. */
+            if (NULL == peer || NULL == peer->mate || VB_LOST == peer->mate->over) {
+                return_bay(h, c->context);
+                return false;
+            }
+        }
+        return on_message(h, peer, c, received);
+    case IW_LIMIT_REACHED:
+        h->is_armed = false;
+        (void) ibx_window_limit_reached(&h->window, vb_now());
+        ++h->port->counters.starved;
+        fill_bays(h);
+        return false;
+    case IW_PEER_DOWN:
+        if (NULL != peer && NULL != peer->mate) {
+            on_down(peer, (iw_status_t) c->status);
+        }
+        return false;
+    default:
+        on_done(h, peer, c);
+        return false;
+    }
+}
+
+int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
+{
+    vb_hybrid_t *h = port->hybrid;
+    iw_completion_t c[BATCH];
+    int messages = 0;
+    unsigned n;
+    const uint64_t now = vb_now();
+    ++h->polls;
+    *events = (int) vb_dgram_progress(h->dgram, now);
+    if (h->is_owing) {
+        h->is_owing = false;
+        for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+            if (NULL != peer->mate && 0 != peer->mate->way.owes) {
+                say_owed(peer);
+            }
+        }
+    }
+    do {
+        const unsigned room = (unsigned) (max - messages);
+        n = iw_engine_poll(h->engine, c, room < BATCH ? room : BATCH);
+        for (unsigned i = 0; i < n; ++i) {
+            messages += on_completion(h, &c[i], &received[messages]);
+        }
+        *events += (int) n;
+    } while (n > 0 && messages < max);
+    if (iw_engine_has_output(h->engine)) {
+        vb_dgram_flush(h->dgram, now);
+    }
+    return messages;
+}
+
+void vb_hybrid_look(vb_port_t *port, uint64_t now)
+{
+    vb_hybrid_t *h = port->hybrid;
+    const uint32_t before = h->window.current;
+    vb_dgram_look(h->dgram, now);
+    if (ibx_window_look(&h->window, iw_receives_lowest(h->engine), now) != before) {
+        void *bay;
+        while (h->bays > h->window.current && iw_withdraw_receive(h->engine, &bay)) {
+            free_bay(h, bay);
+        }
+        h->is_armed = false; /* for the former window */
+        arm_limit(h);
+    }
+}
+
+bool vb_hybrid_needs_tick(const vb_port_t *port)
+{
+    return NULL != port->hybrid && port->hybrid->mates > 0;
+}
+
+void vb_hybrid_tick(vb_port_t *port)
+{
+    vb_hybrid_t *h = port->hybrid;
+    if (h->polls == h->polls_seen) {
+        (void) vb_dgram_progress(h->dgram, vb_now());
+    }
+    h->polls_seen = h->polls;
+}
+
+/* ---- the end ---- */
+
+void vb_hybrid_lose(vb_peer_t *peer)
+{
+    if (NULL != peer->mate) {
+        lose(peer, VB_LOST);
+    }
+}
+
+bool vb_hybrid_is_busy(const vb_port_t *port)
+{
+    bool is_busy = port->hybrid->outstanding > 0;
+    for (const vb_peer_t *peer = port->peers; NULL != peer && !is_busy; peer = peer->next) {
+        is_busy = NULL != peer->mate && VB_OK == peer->mate->over
+                  && (0 != peer->mate->way.owes || VB_WAY_LEAVING == peer->mate->way.state);
+    }
+    return is_busy;
+}
+
+void vb_hybrid_part(vb_peer_t *peer)
+{
+    vb_hybrid_t *h = peer->port->hybrid;
+    vb_mate_t *mate = peer->mate;
+    if (NULL == mate) {
+        return;
+    }
+    iw_peer_remove(mate->peer);
+    vb_dgram_flush(h->dgram, vb_now());
+    vb_dgram_part(h->dgram, &mate->to);
+    free(mate);
+    peer->mate = NULL;
+    vb_peer_use(peer, peer->link);
+    --h->mates;
+}

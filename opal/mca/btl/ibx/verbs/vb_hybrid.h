@@ -1,0 +1,68 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The scalable mode of a port: peers are talked to by datagrams (vb_dgram.h, made reliable by iw_engine.h)
+ * until they turn out to be talked to much, then by a connection of their own (vb_way.h, vb_conn.h).
+ *
+ * This binds the pure parts together: completions of the engine become events of the way, actions of the
+ * way become connections and control messages. A message that arrived by datagrams is in a bay, a
+ * buffer that belongs to the engine until it is full and to the receiver until vb_port_return.
+ *
+ * Threads: as the port; all with its lock. */
+#ifndef VB_HYBRID_H
+#define VB_HYBRID_H
+
+#include "vb_dgram.h"
+#include "vb_way.h"
+
+#include "iw_engine.h"
+
+typedef struct vb_hybrid vb_hybrid_t;
+
+/* How one peer is reached by datagrams. */
+typedef struct vb_mate {
+    vb_way_t way;
+    iw_peer_t *peer; /* NULL: parted */
+    iw_address_t to;
+    vb_status_t over; /* VB_OK: it is not */
+} vb_mate_t;
+
+/* NULL: the port goes without; why says so. */
+vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size);
+void vb_hybrid_close(vb_hybrid_t *hybrid);
+
+/* Is what is posted to this peer to go by datagrams, or to wait until it goes by connection? */
+bool vb_hybrid_rules(const vb_peer_t *peer);
+vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const struct ibv_sge *piece,
+                           int pieces, unsigned flags, void *request);
+
+/* Messages that came by datagrams, and other completions. */
+int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
+void vb_hybrid_return(vb_port_t *port, const vb_received_t *received);
+void vb_hybrid_look(vb_port_t *port, uint64_t now);
+
+/* Of the port's thread, now and then: if nobody polls, acknowledge and send again. */
+void vb_hybrid_tick(vb_port_t *port);
+bool vb_hybrid_needs_tick(const vb_port_t *port);
+
+/* ---- what happens to the connection ---- */
+
+/* A peer asks for one. False: there are as many as may be. */
+bool vb_hybrid_admits(vb_peer_t *peer);
+/* It is there. True: messages do not take it yet. */
+bool vb_hybrid_opened(vb_peer_t *peer);
+/* It has failed. True: the peer is not lost for that. */
+bool vb_hybrid_outlives(vb_peer_t *peer);
+/* May a message come by it? */
+bool vb_hybrid_has_left(const vb_peer_t *peer);
+/* The place of a connection is free again. */
+void vb_hybrid_give_place(vb_peer_t *peer);
+
+/* ---- the end ---- */
+
+/* The device has failed. */
+void vb_hybrid_lose(vb_peer_t *peer);
+/* Something is not acknowledged yet, or in the middle of leaving. */
+bool vb_hybrid_is_busy(const vb_port_t *port);
+/* The peer is said goodbye to; requests end. */
+void vb_hybrid_part(vb_peer_t *peer);
+
+#endif

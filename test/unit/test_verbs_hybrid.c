@@ -1,0 +1,940 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The scalable mode over adapters that are not there: datagrams that get lost, come twice and overtake each other,
+ * changing over to connections in the middle of traffic, limits, and what it costs in memory. */
+#include "spec_unit.h"
+
+#include <time.h>
+
+#include "fake_verbs.h"
+#include "vb_dgram.h"
+#include "vb_port.h"
+
+#define MOST   65u   /* processes */
+#define SIZE   2112u /* bytes of a message, header included: three datagrams */
+#define NEVER  UINT32_MAX
+#define MEMORY 16384u
+
+/* One process. Message k to a peer has k in its first bytes; what it has to send waits as in the BTL. */
+typedef struct {
+    unsigned node, index;
+    uint64_t name;
+    vb_config_t config;
+    vb_port_t *port;
+    vb_peer_t *peer[MOST];
+    uint32_t wanted[MOST], sent[MOST], got[MOST];
+    uint32_t length; /* of messages */
+    uint32_t most;   /* connections there ever were */
+    unsigned done, failed, lost, strangers;
+    uint64_t stranger;
+    bool holds; /* takes nothing */
+    char why[160];
+    char *memory;
+    struct ibv_mr *mr;
+    uint32_t stag;
+    atomic_uint uses; /* of the memory */
+} process_t;
+
+static process_t process[MOST];
+static unsigned processes;
+/* If set, asked for each message that arrives. */
+static void (*on_message)(process_t *to, process_t *from, uint32_t number);
+
+static void on_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
+{
+    process_t *p = context;
+    (void) peer, (void) request;
+    ++p->done;
+    p->failed += VB_OK != status;
+}
+static void on_ready(void *context, vb_peer_t *peer)
+{
+    (void) context, (void) peer;
+}
+static void on_down(void *context, vb_peer_t *peer, const char *why)
+{
+    process_t *p = context;
+    (void) peer;
+    ++p->lost;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+}
+static void on_stranger(void *context, uint64_t name)
+{
+    process_t *p = context;
+    ++p->strangers;
+    p->stranger = name;
+}
+
+static process_t *add(uint32_t after, uint32_t most)
+{
+    process_t *p = &process[processes];
+    p->index = processes++;
+    p->node = 1 + p->index % FAKE_NODES;
+    p->name = 1000 - p->index;
+    p->length = 64;
+    vb_config_t *c = &p->config;
+    vb_config_default(c);
+    c->address = fake_address(p->node, 0);
+    c->name = p->name;
+    c->key = 5000 + p->index;
+    c->buffer_size = SIZE;
+    c->window_initial = 4;
+    c->window_max = 256;
+    c->window_quiet_ns = 0;
+    c->rules = (vb_conn_rules_t){.attempt_ns = 20000000, .backoff_ns = 1000000, .tries = 3};
+    c->thread = false;
+    c->context = p;
+    c->done = on_done;
+    c->ready = on_ready;
+    c->down = on_down;
+    c->stranger = on_stranger;
+    c->datagram.after = after;
+    c->datagram.max_connections = most;
+    c->datagram.qkey = 77 + p->index;
+    c->datagram.seed = 99 + p->index;
+    c->datagram.start = 1 + p->index;
+    memset(c->datagram.key, 1 + (int) p->index, sizeof(c->datagram.key));
+    return p;
+}
+
+static void start(process_t *p)
+{
+    char why[256];
+    p->port = vb_port_open(&p->config, why, sizeof(why));
+    assert_non_null(p->port);
+    p->memory = must_alloc(MEMORY);
+    p->mr = ibv_reg_mr(vb_port_pd(p->port), p->memory, MEMORY,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    vb_port_lock(p->port);
+    atomic_init(&p->uses, 1);
+    p->stag = vb_port_expose(p->port, p->memory, MEMORY, true, true, &p->uses);
+    vb_port_unlock(p->port);
+}
+
+static void stop(process_t *p)
+{
+    if (NULL != p->port) {
+        (void) vb_port_trylock(p->port); /* a test that failed may hold it */
+        vb_port_unlock(p->port);
+        vb_port_quiesce(p->port, 20000000);
+        (void) ibv_dereg_mr(p->mr);
+        vb_port_close(p->port);
+        p->port = NULL;
+        free(p->memory);
+    }
+}
+
+static void meet(process_t *p, process_t *q, bool by_datagrams)
+{
+    const struct sockaddr_in address = fake_address(q->node, vb_port_number(q->port));
+    vb_dgram_address_t there;
+    uint8_t key[16];
+    vb_port_lock(p->port);
+    p->peer[q->index] =
+        vb_peer_add(p->port, q->name, &address, 5000 + q->index, &p->peer[q->index]);
+    if (by_datagrams && vb_port_datagrams(q->port, &there, key)) {
+        (void) vb_peer_add_datagrams(p->peer[q->index], &there, key);
+    }
+    vb_port_unlock(p->port);
+}
+
+static process_t *process_of(uint64_t name)
+{
+    return &process[1000 - name];
+}
+
+static int setup(void **state)
+{
+    (void) state;
+    fake_reset();
+    memset(process, 0, sizeof(process));
+    processes = 0;
+    on_message = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    for (unsigned i = 0; i < processes; ++i) {
+        stop(&process[i]);
+    }
+    assert_int_equal(fake.overflows, 0);
+    assert_int_equal(fake.too_long, 0);
+    assert_int_equal(fake.memory_regions, 0);
+    assert_int_equal(fake.queue_pairs, 0);
+    assert_int_equal(fake.ids, 0);
+    assert_int_equal(fake.address_handles, 0);
+    return 0;
+}
+
+static void begin(unsigned n, uint32_t after, uint32_t most)
+{
+    for (unsigned i = 0; i < n; ++i) {
+        start(add(after, most));
+    }
+    for (unsigned a = 0; a < n; ++a) {
+        for (unsigned b = 0; b < n; ++b) {
+            if (a != b && n <= 8) {
+                meet(&process[a], &process[b], true);
+            }
+        }
+    }
+}
+
+static bool post(process_t *p, unsigned to)
+{
+    union {
+        vb_hdr_t hdr;
+        char bytes[IW_INLINE_MAX];
+    } packet;
+    /* Long ones leave from registered memory, a place for each number. */
+    const bool is_long = p->length > 200;
+    const uint32_t size = (uint32_t) sizeof(vb_hdr_t) + p->length;
+    char *at = is_long ? p->memory + 4096 + (p->sent[to] % 4) * 2304 : packet.bytes;
+    memcpy(at + sizeof(vb_hdr_t), &p->sent[to], sizeof(uint32_t));
+    if (is_long) {
+        memcpy(at + size - sizeof(uint32_t), &p->sent[to], sizeof(uint32_t));
+    }
+    struct ibv_sge piece = {.addr = (uintptr_t) at, .length = size, .lkey = p->mr->lkey};
+    if (!is_long && size > vb_inline_max(p->peer[to])) {
+        (void) vb_post_send(p->peer[to], (vb_hdr_t *) at, 9, &piece, 1, 0, NULL); /* begins */
+        return false;
+    }
+    const vb_status_t status = vb_post_send(p->peer[to], (vb_hdr_t *) at, 9, &piece, 1,
+                                            is_long ? VB_SIGNAL : VB_INLINE, is_long ? p : NULL);
+    assert_true(VB_OK == status || VB_AGAIN == status);
+    return VB_OK == status;
+}
+
+static void progress(process_t *p)
+{
+    vb_received_t r[16];
+    vb_datagram_use_t use;
+    int events;
+    if (NULL == p->port || p->holds) {
+        return;
+    }
+    vb_port_events(p->port, 0);
+    vb_port_lock(p->port);
+    const int n = vb_port_poll(p->port, r, 16, &events);
+    for (int i = 0; i < n; ++i) {
+        uint32_t number, end;
+        process_t *from = process_of(vb_peer_name(r[i].peer));
+        memcpy(&number, r[i].data, sizeof(number));
+        memcpy(&end, (char *) r[i].data + r[i].length - sizeof(end), sizeof(end));
+        assert_int_equal(r[i].length, from->length);
+        assert_int_equal(number, p->got[from->index]); /* in order, once, nothing missing */
+        assert_true(from->length <= 200 || end == number);
+        ++p->got[from->index];
+        if (NULL != on_message) {
+            on_message(p, from, number);
+        }
+        vb_port_return(p->port, &r[i], 1);
+    }
+    for (unsigned to = 0; to < processes; ++to) {
+        /* At most three long ones under way: their places are used again. */
+        while (p->sent[to] < p->wanted[to]
+               && (p->length <= 200 || p->sent[to] < process[to].got[p->index] + 3)
+               && post(p, to)) {
+            ++p->sent[to];
+        }
+    }
+    if (vb_port_datagram_use(p->port, &use)) {
+        p->most = use.connections > p->most ? use.connections : p->most;
+    }
+    vb_port_unlock(p->port);
+}
+
+static bool is_done(void)
+{
+    for (unsigned a = 0; a < processes; ++a) {
+        for (unsigned b = 0; b < processes; ++b) {
+            if (process[a].wanted[b] > process[b].got[a]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Until all that is wanted has arrived. */
+static void run(void)
+{
+    const uint64_t end = vb_now() + UINT64_C(60000000000);
+    while (!is_done()) {
+        for (unsigned i = 0; i < processes; ++i) {
+            progress(&process[i]);
+        }
+        assert_true(vb_now() < end);
+    }
+}
+
+/* So long, and at least so many rounds, on however busy a machine. */
+static void settle(unsigned ms)
+{
+    const uint64_t end = vb_now() + ms * UINT64_C(1000000);
+    for (unsigned round = 0; round < 50 || vb_now() < end; ++round) {
+        for (unsigned i = 0; i < processes; ++i) {
+            progress(&process[i]);
+        }
+    }
+}
+
+static void want(unsigned from, unsigned to, uint32_t more)
+{
+    process[from].wanted[to] += more;
+}
+
+static vb_way_state_t way(unsigned from, unsigned to)
+{
+    return vb_peer_way(process[from].peer[to])->state;
+}
+
+static void until_way(unsigned from, unsigned to, vb_way_state_t state)
+{
+    const uint64_t end = vb_now() + UINT64_C(60000000000);
+    while (state != way(from, to) && vb_now() < end) {
+        settle(1);
+    }
+    assert_string_equal(vb_way_state_name(way(from, to)), vb_way_state_name(state));
+}
+
+/* ---- datagrams ---- */
+
+static void messages_go_by_datagrams(void **state)
+{
+    (void) state;
+    begin(2, NEVER, 8);
+    assert_true(vb_port_abilities(process[0].port)->datagrams);
+    want(0, 1, 500);
+    want(1, 0, 300);
+    run();
+    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(fake.queue_pairs, 2);
+    assert_int_equal(vb_port_counters(process[0].port)->connected, 0);
+}
+
+static void lost_late_and_twice(void **state)
+{
+    (void) state;
+    fake.lost = 5, fake.twice = 5, fake.late = 10;
+    begin(2, NEVER, 8);
+    process[1].length = 1500; /* two datagrams */
+    want(0, 1, 400);
+    want(1, 0, 200);
+    run();
+}
+
+static void nobody_has_a_buffer(void **state)
+{
+    (void) state;
+    begin(3, NEVER, 8);
+    process[2].holds = true;
+    want(0, 2, 2000);
+    want(1, 2, 2000);
+    settle(5);
+    assert_true(fake.unheard > 0);
+    process[2].holds = false;
+    run();
+    assert_true(vb_port_counters(process[2].port)->registered_most > 0);
+}
+
+static void the_window_follows_demand(void **state)
+{
+    vb_datagram_use_t use;
+    (void) state;
+    begin(2, NEVER, 8);
+    vb_port_datagram_use(process[1].port, &use);
+    const uint32_t initial = use.window;
+    for (unsigned i = 0; i < 20; ++i) {
+        want(0, 1, 200);
+        process[1].holds = true;
+        settle(1);
+        process[1].holds = false;
+        run();
+    }
+    vb_port_datagram_use(process[1].port, &use);
+    assert_true(use.window > initial);
+    assert_true(use.starved > 0);
+}
+
+/* The window is as wide as it may get, and most of it is with who delivers: a poll ends all the same, and
+ * the rest comes when buffers do. */
+static void most_buffers_are_being_delivered(void **state)
+{
+    (void) state;
+    for (unsigned i = 0; i < 2; ++i) {
+        process_t *p = add(NEVER, 8);
+        p->config.window_max = 8;
+        start(p);
+    }
+    meet(&process[0], &process[1], true);
+    meet(&process[1], &process[0], true);
+    process_t *q = &process[1];
+    vb_received_t held[8];
+    int n = 0, events;
+    want(0, 1, 100);
+    q->holds = true; /* takes them here */
+    const uint64_t end = vb_now() + UINT64_C(60000000000);
+    while (n < 7 && vb_now() < end) {
+        progress(&process[0]);
+        vb_port_lock(q->port);
+        n += vb_port_poll(q->port, held + n, 7 - n, &events);
+        vb_port_unlock(q->port);
+    }
+    assert_int_equal(n, 7);
+    for (unsigned i = 0; i < 100; ++i) { /* with one buffer left */
+        progress(&process[0]);
+        vb_port_lock(q->port);
+        assert_int_equal(vb_port_poll(q->port, held + n, 0, &events), 0);
+        vb_port_unlock(q->port);
+    }
+    vb_port_lock(q->port);
+    for (int i = 0; i < n; ++i) {
+        assert_int_equal(*(uint32_t *) held[i].data, i);
+    }
+    vb_port_return(q->port, held, n);
+    vb_port_unlock(q->port);
+    q->got[0] = (uint32_t) n;
+    q->holds = false;
+    run();
+}
+
+/* What a process of another job sends is dropped by the adapter or by the tag. */
+static void another_key_is_refused(void **state)
+{
+    vb_dgram_address_t there;
+    uint8_t key[16];
+    (void) state;
+    begin(1, NEVER, 8);
+    for (unsigned i = 0; i < 2; ++i) {
+        process_t *p = add(NEVER, 8);
+        start(p);
+        const struct sockaddr_in address = fake_address(1, vb_port_number(process[0].port));
+        assert_true(vb_port_datagrams(process[0].port, &there, key));
+        there.qkey += 0 == i;
+        key[3] ^= 1 == i;
+        vb_port_lock(p->port);
+        p->peer[0] = vb_peer_add(p->port, process[0].name, &address, 5000, p);
+        assert_true(vb_peer_add_datagrams(p->peer[0], &there, key));
+        assert_int_equal(post(p, 0), true);
+        vb_port_unlock(p->port);
+        settle(5);
+        assert_int_equal(process[0].got[p->index], 0);
+        assert_int_equal(process[0].strangers, 0);
+        assert_true(fake.refused > 0);
+        stop(p);
+    }
+}
+
+static void a_stranger_is_heard_once_known(void **state)
+{
+    (void) state;
+    begin(1, NEVER, 8);
+    start(add(NEVER, 8));
+    meet(&process[1], &process[0], true);
+    want(1, 0, 3);
+    settle(1);
+    assert_int_equal(process[0].got[1], 0);
+    assert_true(process[0].strangers > 0);
+    assert_int_equal(process[0].stranger, process[1].name);
+    meet(&process[0], &process[1], true);
+    run();
+}
+
+static void reads_and_writes(void **state)
+{
+    (void) state;
+    fake.lost = 3, fake.late = 5;
+    begin(2, NEVER, 8);
+    process_t *p = &process[0], *q = &process[1];
+    for (unsigned i = 0; i < 3000; ++i) {
+        p->memory[i] = (char) (i * 7);
+    }
+    struct ibv_sge piece = {.addr = (uintptr_t) p->memory, .length = 3000};
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_datagram_write(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL, p),
+                     VB_OK);
+    vb_port_unlock(p->port);
+    want(0, 1, 1);
+    run();
+    assert_memory_equal(q->memory + 4000, p->memory, 3000); /* before its message */
+    piece.addr += 8000;
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_datagram_read(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL, p), VB_OK);
+    vb_port_unlock(p->port);
+    for (unsigned i = 0; i < 60000 && p->done < 2; ++i) {
+        settle(1);
+    }
+    assert_int_equal(p->done, 2);
+    assert_int_equal(p->failed, 0);
+    assert_memory_equal(p->memory + 8000, p->memory, 3000);
+    vb_port_lock(p->port); /* beyond the end */
+    (void) vb_post_datagram_write(p->peer[1], &piece, q->stag, MEMORY - 100, VB_SIGNAL, p);
+    vb_port_unlock(p->port);
+    for (unsigned i = 0; i < 60000 && 0 == p->lost; ++i) {
+        settle(1);
+    }
+    assert_int_equal(p->failed, 1);
+    assert_int_equal(p->lost, 1);
+}
+
+/* Registered, but nobody uses it at the moment: it may have been given back to the system. */
+static void memory_at_rest_is_not_touched(void **state)
+{
+    (void) state;
+    begin(2, NEVER, 8);
+    process_t *p = &process[0], *q = &process[1];
+    struct ibv_sge piece = {.addr = (uintptr_t) p->memory, .length = 100};
+    memset(p->memory, 1, 100);
+    for (unsigned uses = 2; uses-- > 0;) {
+        memset(q->memory, 0, 100);
+        atomic_store(&q->uses, uses);
+        const unsigned before = p->done;
+        vb_port_lock(p->port);
+        assert_int_equal(vb_post_datagram_write(p->peer[1], &piece, q->stag, 0, VB_SIGNAL, p),
+                         VB_OK);
+        vb_port_unlock(p->port);
+        for (unsigned i = 0; i < 60000 && before == p->done; ++i) {
+            settle(1);
+        }
+        assert_int_equal(p->failed, 0 == uses);
+        assert_int_equal(q->memory[99], uses);
+    }
+    assert_int_equal(p->lost, 1);
+}
+
+/* ---- changing over ---- */
+
+static void change_over(unsigned lost, uint32_t after, unsigned seed)
+{
+    fake.lost = lost, fake.twice = lost, fake.late = 2 * lost, fake.seed = seed;
+    begin(2, after, 8);
+    want(0, 1, 600);
+    want(1, 0, 400);
+    run();
+    for (unsigned i = 0; i < 2; ++i) {
+        until_way(i, 1 - i, VB_WAY_CONNECTED);
+        assert_int_equal(vb_port_counters(process[i].port)->switched, 1);
+        assert_int_equal(vb_port_counters(process[i].port)->bad_messages, 0);
+    }
+    want(0, 1, 50);
+    want(1, 0, 50);
+    run();
+}
+
+static void in_the_middle(void **state)
+{
+    (void) state;
+    change_over(0, 50, 1);
+}
+
+static void in_the_middle_with_loss(void **state)
+{
+    (void) state;
+    for (unsigned seed = 1; seed <= 12; ++seed) {
+        change_over(1 + seed, 1 + seed * 13, seed);
+        assert_int_equal(teardown(state), 0);
+        (void) setup(state);
+    }
+}
+
+/* Without a shared queue, and with a device that has no inline data. */
+static void with_credits(void **state)
+{
+    (void) state;
+    fake.has_srq = false;
+    change_over(2, 20, 3);
+}
+
+/* A ring belongs to a connection: none while datagrams are the way; then short messages take it, in
+ * order with what came before. */
+static void a_ring_after_changing_over(void **state)
+{
+    (void) state;
+    fake.lost = 3, fake.late = 6;
+    for (unsigned i = 0; i < 2; ++i) {
+        process_t *p = add(100, 8);
+        p->config.ring_after = 4;
+        start(p);
+    }
+    meet(&process[0], &process[1], true);
+    meet(&process[1], &process[0], true);
+    want(0, 1, 50);
+    want(1, 0, 50);
+    run();
+    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(vb_port_counters(process[0].port)->rings, 0);
+    want(0, 1, 400);
+    want(1, 0, 600);
+    run();
+    for (unsigned i = 0; i < 2; ++i) {
+        until_way(i, 1 - i, VB_WAY_CONNECTED);
+    }
+    for (unsigned round = 0; round < 20; ++round) {
+        want(0, 1, 10);
+        want(1, 0, 10);
+        run();
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        const vb_counters_t *mine = vb_port_counters(process[i].port);
+        assert_int_equal(mine->rings, 1);
+        assert_true(mine->ring_sent > 50);
+        assert_int_equal(mine->ring_sent, vb_port_counters(process[1 - i].port)->ring_received);
+        assert_int_equal(mine->bad_messages, 0);
+    }
+}
+
+/* Every message finds the data of the write before it, whichever way either went. */
+static void check_write(process_t *to, process_t *from, uint32_t number)
+{
+    uint32_t there;
+    (void) from;
+    memcpy(&there, to->memory + 3000 + 4 * number, sizeof(there));
+    assert_int_equal(there, number + 1);
+}
+
+static void writes_stay_ahead(void **state)
+{
+    (void) state;
+    fake.lost = 4, fake.late = 8;
+    begin(2, 30, 8);
+    on_message = check_write;
+    process_t *p = &process[0], *q = &process[1];
+    uint32_t *word = (uint32_t *) (void *) (p->memory + 8192);
+    for (uint32_t i = 0; i < 200; ++i) {
+        struct ibv_sge piece = {
+            .addr = (uintptr_t) &word[i], .length = sizeof(*word), .lkey = p->mr->lkey};
+        vb_status_t status = VB_AGAIN;
+        word[i] = i + 1;
+        while (VB_AGAIN == status) {
+            settle(0);
+            progress(p);
+            progress(q);
+            vb_port_lock(p->port);
+            if (0 == p->wanted[1] - p->sent[1]) {
+                status =
+                    vb_peer_is_by_datagrams(p->peer[1])
+                        ? vb_post_datagram_write(p->peer[1], &piece, q->stag, 3000 + 4 * i, 0, p)
+                        : vb_post_write(p->peer[1], &piece, (uintptr_t) q->memory + 3000 + 4 * i,
+                                        q->mr->rkey, VB_SIGNAL, p);
+            }
+            vb_port_unlock(p->port);
+        }
+        assert_int_equal(status, VB_OK);
+        want(0, 1, 1);
+    }
+    run();
+    until_way(0, 1, VB_WAY_CONNECTED);
+    assert_int_equal(p->failed, 0);
+}
+
+static void no_more_connections_than_allowed(void **state)
+{
+    (void) state;
+    begin(6, 10, 2);
+    for (unsigned round = 0; round < 4; ++round) {
+        for (unsigned a = 0; a < 6; ++a) {
+            for (unsigned b = 0; b < 6; ++b) {
+                want(a, b, a == b ? 0 : 40);
+            }
+        }
+        run();
+        settle(10);
+    }
+    unsigned connected = 0;
+    for (unsigned a = 0; a < 6; ++a) {
+        assert_true(process[a].most <= 2);
+        assert_int_equal(process[a].lost, 0);
+        connected += (unsigned) vb_port_counters(process[a].port)->switched;
+    }
+    assert_true(connected > 0);
+}
+
+static void connections_that_cannot_be_had(void **state)
+{
+    (void) state;
+    fake.no_connect = true;
+    begin(2, 10, 8);
+    want(0, 1, 100);
+    run();
+    until_way(0, 1, VB_WAY_STAYING);
+    want(0, 1, 100);
+    run();
+    assert_int_equal(process[0].lost, 0);
+    /* The other one may still make one. */
+    fake.no_connect = false;
+    want(1, 0, 100);
+    run();
+    until_way(0, 1, VB_WAY_CONNECTED);
+    want(0, 1, 100);
+    run();
+}
+
+static void a_peer_without_datagrams(void **state)
+{
+    (void) state;
+    start(add(10, 8));
+    start(add(0, 8));
+    meet(&process[1], &process[0], true);
+    want(1, 0, 20);
+    settle(1);
+    assert_true(process[0].strangers > 0); /* asked before it is known how to talk to it */
+    meet(&process[0], &process[1], true);
+    want(0, 1, 20);
+    run();
+    assert_null(vb_peer_way(process[0].peer[1]));
+}
+
+/* It has a connection and uses it, while datagrams may still be under way. */
+static void a_message_before_its_turn(void **state)
+{
+    (void) state;
+    start(add(10, 8));
+    start(add(0, 8)); /* knows nothing of leave and arrived */
+    vb_dgram_address_t there = {.number = 12345, .qkey = 1};
+    uint8_t key[16] = {0};
+    meet(&process[0], &process[1], false);
+    vb_port_lock(process[0].port);
+    assert_true(vb_peer_add_datagrams(process[0].peer[1], &there, key));
+    vb_port_unlock(process[0].port);
+    meet(&process[1], &process[0], false);
+    want(1, 0, 5);
+    settle(20);
+    assert_int_equal(process[0].got[1], 0);
+    assert_true(vb_port_counters(process[0].port)->bad_messages > 0);
+}
+
+static void a_killed_peer_is_told_of(void **state)
+{
+    (void) state;
+    begin(2, 10, 8);
+    want(0, 1, 50);
+    run();
+    until_way(0, 1, VB_WAY_CONNECTED);
+    fake_kill(2);
+    settle(10);
+    assert_int_equal(process[0].lost, 1);
+    assert_int_equal(way(0, 1), VB_WAY_BROKEN);
+}
+
+static void goodbye_is_no_error(void **state)
+{
+    (void) state;
+    begin(3, 10, 8);
+    want(0, 1, 50); /* by connection */
+    want(0, 2, 5);  /* by datagrams */
+    run();
+    until_way(0, 1, VB_WAY_CONNECTED);
+    until_way(1, 0, VB_WAY_CONNECTED);
+    stop(&process[1]);
+    stop(&process[2]);
+    settle(10);
+    assert_int_equal(process[0].lost, 0);
+    vb_port_lock(process[0].port);
+    for (unsigned i = 1; i < 3; ++i) {
+        vb_hdr_t hdr;
+        struct ibv_sge piece = {.addr = (uintptr_t) &hdr, .length = sizeof(hdr)};
+        assert_int_equal(vb_post_send(process[0].peer[i], &hdr, 9, &piece, 1, VB_INLINE, NULL),
+                         VB_ENDED);
+    }
+    vb_port_unlock(process[0].port);
+}
+
+static void a_device_that_fails_is_told_of(void **state)
+{
+    (void) state;
+    begin(2, NEVER, 8);
+    want(0, 1, 5);
+    run();
+    fake_device_fatal(1);
+    settle(5);
+    assert_int_equal(process[0].lost, 1);
+    assert_non_null(strstr(process[0].why, "fake1"));
+}
+
+/* ---- devices ---- */
+
+static void goes_without(const char *why)
+{
+    process_t *p = add(10, 8);
+    start(p);
+    const vb_abilities_t *able = vb_port_abilities(p->port);
+    assert_false(able->datagrams);
+    assert_non_null(strstr(able->datagrams_why, why));
+    stop(p);
+    fake_reset();
+    processes = 0;
+}
+
+static void devices_without_datagrams(void **state)
+{
+    (void) state;
+    fake.is_iwarp = true;
+    goes_without("iWARP");
+    fake.no_gid = true;
+    goes_without("GID");
+    fake.mtu = IBV_MTU_512;
+    goes_without("512 bytes");
+    fake.no_datagrams = true;
+    goes_without("no UD queue pair");
+    fake.registrations_left = 1; /* the shared queue has its buffers */
+    process_t *p = add(10, 8);
+    char why[256];
+    p->port = vb_port_open(&p->config, why, sizeof(why));
+    assert_non_null(p->port);
+    assert_false(vb_port_abilities(p->port)->datagrams);
+    vb_port_quiesce(p->port, 0);
+    vb_port_close(p->port);
+    p->port = NULL;
+}
+
+static void infiniband(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    fake.mtu = IBV_MTU_4096;
+    change_over(2, 20, 5);
+}
+
+/* ---- memory ---- */
+
+typedef struct {
+    uint64_t registered, most, engine, queues;
+    unsigned connections;
+} cost_t;
+
+/* What process 0 holds when it has talked to n others, of which at most `most` by connection. queues: of its
+ * queue pairs, as fake_verbs counts them. */
+static cost_t cost_of(unsigned n, uint32_t after, uint32_t most)
+{
+    cost_t cost;
+    vb_datagram_use_t use = {.memory = 0};
+    add(after, most)->config.window_quiet_ns = 100000;
+    start(&process[0]);
+    const unsigned own = fake.queue_bytes;
+    for (unsigned i = 1; i <= n; ++i) {
+        process_t *p = add(after, MOST);
+        start(p);
+        meet(p, &process[0], true);
+        meet(&process[0], p, true);
+    }
+    for (unsigned round = 0; round < 4; ++round) {
+        for (unsigned i = 1; i <= n; ++i) {
+            want(0, i, 10);
+            want(i, 0, 10);
+        }
+        run();
+        settle(2);
+    }
+    /* Then little happens: windows shrink as messages come. */
+    for (unsigned i = 0; i < 3000; ++i) {
+        process_t *p = &process[1 + i % n];
+        want(p->index, 0, 1);
+        while (p->wanted[0] > process[0].got[p->index]) {
+            progress(p);
+            progress(&process[0]);
+        }
+        vb_port_lock(process[0].port);
+        vb_port_look(process[0].port, vb_now());
+        vb_port_unlock(process[0].port);
+    }
+    const vb_counters_t *c = vb_port_counters(process[0].port);
+    (void) vb_port_datagram_use(process[0].port, &use);
+    cost = (cost_t){.registered = c->registered,
+                    .most = c->registered_most,
+                    .engine = use.memory,
+                    .connections = (unsigned) c->connected};
+    const vb_config_t *config = &process[0].config;
+    const uint64_t each = config->send_depth * (64 + config->inline_max)
+                          + (fake.has_srq ? 0 : (config->link_window_max + 4) * 16);
+    cost.queues = own + cost.connections * each;
+    for (unsigned i = 0; i < processes; ++i) {
+        stop(&process[i]);
+    }
+    memset(process, 0, sizeof(process));
+    processes = 0;
+    return cost;
+}
+
+static void show(const char *mode, unsigned n, const cost_t *c)
+{
+    printf("memory: %-28s peers %2u connections %2u: buffers %7.1f KB (%7.1f KB at most), queues "
+           "%7.1f KB, "
+           "datagram engine and sending %6.1f KB, in all %8.1f KB\n",
+           mode, n, c->connections, (double) c->registered / 1024, (double) c->most / 1024,
+           (double) c->queues / 1024, (double) c->engine / 1024,
+           (double) (c->registered + c->queues + c->engine) / 1024);
+}
+
+/* Memory grows with the connections, not with the peers. */
+static void memory(bool has_srq)
+{
+    static const unsigned sizes[] = {1, 8, 16, 32, 64};
+    cost_t few = {0}, only = {0}, none = {0};
+    fake.has_srq = has_srq;
+    printf("memory: %s, messages of %u bytes\n",
+           has_srq ? "shared receive queue" : "a receive queue for each connection", SIZE);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); ++i) {
+        only = cost_of(sizes[i], 0, MOST);
+        show("connections only", sizes[i], &only);
+        few = cost_of(sizes[i], 5, 8);
+        show("hybrid, at most 8", sizes[i], &few);
+        none = cost_of(sizes[i], NEVER, 8);
+        show("datagrams only", sizes[i], &none);
+        assert_true(few.connections <= 8);
+        assert_int_equal(only.connections, sizes[i]);
+        assert_int_equal(none.connections, 0);
+    }
+    assert_true(few.queues - none.queues < only.queues / 4);
+    assert_true(few.registered + few.queues + few.engine
+                < only.registered + only.queues + only.engine);
+}
+
+static void memory_with_a_shared_queue(void **state)
+{
+    (void) state;
+    memory(true);
+}
+static void memory_without(void **state)
+{
+    (void) state;
+    memory(false);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(messages_go_by_datagrams),
+        TEST(lost_late_and_twice),
+        TEST(nobody_has_a_buffer),
+        TEST(the_window_follows_demand),
+        TEST(most_buffers_are_being_delivered),
+        TEST(another_key_is_refused),
+        TEST(a_stranger_is_heard_once_known),
+        TEST(reads_and_writes),
+        TEST(memory_at_rest_is_not_touched),
+        TEST(in_the_middle),
+        TEST(in_the_middle_with_loss),
+        TEST(with_credits),
+        TEST(a_ring_after_changing_over),
+        TEST(writes_stay_ahead),
+        TEST(no_more_connections_than_allowed),
+        TEST(connections_that_cannot_be_had),
+        TEST(a_peer_without_datagrams),
+        TEST(a_message_before_its_turn),
+        TEST(a_killed_peer_is_told_of),
+        TEST(goodbye_is_no_error),
+        TEST(a_device_that_fails_is_told_of),
+        TEST(devices_without_datagrams),
+        TEST(infiniband),
+        TEST(memory_with_a_shared_queue),
+        TEST(memory_without),
+    };
+    if (NULL != getenv("TEST_ONLY")) {
+        cmocka_set_test_filter(getenv("TEST_ONLY"));
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
