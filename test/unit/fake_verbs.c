@@ -99,8 +99,8 @@ typedef struct {
 typedef struct qp {
     struct ibv_qp qp;
     struct qp *other;
-    queue_t posted;  /* receives */
-    queue_t waiting; /* sends without a receive over there */
+    queue_t posted;     /* receives */
+    queue_t waiting;    /* sends without a receive over there */
     uint8_t rnr_timer;  /* told to who found no buffer here */
     uint64_t repeat_at; /* of what waits, with fake.is_timed */
     unsigned max_recv, bytes;
@@ -913,10 +913,10 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
 {
     qp_t *qp = (qp_t *) which;
     if (IBV_QPT_UD == which->qp_type) {
-        static const int needed[] = {
-            [IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-            [IBV_QPS_RTR] = IBV_QP_STATE,
-            [IBV_QPS_RTS] = IBV_QP_STATE};
+        static const int needed[] = {[IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
+                                                      | IBV_QP_QKEY,
+                                     [IBV_QPS_RTR] = IBV_QP_STATE,
+                                     [IBV_QPS_RTS] = IBV_QP_STATE};
         if (attr->qp_state < IBV_QPS_INIT || attr->qp_state > IBV_QPS_RTS
             || needed[attr->qp_state] != (mask & needed[attr->qp_state])) {
             return EINVAL;

@@ -32,10 +32,11 @@ typedef struct fake {
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen;
-    bool torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
+    bool
+        torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */
-    bool no_gid;       /* the GID table is empty */
-    bool no_datagrams; /* there are no UD queue pairs */
+    bool no_gid;                /* the GID table is empty */
+    bool no_datagrams;          /* there are no UD queue pairs */
     unsigned lost, twice, late; /* datagrams of a hundred that are; `late` is overtaken by some */
     unsigned seed;              /* of these */
     bool

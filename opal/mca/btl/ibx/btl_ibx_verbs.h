@@ -16,9 +16,9 @@ typedef struct mca_btl_ibx_verbs_options {
     uint32_t window_initial, window_max;
     uint64_t window_quiet_ns;
     uint32_t exclusivity;
-    bool is_only; /* no other transport is left: tell why there is none */
-    bool locked;  /* several threads */
-    uint8_t auth; /* iw_auth_mode_t, of datagrams */
+    bool is_only;             /* no other transport is left: tell why there is none */
+    bool locked;              /* several threads */
+    uint8_t auth;             /* iw_auth_mode_t, of datagrams */
     uint64_t peer_timeout_ns; /* of datagrams */
 } mca_btl_ibx_verbs_options_t;
 

@@ -160,13 +160,13 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "InfiniBand and RoCE: a peer is talked to by datagrams, which need no memory of its own, "
         "until so many messages, puts and gets have gone there; then it gets a connection. "
         "4294967295: never. 0: connections from the first message on, and no datagrams. Worth "
-        "trying (16 to 64) in large jobs, where most pairs of processes talk little. Unit: messages; default "
-        "0, because datagrams are slower and not yet proven on real adapters",
+        "trying (16 to 64) in large jobs, where most pairs of processes talk little. Unit: "
+        "messages; default 0, because datagrams are slower and not yet proven on real adapters",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->rc_after);
     p->max_rc = d.datagram.max_connections;
     add(version, "max_rc",
-        "With btl_ibx_rc_after: at most so many connections of a process on one port; the peers that "
-        "come later stay with datagrams. Unit: connections, 0 to 65536; default 64",
+        "With btl_ibx_rc_after: at most so many connections of a process on one port; the peers "
+        "that come later stay with datagrams. Unit: connections, 0 to 65536; default 64",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->max_rc);
     p->summary = false;
     add(version, "verbs_summary",
@@ -364,9 +364,9 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
     config->stranger = mca_btl_ibx_verbs_stranger;
-    config->way_trace =
-        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? way_trace
-                                                                                  : NULL;
+    config->way_trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40
+                            ? way_trace
+                            : NULL;
     config->trace =
         opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
 }

@@ -94,7 +94,7 @@ typedef struct mca_btl_ibx_verbs_reg {
     struct ibv_mr *mr;
     struct mca_btl_base_registration_handle_t handle;
     struct mca_btl_base_registration_handle_t hold; /* for who only holds it: base 0 */
-    atomic_uint uses; /* by who may have given the handle to a peer */
+    atomic_uint uses;                               /* by who may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 
 /* A fragment is with the PML, in its endpoint's pending list, in the port, or in the module's list of
@@ -134,7 +134,7 @@ typedef struct mca_btl_ibx_verbs_job {
     opal_free_list_item_t *bounce;
     char *user;
     uint64_t remote;
-    uint64_t base;      /* of the remote memory, and its name, for datagrams */
+    uint64_t base; /* of the remote memory, and its name, for datagrams */
     uint32_t datagrams;
     uint32_t lkey, rkey;
     uint64_t length, issued;
@@ -184,7 +184,7 @@ struct mca_btl_ibx_verbs_module {
         uint64_t asked, done, refused;
     } atomics;           /* as messages: of others, for others, what could not be meant */
     uint64_t rnr_before; /* the device's count when this began */
-    vb_map_t keys; /* registrations that others may change, by rkey */
+    vb_map_t keys;       /* registrations that others may change, by rkey */
     bool has_lost;
     bool has_lists;
     uint32_t strangers_n; /* who spoke by datagrams and is not known yet */

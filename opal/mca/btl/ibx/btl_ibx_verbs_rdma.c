@@ -63,8 +63,8 @@ static int register_memory(void *context, void *base, size_t size,
     }
     atomic_init(&reg->uses, 0);
     reg->hold = (struct mca_btl_base_registration_handle_t){0};
-    reg->handle = (struct mca_btl_base_registration_handle_t){
-        .base = (uint64_t) (uintptr_t) base, .stag = reg->mr->rkey};
+    reg->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
+                                                              .stag = reg->mr->rkey};
     if (!mca_btl_ibx_verbs_key_add(module, reg)) {
         (void) ibv_dereg_mr(reg->mr);
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -211,13 +211,11 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
         VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
     if (vb_peer_is_by_datagrams(peer)) {
         const uint64_t offset = remote - job->base;
-        return MCA_BTL_IBX_VERBS_PUT == job->type
-                   ? vb_post_datagram_write(peer, &piece, job->datagrams, offset, flags,
-                                            request_of(job))
-               : MCA_BTL_IBX_VERBS_GET == job->type
-                   ? vb_post_datagram_read(peer, &piece, job->datagrams, offset, flags,
-                                           request_of(job))
-                   : VB_FAULT;
+        return MCA_BTL_IBX_VERBS_PUT == job->type ? vb_post_datagram_write(
+                   peer, &piece, job->datagrams, offset, flags, request_of(job))
+               : MCA_BTL_IBX_VERBS_GET == job->type ? vb_post_datagram_read(
+                     peer, &piece, job->datagrams, offset, flags, request_of(job))
+                                                    : VB_FAULT;
     }
     switch (job->type) {
     case MCA_BTL_IBX_VERBS_PUT:

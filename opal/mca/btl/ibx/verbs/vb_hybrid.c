@@ -55,8 +55,7 @@ static void free_bay(vb_hybrid_t *h, char *bay)
 static void arm_limit(vb_hybrid_t *h)
 {
     const uint32_t limit = ibx_window_limit(&h->window);
-    if (!h->is_armed && h->window.current < h->window.max
-        && iw_receives_free(h->engine) >= limit) {
+    if (!h->is_armed && h->window.current < h->window.max && iw_receives_free(h->engine) >= limit) {
         h->is_armed = true;
         iw_arm_limit(h->engine, limit);
     }

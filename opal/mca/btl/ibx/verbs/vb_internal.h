@@ -84,13 +84,13 @@ struct vb_peer {
     struct sockaddr_in address; /* sin_family 0: not known */
     vb_conn_t conn;
     vb_link_t *link;
-    vb_mate_t *mate; /* NULL: it is not reached by datagrams */
-    bool has_place;  /* among the connections of a port that has datagrams */
-    bool is_met;     /* was added, not only heard of */
+    vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
+    bool has_place;          /* among the connections of a port that has datagrams */
+    bool is_met;             /* was added, not only heard of */
     uint32_t inline_max;     /* of a message, the way it goes */
     uint32_t inline_put_max; /* of a write by connection, when that is the way for good */
-    bool is_cut;         /* disconnected: looked at when all that has arrived is taken */
-    bool is_waiting;     /* a post found no room: ready is to be called; in the port's list */
+    bool is_cut;             /* disconnected: looked at when all that has arrived is taken */
+    bool is_waiting;         /* a post found no room: ready is to be called; in the port's list */
     vb_peer_t *next_waiting;
     char why[160];
 };

@@ -62,9 +62,9 @@ typedef struct vb_abilities {
     bool atomics;
     bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
-    bool datagrams;           /* peers are talked to by datagrams first (vb_hybrid.h) */
-    char datagrams_why[128];  /* not */
-    uint32_t inline_max; /* bytes, as far as known before a connection */
+    bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
+    char datagrams_why[128]; /* not */
+    uint32_t inline_max;     /* bytes, as far as known before a connection */
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */
     uint32_t mbps;
@@ -85,10 +85,10 @@ typedef struct vb_config {
     uint32_t send_depth;      /* work requests outstanding of one peer */
     uint32_t entries;         /* of the completion queue, for sends */
     uint32_t inline_max;
-    uint32_t ring_peers; /* so many peers may write short messages into my memory; 0: none */
-    uint32_t ring_after; /* short messages of a peer before it may */
-    uint16_t ring_slots; /* of each, at most 64 */
-    uint16_t ring_slot;  /* bytes, a multiple of 64 */
+    uint32_t ring_peers;   /* so many peers may write short messages into my memory; 0: none */
+    uint32_t ring_after;   /* short messages of a peer before it may */
+    uint16_t ring_slots;   /* of each, at most 64 */
+    uint16_t ring_slot;    /* bytes, a multiple of 64 */
     uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
@@ -104,8 +104,8 @@ typedef struct vb_config {
         uint64_t start;           /* wall clock when the process began, ns */
         uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
     } datagram;
-    bool thread;           /* false: vb_port_events has to be called (tests) */
-    void *context;         /* of the callbacks */
+    bool thread;   /* false: vb_port_events has to be called (tests) */
+    void *context; /* of the callbacks */
     /* A request posted with a context is done. */
     void (*done)(void *context, vb_peer_t *peer, void *request, vb_status_t status);
     /* Posting to the peer may go on. */
@@ -134,13 +134,13 @@ typedef struct vb_counters {
     uint64_t credit_messages;
     uint64_t sent, received, written, read, atomics;
     uint64_t inlined;
-    uint64_t rings;      /* peers that were granted one */
+    uint64_t rings;                    /* peers that were granted one */
     uint64_t ring_sent, ring_received; /* of sent and received */
-    uint64_t ring_full;  /* messages that found no slot and went another way */
-    uint64_t ring_torn;  /* looks at a message of which only a part was there */
-    uint64_t registered; /* bytes of receive buffers held now */
+    uint64_t ring_full;                /* messages that found no slot and went another way */
+    uint64_t ring_torn;                /* looks at a message of which only a part was there */
+    uint64_t registered;               /* bytes of receive buffers held now */
     uint64_t registered_most;
-    uint64_t stale; /* completions of links that are gone */
+    uint64_t stale;            /* completions of links that are gone */
     uint64_t switched, stayed; /* peers that went from datagrams to a connection; could not */
     uint64_t way_messages;     /* said for that */
     uint64_t full;             /* requests refused because there are connections enough */
@@ -212,11 +212,11 @@ void vb_port_hide(vb_port_t *port, uint32_t stag);
 
 typedef struct vb_datagram_use {
     uint16_t mtu;
-    uint32_t peers; /* that were talked to, ever */
+    uint32_t peers;                         /* that were talked to, ever */
     uint32_t connections, connections_most; /* with those being made */
-    uint32_t window; /* datagrams */
+    uint32_t window;                        /* datagrams */
     uint64_t sent, received, resent, starved, errors;
-    uint64_t memory; /* bytes besides receive buffers: peers, what is under way, what is being sent */
+    uint64_t memory; /* bytes besides receive buffers: peers, and what is under way */
 } vb_datagram_use_t;
 bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 

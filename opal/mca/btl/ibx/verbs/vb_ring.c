@@ -70,8 +70,7 @@ int vb_link_take_ring(vb_link_t *link, vb_received_t *received, int max)
         vb_hdr_t hdr;
         memcpy(&hdr, wire, sizeof(hdr));
         if (VB_MESSAGE != hdr.type || !vb_hybrid_has_left(link->peer)
-            || hdr.written != (uint8_t) (number - 1)
-            || !vb_ring_freed(&link->ring_out, hdr.freed)
+            || hdr.written != (uint8_t) (number - 1) || !vb_ring_freed(&link->ring_out, hdr.freed)
             || !vb_credit_got(&link->credit, le16toh(hdr.credits), le16toh(hdr.seen), false)) {
             vb_link_break_off(link, "it wrote something that is no message of this version");
             break;

@@ -49,8 +49,7 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
     if (VB_SLABS == place) {
         return false;
     }
-    const size_t bytes =
-        ((size_t) n * rx->size + PAGE - 1) & ~(size_t) (PAGE - 1);
+    const size_t bytes = ((size_t) n * rx->size + PAGE - 1) & ~(size_t) (PAGE - 1);
     vb_slab_t slab = {.n = n, .idle = n, .first = place << SLAB_SHIFT, .free = place << SLAB_SHIFT};
     slab.memory = aligned_alloc(PAGE, bytes);
     slab.next = malloc(n * sizeof(*slab.next));
