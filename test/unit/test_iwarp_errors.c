@@ -805,8 +805,13 @@ static void terminates_that_make_no_sense(void **state)
     terminate_body(body, IW_OP_TERMINATE, IW_TERM_STAG);
     whole(&w, IW_TERMINATE, body, sizeof(body), 1);
     whole(&w, IW_TERMINATE, body, 1, 0);
-    assert_int_equal(counters(&w)->refused_header, 3);
+    /* A message that is one, but no Terminate. */
+    terminate_body(body, IW_OP_SEND, IW_TERM_STAG);
+    ((iw_untagged_t *) body)->qn = iw_be32(IW_QN_SEND);
+    whole(&w, IW_TERMINATE, body, sizeof(body), 0);
+    assert_int_equal(counters(&w)->refused_header, 4);
     still_open(&w, 1, 2);
+    terminate_body(body, IW_OP_TERMINATE, IW_TERM_STAG);
     whole(&w, IW_TERMINATE, body, sizeof(body), 0);
     assert_int_equal(iw_engine_poll(w.victim, &c, 1), 1);
     assert_int_equal(c.what, IW_PEER_DOWN);
