@@ -1096,7 +1096,8 @@ static void completions_of_what_is_gone(void **state)
         /* Nor does it end what is outstanding. */
         assert_int_equal(send_flags(2, 1, 3, 64, VB_SIGNAL), VB_OK);
         kernel.wc = (struct ibv_wc){
-            .wr_id = vb_wr_id(false, link->generation, link->sendq.nxt + 500), .qp_num = qp};
+            .wr_id = vb_wr_id(false, link->generation, link->sendq.nxt - 1 + link->sendq.depth),
+            .qp_num = qp};
         kernel.has_wc = true;
         vb_received_t none[1];
         int events;
