@@ -548,6 +548,19 @@ static void what_is_known_of_a_path(void **state)
     assert_int_equal(p.ceiling, 1300);
 }
 
+static void numbers_that_cannot_be(void **state)
+{
+    (void) state;
+    static const iw_seen_t none;
+    assert_int_equal(iw_seen_check(&none, 4, UINT64_MAX), IW_SEEN_FAR); /* its floor is above it */
+    assert_int_equal(iw_seen_check(&none, 5 + IW_SEEN, 5), IW_SEEN_FAR);
+    assert_int_equal(iw_seen_check(&none, IW_SEEN, 0), IW_SEEN_FAR);
+    assert_int_equal(iw_seen_check(&none, IW_SEEN - 1, 0), IW_SEEN_NEW);
+    uint64_t largest;
+    iw_range_t range[2];
+    assert_int_equal(iw_seen_ranges(&none, range, 2, &largest), 0); /* nothing to say */
+}
+
 /* However much is acknowledged, the window has an end. */
 static void the_window_has_an_end(void **state)
 {
@@ -634,6 +647,101 @@ static void a_hello_after_the_end(void **state)
     wicked_fini(&w);
 }
 
+static void hello_of(wicked_t *w, uint64_t generation, uint64_t answers, uint32_t conn,
+                     uint16_t datagram)
+{
+    uint8_t data[256];
+    iw_head_t h = {
+        .version_type = IW_VERSION << 4 | IW_PROBE, .flags = IW_F_HELLO, .pn = iw_be64(++w->pn)};
+    iw_hello_t s = {.identity = iw_be64(101),
+                    .generation = iw_be64(generation),
+                    .answers = iw_be64(answers),
+                    .conn = iw_be32(conn),
+                    .datagram = iw_be16(datagram),
+                    .version_max = 1,
+                    .reads = 16};
+    memcpy(data, &h, sizeof(h));
+    memcpy(data + sizeof(h), &s, sizeof(s));
+    give(w, data, sizeof(h) + sizeof(s));
+}
+
+/* No connection comes of a hello that cannot be, nor of one for which there is no memory; the next may be better. */
+static void hellos_that_make_no_connection(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w);
+    hello_of(&w, 0, 0, 1, 9000);
+    hello_of(&w, 2000, 0, 0, 9000);
+    hello_of(&w, 2000, 0, 1, IW_DATAGRAM_MIN - 1);
+    hello_of(&w, 2000, 7, 1, 9000); /* answers what was never said */
+    assert_int_equal(counters(&w)->refused_stale, 4);
+    out = (faulty_t){.skip = 1, .times = 1, .error = ENOMEM}; /* the first is the datagram's own */
+    hello_of(&w, 2000, 0, 1, 9000);
+    assert_int_equal(out.hits, 1);
+    assert_int_equal(counters(&w)->refused_memory, 1);
+    assert_int_equal(w.peer->state, IW_IDLE);
+    open_up(&w);
+    assert_int_equal(w.peer->state, IW_ACTIVE);
+    hello_of(&w, 2000, 7, 1, 9000);
+    assert_int_equal(counters(&w)->refused_stale, 5);
+    still_open(&w, 1, 2);
+    wicked_fini(&w);
+}
+
+static void a_segment_without_sense(void **state)
+{
+    (void) state;
+    wicked_t w;
+    iw_untagged_t h = {.ddp = IW_DDP_VERSION | IW_DDP_LAST,
+                       .rdmap = IW_RDMAP_VERSION | IW_OP_SEND,
+                       .qn = iw_be32(7)};
+    wicked_init(&w);
+    segment(&w, 0, &h, sizeof(h), 8);
+    expect_end(&w, IW_TERM_DDP_QN, 0);
+    wicked_fini(&w);
+}
+
+/* Who says that there was no buffer for what was never sent makes nobody wait. */
+static void not_ready_for_what_was_never_sent(void **state)
+{
+    (void) state;
+    wicked_t w;
+    uint8_t data[256];
+    struct iovec piece = {"x", 1};
+    wicked_init(&w);
+    open_up(&w);
+    assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
+    link_drain(&w.link);
+    const uint64_t before = w.peer->cc.in_flight;
+    size_t n = start(&w, data, IW_CONTROL, IW_F_ACK | IW_F_RNR);
+    iw_ack_t a = {.largest = iw_be32(1), .window = iw_be32(100000), .ranges = iw_be16(1)};
+    iw_range_t r = {iw_be16(0), iw_be16(1)};
+    iw_rnr_t rnr = {.refused = iw_be32((uint32_t) w.peer->next_pn + 5)};
+    a.largest = iw_be32(0); /* nothing of ours has arrived */
+    memcpy(data + n, &a, sizeof(a));
+    memcpy(data + n + sizeof(a), &r, sizeof(r));
+    memcpy(data + n + sizeof(a) + sizeof(r), &rnr, sizeof(rnr));
+    give(&w, data, n + sizeof(a) + sizeof(r) + sizeof(rnr));
+    assert_int_equal(counters(&w)->rnr_in, 1);
+    assert_true(0 == w.peer->rnr_until && before == w.peer->cc.in_flight);
+    wicked_fini(&w);
+}
+
+/* Buffers that rest: only those that no message uses. */
+static void buffers_that_rest(void **state)
+{
+    (void) state;
+    wicked_t w;
+    wicked_init(&w);
+    assert_ptr_equal(iw_receive_idle(w.victim, 0), w.buffer[BUFFERS - 1]);
+    open_up(&w); /* takes that one */
+    assert_ptr_equal(iw_receive_idle(w.victim, 0), w.buffer[BUFFERS - 2]);
+    assert_ptr_equal(iw_receive_idle(w.victim, BUFFERS - 2), w.buffer[0]);
+    assert_null(iw_receive_idle(w.victim, BUFFERS - 1));
+    wicked_fini(&w);
+}
+
 /* What follows is right, but its turn never comes. */
 static void an_early_one_is_wrong_when_its_turn_comes(void **state)
 {
@@ -697,8 +805,13 @@ static void terminates_that_make_no_sense(void **state)
     terminate_body(body, IW_OP_TERMINATE, IW_TERM_STAG);
     whole(&w, IW_TERMINATE, body, sizeof(body), 1);
     whole(&w, IW_TERMINATE, body, 1, 0);
-    assert_int_equal(counters(&w)->refused_header, 3);
+    /* A message that is one, but no Terminate. */
+    terminate_body(body, IW_OP_SEND, IW_TERM_STAG);
+    ((iw_untagged_t *) body)->qn = iw_be32(IW_QN_SEND);
+    whole(&w, IW_TERMINATE, body, sizeof(body), 0);
+    assert_int_equal(counters(&w)->refused_header, 4);
     still_open(&w, 1, 2);
+    terminate_body(body, IW_OP_TERMINATE, IW_TERM_STAG);
     whole(&w, IW_TERMINATE, body, sizeof(body), 0);
     assert_int_equal(iw_engine_poll(w.victim, &c, 1), 1);
     assert_int_equal(c.what, IW_PEER_DOWN);
@@ -854,6 +967,45 @@ static void a_read_that_is_complete_does_not_fail(void **state)
     link_fini(&l);
 }
 
+/* Data of a read never comes through. */
+static void lose_responses(void *context, unsigned from, const uint8_t *data, size_t length)
+{
+    link_t *l = context;
+    (void) length;
+    l->cut[1] = 1 == from && IW_SEGMENT == (data[0] & 0x0f);
+}
+
+/* Memory is taken back while a read of it is served, and its data was lost: it cannot be sent again. That is an error at
+ * both ends, not silence. */
+static void a_read_of_what_is_gone_ends(void **state)
+{
+    (void) state;
+    link_t l;
+    uint8_t source[64] = {1}, sink[64] = {0};
+    iw_completion_t c;
+    link_init(&l, 2, NULL, 1);
+    iw_peer_t *a = link_peer(&l, 0, 1, NULL);
+    (void) link_peer(&l, 1, 0, NULL);
+    const uint32_t stag = iw_register(l.engine[1], source, sizeof(source), IW_REMOTE_READ);
+    l.tap = lose_responses;
+    l.tap_context = &l;
+    assert_int_equal(iw_post_read(a, sink, sizeof(sink), stag, 0, 0, sink), IW_OK);
+    while (0 == iw_engine_counters(l.engine[1])->segments_out) {
+        assert_true(link_step(&l, 10 * S));
+    }
+    assert_true(iw_deregister(l.engine[1], stag));
+    link_run(&l, l.now + 5 * S); /* half of what it takes until a peer is dead */
+    assert_int_equal(iw_engine_poll(l.engine[0], &c, 1), 1);
+    assert_int_equal(c.what, IW_READ);
+    assert_int_equal(c.status, IW_REMOTE_ACCESS);
+    assert_int_equal(iw_engine_poll(l.engine[0], &c, 1), 1);
+    assert_int_equal(c.what, IW_PEER_DOWN);
+    assert_int_equal(iw_engine_poll(l.engine[1], &c, 1), 1);
+    assert_int_equal(c.what, IW_PEER_DOWN);
+    assert_int_equal(c.status, IW_PROTOCOL);
+    link_fini(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -866,9 +1018,14 @@ int main(void)
         cmocka_unit_test_setup(the_interface_limits_the_datagram, setup),
         cmocka_unit_test_setup(given_back_when_all_is_over, setup),
         cmocka_unit_test_setup(what_is_known_of_a_path, setup),
+        cmocka_unit_test_setup(numbers_that_cannot_be, setup),
         cmocka_unit_test_setup(the_window_has_an_end, setup),
         cmocka_unit_test_setup(no_such_connection, setup),
         cmocka_unit_test_setup(a_hello_after_the_end, setup),
+        cmocka_unit_test_setup(hellos_that_make_no_connection, setup),
+        cmocka_unit_test_setup(a_segment_without_sense, setup),
+        cmocka_unit_test_setup(not_ready_for_what_was_never_sent, setup),
+        cmocka_unit_test_setup(buffers_that_rest, setup),
         cmocka_unit_test_setup(an_early_one_is_wrong_when_its_turn_comes, setup),
         cmocka_unit_test_setup(a_terminate_among_the_segments, setup),
         cmocka_unit_test_setup(terminates_that_make_no_sense, setup),
@@ -877,6 +1034,7 @@ int main(void)
         cmocka_unit_test_setup(an_address_is_told_within_its_rights, setup),
         cmocka_unit_test_setup(every_status_has_a_name, setup),
         cmocka_unit_test_setup(a_read_that_is_complete_does_not_fail, setup),
+        cmocka_unit_test_setup(a_read_of_what_is_gone_ends, setup),
     };
     return cmocka_run_group_tests_name("iw_errors", tests, NULL, NULL);
 }

@@ -45,6 +45,8 @@ static struct {
     bool cutting;     /* IP has been told to cut longer ones */
     unsigned cuts;    /* so many went that way */
     uint32_t no_room; /* percent of the calls */
+    bool is_ordinary; /* the user: no buffers beyond what all may have */
+    bool no_discover; /* what IP may cut cannot be said */
     faulty_t train;   /* of messages that are trains */
     faulty_t any;     /* of all messages */
     faulty_t splice;
@@ -136,6 +138,12 @@ int __wrap_setsockopt(int s, int level, int name, const void *value, socklen_t l
     if (IPPROTO_IP == level && IP_MTU_DISCOVER == name) {
         kernel.cutting = IP_PMTUDISC_DONT == *(const int *) value;
     }
+    if ((kernel.is_ordinary && SOL_SOCKET == level
+         && (SO_SNDBUFFORCE == name || SO_RCVBUFFORCE == name))
+        || (kernel.no_discover && IPPROTO_IP == level && IP_MTU_DISCOVER == name)) {
+        errno = EPERM;
+        return -1;
+    }
     return __real_setsockopt(s, level, name, value, length);
 }
 
@@ -223,6 +231,16 @@ static void what_is_not_there_is_not_used(void **state)
     transfer(e, 1000000, 10);
     assert_int_equal(faulty_pipe2.hits + faulty_getifaddrs.hits, 4);
     assert_int_equal(iw_port_counters(e[0].port)->lent, 0);
+    ends_close(e);
+}
+
+/* Without the right to larger buffers those are taken that all may have. */
+static void an_ordinary_user(void **state)
+{
+    (void) state;
+    kernel.is_ordinary = true;
+    end_t *e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 3);
     ends_close(e);
 }
 
@@ -372,6 +390,11 @@ static void no_socket_for_a_peer(void **state)
     assert_true(faulty_socket.hits > 0);
     assert_int_equal(iw_port_counters(e[0].port)->lent, 0); /* for which one would be needed */
     faulty_socket.times = 0;
+    kernel.no_discover = true; /* opened, but not as it must be: closed again */
+    const int before = descriptors();
+    transfer(e, 1000000, 10);
+    assert_int_equal(descriptors(), before);
+    kernel.no_discover = false;
     transfer(e, 1000000, 10);
     ends_close(e);
 }
@@ -570,6 +593,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ports_that_cannot_be_had),
         TEST(what_is_not_there_is_not_used),
+        TEST(an_ordinary_user),
         TEST(by_ipv6),
         TEST(no_room_for_a_while),
         TEST(trains_that_are_not_possible),

@@ -777,8 +777,11 @@ static void a_queue_pair_that_fails(void **state)
     open_up(1, 2);
     open_up(1, 3);
     struct ibv_qp unknown = {.qp_num = 1u << 30};
-    adapter_tells(1, IBV_EVENT_PORT_ERR, NULL); /* may come up again */
+    struct ibv_qp another = {.qp_num =
+                                 process[1].peer[2]->link->qp->qp_num}; /* of another adapter */
+    adapter_tells(1, IBV_EVENT_PORT_ERR, NULL);                         /* may come up again */
     adapter_tells(1, IBV_EVENT_QP_FATAL, &unknown);
+    adapter_tells(1, IBV_EVENT_QP_FATAL, &another);
     assert_int_equal(process[1].lost, 0);
     assert_int_equal(say(1, 2, 7), VB_OK);
     settle();
@@ -826,6 +829,11 @@ static void work_requests_that_must_wait(void **state)
             for (unsigned i = 0; i < MANY; ++i) {
                 assert_int_equal(process[node].got[i], (uint8_t) i);
             }
+            /* No place in the completion queue is lost. */
+            const vb_link_t *link = process[node].peer[3 - node]->link;
+            const vb_rx_t *rx = own ? link->rx : process[node].port->rx;
+            assert_int_equal(process[node].port->entries.used,
+                             rx->entries + vb_sendq_outstanding(&link->sendq));
         }
         assert_true(vb_port_counters(process[1].port)->no_room > 0);
         assert_true(process[1].ready > 1);
@@ -1022,7 +1030,7 @@ static void a_spare_buffer_that_is_refused(void **state)
 static void no_memory_for_buffers(void **state)
 {
     (void) state;
-    begin(2);
+    begin_meddled(2);
     const vb_rx_t *rx = process[2].port->rx;
     vb_rx_starved(process[2].port->rx, vb_now());
     vb_entries_t *entries = &process[2].port->entries;
@@ -1034,7 +1042,12 @@ static void no_memory_for_buffers(void **state)
     assert_int_equal(vb_rx_fill(process[2].port->rx), 0);
     assert_true(out.hits > 0);
     out.times = 0;
-    assert_int_equal(vb_rx_fill(process[2].port->rx), rx->window.current - 8);
+    /* Of a chain those in front are taken; they are not posted a second time. */
+    kernel.recv_good = 3;
+    kernel.post_recv = (faulty_t){.times = 1, .error = ENOMEM};
+    assert_int_equal(vb_rx_fill(process[2].port->rx), 3);
+    assert_int_equal(rx->posted, 8 + 3);
+    assert_int_equal(vb_rx_fill(process[2].port->rx), rx->window.current - 8 - 3);
     open_up(1, 2);
     assert_int_equal(say(1, 2, 5), VB_OK);
     settle();
@@ -1080,6 +1093,20 @@ static void completions_of_what_is_gone(void **state)
         find(2, (struct ibv_wc){.wr_id = vb_wr_id(false, link->generation, link->sendq.nxt),
                                 .qp_num = qp});
         assert_int_equal(rx->posted, posted);
+        /* Nor does it end what is outstanding. */
+        assert_int_equal(send_flags(2, 1, 3, 64, VB_SIGNAL), VB_OK);
+        kernel.wc = (struct ibv_wc){
+            .wr_id = vb_wr_id(false, link->generation, link->sendq.nxt - 1 + link->sendq.depth),
+            .qp_num = qp};
+        kernel.has_wc = true;
+        vb_received_t none[1];
+        int events;
+        vb_port_lock(process[2].port);
+        const int n = vb_port_poll(process[2].port, none, 1, &events);
+        vb_port_unlock(process[2].port);
+        assert_int_equal(n + (int) process[2].done, 0);
+        settle();
+        assert_int_equal(process[2].done, 1);
         vb_rx_return(rx, 0xfff);
         vb_rx_repost(rx, 0xfff);
         assert_int_equal(rx->posted, posted);
@@ -1164,6 +1191,35 @@ static void a_ring_that_must_wait(void **state)
     assert_int_equal(process[1].lost + process[2].lost, 0);
 }
 
+/* What tells the peer that slots are free could not be posted: it is due still. */
+static void slots_that_are_not_told_of(void **state)
+{
+    (void) state;
+    begin_with_rings();
+    until_by_ring(1, 2);
+    const vb_link_t *link = process[2].peer[1]->link;
+    do { /* tells of all so far, and is outstanding: or the adapter's refusal would be final */
+        assert_int_equal(say(2, 1, 1), VB_OK);
+        settle();
+    } while (0 == vb_sendq_outstanding(&link->sendq));
+    assert_int_equal(link->ring_in.told, link->ring_in.done);
+    kernel.if_waiting = true;
+    kernel.post = (faulty_t){.times = 1, .error = ENOMEM};
+    for (unsigned i = 0; i < 4; ++i) { /* half of them */
+        kernel.post.skip = 1;          /* the message's own */
+        assert_int_equal(send_flags(1, 2, 1, 32, VB_INLINE), VB_OK);
+        kernel.post.skip = 0;
+        progress(2);
+    }
+    assert_int_equal(kernel.post.hits, 1);
+    assert_true(vb_ring_is_due(&link->ring_in));
+    assert_int_equal(send_flags(1, 2, 1, 32, VB_INLINE), VB_OK);
+    settle();
+    assert_false(vb_ring_is_due(&link->ring_in));
+    assert_int_equal(process[1].peer[2]->link->ring_out.nxt,
+                     process[1].peer[2]->link->ring_out.una);
+}
+
 /* What is in a ring is whole, and no message: nothing more is taken from it. */
 static void garbage_in_a_ring(void **state)
 {
@@ -1217,6 +1273,7 @@ int main(void)
         TEST(completions_of_what_is_gone),
         TEST(a_buffer_of_a_link_that_is_gone),
         TEST(a_ring_that_must_wait),
+        TEST(slots_that_are_not_told_of),
         TEST(garbage_in_a_ring),
     };
     return cmocka_run_group_tests_name("verbs_errors", tests, NULL, NULL);

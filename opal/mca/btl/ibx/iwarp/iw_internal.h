@@ -291,7 +291,6 @@ void iw_segment_free(iw_segment_t *s);
 bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now); /* false: refused */
 void iw_loss_timers(iw_peer_t *p, uint64_t now);
 void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s); /* to be sent again, without blame */
-bool iw_outstanding(const iw_peer_t *p);
 
 /* iw_rdmap.c: what a verified segment does. */
 typedef enum iw_verdict {

@@ -313,11 +313,6 @@ static void probe_timeout(iw_peer_t *p)
     p->ping_pending |= iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
 }
 
-bool iw_outstanding(const iw_peer_t *p)
-{
-    return !iw_list_empty(&p->requests);
-}
-
 void iw_loss_timers(iw_peer_t *p, uint64_t now)
 {
     const iw_config_t *c = &p->engine->config;
