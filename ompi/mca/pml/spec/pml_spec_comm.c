@@ -3,8 +3,8 @@
 #include "pml_spec_comm.h"
 
 #include "pml_spec_arrive.h"
-#include "pml_spec_hello.h"
 #include "pml_spec_flow.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"

@@ -11,6 +11,13 @@ _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t)
                    <= SPEC_FLOW_MESSAGE,
                "a kept message takes more than it costs");
 
+/* Is ours the only reference? Then the program has freed the communicator, nothing goes on in it, and the
+ * process at the other end may be disconnected. */
+static bool is_freed(const ompi_communicator_t *comm)
+{
+    return 1 == ((const opal_object_t *) comm)->obj_reference_count;
+}
+
 /* Send the latest state. */
 static bool tell(mca_pml_spec_pending_t *pending)
 {
@@ -27,7 +34,7 @@ static bool tell(mca_pml_spec_pending_t *pending)
                                            .told = peer->flow_in.told};
     mca_pml_spec_unlock(&comm->lock);
 
-    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    mca_bml_base_endpoint_t *endpoint = is_freed(keep) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         MCA_PML_SPEC_COUNT(credits);
         mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
