@@ -9,6 +9,7 @@
 #include "iw_port.h"
 
 #include <arpa/inet.h>
+#include <time.h>
 #include <unistd.h>
 
 #define S UINT64_C(1000000000)
@@ -397,6 +398,47 @@ static void the_agent_answers_for_a_silent_application(void **state)
     }
 }
 
+/* However patient the agent is: told of bulk it wakes, and takes over soon. */
+static void the_agent_is_impatient_for_bulk(void **state)
+{
+    (void) state;
+    enum { SIZE = 300000 };
+    end_t *e = ends_open("", true, 60 * S);
+    uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE);
+    iw_agent_config_t config;
+    iw_completion_t c;
+    struct iovec piece = {source, SIZE};
+    memset(source, 7, SIZE);
+    uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE);
+    iw_agent_config_default(&config);
+    config.patience_ns = 3600 * S;
+    iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
+    assert_non_null(agent);
+    const struct timespec a_while = {.tv_nsec = 1000000};
+    for (int i = 0; i < 50; ++i) { /* the application is there, and the agent has seen that */
+        iw_agent_progress(agent);
+        iw_agent_lock(agent);
+        iw_agent_flush(agent);
+        iw_agent_unlock(agent);
+        (void) nanosleep(&a_while, NULL);
+    }
+    const uint64_t before = iw_agent_takeovers(agent);
+    iw_agent_expect_bulk(agent);
+    assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, 0, NULL), IW_OK);
+    const uint64_t until = iw_port_now() + 60 * S;
+    while (0 == iw_engine_poll(e[0].engine, &c, 1)) {
+        assert_true(iw_port_now() < until);
+        iw_port_progress(e[0].port, e[0].engine);
+    }
+    assert_true(IW_WRITTEN == c.what && IW_OK == c.status);
+    assert_int_equal(iw_agent_takeovers(agent), before + 1);
+    iw_agent_stop(agent);
+    assert_memory_equal(target, source, SIZE);
+    ends_close(e);
+    free(source);
+    free(target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_dead_process),
         cmocka_unit_test(many_peers),
         cmocka_unit_test(the_agent_answers_for_a_silent_application),
+        cmocka_unit_test(the_agent_is_impatient_for_bulk),
     };
     return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
 }

@@ -408,6 +408,26 @@ static void bins_of_old_tags_are_swept(void **state)
     assert_empty();
 }
 
+/* The bin found last is looked at first, and may be swept meanwhile. */
+static void what_was_found_last_may_be_swept(void **state)
+{
+    (void) state;
+    for (int32_t tag = 0; tag < 1000; ++tag) {
+        spec_posted_t p = {0}, other = {0};
+        if (0 == tag % 3) { /* so that it is not always the same one that makes room */
+            post(&p, 2, tag);
+            assert_ptr_equal(arrive(2, tag), &p);
+        }
+        post(&p, 1, tag);
+        assert_ptr_equal(arrive(1, tag), &p);
+        post(&other, 1, 5000 + tag); /* makes a bin, and may sweep the one of `tag` */
+        post(&p, 1, tag);
+        assert_ptr_equal(arrive(1, 5000 + tag), &other);
+        assert_ptr_equal(arrive(1, tag), &p);
+    }
+    assert_empty();
+}
+
 static void many_tags_at_once(void **state)
 {
     (void) state;
@@ -567,6 +587,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_for_is_asked_rightly, setup, teardown),
         cmocka_unit_test_setup_teardown(longest_queues_are_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(bins_of_old_tags_are_swept, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_found_last_may_be_swept, setup, teardown),
         cmocka_unit_test_setup_teardown(many_tags_at_once, setup, teardown),
         cmocka_unit_test(regular_patterns_spread_over_the_table),
         cmocka_unit_test(against_the_model),

@@ -46,6 +46,8 @@ struct mca_btl_base_registration_handle_t {
     uint32_t stag;
     uint32_t module; /* index here: who registered it */
 };
+/* Transfers of this size last long enough for the application to be gone before they end. */
+#define MCA_BTL_IBX_BULK ((size_t) 32768)
 #define MCA_BTL_IBX_HANDLE_SIZE sizeof(struct mca_btl_base_registration_handle_t)
 
 /* ---- objects ---- */
@@ -182,6 +184,14 @@ static inline bool mca_btl_ibx_enter(mca_btl_ibx_module_t *module)
     return NULL != module->agent ? iw_agent_enter(module->agent)
                                  : !mca_btl_ibx_component.locked
                                        || 0 == opal_mutex_trylock(&module->lock);
+}
+
+/* A large transfer begins, here or by a peer. */
+static inline void mca_btl_ibx_expect_bulk(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_expect_bulk(module->agent);
+    }
 }
 
 static inline void mca_btl_ibx_unlock(mca_btl_ibx_module_t *module)

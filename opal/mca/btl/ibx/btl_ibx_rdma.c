@@ -41,6 +41,9 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register_mem(mca_btl_base_module
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     (void) endpoint;
+    if (size >= MCA_BTL_IBX_BULK) {
+        mca_btl_ibx_expect_bulk(module); /* by who is told of it */
+    }
     if (OPAL_LIKELY(NULL != module->rcache)) {
         return mca_btl_ibx_rcache_register(module, base, size, flags);
     }
@@ -203,6 +206,9 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoint
     job->length = size;
     job->issued = 0;
     bool ended = false;
+    if (size >= MCA_BTL_IBX_BULK) {
+        mca_btl_ibx_expect_bulk(module);
+    }
     mca_btl_ibx_lock(module);
     if (OPAL_LIKELY(opal_list_is_empty(&module->waiting_jobs) && issue(job))) {
         ended = mca_btl_ibx_job_part_done(module, job, OPAL_SUCCESS);

@@ -42,6 +42,7 @@ static void sweep(spec_match_t *m)
         }
     }
     m->idle_bins = 0;
+    m->recent = NULL; /* it may be one of them */
 }
 
 static void grow(spec_match_t *m)
@@ -220,12 +221,12 @@ spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag)
     return NULL == n ? NULL : SPEC_ENTRY(n - shape, spec_unexp_t, node);
 }
 
-static bool waits_in(const spec_match_t *m, int32_t src, int32_t tag)
+static bool waits_in(spec_match_t *m, int32_t src, int32_t tag)
 {
     return NULL != spec_bin_head(spec_match_bin(m, src, tag));
 }
 
-bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag)
+bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag)
 {
     if (0 == m->wild_n) {
         return false;

@@ -65,6 +65,7 @@ typedef struct spec_unexp {
 } spec_unexp_t;
 
 typedef struct spec_match {
+    spec_bin_t *recent;  /* found last: the next is most likely the same; NULL: none */
     spec_bin_t **bucket; /* power of two many */
     uint32_t mask;
     uint32_t bins;      /* in the table */
@@ -98,11 +99,18 @@ static inline uint32_t spec_match_hash(int32_t src, int32_t tag)
 }
 
 /* The bin of a pattern, or NULL if nothing was ever queued under it (or it was swept). */
-static inline spec_bin_t *spec_match_bin(const spec_match_t *m, int32_t src, int32_t tag)
+static inline spec_bin_t *spec_match_bin(spec_match_t *m, int32_t src, int32_t tag)
 {
-    spec_bin_t *bin = m->bucket[spec_match_hash(src, tag) & m->mask];
+    spec_bin_t *bin = m->recent;
+    if (NULL != bin && bin->tag == tag && bin->src == src) {
+        return bin;
+    }
+    bin = m->bucket[spec_match_hash(src, tag) & m->mask];
     while (NULL != bin && (bin->tag != tag || bin->src != src)) {
         bin = bin->chain;
+    }
+    if (NULL != bin) {
+        m->recent = bin;
     }
     return bin;
 }
@@ -201,6 +209,6 @@ void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken);
 bool spec_match_waits_for(const spec_match_t *m, int32_t src);
 
 /* Could a pending wildcard receive take a message (src, tag)? */
-bool spec_match_wildcard_waits(const spec_match_t *m, int32_t src, int32_t tag);
+bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag);
 
 #endif

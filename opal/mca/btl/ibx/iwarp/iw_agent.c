@@ -32,6 +32,10 @@
  * the usual slice waits for the end of that of a computing thread: milliseconds. */
 #define SLICE (100 * IW_US)
 
+/* Being impatient costs an application that calls all the time a change of threads each bulk_patience: not
+ * for longer than this after the last large transfer began. */
+#define BULK_LASTS (100 * IW_MS)
+
 struct iw_agent {
     iw_agent_config_t config;
     iw_port_t *port;
@@ -43,12 +47,16 @@ struct iw_agent {
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_ulong takeovers;
-    uint64_t rest; /* of the thread alone */
+    atomic_bool bulk;    /* large transfers began since the thread looked last */
+    atomic_bool patient; /* it dozes for `patience` */
+    uint64_t rest;       /* of the thread alone */
+    uint64_t bulk_until; /* of the thread alone */
 };
 
 void iw_agent_config_default(iw_agent_config_t *c)
 {
-    *c = (iw_agent_config_t){.mode = IW_AGENT_BACKUP, .patience_ns = 2000000};
+    *c = (iw_agent_config_t){
+        .mode = IW_AGENT_BACKUP, .patience_ns = 2 * IW_MS, .bulk_patience_ns = 300 * IW_US};
 }
 
 static void wake(iw_agent_t *a)
@@ -71,6 +79,32 @@ static void doze(iw_agent_t *a, uint64_t time)
                          (long) (time % UINT64_C(1000000000))};
     if (ppoll(&fd, 1, &t, NULL) > 0) {
         drain(a);
+    }
+}
+
+/* The application is there: how long until the next look whether it still is. */
+static void leave_it_to_the_application(iw_agent_t *a)
+{
+    const uint64_t now = iw_port_now();
+    atomic_store(&a->patient, true);
+    if (atomic_exchange(&a->bulk, false)) {
+        a->bulk_until = now + BULK_LASTS;
+    }
+    const bool bulk = now < a->bulk_until;
+    if (bulk) {
+        atomic_store(&a->patient, false);
+    }
+    doze(a, bulk ? a->config.bulk_patience_ns : a->config.patience_ns);
+    atomic_store(&a->patient, false);
+}
+
+void iw_agent_expect_bulk(iw_agent_t *a)
+{
+    if (!atomic_load_explicit(&a->bulk, memory_order_relaxed)) {
+        atomic_store(&a->bulk, true);
+    }
+    if (atomic_load(&a->patient) && atomic_exchange(&a->patient, false)) {
+        wake(a);
     }
 }
 
@@ -136,7 +170,7 @@ static void *run(void *argument)
         if (IW_AGENT_BACKUP == a->config.mode && calls != seen) {
             atomic_store(&a->in_charge, false);
             seen = calls;
-            doze(a, a->config.patience_ns);
+            leave_it_to_the_application(a);
             continue;
         }
         if (!atomic_exchange(&a->in_charge, true)) {

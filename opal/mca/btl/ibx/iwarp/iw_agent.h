@@ -22,14 +22,15 @@ typedef enum iw_agent_mode { IW_AGENT_BACKUP, IW_AGENT_OFFLOAD } iw_agent_mode_t
 
 typedef struct iw_agent_config {
     iw_agent_mode_t mode;
-    uint64_t patience_ns; /* BACKUP: silence after which the thread takes over */
+    uint64_t patience_ns;      /* BACKUP: silence after which the thread takes over */
+    uint64_t bulk_patience_ns; /* the same while large transfers are expected */
     /* Called by the thread before anything else, to bind itself to a processor; may be NULL. */
     void (*started)(void *context);
     void *context;
 } iw_agent_config_t;
 
-/* BACKUP with a patience below the shortest probe timeout, so that a peer's silence is not taken for
- * loss. */
+/* BACKUP with a patience for bulk below the shortest probe timeout, so that silence is not taken for loss, nor
+ * a link falls idle where both ends begin to compute as soon as a transfer has begun. */
 void iw_agent_config_default(iw_agent_config_t *config);
 
 /* NULL: errno says why. Port and engine stay the caller's. */
@@ -48,6 +49,10 @@ bool iw_agent_enter(iw_agent_t *agent);
 /* Under the lock, after posting from a thread that may not come back soon: send now, and let the
  * agent know that there are timers. */
 void iw_agent_flush(iw_agent_t *agent);
+
+/* Large transfers begin, here or at a peer who was told of memory: for a while the thread is less patient.
+ * Any thread, with or without the lock. */
+void iw_agent_expect_bulk(iw_agent_t *agent);
 
 /* Times the thread took over. */
 uint64_t iw_agent_takeovers(const iw_agent_t *agent);
