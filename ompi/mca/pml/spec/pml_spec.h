@@ -8,8 +8,8 @@
 #include "pml_spec_compat.h"
 
 #include "core/spec_adapt.h"
-#include "core/spec_handle.h"
 #include "core/spec_flow.h"
+#include "core/spec_handle.h"
 #include "core/spec_list.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"

@@ -3,8 +3,8 @@
 #include "pml_spec_comm.h"
 
 #include "pml_spec_arrive.h"
-#include "pml_spec_hello.h"
 #include "pml_spec_flow.h"
+#include "pml_spec_hello.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
@@ -61,7 +61,8 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     spec_list_init(&fresh->unnoticed);
     spec_list_init(&fresh->waiting);
     spec_list_init(&fresh->keys);
-    if (comm->is_global || fresh->proc == ompi_proc_local()) {
+    fresh->is_self = fresh->proc == ompi_proc_local();
+    if (comm->is_global || fresh->is_self) {
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;
     } else {

@@ -32,12 +32,14 @@ typedef struct mca_pml_spec_peer {
     uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
     bool ctx_known;
     bool greeted; /* a HELLO has been sent (send_lock) */
-    bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
+    bool is_self;
+    bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
 
-    /* Me as the sender. send_lock covers all up to flow_out. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers all up to turning. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
+    spec_flow_out_t flow_out; /* each message changes it and the next */
     spec_send_t send;
     spec_run_t run;        /* also broken without the lock, which costs a turn at most */
     spec_exchange_t exchange; /* large messages both ways */
@@ -47,11 +49,10 @@ typedef struct mca_pml_spec_peer {
     uint32_t keys_n;
     spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
     bool turning;        /* somebody issues those */
-    spec_flow_out_t flow_out;
 
     /* Me as the receiver; under the communicator's lock. */
+    spec_flow_in_t flow_in; /* each message changes it and the next */
     spec_recv_t recv;
-    spec_flow_in_t flow_in;
     bool flow_pends; /* a CREDIT is to be sent */
     mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
@@ -66,12 +67,12 @@ typedef struct mca_pml_spec_comm {
     uint64_t name[2]; /* else this is what they all know it by */
     int32_t my_rank;
     uint32_t size; /* peers: the remote group of an inter-communicator */
+    uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
     /* Covers match, the creation of peers, and the receiver's side of all peers. No call to a
      * transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of
      * free lists may be taken inside. */
     opal_mutex_t lock;
     spec_match_t match;
-    uint32_t low_n; /* peers whose credit is low and not renewed for now */
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;
 

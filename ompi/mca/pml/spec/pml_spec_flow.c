@@ -11,6 +11,13 @@ _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t)
                    <= SPEC_FLOW_MESSAGE,
                "a kept message takes more than it costs");
 
+/* Is ours the only reference? Then the program has freed the communicator, nothing goes on in it, and the
+ * process at the other end may be disconnected. */
+static bool is_freed(const ompi_communicator_t *comm)
+{
+    return 1 == ((const opal_object_t *) comm)->obj_reference_count;
+}
+
 /* Send the latest state. */
 static bool tell(mca_pml_spec_pending_t *pending)
 {
@@ -27,7 +34,7 @@ static bool tell(mca_pml_spec_pending_t *pending)
                                            .told = peer->flow_in.told};
     mca_pml_spec_unlock(&comm->lock);
 
-    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    mca_bml_base_endpoint_t *endpoint = is_freed(keep) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         MCA_PML_SPEC_COUNT(credits);
         mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
@@ -46,11 +53,6 @@ static void tell_later(mca_pml_spec_peer_t *peer)
     }
 }
 
-static bool is_self(const mca_pml_spec_peer_t *peer)
-{
-    return peer->proc == ompi_proc_local();
-}
-
 static bool give(mca_pml_spec_peer_t *peer, bool waits)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -65,7 +67,7 @@ static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool 
 {
     const bool was_low = peer->flow_in.is_low;
     /* Who could receive what a process tells itself while it waits? */
-    bool given = give(peer, waits || is_self(peer));
+    bool given = give(peer, waits || peer->is_self);
     if (!given && !was_low && peer->flow_in.is_low) {
         given = spec_match_waits_for(&comm->match, peer->rank) && give(peer, true);
     }
@@ -77,26 +79,6 @@ static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool 
         MCA_PML_SPEC_VERBOSE(
             10, "flow: rank %d gets no more credit for now: %llu bytes of it are unexpected",
             peer->rank, (unsigned long long) peer->flow_in.bytes);
-    }
-}
-
-void mca_pml_spec_unexp_added(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag, uint32_t cost)
-{
-    frag->cost = is_self(peer) ? 0 : cost;
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    spec_flow_kept(&mca_pml_spec.store, &peer->flow_in, frag->cost);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-}
-
-void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
-{
-    mca_pml_spec_peer_t *peer = comm->peers[frag->unexp.src]; /* its message is here: it exists */
-    spec_match_remove_unexp(&comm->match, &frag->unexp);
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    spec_flow_taken(&mca_pml_spec.store, &peer->flow_in, frag->cost);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    if (OPAL_UNLIKELY(peer->flow_in.is_low)) {
-        consider(comm, peer, false);
     }
 }
 

@@ -19,13 +19,32 @@
 
 /* ---- the receiver's side; comm->lock is held ---- */
 
-/* A message went into the queue of unexpected messages. */
-void mca_pml_spec_unexp_added(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag, uint32_t cost);
-/* Take it out. */
-void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag);
-
-/* A message of the peer was processed, and spec_flow_arrived() says that it needs more credit. */
+/* A message of the peer was processed, and spec_flow_arrived() says that it needs more credit; or it got
+ * none, and there may be some now. */
 void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer);
+
+/* A message went into the queue of unexpected messages. */
+static inline void mca_pml_spec_unexp_added(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag,
+                                            uint32_t cost)
+{
+    frag->cost = peer->is_self ? 0 : cost;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    spec_flow_kept(&mca_pml_spec.store, &peer->flow_in, frag->cost);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+/* Take it out. */
+static inline void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
+{
+    mca_pml_spec_peer_t *peer = comm->peers[frag->unexp.src]; /* its message is here: it exists */
+    spec_match_remove_unexp(&comm->match, &frag->unexp);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    spec_flow_taken(&mca_pml_spec.store, &peer->flow_in, frag->cost);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_UNLIKELY(peer->flow_in.is_low)) {
+        mca_pml_spec_flow_low(comm, peer);
+    }
+}
 
 /* A receive that was posted, or a probe, waits for a message of src (or any). */
 void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src);

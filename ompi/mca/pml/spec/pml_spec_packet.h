@@ -29,10 +29,10 @@ typedef struct mca_pml_spec_frag {
     opal_free_list_item_t super;
     spec_unexp_t unexp;
     spec_item_t item;
+    uint32_t cost; /* while it is unexpected: core/spec_flow.h */
     mca_btl_base_module_t *btl;
     mca_btl_base_segment_t seg;
-    uint32_t cost; /* while it is unexpected: core/spec_flow.h */
-    char space[MCA_PML_SPEC_FRAG_INLINE];
+    _Alignas(8) char space[MCA_PML_SPEC_FRAG_INLINE];
 } mca_pml_spec_frag_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);
 

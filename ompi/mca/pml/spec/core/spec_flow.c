@@ -2,21 +2,6 @@
 /* See spec_flow.h. */
 #include "spec_flow.h"
 
-void spec_flow_kept(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
-{
-    in->bytes += cost;
-    store->bytes += cost;
-    if (store->bytes > store->most) {
-        store->most = store->bytes;
-    }
-}
-
-void spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
-{
-    in->bytes -= cost;
-    store->bytes -= cost;
-}
-
 /* By how much the sender may be ahead now. */
 static uint32_t window(const spec_store_t *store, const spec_flow_in_t *in, bool waits)
 {

@@ -73,8 +73,20 @@ static inline bool spec_flow_arrived(spec_flow_in_t *in, uint32_t cost)
 }
 
 /* It is unexpected; then, it is not any more. */
-void spec_flow_kept(spec_store_t *store, spec_flow_in_t *in, uint32_t cost);
-void spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t cost);
+static inline void spec_flow_kept(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
+{
+    in->bytes += cost;
+    store->bytes += cost;
+    if (store->bytes > store->most) {
+        store->most = store->bytes;
+    }
+}
+
+static inline void spec_flow_taken(spec_store_t *store, spec_flow_in_t *in, uint32_t cost)
+{
+    in->bytes -= cost;
+    store->bytes -= cost;
+}
 
 /* Give more credit, if it is needed and may be. `waits`: a receive or a probe waits that this sender
  * could satisfy. True: send in->told to it. */
