@@ -15,8 +15,9 @@ enum { PAGE = 4096, SIZE = 1 << 20 };
 
 static char *map_at(void *address, size_t n)
 {
-    char *p = mmap(address, n, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | (NULL == address ? 0 : MAP_FIXED_NOREPLACE), -1, 0);
+    char *p =
+        mmap(address, n, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | (NULL == address ? 0 : MAP_FIXED_NOREPLACE), -1, 0);
     if (MAP_FAILED == p) {
         perror("mmap");
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -111,6 +112,27 @@ static void same_address(void)
     munmap(at, SIZE);
 }
 
+/* The heap shrinks and grows again. (UCX, where it has hooks, does this without Open MPI's.) */
+static void end_of_the_heap(void)
+{
+    tl_step("the end of the heap");
+    const long long before = registrations();
+    bool alone = true;
+    for (int i = 0; i < 50; ++i) {
+        char *top = sbrk(SIZE);
+        const bool has = (void *) -1 != (void *) top;
+        there_and_back(has ? top : map_at(NULL, SIZE), SIZE, i);
+        if (has && top + SIZE == (char *) sbrk(0)) {
+            sbrk(-SIZE);
+        } else {
+            alone = false; /* somebody else took some */
+        }
+    }
+    if (alone) {
+        check_registrations(before, 50);
+    }
+}
+
 /* One page in the middle is another one now; the rest is what it was. */
 static void one_page(void)
 {
@@ -141,7 +163,8 @@ static void every_way(void)
         at = mremap(more, 2 * SIZE, SIZE, MREMAP_MAYMOVE);
         tl_step("mmap over it, %d", i);
         there_and_back(at, SIZE, i);
-        (void) mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        (void) mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                    0);
         there_and_back(at, SIZE, i);
         tl_step("shmdt, %d", i);
         const int id = shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600);
@@ -241,6 +264,7 @@ int main(int argc, char **argv)
     }
     reused();
     same_address();
+    end_of_the_heap();
     one_page();
     every_way();
     during_a_message();
