@@ -15,9 +15,8 @@ enum { PAGE = 4096, SIZE = 1 << 20 };
 
 static char *map_at(void *address, size_t n)
 {
-    char *p =
-        mmap(address, n, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | (NULL == address ? 0 : MAP_FIXED_NOREPLACE), -1, 0);
+    char *p = mmap(address, n, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | (NULL == address ? 0 : MAP_FIXED_NOREPLACE), -1, 0);
     if (MAP_FAILED == p) {
         perror("mmap");
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -163,8 +162,7 @@ static void every_way(void)
         at = mremap(more, 2 * SIZE, SIZE, MREMAP_MAYMOVE);
         tl_step("mmap over it, %d", i);
         there_and_back(at, SIZE, i);
-        (void) mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                    0);
+        (void) mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         there_and_back(at, SIZE, i);
         tl_step("shmdt, %d", i);
         const int id = shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600);
