@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-enum { SIZE = 200000, MESSAGES = 400 };
+enum { SIZE = 200000, MESSAGES = 200 };
 
 typedef enum kind { PLAIN, SYNCHRONOUS, EARLY_RECEIVER, PERSISTENT, KINDS } kind_t;
 

@@ -111,6 +111,27 @@ static void same_address(void)
     munmap(at, SIZE);
 }
 
+/* The heap shrinks and grows again. (UCX, where it has hooks, does this without Open MPI's.) */
+static void end_of_the_heap(void)
+{
+    tl_step("the end of the heap");
+    const long long before = registrations();
+    bool alone = true;
+    for (int i = 0; i < 50; ++i) {
+        char *top = sbrk(SIZE);
+        const bool has = (void *) -1 != (void *) top;
+        there_and_back(has ? top : map_at(NULL, SIZE), SIZE, i);
+        if (has && top + SIZE == (char *) sbrk(0)) {
+            sbrk(-SIZE);
+        } else {
+            alone = false; /* somebody else took some */
+        }
+    }
+    if (alone) {
+        check_registrations(before, 50);
+    }
+}
+
 /* One page in the middle is another one now; the rest is what it was. */
 static void one_page(void)
 {
@@ -241,6 +262,7 @@ int main(int argc, char **argv)
     }
     reused();
     same_address();
+    end_of_the_heap();
     one_page();
     every_way();
     during_a_message();

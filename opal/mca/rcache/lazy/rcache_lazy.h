@@ -50,6 +50,13 @@ void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module);
 /* What all modules have counted, those that are gone too. */
 void mca_rcache_lazy_modules_count(lazy_counters_t *sum);
 
+/* ---- UCX (rcache_lazy_ucx.c) ---- */
+
+/* From now on Open MPI's caches hear of memory that UCX sees go away, if UCX is in the process. A second call does
+ * nothing. For one thread at a time, as components are opened and modules made. */
+void mca_rcache_lazy_ucx_listen(void);
+void mca_rcache_lazy_ucx_close(void);
+
 /* ---- telling (rcache_lazy_report.c) ---- */
 
 void mca_rcache_lazy_pvars_register(void);

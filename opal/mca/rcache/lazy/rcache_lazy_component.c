@@ -101,6 +101,13 @@ static mca_rcache_base_module_t *lazy_init(mca_rcache_base_resources_t *resource
     return mca_rcache_lazy_module_new(resources);
 }
 
+/* Nothing of UCX may call into this component when it is gone. */
+static int lazy_close(void)
+{
+    mca_rcache_lazy_ucx_close();
+    return OPAL_SUCCESS;
+}
+
 __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_lazy_component = {
     .public.super =
         {
@@ -110,6 +117,7 @@ __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_la
                     .mca_component_name = "lazy",
                     MCA_BASE_MAKE_VERSION(component, SPEC_VERSION_MAJOR, SPEC_VERSION_MINOR,
                                           SPEC_VERSION_RELEASE),
+                    .mca_close_component = lazy_close,
                     .mca_register_component_params = lazy_register_parameters,
                 },
             .rcache_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},

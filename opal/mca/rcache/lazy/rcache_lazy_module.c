@@ -261,6 +261,9 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         return NULL;
     }
     module->shares = has_hooks(module->name);
+    if (module->shares) {
+        mca_rcache_lazy_ucx_listen();
+    }
     mca_rcache_lazy_super_init(&module->super);
     module->super.rcache_component = &mca_rcache_lazy_component.public.super;
     module->super.rcache_register = lazy_register;

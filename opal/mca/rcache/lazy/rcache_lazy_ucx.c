@@ -1,0 +1,71 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* UCX as a second witness of memory that goes away.
+ *
+ * Where UCX is in the process (Open MPI 5.0 of Debian is linked with it) it may put hooks of its own
+ * before Open MPI's. Its sbrk then makes the system call by itself, and Open MPI never hears of a heap
+ * that shrinks: registrations outlive their memory, and an adapter writes where nobody looks. UCX
+ * tells its listeners, so this becomes one and passes on to all caches of Open MPI what it hears;
+ * what they hear twice costs little. Nothing is installed for it: where UCX has no hooks, or was told
+ * UCX_MEM_EVENTS=n, it never calls, and Open MPI's own hooks are heard.
+ *
+ * The interface is that of libucm.so.0 (ucm/api/ucm.h), found at run time: UCX is not needed. */
+#include "rcache_lazy.h"
+
+#include "opal/memoryhooks/memory_internal.h"
+
+#include <dlfcn.h>
+
+enum {
+    MEMORY_GOES = 1 << 17,    /* UCM_EVENT_VM_UNMAPPED: before it goes, in whichever way */
+    INSTALL_NOTHING = 1 << 24 /* UCM_EVENT_FLAG_NO_INSTALL */
+};
+
+typedef struct interval {
+    void *address;
+    size_t size;
+} interval_t; /* ucm_event_t.vm_unmapped */
+
+typedef void listener_t(int what, void *event, void *context);
+typedef int listen_t(int what, int priority, listener_t *listener, void *context);
+typedef void listen_no_more_t(int what, listener_t *listener, void *context);
+
+static void *library;
+
+/* In the middle of free, munmap and the like, so by the rules of Open MPI's hooks: nothing is allocated. */
+static void memory_goes(int what, void *event, void *context)
+{
+    const interval_t *interval = event;
+    (void) what, (void) context;
+    opal_mem_hooks_release_hook(interval->address, interval->size, true);
+}
+
+void mca_rcache_lazy_ucx_listen(void)
+{
+    if (NULL != library) {
+        return;
+    }
+    void *ucm = dlopen("libucm.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (NULL == ucm) {
+        return;
+    }
+    listen_t *listen = (listen_t *) (uintptr_t) dlsym(ucm, "ucm_set_event_handler");
+    if (NULL != listen && NULL != dlsym(ucm, "ucm_unset_event_handler")
+        && 0 == listen(MEMORY_GOES | INSTALL_NOTHING, -1, memory_goes, NULL)) {
+        library = ucm;
+        opal_output_verbose(10, opal_rcache_base_framework.framework_output,
+                            "rcache/lazy: UCX tells of memory that goes away, too");
+        return;
+    }
+    dlclose(ucm);
+}
+
+void mca_rcache_lazy_ucx_close(void)
+{
+    if (NULL != library) {
+        listen_no_more_t *no_more =
+            (listen_no_more_t *) (uintptr_t) dlsym(library, "ucm_unset_event_handler");
+        no_more(MEMORY_GOES | INSTALL_NOTHING, memory_goes, NULL);
+        dlclose(library);
+        library = NULL;
+    }
+}
