@@ -358,6 +358,9 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
         module_free(module);
         return NULL;
     }
+    /* Before any thread: the first cache of a process makes Open MPI write its hooks over the code of munmap
+     * and its like, and a thread that is just in there dies of it. */
+    mca_btl_ibx_rcache_open(module);
     if (MCA_BTL_IBX_ASYNC_OFF != async) {
         iw_agent_config_t agent;
         iw_agent_config_default(&agent);
@@ -370,7 +373,6 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
             return NULL;
         }
     }
-    mca_btl_ibx_rcache_open(module);
     return module;
 }
 

@@ -534,6 +534,16 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
         module_free(module);
         return NULL;
     }
+    /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
+     * munmap and its like, and a thread that is just in there dies of it. */
+    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
+        snprintf(why, sizeof(why), "there is no registration cache (rcache component) \"%s\"",
+                 mca_btl_ibx_verbs_params.rcache);
+        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
+                       why);
+        module_free(module);
+        return NULL;
+    }
     module->port = vb_port_open(&config, why, sizeof(why));
     if (NULL == module->port) {
         opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
@@ -547,14 +557,6 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     module->rnr_before = vb_device_rnr(real);
     module->super.btl_bandwidth =
         0 != standard->btl_bandwidth ? standard->btl_bandwidth : real->mbps;
-    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
-        snprintf(why, sizeof(why), "there is no registration cache (rcache component) \"%s\"",
-                 mca_btl_ibx_verbs_params.rcache);
-        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
-                       why);
-        module_free(module);
-        return NULL;
-    }
     if (OPAL_SUCCESS != open_lists(module)) {
         snprintf(why, sizeof(why), "send buffers cannot be registered (ulimit -l is too low?)");
         opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
