@@ -5,7 +5,9 @@
  * --fail none      nothing does
  *        refused   one put goes to memory that the peer does not offer, which ends the connection
  *        dead      the peer falls silent (btl_ibx_iwarp_peer_timeout should be short)
- *        deleted   the peer is deleted while everything is under way */
+ *        deleted   the peer is deleted while everything is under way
+ *        reused    nothing; one descriptor that is not the BTL's is written to and sent again and again, from its
+ *                  callback as Open MPI 5.0's active-message RDMA does it, or later */
 #include "ompi_config.h"
 
 #include "testlib.h"
@@ -67,6 +69,42 @@ MCA_PML_SPEC_AM_CALLBACK(came)
     ++arrived;
 }
 
+enum { AGAIN = MCA_BTL_TAG_USR + 1, TIMES = 3000, BYTES = 4000 };
+
+/* The one that is sent again and again. */
+static struct {
+    struct mca_btl_base_endpoint_t *endpoint;
+    mca_btl_base_descriptor_t *des;
+    int sent, back;
+} reused;
+
+static void send_again(void)
+{
+    char *to = reused.des->des_segments[0].seg_addr.pval;
+    tl_fill(to, BYTES, (uint64_t) reused.sent++);
+    CHECK(0 <= btl->btl_send(btl, reused.endpoint, reused.des, AGAIN), "not accepted");
+}
+
+static void is_back(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
+                    mca_btl_base_descriptor_t *des, int status)
+{
+    (void) module, (void) endpoint;
+    CHECK(OPAL_SUCCESS == status && des == reused.des, "status %d", status);
+    ++reused.back;
+    if (reused.sent < TIMES && reused.sent % 2 == 0) {
+        send_again();
+    }
+}
+
+MCA_PML_SPEC_AM_DECLARE(came_again);
+MCA_PML_SPEC_AM_CALLBACK(came_again)
+{
+    (void) btl, (void) nseg;
+    CHECK(BYTES == seg->seg_len, "%zu bytes", (size_t) seg->seg_len);
+    VERIFY(seg->seg_addr.pval, BYTES, (uint64_t) arrived);
+    ++arrived;
+}
+
 static void progress_for(double seconds)
 {
     const double end = MPI_Wtime() + seconds;
@@ -112,6 +150,25 @@ static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *me
     o->accepted = OPAL_SUCCESS == rc;
 }
 
+static void send_one_often(struct mca_btl_base_endpoint_t *endpoint)
+{
+    const double end = MPI_Wtime() + 5;
+    reused.endpoint = endpoint;
+    reused.des =
+        btl->btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, BYTES, MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    CHECK(NULL != reused.des, "no descriptor");
+    reused.des->des_cbfunc = is_back;
+    while (reused.back < TIMES && MPI_Wtime() < end) {
+        if (reused.back == reused.sent && reused.sent < TIMES) {
+            send_again();
+        }
+        (void) btl->btl_component->btl_progress();
+    }
+    CHECK(TIMES == reused.back, "%d of %d sent, %d back", reused.sent, TIMES, reused.back);
+    btl->btl_free(btl, reused.des);
+    printf("btl_once reused: %d times, each reported once\n", reused.back);
+}
+
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "btl_once", 60);
@@ -121,6 +178,7 @@ int main(int argc, char **argv)
     find_btl();
     CHECK(NULL != btl, "btl/ibx is not there");
     mca_btl_base_active_message_trigger[TAG].cbfunc = came;
+    mca_btl_base_active_message_trigger[AGAIN].cbfunc = came_again;
 
     btl->btl_register_error(btl, lost);
     mca_btl_base_registration_handle_t *mine =
@@ -149,17 +207,23 @@ int main(int argc, char **argv)
         }
         MPI_Barrier(MPI_COMM_WORLD);
         CHECK(0 == strcmp(fail, "dead") || arrived > 0, "nothing arrived");
+        CHECK(0 != strcmp(fail, "reused") || TIMES == arrived, "%d arrived", arrived);
         return tl_finish();
     }
 
+    if (0 == strcmp(fail, "reused")) {
+        send_one_often(endpoint);
+        MPI_Barrier(MPI_COMM_WORLD);
+        return tl_finish();
+    }
     mca_btl_base_registration_handle_t *target = (mca_btl_base_registration_handle_t *) theirs;
     for (unsigned i = 0; i < MANY; ++i) {
         if (MANY / 2 == i && 0 == strcmp(fail, "refused")) {
             /* Beyond the end of what is registered, and of its last page. */
             operation_t *o = &operation[i];
             o->accepted = OPAL_SUCCESS
-                          == btl->btl_put(btl, endpoint, memory, there + 2 * ROOM, mine, target, 100, 0,
-                                          MCA_BTL_NO_ORDER, moved, o, NULL);
+                          == btl->btl_put(btl, endpoint, memory, there + 2 * ROOM, mine, target,
+                                          100, 0, MCA_BTL_NO_ORDER, moved, o, NULL);
             continue;
         }
         start(endpoint, i, memory, mine, there, target);

@@ -2,12 +2,13 @@
 /* See btl_ibx_message.h.
  *
  * A fragment belongs to the PML until it is sent, to the engine until it is acknowledged, and can be
- * reused when both are done with it. What lies in the fragment's own buffer is complete for the PML
- * as soon as the engine has it: the engine sends it again from there if need be. What is sent from
- * the user's memory is complete when it is acknowledged. */
+ * reused when both are done with it. What lies in the buffer of a fragment that is ours (btl_ibx_fragment.h) is
+ * complete for the PML as soon as the engine has it: the engine sends it again from there if need be. Everything
+ * else is complete when it is acknowledged. */
 #include "btl_ibx_message.h"
 
 #include "btl_ibx_endpoint.h"
+#include "btl_ibx_fragment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,12 +148,11 @@ static bool is_next(mca_btl_ibx_module_t *module)
     return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
 }
 
-/* One user less; the last one gives the fragment back if the PML does not keep it. lock is not held. */
+/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
 static void release(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
 {
-    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     mca_btl_ibx_lock(module);
-    const bool give_back = 0 == --frag->holds && (ours || frag->is_freed);
+    const bool give_back = 0 == --frag->holds;
     mca_btl_ibx_unlock(module);
     if (give_back) {
         frag_return(frag);
@@ -186,8 +186,8 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) des;
-    const bool own = 1 == des->des_segment_count;
     const uint32_t flags = des->des_flags;
+    const bool at_once = mca_btl_ibx_is_sent_at_once(des);
 
     frag->hdr.tag = tag;
     frag->endpoint = endpoint;
@@ -196,9 +196,9 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     }
     mca_btl_ibx_lock(module);
     iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
-    const bool tell = own && IW_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    const bool tell = at_once && IW_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
-        frag->is_complete = own; /* from the buffer: nothing more to be waited for */
+        frag->is_complete = at_once;
         frag->holds = tell ? 2 : 1;
         mca_btl_ibx_flush(module);
     } else if (IW_AGAIN == status) {
@@ -209,7 +209,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
         return mca_btl_ibx_error(status);
     }
-    if (IW_OK != status || !own) {
+    if (IW_OK != status || !at_once) {
         return OPAL_SUCCESS;
     }
     if (tell) {
@@ -221,10 +221,23 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
 
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status)
 {
-    if (!frag->is_complete && NULL != frag->base.des_cbfunc) {
+    const bool tell = !frag->is_complete && NULL != frag->base.des_cbfunc;
+    if (mca_btl_ibx_is_ours(&frag->base)) {
+        if (tell) {
+            frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, status);
+        }
+        release(module, frag);
+        return;
+    }
+    mca_btl_ibx_lock(module);
+    --frag->holds;
+    const bool is_freed = frag->is_freed;
+    mca_btl_ibx_unlock(module);
+    if (is_freed) {
+        frag_return(frag);
+    } else if (tell) {
         frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, status);
     }
-    release(module, frag);
 }
 
 void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Messages over verbs: fragments that go out. */
+#include "btl_ibx_fragment.h"
 #include "btl_ibx_verbs_place.h"
 
 #include <stdlib.h>
@@ -162,17 +163,16 @@ vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
     }
     unsigned flags = size <= vb_inline_max(peer) ? VB_INLINE : 0;
     flags |= MCA_BTL_NO_ORDER != frag->base.order ? VB_FENCE : 0;
-    /* Somebody waits for it, unless it lies in its own buffer and was posted at once. */
-    flags |= 2 == pieces || frag->holds > 0 ? VB_SIGNAL : 0;
+    /* Somebody waits for it, unless it lies in a buffer that is ours and was posted at once. */
+    flags |= 2 == pieces || frag->holds > 0 || !mca_btl_ibx_is_ours(&frag->base) ? VB_SIGNAL : 0;
     return vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag);
 }
 
-/* One user less; the last one gives the fragment back if the PML does not keep it. lock is not held. */
+/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
 static void release(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
 {
-    const bool ours = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     vb_port_lock(module->port);
-    const bool give_back = 0 == --frag->holds && (ours || frag->is_freed);
+    const bool give_back = 0 == --frag->holds;
     vb_port_unlock(module->port);
     if (give_back) {
         frag_return(module, frag);
@@ -181,11 +181,24 @@ static void release(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t
 
 void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
 {
-    if (!frag->is_complete && NULL != frag->base.des_cbfunc) {
-        frag->base.des_cbfunc(&module->super, (mca_btl_base_endpoint_t *) frag->endpoint,
-                              &frag->base, frag->status);
+    const bool tell = !frag->is_complete && NULL != frag->base.des_cbfunc;
+    mca_btl_base_endpoint_t *endpoint = (mca_btl_base_endpoint_t *) frag->endpoint;
+    if (mca_btl_ibx_is_ours(&frag->base)) {
+        if (tell) {
+            frag->base.des_cbfunc(&module->super, endpoint, &frag->base, frag->status);
+        }
+        release(module, frag);
+        return;
     }
-    release(module, frag);
+    vb_port_lock(module->port);
+    --frag->holds;
+    const bool is_freed = frag->is_freed;
+    vb_port_unlock(module->port);
+    if (is_freed) {
+        frag_return(module, frag);
+    } else if (tell) {
+        frag->base.des_cbfunc(&module->super, endpoint, &frag->base, frag->status);
+    }
 }
 
 /* To ourselves: no network. */
@@ -217,8 +230,8 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) des;
     mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) to;
-    const bool own = 1 == des->des_segment_count;
     const uint32_t flags = des->des_flags;
+    const bool at_once = mca_btl_ibx_is_sent_at_once(des);
 
     frag->tag = tag;
     frag->endpoint = endpoint;
@@ -228,9 +241,9 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     vb_port_lock(module->port);
     vb_status_t status =
         opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_post_frag(frag) : VB_AGAIN;
-    const bool tell = own && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    const bool tell = at_once && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(VB_OK == status)) {
-        frag->is_complete = own; /* from the buffer: nothing more to be waited for */
+        frag->is_complete = at_once;
         frag->holds = tell ? 2 : 1;
     } else if (VB_AGAIN == status) {
         frag->holds = 1;
@@ -240,7 +253,7 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     if (OPAL_UNLIKELY(VB_OK != status && VB_AGAIN != status)) {
         return mca_btl_ibx_verbs_rc(status);
     }
-    if (VB_OK != status || !own) {
+    if (VB_OK != status || !at_once) {
         return OPAL_SUCCESS;
     }
     if (tell) {
