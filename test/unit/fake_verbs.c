@@ -208,6 +208,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         (struct ibv_device_attr){.max_qp_wr = fake.max_wr,
                                  .max_sge = fake.max_sge,
                                  .max_cqe = fake.max_cqe,
+                                 .vendor_id = fake.vendor,
                                  .max_qp_rd_atom = 16,
                                  .max_qp_init_rd_atom = 16,
                                  .atomic_cap = fake.has_atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE,

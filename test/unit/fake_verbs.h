@@ -49,6 +49,7 @@ typedef struct fake {
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
     unsigned overflows; /* of completion or work queues */
     unsigned fences;    /* work requests with IBV_SEND_FENCE */
+    uint32_t vendor;    /* ibv_device_attr.vendor_id */
     unsigned signalled, posted, inlined;
     unsigned last_private;   /* bytes of private data */
     unsigned memory_regions; /* registered now */

@@ -32,6 +32,8 @@
 #    include "opal/threads/threads.h"
 
 #    define MCA_BTL_IBX_MODULE_EXTRAS .btl_ft_event = NULL
+/* A put that is reported is in the target's memory: nobody asks. */
+#    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION 0
 
 /* Publish this process's addresses; fetch another's. */
 static inline int mca_btl_ibx_modex_send(const mca_base_component_t *version, void *data,
@@ -88,6 +90,8 @@ static inline uint32_t mca_btl_ibx_local_rank(void)
 #    include "opal/mca/threads/threads.h"
 
 #    define MCA_BTL_IBX_MODULE_EXTRAS .btl_accelerator_max_send_size = 0
+/* A put that is reported is in the target's memory: without this osc/rdma makes messages of puts. */
+#    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
 /* An error of PMIx, in Open MPI's terms. */
 static inline int mca_btl_ibx_modex_error(int pmix)

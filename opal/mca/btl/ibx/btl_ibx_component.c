@@ -565,7 +565,8 @@ const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
         .btl_latency = 15,
         .btl_bandwidth = 0, /* as the interface */
         .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
-                     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS,
+                     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
+                     | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
         .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
         .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
         .btl_get_limit = 0,

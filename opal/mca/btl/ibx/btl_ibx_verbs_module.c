@@ -269,7 +269,8 @@ static const mca_btl_base_module_t template = {
     .btl_component = &mca_btl_ibx_component.super,
     .btl_latency = 3,
     .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
-                 | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS,
+                 | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
+                 | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
     .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
     .btl_get_limit = SIZE_MAX,
     .btl_put_limit = SIZE_MAX,
@@ -476,7 +477,8 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
     opal_output_verbose(
         20, opal_btl_base_framework.framework_output,
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
-        "queue: %s%s%s; atomics: %s%s%s; send queue %u, inline up to %u bytes; datagrams: %s%s%s",
+        "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
+        "datagrams: %s%s%s",
         able->device, able->port, module->interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
@@ -485,9 +487,10 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
         : !able->atomics         ? able->atomics_why
         : able->atomics_coherent ? "the device's do not reach peers by datagrams"
                                  : "the device's are not atomic with the processor's",
-        module->has_atomics ? "" : ")", able->queue_depth, able->inline_max,
-        able->datagrams ? "yes" : "no (", able->datagrams ? "" : able->datagrams_why,
-        able->datagrams ? "" : ")");
+        module->has_atomics ? "" : ")", able->fences ? "yes" : "no (",
+        able->fences ? "" : able->fences_why, able->fences ? "" : ")", able->queue_depth,
+        able->inline_max, able->datagrams ? "yes" : "no (",
+        able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
 }
 
 /* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
@@ -508,7 +511,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     module->super = template;
     module->public.magic = MCA_BTL_IBX_MAGIC;
     module->public.version = MCA_BTL_IBX_VERSION;
-    module->public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_FENCED;
+    module->public.promises = MCA_BTL_IBX_ORDERED;
     module->super.btl_eager_limit = standard->btl_eager_limit;
     module->super.btl_rndv_eager_limit = standard->btl_rndv_eager_limit;
     module->super.btl_max_send_size = standard->btl_max_send_size;
@@ -553,6 +556,11 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     }
     const vb_abilities_t *real = vb_port_abilities(module->port);
     module->is_iwarp = VB_IWARP == real->fabric;
+    if (module->is_iwarp) {
+        /* A write is complete as soon as TCP has it (RFC 5040, 5.5). */
+        module->super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
+    }
+    module->public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
     choose_atomics(module);
     module->rnr_before = vb_device_rnr(real);
     module->super.btl_bandwidth =

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ibv_device_attr.vendor_id of Linux's siw. */
+#define VENDOR_SIW 0x626d74u
+
 const char *vb_fabric_name(vb_fabric_t fabric)
 {
     static const char *const names[] = {"InfiniBand", "RoCE", "iWARP"};
@@ -131,6 +134,10 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
     able->atomics_coherent = IBV_ATOMIC_GLOB == device.atomic_cap;
     able->atomics_why = able->atomics ? NULL : "the device has none";
+    /* Linux's siw answers no read while a fenced request waits for its own: two processes that read from each
+     * other would wait for ever. */
+    able->fences = VENDOR_SIW != device.vendor_id;
+    able->fences_why = able->fences ? NULL : "siw's can block both ends";
     able->inline_max = config->inline_max;
     able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;
     if (able->message_max > UINT32_C(1) << 30) {

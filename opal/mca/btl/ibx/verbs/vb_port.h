@@ -62,6 +62,8 @@ typedef struct vb_abilities {
     bool atomics;
     bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
+    bool fences; /* VB_FENCE means something */
+    const char *fences_why;
     bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
     char datagrams_why[128]; /* not */
     uint32_t inline_max;     /* bytes, as far as known before a connection */
@@ -223,7 +225,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 /* Flags of posting. */
 enum {
     VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
-    VB_FENCE = 2,  /* not before earlier reads are done */
+    VB_FENCE = 2,  /* not before earlier reads are done, if the port fences */
     VB_SIGNAL = 4, /* somebody waits for `done`: no delay */
 };
 

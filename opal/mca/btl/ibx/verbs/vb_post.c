@@ -54,7 +54,8 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
     wr->wr_id = vb_wr_id(false, link->generation, link->sendq.nxt);
     wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
     wr->send_flags |= flags & VB_INLINE ? IBV_SEND_INLINE : 0;
-    wr->send_flags |= flags & VB_FENCE && link->reads > 0 ? IBV_SEND_FENCE : 0;
+    const bool fence = flags & VB_FENCE && link->reads > 0 && port->able.fences;
+    wr->send_flags |= fence ? IBV_SEND_FENCE : 0;
     const int rc = ibv_post_send(link->qp, wr, &bad);
     if (0 != rc) {
         vb_entries_give(&port->entries, 1);
