@@ -89,6 +89,13 @@ static void messages(size_t size, int peer)
     munmap(in, BUFFERS * LENGTH);
 }
 
+/* Open MPI 5.0 makes messages of puts and gets if the device does not say when a put is in the target's memory, as
+ * those of iWARP. */
+static bool are_messages(void)
+{
+    return OMPI_MAJOR_VERSION >= 5 && 0 == tl_pvar("btl_ibx_verbs_written");
+}
+
 static void put_and_get(size_t size, int peer)
 {
     char *out = pages(), *in = pages();
@@ -123,7 +130,9 @@ static void put_and_get(size_t size, int peer)
             VERIFY(target + i * LENGTH, size, tl_key(81, peer, tl.rank, i, (uint64_t) round));
         }
     }
-    check_traffic(&before, 2 * BUFFERS * (ROUNDS - WARM), size);
+    if (!are_messages()) {
+        check_traffic(&before, 2 * BUFFERS * (ROUNDS - WARM), size);
+    }
     munmap(out, BUFFERS * LENGTH);
     munmap(in, BUFFERS * LENGTH);
 }
