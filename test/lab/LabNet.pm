@@ -30,7 +30,8 @@ sub wrong {
     return '--hosts must be 1 to 200' if $lab->{hosts} < 1 || $lab->{hosts} > 200;
     return '--rails must be 1 to 8' if $lab->{rails} < 1 || $lab->{rails} > 8;
     return '--slots begins at 1' if $lab->{slots} < 1;
-    return '--mtu must be 1280 to 65535' if $lab->{mtu} < 1280 || $lab->{mtu} > 65535;
+    my $least = '4' eq $lab->{family} ? 576 : 1280;    # RFC 791, RFC 8200
+    return "--mtu must be $least to 65535" if $lab->{mtu} < $least || $lab->{mtu} > 65535;
     return '--timeout begins at 1' if $lab->{timeout} < 1;
     return '--affect must be udp or all' if $lab->{affect} !~ /^(udp|all)$/;
     return '--wire must be bridge, netem or tap' if ($lab->{wire} // 'tap') !~ /^(bridge|netem|tap)$/;

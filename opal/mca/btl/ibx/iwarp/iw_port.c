@@ -585,7 +585,8 @@ static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int erro
     }
     if (EMSGSIZE == error) {
         ++p->count.too_big;
-        if (k->may_fragment) {
+        /* What every path carries, an interface with a smaller MTU carries in pieces. */
+        if (k->may_fragment || k->length <= IW_DATAGRAM_MIN) {
             send_cut(p, &p->out[message].msg_hdr, &k->to);
         } else {
             iw_engine_too_big(e, k, p->limit);
