@@ -32,6 +32,8 @@ typedef struct world {
     uint8_t memory[2][MEMORY];
     uint8_t buffer[2][BUFFER];
     uint8_t sink[2][MEMORY];
+    uint8_t roomy[2][IW_HEADROOM_SIZE + MEMORY];
+    bool has_roomy[2]; /* a message from there is under way */
 } world_t;
 
 static unsigned next(script_t *s)
@@ -131,6 +133,9 @@ static void poll_all(world_t *w, unsigned i)
             --w->posted[i];
         } else if (IW_SENT == c.what || IW_WRITTEN == c.what || IW_READ == c.what) {
             MUST(w->requests[i]-- > 0);
+            if (NULL != c.context) {
+                *(bool *) c.context = false;
+            }
         }
     }
 }
@@ -145,8 +150,15 @@ static void post(world_t *w, unsigned i, script_t *s)
     iw_status_t status;
     switch (kind % 8) {
     case 0:
-    case 1:
         status = iw_post_send(p, piece, 2, flags, NULL);
+        break;
+    case 1:
+        piece[0] = (struct iovec){w->roomy[i] + IW_HEADROOM_SIZE, length};
+        if (w->has_roomy[i]) {
+            return; /* headers of one message only */
+        }
+        status = iw_post_send(p, piece, 1, flags | IW_HEADROOM, &w->has_roomy[i]);
+        w->has_roomy[i] = IW_OK == status;
         break;
     case 2:
         status = iw_post_send(p, piece, 1, flags | IW_INLINE, NULL);
