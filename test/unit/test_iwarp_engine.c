@@ -259,6 +259,58 @@ static void expect(link_t *l, unsigned i, iw_what_t what, iw_status_t status, iw
     assert_int_equal(c->status, status);
 }
 
+static void longest_datagrams(iw_config_t *c)
+{
+    c->datagram_max = IW_DATAGRAM_MAX;
+}
+
+/* Who leaves room before a message for the headers gets them there, in one piece if it is short, and nothing
+ * before that room is touched, however often it is sent. */
+static void headers_before_the_data(void **state)
+{
+    (void) state;
+    enum { ROOM = 64 + IW_HEADROOM_SIZE };
+    static const uint32_t lengths[] = {1, 300, 5000, 16384, 16385, 20000};
+    const iw_fault_rates_t rates = {.drop = 300000};
+    static uint8_t in[32768], out[ROOM + 32768];
+    link_t l;
+    link_tune = longest_datagrams;
+    link_init(&l, 2, &rates, 11);
+    link_tune = NULL;
+    iw_peer_t *p = link_peer(&l, 0, 1, NULL);
+    link_peer(&l, 1, 0, NULL);
+    for (unsigned i = 0; i < 6 * sizeof(lengths) / sizeof(lengths[0]); ++i) {
+        const uint32_t length = lengths[i / 6];
+        struct iovec piece = {out + ROOM, length};
+        iw_completion_t c;
+        memset(out, 0xee, ROOM);
+        fill(out + ROOM, i, length);
+        memset(in, 0, sizeof(in));
+        assert_int_equal(iw_post_receive(l.engine[1], in, sizeof(in), in), IW_OK);
+        assert_int_equal(iw_post_send(p, &piece, 1, IW_HEADROOM, NULL), IW_OK);
+        expect(&l, 1, IW_RECEIVED, IW_OK, &c);
+        expect(&l, 0, IW_SENT, IW_OK, &c);
+        assert_true(filled(in, i, length));
+        assert_true(filled(out + ROOM, i, length));
+        for (unsigned k = 0; k < 64; ++k) {
+            assert_int_equal(out[k], 0xee);
+        }
+    }
+    static iw_packet_t k[4];
+    for (uint32_t length = 16383; length <= 16385; ++length) {
+        struct iovec piece = {out + ROOM, length};
+        assert_int_equal(iw_post_receive(l.engine[1], in, sizeof(in), in), IW_OK);
+        assert_int_equal(iw_post_send(p, &piece, 1, IW_HEADROOM, NULL), IW_OK);
+        assert_true(iw_engine_output(l.engine[0], l.now, k, 4) >= 1);
+        assert_int_equal(k[0].count, length <= 16384 ? 1 : 2);
+        iw_engine_unsent(l.engine[0], k, 1);
+        iw_completion_t c;
+        expect(&l, 1, IW_RECEIVED, IW_OK, &c);
+        expect(&l, 0, IW_SENT, IW_OK, &c);
+    }
+    link_fini(&l);
+}
+
 /* A send posted after writes is delivered when the data is there, whatever overtakes what. */
 static void writes_are_in_place_before_the_send(void **state)
 {
@@ -1096,6 +1148,7 @@ int main(void)
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test(faults_of_every_rate),
         cmocka_unit_test(faults_with_hardly_any_memory),
+        cmocka_unit_test(headers_before_the_data),
         cmocka_unit_test(writes_are_in_place_before_the_send),
         cmocka_unit_test(reads_bring_data_and_hold_back_fenced_sends),
         cmocka_unit_test(refused_access_ends_the_connection),

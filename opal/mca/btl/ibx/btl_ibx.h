@@ -82,9 +82,13 @@ typedef struct mca_btl_ibx_frag {
     uint8_t holds;    /* users other than the PML: the engine, a send that still has to tell */
     bool is_complete; /* the PML was told, or is not to be told */
     bool is_freed;    /* by the PML, or never its own */
-    mca_btl_ibx_hdr_t hdr; /* directly before the data */
+    uint8_t headroom[IW_HEADROOM_SIZE]; /* the engine's, directly before what is sent */
+    mca_btl_ibx_hdr_t hdr;              /* directly before the data */
     char data[];
 } mca_btl_ibx_frag_t;
+_Static_assert(offsetof(mca_btl_ibx_frag_t, hdr)
+                   == offsetof(mca_btl_ibx_frag_t, headroom) + IW_HEADROOM_SIZE,
+               "no hole between headers and data");
 OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
 
 typedef enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ATOMIC } mca_btl_ibx_job_type_t;

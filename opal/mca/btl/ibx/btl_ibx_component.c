@@ -320,6 +320,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     port.address = interface->address;
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
+    port.stay = true; /* what module_progress polls it also gives back */
     port.lend = c->lend;
     if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
         module_free(module);

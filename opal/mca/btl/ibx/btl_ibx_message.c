@@ -138,7 +138,7 @@ static iw_status_t post(mca_btl_ibx_frag_t *frag)
         {.iov_base = &frag->hdr, .iov_len = sizeof(frag->hdr) + frag->segment[0].seg_len},
         {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
     };
-    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, 0, frag);
+    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, IW_HEADROOM, frag);
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
@@ -446,9 +446,9 @@ void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now
     iw_engine_alarm(engine, ibx_window_look_at(&module->window));
 }
 
-void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay)
+void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay, bool was_used)
 {
-    bay->is_touched = true;
+    bay->is_touched |= was_used;
     if (iw_receives_free(module->engine) >= module->window.current || !bay_post(module, bay)) {
         bay_free(module, bay); /* the window has shrunk */
     }

@@ -54,8 +54,8 @@ void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module);
 
-/* A buffer is free again. lock is held. */
-void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay);
+/* A buffer is free again; was_used: a message was in it. lock is held. */
+void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay, bool was_used);
 
 /* No message came for a while: the memory of free buffers, but of those used first, goes back to the
  * system. lock is held. */

@@ -21,9 +21,8 @@ static int status_of(const iw_completion_t *c)
 
 /* A message for the PML, or for ourselves. */
 static void deliver(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                    mca_btl_ibx_bay_t *bay, uint32_t length)
+                    mca_btl_ibx_message_t *message, uint32_t length)
 {
-    mca_btl_ibx_message_t *message = bay->message;
     if (OPAL_UNLIKELY(length < sizeof(message->hdr) || NULL == endpoint)) {
         return;
     }
@@ -113,7 +112,8 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
-        deliver(module, endpoint, c->context, c->length);
+        deliver(module, endpoint, NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message,
+                c->length);
         break;
     case IW_PEER_DOWN:
         peer_down(module, endpoint, c->status);
@@ -121,6 +121,15 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     default:
         break;
     }
+}
+
+/* The memory of a message that has been delivered. lock is held. */
+static void take_back(mca_btl_ibx_module_t *module, const iw_completion_t *c)
+{
+    if (NULL != c->data) {
+        iw_port_read(module->port, c->data);
+    }
+    mca_btl_ibx_bay_return(module, c->context, NULL == c->data);
 }
 
 static void look(mca_btl_ibx_module_t *module, uint64_t now)
@@ -176,7 +185,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
         mca_btl_ibx_lock(module);
         for (unsigned i = 0; i < n; ++i) {
             if (IW_RECEIVED == completion[i].what) {
-                mca_btl_ibx_bay_return(module, completion[i].context);
+                take_back(module, &completion[i]);
             }
         }
         n = BATCH == n ? iw_engine_poll(module->engine, completion, BATCH) : 0;

@@ -126,11 +126,21 @@ bool iw_done_reserve(iw_engine_t *e)
     return true;
 }
 
+static void complete(iw_engine_t *e, const iw_completion_t *c)
+{
+    e->done[(e->done_first + e->done_count++) & (e->done_room - 1)] = *c;
+}
+
 void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
                  uint32_t length)
 {
-    e->done[(e->done_first + e->done_count++) & (e->done_room - 1)] =
-        (iw_completion_t){context, p, length, (uint8_t) what, (uint8_t) status};
+    complete(e, &(iw_completion_t){context, p, NULL, length, (uint8_t) what, (uint8_t) status});
+}
+
+void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t *p, void *data,
+                          uint32_t length)
+{
+    complete(e, &(iw_completion_t){receive->context, p, data, length, IW_RECEIVED, IW_OK});
 }
 
 static bool takes_receive(const iw_completion_t *c)

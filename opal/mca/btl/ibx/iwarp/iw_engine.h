@@ -97,7 +97,7 @@ typedef enum iw_what {
     IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
     IW_WRITTEN,       /* the data is in place at the peer */
     IW_READ,          /* the data is in place here */
-    IW_RECEIVED,      /* a message is in a receive buffer */
+    IW_RECEIVED,      /* a message is there: in its receive buffer, or where its datagram is (data) */
     IW_RECEIVED_UD,   /* the same, of the unreliable service */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
@@ -106,6 +106,7 @@ typedef enum iw_what {
 typedef struct iw_completion {
     void *context;   /* of the request or the receive buffer */
     iw_peer_t *peer; /* NULL if it was removed meanwhile */
+    void *data;      /* of a message that stayed in its datagram (iw_engine_input_stay), or NULL */
     uint32_t length; /* of a received message */
     uint8_t what;    /* iw_what_t */
     uint8_t status;  /* iw_status_t */
@@ -133,7 +134,10 @@ enum iw_post_flag {
     IW_QUIET = 2,  /* no completion unless there is an error */
     IW_FENCE = 4,  /* only after all reads posted to this peer before are complete */
     IW_PROMPT = 8, /* ask the peer to acknowledge at once (writes always do) */
+    IW_HEADROOM = 16, /* before the first piece there are IW_HEADROOM_SIZE bytes for the engine's headers until
+                       * completion: a short message then leaves as one piece */
 };
+#define IW_HEADROOM_SIZE 96
 
 /* All: 0 (IW_OK) if the request will complete, otherwise the reason why not. Memory that was not
  * copied must stay unchanged until completion; it is sent again from there. */
@@ -182,12 +186,16 @@ typedef struct iw_packet {
     bool had_ack;
     bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
-    struct iovec piece[1 + IW_IOV_MAX]; /* the first is head, the others are the user's memory */
+    struct iovec piece[1 + IW_IOV_MAX]; /* the first begins with the head, the others are the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
 } iw_packet_t;
 
 /* One datagram, exactly as it came. The buffer is the caller's. */
 void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
+/* The same, but a whole message whose turn it is may stay where it is instead of being copied to its receive
+ * buffer. True: it does, and its completion says where; the memory is left alone until who polls that has
+ * read it. */
+bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size_t length);
 
 /* Up to max datagrams to be sent before anything else is called (what they point to can go away
  * then). Packets to one peer follow each other, those of one size too. Of large ones only as many as

@@ -233,3 +233,12 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
     }
     iw_timer_set(p);
 }
+
+bool iw_engine_input_stay(iw_engine_t *e, uint64_t now, uint8_t *data, size_t length)
+{
+    e->may_stay = true;
+    iw_engine_input(e, now, data, length);
+    const bool stays = !e->may_stay;
+    e->may_stay = false;
+    return stays;
+}

@@ -34,6 +34,8 @@
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
 #define IW_DRAIN          32u           /* packets to one peer before another one's turn */
+#define IW_STAY_MIN       256u /* a message that is shorter is copied: that costs less */
+#define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
@@ -255,6 +257,8 @@ struct iw_engine {
     uint32_t done_count;
     uint32_t peer_count;
 
+    bool may_stay; /* the message of the datagram that is coming in; false again when it does */
+
     uint64_t epoch_start;
     uint32_t epoch;
     uint32_t talkers;      /* peers heard in this epoch */
@@ -265,6 +269,8 @@ struct iw_engine {
 bool iw_done_reserve(iw_engine_t *e); /* before anything that will bring a completion */
 void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
                  uint32_t length);
+void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t *p, void *data,
+                          uint32_t length); /* data: not NULL if it stayed in its datagram */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);

@@ -25,10 +25,12 @@
 #endif
 
 #define BATCH      64    /* datagrams sent with one call */
-#define SLOTS      8     /* receive buffers */
+#define SLOTS      8     /* receive buffers that one call can fill */
+#define SPARES     4     /* more of them, for those whose message has not been read yet */
 #define SLOT       65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW  20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
-#define IN_SIZE    (SLOTS * (SLOT + 64))
+#define SLOT_ROOM  (SLOT + 64)
+#define IN_SIZE    ((SLOTS + SPARES) * SLOT_ROOM)
 #define PAGE       4096 /* or a multiple: then less is given back */
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
@@ -88,6 +90,9 @@ struct iw_port {
     struct iovec in_piece[SLOTS];
     control_t in_control[SLOTS];
     uint8_t *in_buffer; /* mapped */
+    uint8_t *spare[SPARES];
+    unsigned spares; /* of them, not in use */
+    bool stay;
     bool in_touched;    /* more than the first page of it */
     uint64_t in_at;     /* when a datagram came last */
 
@@ -204,6 +209,11 @@ static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
     return true;
 }
 
+static uint8_t *slot(const iw_port_t *p, size_t i)
+{
+    return p->in_buffer + i * SLOT_ROOM + SLOT_SKEW;
+}
+
 iw_port_t *iw_port_open(const iw_port_config_t *c)
 {
     iw_port_t *p = calloc(1, sizeof(*p));
@@ -227,9 +237,14 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         return NULL;
     }
     for (unsigned i = 0; i < SLOTS; ++i) {
-        p->in_piece[i] = (struct iovec){p->in_buffer + i * (SLOT + 64) + SLOT_SKEW, SLOT};
+        p->in_piece[i] = (struct iovec){slot(p, i), SLOT};
         p->in[i].msg_hdr.msg_iov = &p->in_piece[i];
         p->in[i].msg_hdr.msg_iovlen = 1;
+    }
+    p->stay = c->stay;
+    while (p->spares < SPARES) {
+        p->spare[p->spares] = slot(p, SLOTS + p->spares);
+        ++p->spares;
     }
     iw_fault_init(&p->fault_in, &c->faults_in, c->fault_seed);
     iw_fault_init(&p->fault_out, &c->faults_out, c->fault_seed ^ UINT64_C(0x5bd1e995));
@@ -370,6 +385,25 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     return n;
 }
 
+/* A datagram alone: its message may stay, and another buffer takes its buffer's place. */
+static unsigned take_alone(iw_port_t *p, iw_engine_t *e, uint64_t now)
+{
+    uint8_t *data = p->in_piece[0].iov_base;
+    if (!p->stay || 0 == p->spares || p->faulty || APART != p->joining) {
+        return take_message(p, e, now, &p->in[0]);
+    }
+    if (iw_engine_input_stay(e, now, data, p->in[0].msg_len)) {
+        p->in_piece[0].iov_base = p->spare[--p->spares];
+    }
+    return 1;
+}
+
+void iw_port_read(iw_port_t *p, const void *data)
+{
+    const size_t i = (size_t) ((const uint8_t *) data - p->in_buffer) / SLOT_ROOM;
+    p->spare[p->spares++] = slot(p, i);
+}
+
 /* Shall the kernel join what comes? */
 static void set_joining(iw_port_t *p, int on)
 {
@@ -400,6 +434,9 @@ static int take(iw_port_t *p)
 /* Quiet for a while: no memory for what may never come again. */
 static void give_back(iw_port_t *p)
 {
+    if (p->spares < SPARES) {
+        return; /* somebody still reads */
+    }
     p->in_touched = false;
     (void) madvise(p->in_buffer + PAGE, (IN_SIZE - PAGE) / PAGE * PAGE, MADV_DONTNEED);
 }
@@ -431,10 +468,10 @@ static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
     size_t bytes = 0;
     p->in_at = now;
-    p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW;
+    p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW || p->stay;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
-        n += take_message(p, e, now, &p->in[i]);
+        n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
     }
     /* A message alone is taken with the cheapest call; of many large ones no more than stay in the
      * cache until they are looked at. */

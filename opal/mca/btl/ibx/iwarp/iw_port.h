@@ -25,6 +25,7 @@ typedef struct iw_port_config {
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     bool lend;            /* large payloads go to the kernel by reference (iw_lend.h) if it can */
+    bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;
     uint64_t fault_seed;
@@ -57,6 +58,9 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
 uint64_t iw_port_now(void);
 /* The same, as of the latest iw_port_progress: free, where a little late does not matter. */
 uint64_t iw_port_looked(const iw_port_t *port);
+
+/* A message that stayed in the port's memory has been read. */
+void iw_port_read(iw_port_t *port, const void *data);
 
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
