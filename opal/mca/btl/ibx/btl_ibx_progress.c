@@ -112,8 +112,8 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
-        deliver(module, endpoint, NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message,
-                c->length);
+        deliver(module, endpoint,
+                NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message, c->length);
         break;
     case IW_PEER_DOWN:
         peer_down(module, endpoint, c->status);

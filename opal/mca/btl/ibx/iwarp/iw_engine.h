@@ -97,7 +97,7 @@ typedef enum iw_what {
     IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
     IW_WRITTEN,       /* the data is in place at the peer */
     IW_READ,          /* the data is in place here */
-    IW_RECEIVED,      /* a message is there: in its receive buffer, or where its datagram is (data) */
+    IW_RECEIVED,      /* a message is in a receive buffer, or at `data` */
     IW_RECEIVED_UD,   /* the same, of the unreliable service */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
@@ -134,8 +134,9 @@ enum iw_post_flag {
     IW_QUIET = 2,  /* no completion unless there is an error */
     IW_FENCE = 4,  /* only after all reads posted to this peer before are complete */
     IW_PROMPT = 8, /* ask the peer to acknowledge at once (writes always do) */
-    IW_HEADROOM = 16, /* before the first piece there are IW_HEADROOM_SIZE bytes for the engine's headers until
-                       * completion: a short message then leaves as one piece */
+    /* Before the first piece there are IW_HEADROOM_SIZE bytes for the engine's headers until completion: a
+     * short message then leaves as one piece. */
+    IW_HEADROOM = 16,
 };
 #define IW_HEADROOM_SIZE 96
 
@@ -186,7 +187,7 @@ typedef struct iw_packet {
     bool had_ack;
     bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
-    struct iovec piece[1 + IW_IOV_MAX]; /* the first begins with the head, the others are the user's memory */
+    struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
 } iw_packet_t;
 
