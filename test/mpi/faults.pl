@@ -1,0 +1,170 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# Faults, and what must happen: a rank is killed at each stage of the protocols, or at any time; a rank is
+# stopped, for a minute with --full; memory that may be locked, or files that may be open, are few. What can be survived must be, with
+# right results; else mpirun ends with an error within a minute. Afterwards no process and no file in /dev/shm is left.
+# FAULT_SEED, from the environment, for other times and ranks.
+use strict;
+use warnings;
+use FindBin;
+use Getopt::Long;
+use lib $FindBin::Bin;
+use OpenMPI;
+use Time::HiRes qw(time sleep);
+
+my ($pml, $full, $programs, $only) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.', '');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs, 'only=s' => \$only) or die;
+my ($passed, $failed, $skipped) = (0, 0, 0);
+my $seed = $ENV{FAULT_SEED} // 1;
+srand $seed;
+# Without --full what btl/ibx does, and stages over shared memory.
+my %transport = (
+    vader => '--mca btl self,vader',
+    tcp => '--mca btl self,tcp',
+    ibx => '--mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout 3000',
+);
+my $runs = 0;
+
+# Processes of this run: they carry its mark on their command line. Not mpirun itself.
+sub processes {
+    my ($mark) = @_;
+    my @pids;
+    for my $dir (glob '/proc/[0-9]*') {
+        open(my $in, '<', "$dir/cmdline") or next;
+        local $/;
+        my @word = split /\0/, <$in> // '';
+        push @pids, $dir =~ s{.*/}{}r if @word && (grep { $_ eq $mark } @word) && $word[0] =~ m{^\Q$programs\E/};
+    }
+    return sort { $a <=> $b } @pids;
+}
+
+# Files of this user in shared memory. vader's own are counted apart: Open MPI's mpirun is to remove them.
+sub shared_files { return map { $_ => 1 } grep { -O } glob '/dev/shm/*' }
+
+# Runs a program under mpirun; `during` is called with a sub that gives its processes. Returns exit code, seconds, output.
+sub job {
+    my ($np, $parameters, $program, $during, $limit) = @_;
+    my $mark = "faults-$$-" . ++$runs;
+    my $mpirun = mpi_mpirun($np, "--mca mpi_yield_when_idle 1 --mca pml $pml $parameters");
+    my %before = shared_files();
+    my $start = time;
+    my $out_file = "/tmp/$mark.out";
+    my $pid = fork // die;
+    if (0 == $pid) {
+        open(STDIN, '<', '/dev/null');
+        open(STDOUT, '>', $out_file) or die;
+        open(STDERR, '>&', \*STDOUT);
+        exec 'sh', '-c', ($limit ? "$limit; " : '') . "exec timeout -k 5 90 $mpirun $programs/$program --mark $mark";
+    }
+    $during->(sub { processes($mark) }) if $during;
+    waitpid($pid, 0);
+    my ($code, $took) = ($? & 127 ? 128 + ($? & 127) : $? >> 8, time - $start);
+    my $out = do { local $/; open(my $in, '<', $out_file); <$in> } // '';
+    unlink $out_file;
+    my $left = '';
+    for (1 .. 20) { # mpirun has told them to end
+        last if !processes($mark);
+        sleep 0.1;
+    }
+    if (my @pids = processes($mark)) {
+        $left .= "processes left: @pids\n";
+        kill 'KILL', @pids;
+    }
+    my %after = shared_files();
+    my @new = grep { !$before{$_} } sort keys %after;
+    # Others may run jobs too: only what no living process has open counts.
+    my @ours = grep { !m{/vader_segment|/sm_segment} && !in_use($_) } @new;
+    $left .= "left in shared memory: @ours\n" if @ours;
+    return ($code, $took, $out, $left);
+}
+
+# Until there are n processes, but not for ever.
+sub wait_for {
+    my ($n, $pids) = @_;
+    for (1 .. 200) {
+        my @now = $pids->();
+        return if @now == $n;
+        sleep 0.1;
+    }
+}
+
+sub in_use {
+    my ($file) = @_;
+    for my $map (glob '/proc/[0-9]*/maps') {
+        open(my $in, '<', $map) or next;
+        while (my $line = <$in>) { return 1 if index($line, $file) >= 0 }
+    }
+    return 0;
+}
+
+sub report {
+    my ($good, $what, $code, $took, $out, $left) = @_;
+    $good &&= '' eq $left;
+    printf "%s faults: %s: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $what, $code, $took;
+    print $left;
+    print map { "        | $_\n" } grep { defined } (split /\n/, $out)[0 .. 40] if !$good;
+    $good ? ++$passed : ++$failed;
+}
+
+sub wanted { return '' eq $only || $_[0] =~ /$only/ }
+
+# Killed: the job must end, with an error and in time.
+for my $name (sort keys %transport) {
+    for my $stage (qw(connect rtr put rts get frag cancel eager)) {
+        next if !wanted("$name killed $stage");
+        next if !$full && 'tcp' eq $name;
+        my @r = job(3, $transport{$name}, "dying --stage $stage");
+        report($r[0] != 0 && $r[0] != 124 && $r[2] !~ /went on|watchdog/, "$name: killed at '$stage'", @r);
+    }
+    my $times = $full ? 10 : 'ibx' eq $name ? 1 : 0;
+    for (1 .. $times) {
+        next if !wanted("$name killed at random");
+        my ($when, $which) = (0.5 + rand 3, int rand 3);
+        my @r = job(3, $transport{$name}, 'stress --seconds 60', sub {
+            my ($pids) = @_;
+            wait_for(3, $pids);
+            sleep $when;
+            my @p = $pids->();
+            kill 'KILL', $p[$which % @p] if @p;
+        });
+        report($r[0] != 0 && $r[0] != 124 && $r[2] !~ /No errors/,
+            sprintf('%s: rank killed %.2f s into traffic (seed %d)', $name, $when, $seed), @r);
+    }
+}
+
+# Stopped for a while: nothing may be lost.
+for my $name (sort keys %transport) {
+    my $pause = $full ? 60 : 2;
+    next if !wanted("$name stopped") || (!$full && 'ibx' ne $name);
+    my $parameters = $transport{$name} =~ s/peer_timeout \d+/'peer_timeout ' . (1000 * $pause + 30000)/er;
+    my @r = job(2, $parameters, 'stress --seconds 6', sub {
+        my ($pids) = @_;
+        wait_for(2, $pids);
+        sleep 1 + rand 2;
+        my @p = $pids->();
+        return if !@p;
+        my $one = $p[int rand @p];
+        kill 'STOP', $one;
+        sleep $pause;
+        kill 'CONT', $one;
+    });
+    report(0 == $r[0] && $r[2] =~ /^No errors$/m, "$name: rank stopped for $pause s", @r);
+}
+
+# Few resources: right, or an error; never a hang or a crash without a word.
+for my $case (
+    ['no memory may be locked', 'ibx', 'ulimit -l 0'],
+    ['48 open files', 'ibx', 'ulimit -n 48'],
+    ['48 open files', 'tcp', 'ulimit -n 48'],
+    ['40 MiB of files in shared memory', 'vader', 'ulimit -f 40960'],
+) {
+    my ($what, $name, $limit) = @$case;
+    next if !wanted("$name $what");
+    my @r = job(2, $transport{$name}, 'stress --seconds 4', undef, $limit);
+    my $survived = 0 == $r[0] && $r[2] =~ /^No errors$/m;
+    report($survived || ($r[0] != 0 && $r[0] != 124 && length $r[2] && $r[2] !~ /watchdog/),
+        "$name: $what: " . ($survived ? 'survived' : 'refused'), @r);
+}
+
+print "$passed passed, $failed failed, $skipped skipped\n";
+exit($failed > 0);
