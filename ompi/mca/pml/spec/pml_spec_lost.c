@@ -2,6 +2,7 @@
 /* See pml_spec_lost.h. */
 #include "pml_spec_lost.h"
 
+#include "pml_spec_complete.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 
@@ -110,7 +111,7 @@ static void complete_lost(mca_pml_base_request_t *base, int32_t source, int32_t 
     status->MPI_TAG = tag;
     status->MPI_ERROR = mca_pml_spec_mpi_error(OMPI_ERR_UNREACH);
     status->_ucount = 0;
-    ompi_request_complete(&base->req_ompi, true);
+    mca_pml_spec_complete(&base->req_ompi);
 }
 
 /* Requests that wait for a packet of it: those have handles. While a handle is open its request is

@@ -2,6 +2,7 @@
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
+#include "pml_spec_complete.h"
 #include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
@@ -44,6 +45,7 @@ static int recv_free(ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
+    mca_pml_spec_await_signals();
     if (OPAL_UNLIKELY(!(recvreq->life & MCA_PML_SPEC_DONE)) && recvreq->posted.cancel_wanted) {
         await_cancel(recvreq);
     }
@@ -174,7 +176,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                            base->req_peer, recvreq->status);
     }
     if (OPAL_LIKELY(!(recvreq->life & MCA_PML_SPEC_LOST))) {
-        ompi_request_complete(&base->req_ompi, true);
+        mca_pml_spec_complete(&base->req_ompi);
     }
     if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
         recv_return(recvreq);
@@ -186,7 +188,7 @@ void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
     /* The caller has put the reason into the status. */
     if (!(mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_LOST)
           & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
-        ompi_request_complete(&recvreq->req_recv.req_base.req_ompi, true);
+        mca_pml_spec_complete(&recvreq->req_recv.req_base.req_ompi);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_adapt.h"
+#include "pml_spec_complete.h"
 #include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
@@ -24,6 +25,7 @@ static int send_free(ompi_request_t **request)
 {
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
     *request = MPI_REQUEST_NULL;
+    mca_pml_spec_await_signals();
     sendreq->req_send.req_base.req_free_called = true;
     if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED) & MCA_PML_SPEC_DONE) {
         send_return(sendreq);
@@ -42,7 +44,7 @@ static int send_cancel(ompi_request_t *request, int flag)
         && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
         && !(mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_LOST)
              & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
-        ompi_request_complete(request, true);
+        mca_pml_spec_complete(request);
     }
     return OMPI_SUCCESS;
 }
@@ -108,7 +110,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
                            base->req_peer, sendreq->status);
     }
     if (!told) {
-        ompi_request_complete(&base->req_ompi, true);
+        mca_pml_spec_complete(&base->req_ompi);
     }
     if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
         send_return(sendreq);
@@ -205,7 +207,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
         base->req_ompi.req_status._ucount = length;
         /* Complete for MPI before the transfer. */
-        ompi_request_complete(&base->req_ompi, true);
+        mca_pml_spec_complete(&base->req_ompi);
     }
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         mca_pml_spec_send_issue(sendreq, blocking);
