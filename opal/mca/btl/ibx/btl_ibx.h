@@ -82,6 +82,7 @@ typedef struct mca_btl_ibx_frag {
     uint8_t holds;    /* users other than the PML: the engine, a send that still has to tell */
     bool is_complete; /* the PML was told, or is not to be told */
     bool is_freed;    /* by the PML, or never its own */
+    _Alignas(64) uint8_t hole[8];       /* so that user data behind 16 bytes of a PML begins a cache line */
     uint8_t headroom[IW_HEADROOM_SIZE]; /* the engine's, directly before what is sent */
     mca_btl_ibx_hdr_t hdr;              /* directly before the data */
     char data[];
@@ -89,6 +90,7 @@ typedef struct mca_btl_ibx_frag {
 _Static_assert(offsetof(mca_btl_ibx_frag_t, hdr)
                    == offsetof(mca_btl_ibx_frag_t, headroom) + IW_HEADROOM_SIZE,
                "no hole between headers and data");
+_Static_assert(48 == offsetof(mca_btl_ibx_frag_t, data) % 64, "user data begins a cache line");
 OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
 
 typedef enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ATOMIC } mca_btl_ibx_job_type_t;
