@@ -36,7 +36,8 @@
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
 #define STREAM     3     /* receive calls in a row that found something make a stream */
 #define DRAIN      8     /* receive calls in a row of who takes all there is */
-#define IDLE       64    /* receive calls in vain until trains are given up for cheaper calls */
+#define IDLE       4096  /* receive calls in vain since the last train until trains are given up for cheaper calls */
+#define LEAVE      64    /* and then until there cannot be one that was on its way */
 #define QUIET      UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 #define FLAT       8192  /* bytes up to which a datagram is copied together before it is sent */
 #define LANES      16    /* connected sockets */
@@ -409,6 +410,7 @@ static void set_joining(iw_port_t *p, int on)
 {
     if (0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &on, sizeof(on))) {
         p->joining = on ? JOINED : LEAVING;
+        p->idle = 0;
     }
 }
 
@@ -450,8 +452,8 @@ static void at_rest(iw_port_t *p)
     ++p->count.receive_empty;
     p->vlen = 1;
     p->streak = 0;
-    if (LEAVING == p->joining) {
-        p->joining = APART; /* what had been joined has been taken */
+    if (LEAVING == p->joining && ++p->idle >= LEAVE) {
+        p->joining = APART; /* what had been joined has been taken, or was just being delivered and is there by now */
     } else if (JOINED == p->joining && ++p->idle >= IDLE) {
         set_joining(p, 0);
     }
@@ -466,12 +468,16 @@ static unsigned receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
         at_rest(p);
         return 0;
     }
+    const bool joins = JOINED == p->joining;
     size_t bytes = 0;
     p->in_at = now;
     p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW || p->stay;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
         n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
+    }
+    if (joins && n > (unsigned) got) {
+        p->idle = 0;
     }
     /* A message alone is taken with the cheapest call; of many large ones no more than stay in the
      * cache until they are looked at. */
