@@ -33,13 +33,12 @@ sub cut {
 
 sub mend { run_or_die(qw(nft delete table inet linkcut)) }
 
-# Runs stress on two hosts; `during` happens two seconds after its processes are there. Exit code, seconds since it
-# happened, output.
+# Runs stress on two hosts; `during` happens three seconds after mpirun began. Exit code, seconds since it happened, output.
 sub job {
     my ($seconds, $timeout_ms, $during) = @_;
     my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout $timeout_ms");
     my $out = '';
-    my $pid = open(my $from, '-|', "timeout -k 5 120 $mpirun $programs/stress --seconds $seconds 2>&1 </dev/null") // die;
+    open(my $from, '-|', "timeout -k 5 120 $mpirun $programs/stress --seconds $seconds 2>&1 </dev/null") // die;
     sleep 3;
     my $then = time;
     $during->();

@@ -6,7 +6,6 @@
 #include "testlib.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <time.h>
 
 enum { MESSAGES = 6, SIZE = 64, MOST = 16 };
