@@ -4,25 +4,29 @@
  * pages of its own. Then every reuse count by itself, with as many buffers as it takes: what a
  * program gains or loses that reuses its buffers just so often (0: never, that is once).
  *
- * No MPI and no adapter: "sending" is a descriptor of the fragment written and, --wire ns, the time
- * that posting it takes. What is compared is what the processor does per send:
+ * No MPI. What is compared is what the processor does per message at its sender:
  *
- *   copy      memcpy into a fragment of a ring, as always
+ *   copy      memcpy into a fragment, as always
  *   freq      ask the table (core/freq_usage.h); in place: take the registration that is noted there
  *             (rcache/lazy, core/lazy_cache.h), post two pieces and give it back; else memcpy
  *
+ * over a wire (spectrum_wire.h): --wire memory writes a descriptor and waits --post ns; --wire verbs is the verbs
+ * transport of btl/ibx over adapters that are not there and, as adapters, do not touch the data with the processor.
+ * --op put and get (verbs) are the one-sided operations of figure 5.7.
+ *
  * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 looks each
  * registration up in the cache. R, C and V are measured before with the same functions. Runs of both
- * alternate; times are medians over the pairs. --budget 0: without bounds, the thesis' rule alone.
+ * alternate; of each pair the ratio is taken, times and ratios are medians over the pairs, with the quartiles of the
+ * ratio. --budget 0: without bounds, the thesis' rule alone.
  *
- * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS]
- *                 [--notes 1|0] [--budget 5] [--wire NS] [--each 1|0]
+ * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS] [--notes 1|0]
+ *                 [--budget 5] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
 #include "freq_rule.h"
 #include "freq_usage.h"
-#include "lazy_cache.h"
+#include "spectrum_wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,12 +34,14 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { RING = 64, PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 51 };
+enum { PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 201 };
 
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, notes, budget, wire_ns, each;
+    long count, pairs, share, register_ns, notes, budget, each;
+    spectrum_op_t op;
+    const spectrum_wire_t *wire;
 } opt = {.count = 1000,
          .pairs = 5,
          .share = 25,
@@ -53,7 +59,7 @@ static double now_ns(void)
 
 static double clock_ns; /* what now_ns takes: spending less is not possible */
 
-static void spend(long ns)
+void spectrum_spend(long ns)
 {
     if (ns > 0) {
         const double until = now_ns() + (double) ns - clock_ns;
@@ -76,14 +82,21 @@ static lazy_status_t pin(void *context, lazy_entry_t *e)
         ++device.failed;
         return LAZY_NO_RESOURCES;
     }
+    if (NULL != opt.wire->enter && !opt.wire->enter(e)) {
+        ++device.failed;
+        return LAZY_NO_RESOURCES;
+    }
     ++device.registered;
-    spend(opt.register_ns);
+    spectrum_spend(opt.register_ns);
     return LAZY_OK;
 }
 
 static void unpin(void *context, lazy_entry_t *e)
 {
     (void) context;
+    if (NULL != opt.wire->leave) {
+        opt.wire->leave(e);
+    }
     if (opt.register_ns < 0) {
         (void) munlock((void *) lazy_base(e), lazy_size(e));
     }
@@ -121,7 +134,7 @@ static void device_forget(void)
 {
     const lazy_config_t config = {.make = pin,
                                   .end = unpin,
-                                  .data_size = 64,
+                                  .data_size = SPECTRUM_MEMORY,
                                   .policy = lazy_policy_at(0),
                                   .max_bytes = SIZE_MAX / 2,
                                   .max_entries = 1 << 20,
@@ -137,46 +150,40 @@ static void device_forget(void)
     }
 }
 
-/* A work request: pieces and a doorbell. */
-static volatile struct {
-    const void *piece[2];
-    size_t length[2];
-} queue[RING];
-static uint32_t posted;
-static _Alignas(64) char ring[RING][FREQ_SIZE_MAX + 64];
-
-static void post(const void *a, size_t na, const void *b, size_t nb)
+void spectrum_complete(lazy_entry_t *e)
 {
-    const uint32_t i = posted++ % RING;
-    queue[i].piece[0] = a;
-    queue[i].length[0] = na;
-    queue[i].piece[1] = b;
-    queue[i].length[1] = nb;
-    spend(opt.wire_ns);
-}
-
-static void send_copied(const char *buffer, size_t size)
-{
-    char *fragment = ring[posted % RING];
-    memcpy(fragment + 64, buffer, size);
-    post(fragment, 64 + size, NULL, 0);
+    lazy_release(device.cache, e);
 }
 
 static freq_usage_t usage;
 static freq_release_t release;
 
-static void send_freq(const char *buffer, size_t size)
+/* As the component counts its traffic. */
+static _Atomic uint64_t traffic[2];
+
+static void count(int way, size_t size)
+{
+    (void) size;
+    atomic_store_explicit(&traffic[way],
+                          atomic_load_explicit(&traffic[way], memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static void send_freq(char *buffer, size_t size)
 {
     freq_note_t *note;
-    if (freq_usage_find(&usage, buffer, size, &note)) {
-        lazy_entry_t *e = device_find(&usage, buffer, size, note);
-        if (NULL != e) {
-            post(ring[posted % RING], 64, buffer, size);
-            lazy_release(device.cache, e); /* the work request is complete */
-            return;
+    if (size > opt.wire->inline_max()) {
+        if (freq_usage_find(&usage, buffer, size, &note)) {
+            lazy_entry_t *e = device_find(&usage, buffer, size, note);
+            if (NULL != e) {
+                count(1, size);
+                opt.wire->in_place(buffer, size, e);
+                return;
+            }
         }
+        count(0, size);
     }
-    send_copied(buffer, size);
+    opt.wire->copied(buffer, size);
 }
 
 /* ---- costs ---- */
@@ -204,6 +211,8 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
         exit(1);
     }
     memset(area, 1, BUFFERS * stride);
+    static _Alignas(64) char target[BUFFERS][FREQ_SIZE_MAX];
+    memset(target, 1, sizeof(target));
     double v[N];
     for (int i = 0; i < FREQ_POINTS; ++i) {
         double r[N], c[N];
@@ -218,7 +227,7 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
             }
             start = now_ns();
             for (int j = 0; j < BUFFERS; ++j) {
-                memcpy(ring[j % RING] + 64, area + (j % 8) * stride, size);
+                memcpy(target[j], area + (j % 8) * stride, size);
                 __asm__ volatile("" : : : "memory");
             }
             c[k] = (now_ns() - start - clock_ns) / BUFFERS;
@@ -313,24 +322,41 @@ static void new_work(work_t *w, uint32_t buffers, size_t size, bool is_apart)
 
 static double run(const work_t *w, bool freq)
 {
-    const double start = now_ns();
-    for (size_t i = 0; i < w->n; ++i) {
-        const char *buffer = w->area + w->order[i] * w->stride;
-        if (freq) {
-            send_freq(buffer, w->size);
-        } else {
-            send_copied(buffer, w->size);
+    double taken = 0;
+    for (size_t i = 0; i < w->n;) {
+        const size_t end = w->n - i < SPECTRUM_BATCH ? w->n : i + SPECTRUM_BATCH;
+        const double start = now_ns();
+        for (; i < end; ++i) {
+            char *buffer = w->area + w->order[i] * w->stride;
+            if (freq) {
+                send_freq(buffer, w->size);
+            } else {
+                opt.wire->copied(buffer, w->size);
+            }
         }
+        taken += now_ns() - start;
+        opt.wire->others();
     }
-    return now_ns() - start;
+    return taken;
 }
 
-/* Pairs of runs, the first of a pair by turns. ns per send. */
-static void compare(const work_t *w, const freq_rule_t *rule, double *copy, double *freq)
+typedef struct {
+    double copy, freq;          /* ns per send */
+    double ratio, lower, upper; /* freq / copy: median and quartiles of the pairs */
+} times_t;
+
+static double quartile(const double *sorted, int n, int quarter)
 {
-    double c[PAIRS_MAX], f[PAIRS_MAX];
+    return sorted[(n - 1) * quarter / 4];
+}
+
+/* Pairs of runs, the first of a pair by turns. */
+static void compare(const work_t *w, const freq_rule_t *rule, times_t *t)
+{
+    double c[PAIRS_MAX], f[PAIRS_MAX], r[PAIRS_MAX];
+    const int n = (int) opt.pairs;
     (void) run(w, false); /* warm */
-    for (long p = 0; p < opt.pairs; ++p) {
+    for (int p = 0; p < n; ++p) {
         for (int half = 0; half < 2; ++half) {
             if ((p + half) % 2) {
                 device_forget();
@@ -341,25 +367,30 @@ static void compare(const work_t *w, const freq_rule_t *rule, double *copy, doub
                 c[p] = run(w, false) / (double) w->n;
             }
         }
+        r[p] = f[p] / c[p];
     }
     device_forget();
-    *copy = median(c, (int) opt.pairs);
-    *freq = median(f, (int) opt.pairs);
+    t->copy = median(c, n);
+    t->freq = median(f, n);
+    t->ratio = median(r, n);
+    t->lower = quartile(r, n, 1);
+    t->upper = quartile(r, n, 3);
 }
 
 static void row(const char *what, size_t size, long uses, const work_t *w, const freq_rule_t *rule)
 {
-    double copy, freq;
-    compare(w, rule, &copy, &freq);
+    times_t t;
+    compare(w, rule, &t);
     freq_usage_counts_t counts;
     freq_usage_count(&usage, &counts);
-    const double gain = 100 * (copy - freq) / copy;
     const double avoided = 100.0 * (double) counts.copies_avoided / (double) w->n;
-    printf("  %-14s %6zu %6ld %10.1f %10.1f %8.1f %% %9.1f %% %10lu\n", what, size, uses, copy,
-           freq, gain, avoided, device.registered);
-    printf("spectrum scheme=%s size=%zu uses=%ld copy_ns=%.1f freq_ns=%.1f gain=%.2f avoided=%.1f "
-           "registered=%lu\n",
-           what, size, uses, copy, freq, gain, avoided, device.registered);
+    printf("  %-14s %6zu %6ld %10.1f %10.1f %8.3f %6.3f to %5.3f %7.1f %% %10lu\n", what, size,
+           uses, t.copy, t.freq, t.ratio, t.lower, t.upper, avoided, device.registered);
+    printf("spectrum scheme=%s size=%zu uses=%ld copy_ns=%.1f freq_ns=%.1f ratio=%.4f lower=%.4f "
+           "upper=%.4f "
+           "gain=%.2f avoided=%.1f registered=%lu wire=%s\n",
+           what, size, uses, t.copy, t.freq, t.ratio, t.lower, t.upper, 100 * (1 - t.ratio),
+           avoided, device.registered, opt.wire->name);
     fflush(stdout);
 }
 
@@ -436,21 +467,61 @@ static void usage_error(const char *what)
     exit(2);
 }
 
+static const spectrum_wire_t *wire_named(const char *name)
+{
+    static const spectrum_wire_t *const wires[] = {
+        &spectrum_memory,
+#ifdef SPECTRUM_VERBS
+        &spectrum_verbs,
+#endif
+    };
+    for (size_t i = 0; i < sizeof(wires) / sizeof(*wires); ++i) {
+        if (0 == strcmp(name, wires[i]->name)) {
+            return wires[i];
+        }
+    }
+    usage_error("--wire: memory or, if it was built with libibverbs, verbs");
+    return NULL;
+}
+
+static spectrum_op_t op_named(const char *name)
+{
+    static const char *const ops[] = {"send", "put", "get"};
+    for (int i = 0; i < 3; ++i) {
+        if (0 == strcmp(name, ops[i])) {
+            return (spectrum_op_t) i;
+        }
+    }
+    usage_error("--op: send, put or get");
+    return SPECTRUM_SEND;
+}
+
 static void options(int argc, char **argv)
 {
     static const struct {
         const char *name;
         long *value, least, most;
-    } numbers[] = {
-        {"--count", &opt.count, 1, 10000},   {"--pairs", &opt.pairs, 1, PAIRS_MAX},
-        {"--share", &opt.share, 1, 1000},    {"--register", &opt.register_ns, 0, 100000000},
-        {"--notes", &opt.notes, 0, 1},       {"--budget", &opt.budget, 0, 1000}, {"--wire", &opt.wire_ns, 0, 100000000},
-        {"--each", &opt.each, 0, 1}};
+    } numbers[] = {{"--count", &opt.count, 1, 10000},
+                   {"--pairs", &opt.pairs, 1, PAIRS_MAX},
+                   {"--share", &opt.share, 1, 1000},
+                   {"--register", &opt.register_ns, 0, 100000000},
+                   {"--notes", &opt.notes, 0, 1},
+                   {"--budget", &opt.budget, 0, 1000},
+                   {"--post", &spectrum_memory_post_ns, 0, 100000000},
+                   {"--each", &opt.each, 0, 1}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {
         bool known = i + 1 < argc;
         if (known && 0 == strcmp("--sizes", argv[i])) {
             sizes = argv[i + 1];
+            continue;
+        }
+        if (known && 0 == strcmp("--wire", argv[i])) {
+            opt.wire = wire_named(argv[i + 1]);
+            continue;
+        }
+        if (known && 0 == strcmp("--op", argv[i])) {
+            opt.op = op_named(argv[i + 1]);
             continue;
         }
         size_t k = 0;
@@ -487,16 +558,23 @@ int main(int argc, char **argv)
     }
     clock_ns = (clock_ns - start) / 1000;
 
+    const char *missing = opt.wire->open(opt.op);
+    if (NULL != missing) {
+        usage_error(missing);
+    }
     freq_rule_t rule;
-    memset(ring, 1, sizeof(ring));
     freq_rule_fixed(&rule, 1);
     new_table(&rule);
     device_forget();
     measure(&costs, &usage);
     is_measured = true;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf("V %.1f ns (table %.1f); budget %ld per mille; R %s; share %ld %%; wire %ld ns\n", costs.v, costs.look, opt.budget,
-           opt.register_ns < 0 ? "by mlock" : "given", opt.share, opt.wire_ns);
+    printf("V %.1f ns (table %.1f); budget %ld per mille; R %s; share %ld %%; %s over %s\n",
+           costs.v, costs.look, opt.budget, opt.register_ns < 0 ? "by mlock" : "given", opt.share,
+           SPECTRUM_PUT == opt.op   ? "puts"
+           : SPECTRUM_GET == opt.op ? "gets"
+                                    : "messages",
+           opt.wire->name);
     printf("  %6s %12s %10s %10s %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (int s = 0; s < opt.sizes; ++s) {
         const uint32_t class = freq_class_of(opt.size[s]);
@@ -507,8 +585,8 @@ int main(int argc, char **argv)
                freq_cost_at(costs.r, opt.size[s]) / 1e3, freq_cost_at(costs.c, opt.size[s]) / 1e3,
                costs.v / 1e3, FREQ_CLASSES == class ? 0 : rule.n[class]);
     }
-    printf("  %-14s %6s %6s %10s %10s %10s %11s %10s\n", "scheme", "bytes", "uses", "copy, ns",
-           "freq, ns", "gain", "avoided", "registered");
+    printf("  %-14s %6s %6s %10s %10s %8s %15s %9s %10s\n", "scheme", "bytes", "uses", "copy, ns",
+           "freq, ns", "ratio", "quartiles", "avoided", "registered");
     for (int s = 0; s < opt.sizes; ++s) {
         spectrum(opt.size[s], false, &rule);
         spectrum(opt.size[s], true, &rule);

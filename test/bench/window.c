@@ -10,7 +10,10 @@
  *
  * A message occupies the receiver's link for LINK_NS, also when it finds no buffer; then its sender waits for the
  * receiver's RNR timer and nothing behind the message overtakes it. Taking a message costs HANDLE_NS. The limit event is
- * handled LIMIT_NS later, by the thread of the port. After the traffic there is a quiet time with a message now and then.
+ * handled LIMIT_NS later, by the thread of the port. An adaptive window gets SETTLE_TIMES quiet times more of the traffic before the
+ * second half of the rounds, whose speed and memory are those of a window that fits. After the traffic there is a quiet time
+ * with a message now and then. btl_ibx_window_quiet is QUIET_TIME_NS, a tenth of its default, so that
+ * all is sooner done, but for the longest RNR timer.
  *
  * usage: window [--bursts]. Prints CSV; test/bench/window-table makes tables and plot data of it. */
 #include "fake_verbs.h"
@@ -22,13 +25,15 @@
 #include <time.h>
 
 enum { RECEIVER = 1, SENDERS = FAKE_NODES - 1, BATCH = 16, BYTES = 64 };
-#define LINK_NS   UINT64_C(1300)      /* 8 KiB at 50 Gb/s */
-#define HANDLE_NS UINT64_C(1000)      /* matching, copying 8 KiB */
-#define LIMIT_NS  UINT64_C(15000)     /* interrupt, event channel, thread, posting */
-#define LOOK_NS   UINT64_C(100000000) /* as the BTL's progress */
-#define QUIET_NS  UINT64_C(5000000)   /* between two messages of the quiet time */
-#define QUIET_N   6000u
-#define NEVER     UINT64_MAX
+#define LINK_NS       UINT64_C(1300)     /* 8 KiB at 50 Gb/s */
+#define HANDLE_NS     UINT64_C(1000)     /* matching, copying 8 KiB */
+#define LIMIT_NS      UINT64_C(15000)    /* interrupt, event channel, thread, posting */
+#define LOOK_NS       UINT64_C(10000000) /* a tenth of what the BTL's progress waits */
+#define QUIET_N       6000u
+#define QUIET_TIME_NS UINT64_C(200000000)
+#define SETTLE_TIMES  6 /* quiet times */
+#define QUIET_TIMES   15
+#define NEVER         UINT64_MAX
 
 typedef struct traffic {
     const char *name;
@@ -66,6 +71,7 @@ static struct {
     unsigned long received, expected;
     unsigned limits;
     double byte_ns; /* bytes held, over time */
+    uint64_t most;  /* bytes held, since it was set */
     uint32_t random;
     const traffic_t *traffic;
     process_t process[FAKE_NODES + 1];
@@ -96,6 +102,7 @@ static void advance(uint64_t to)
 {
     const vb_counters_t *c = vb_port_counters(sim.process[RECEIVER].port);
     sim.byte_ns += (double) c->registered * (double) (to - sim.now);
+    sim.most = c->registered > sim.most ? c->registered : sim.most;
     sim.now = fake.now = to;
 }
 
@@ -127,6 +134,7 @@ static void start(unsigned node, uint32_t initial, uint32_t max, uint8_t rnr_tim
     c.window_initial = initial;
     c.window_max = max;
     c.rnr_timer = rnr_timer;
+    c.window_quiet_ns = QUIET_TIME_NS;
     c.thread = false;
     c.done = on_done;
     c.ready = on_ready;
@@ -304,9 +312,9 @@ static void run_round(void)
 }
 
 /* A message now and then, for longer than it takes to shrink. */
-static void be_quiet(unsigned messages)
+static void be_quiet(unsigned messages, uint64_t pace_ns)
 {
-    static const traffic_t quiet = {"quiet", 1, 1, 1, 0, QUIET_NS, 0, false};
+    const traffic_t quiet = {"quiet", 1, 1, 1, 0, pace_ns, 0, false};
     sim.traffic = &quiet;
     for (unsigned i = 0; i < messages; ++i) {
         run_round();
@@ -337,22 +345,32 @@ static void experiment(const traffic_t *traffic, bool is_adaptive, uint32_t wind
     const uint64_t began = sim.now;
     sim.byte_ns = 0;
     fake.rnr = 0;
-    uint64_t half = began; /* by then the window has its size */
-    for (unsigned i = 0; i < traffic->rounds; ++i) {
-        half = i == traffic->rounds / 2 ? sim.now : half;
+    const vb_counters_t *c = vb_port_counters(sim.process[RECEIVER].port);
+    for (unsigned i = 0; i < traffic->rounds / 2; ++i) {
+        run_round();
+    }
+    const uint64_t rnr_ns = 4 * fake_rnr_ns(rnr_timer),
+                   quiet_ns = rnr_ns > QUIET_TIME_NS ? rnr_ns : QUIET_TIME_NS;
+    uint64_t skipped = sim.now;
+    while (is_adaptive && IBX_WINDOW_MAX == window && sim.now - skipped < SETTLE_TIMES * quiet_ns) {
+        run_round();
+    }
+    skipped = sim.now - skipped;
+    const uint64_t half = sim.now;
+    sim.most = c->registered;
+    for (unsigned i = 0; i < traffic->rounds - traffic->rounds / 2; ++i) {
         run_round();
     }
     const double second_half = (double) (sim.now - half);
     const double ns = (double) (sim.now - began), mean = sim.byte_ns / ns;
-    const vb_counters_t *c = vb_port_counters(sim.process[RECEIVER].port);
-    const uint64_t most = c->registered_most, limits = c->starved;
+    const uint64_t most = c->registered_most, settled = sim.most, limits = c->starved;
     const unsigned rnr = fake.rnr;
-    be_quiet(QUIET_N);
-    printf("%s,%u,%u,%s,%u,%.2f,%.6f,%.6f,%u,%llu,%llu,%.0f,%llu\n", traffic->name,
+    be_quiet(QUIET_N, QUIET_TIMES * quiet_ns / QUIET_N);
+    printf("%s,%u,%u,%s,%u,%.2f,%.6f,%.6f,%u,%llu,%llu,%llu,%.0f,%llu\n", traffic->name,
            traffic->senders, traffic->senders * traffic->each, is_adaptive ? "adaptive" : "fixed",
-           window, (double) fake_rnr_ns(rnr_timer) / 1e6, ns / 1e9, second_half / 1e9, rnr,
-           (unsigned long long) limits, (unsigned long long) most, mean,
-           (unsigned long long) c->registered);
+           window, (double) fake_rnr_ns(rnr_timer) / 1e6, (ns - (double) skipped) / 1e9,
+           second_half / 1e9, rnr, (unsigned long long) limits, (unsigned long long) most,
+           (unsigned long long) settled, mean, (unsigned long long) c->registered);
     for (unsigned i = 0; i <= traffic->senders; ++i) {
         stop(RECEIVER + i);
     }
@@ -368,7 +386,7 @@ int main(int argc, char **argv)
     static const uint8_t timers[] = {1, 6, 12, 18, 24, 0}; /* 0.01 to 655.36 ms */
     const bool is_bursts = argc > 1 && 0 == strcmp(argv[1], "--bursts");
     puts("traffic,senders,burst,window,size,rnr_timer_ms,seconds,seconds_second_half,rnr,limit_"
-         "events,bytes_most,bytes_"
+         "events,bytes_most,bytes_settled,bytes_"
          "mean,"
          "bytes_after_quiet");
     for (unsigned size = 8; is_bursts && size <= 1024; size *= 2) { /* how large a burst is */

@@ -985,6 +985,9 @@ static void receives_that_are_refused(void **state)
             assert_int_equal(process[2].got[i], (uint8_t) i);
         }
         assert_int_equal(process[1].lost + process[2].lost, 0);
+        if (!own) {
+            assert_int_equal(process[2].port->rx->buffers, process[2].port->rx->window.current);
+        }
         (void) teardown_errors(state);
         (void) setup_errors(state);
     }

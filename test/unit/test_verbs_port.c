@@ -363,6 +363,7 @@ static void a_quiet_window_shrinks(void **state)
     vb_config_t c = config_of(&process[2]);
     begin(1);
     c.window_quiet_ns = 1000;
+    c.rnr_timer = 1; /* the time is at least four times that */
     assert_true(start(2, &c, NULL));
     open_up(1, 2);
     process[2].holds = true;
@@ -383,9 +384,54 @@ static void a_quiet_window_shrinks(void **state)
         vb_port_lock(process[2].port);
         vb_port_look(process[2].port, now += 10000);
         vb_port_unlock(process[2].port);
+        assert_true(i >= 2 || vb_port_window(process[2].port)->current == 64);
     }
     assert_int_equal(vb_port_window(process[2].port)->current, 8);
     assert_true(vb_port_counters(process[2].port)->registered < most);
+}
+
+/* Bursts of 64 once doubled the window to 128: what they do not use goes, and they do not bring it back. */
+static void a_window_fits_what_comes(void **state)
+{
+    (void) state;
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.window_max = 4096;
+    c.window_quiet_ns = UINT64_C(1000000000);
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    uint64_t now = vb_now(), grown = 0, most = 0;
+    process[2].received = 0;
+    for (unsigned round = 0; round < 200; ++round) {
+        for (unsigned i = 0; i < 64; ++i) { /* all are there before the first is taken */
+            assert_int_equal(say(1, 2, 0), VB_OK);
+            vb_port_events(process[2].port, 0);
+        }
+        settle();
+        assert_int_equal(process[2].received, 64);
+        process[2].received = 0;
+        if (10 == round) {
+            assert_int_equal(vb_port_window(process[2].port)->current, 128);
+            grown = vb_port_counters(process[2].port)->grown;
+            most = vb_port_counters(process[2].port)->registered;
+        }
+        vb_port_lock(process[2].port);
+        vb_port_look(process[2].port, now += c.window_quiet_ns / 20);
+        vb_port_unlock(process[2].port);
+    }
+    assert_in_range(vb_port_window(process[2].port)->current, 65, 80);
+    assert_int_equal(vb_port_counters(process[2].port)->grown, grown);
+    assert_in_range(vb_port_counters(process[2].port)->registered, 65 * SIZE, most * 3 / 4);
+    assert_int_equal(fake.overflows, 0);
+}
+
+/* The specification of InfiniBand, table of the RNR NAK timer. */
+static void the_timer_is_what_it_says(void **state)
+{
+    (void) state;
+    for (unsigned code = 0; code < 32; ++code) {
+        assert_int_equal(vb_rnr_ns((uint8_t) code), fake_rnr_ns((uint8_t) code));
+    }
 }
 
 /* ---- credits: no shared queue, and a fabric where a message without a buffer ends the stream ---- */
@@ -1098,6 +1144,8 @@ int main(void)
         TEST(a_full_window_makes_senders_wait),
         TEST(a_full_window_makes_senders_wait_for_the_timer),
         TEST(a_quiet_window_shrinks),
+        TEST(a_window_fits_what_comes),
+        TEST(the_timer_is_what_it_says),
         TEST(iwarp_never_sends_without_a_buffer),
         TEST(credits_fit_a_window_that_shrank),
         TEST(one_way_traffic_goes_on),

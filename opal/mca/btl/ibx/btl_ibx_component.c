@@ -118,8 +118,9 @@ static int ibx_register(void)
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->window_max);
     c->window_quiet_ms = 2000;
     add("window_quiet",
-        "After this time with less than a quarter of the receive buffers in use their number is "
-        "halved. Unit: milliseconds, 0: never; default 2000",
+        "Each time so long has passed, the receive buffers of an interface become as many as were "
+        "in use at a time meanwhile, and an eighth more; at least half of what they were. At least "
+        "four times btl_ibx_rnr_timer over verbs. Unit: milliseconds, 0: never; default 2000",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, NULL, &c->window_quiet_ms);
     c->rcache = NULL;
     add("rcache",

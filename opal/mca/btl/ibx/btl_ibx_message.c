@@ -434,13 +434,13 @@ int mca_btl_ibx_fill_window(mca_btl_ibx_module_t *module)
 void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now)
 {
     mca_btl_ibx_module_t *module = context;
-    const uint32_t before = module->window.current;
+    const uint32_t limit = ibx_window_limit(&module->window);
     const uint32_t window = ibx_window_look(&module->window, iw_receives_lowest(engine), now);
     void *bay;
     while (iw_receives_free(engine) > window && iw_withdraw_receive(engine, &bay)) {
         bay_free(module, bay);
     }
-    if (window != before) {
+    if (limit != ibx_window_limit(&module->window)) {
         iw_arm_limit(engine, ibx_window_limit(&module->window));
     }
     iw_engine_alarm(engine, ibx_window_look_at(&module->window));

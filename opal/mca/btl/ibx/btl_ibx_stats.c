@@ -19,7 +19,7 @@
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
-    X(window_shrunk, module->window.shrunk, "times the receive window was halved")
+    X(window_shrunk, module->window.shrunk, "times the receive window shrank")
 #define LEVELS(X)                                                                                  \
     X(window_size, module->window.current, "receive buffers wanted now")                           \
     X(window_most, module->window.most, "most receive buffers wanted")                             \

@@ -30,7 +30,7 @@
     X(atomics_refused, module->atomics.refused, "messages about atomic operations refused")        \
     X(limit_events, c->starved, "times a receive queue ran low")                                   \
     X(window_grown, c->grown, "times a receive window was doubled")                                \
-    X(window_shrunk, c->shrunk, "times a receive window was halved")                               \
+    X(window_shrunk, c->shrunk, "times a receive window shrank")                                   \
     X(rnr, rnr, "messages that found no receive buffer: of all processes of the device meanwhile") \
     X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
     X(no_room, c->no_room, "times something had to wait for room in a queue")                      \

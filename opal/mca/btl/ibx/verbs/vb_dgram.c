@@ -35,6 +35,7 @@ struct vb_dgram {
     vb_entries_t entries;
     vb_rx_t rx;
     bool has_rx;
+    uint32_t drains;
     vb_sendq_t sendq;
     char *slots;
     struct ibv_mr *slots_mr;
@@ -118,7 +119,7 @@ static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, ch
     vb_port_t *port = d->port;
     const uint32_t each = (port->config.buffer_size + d->mtu - 1) / d->mtu + 1;
     const uint32_t initial = messages * each < receives ? messages * each : receives;
-    vb_rx_init(&d->rx, port, 0, 0, receives, initial, receives, vb_now());
+    vb_rx_init(&d->rx, port, &d->drains, 0, 0, receives, initial, receives, vb_now());
     d->rx.size = d->mtu + VB_DGRAM_GRH;
     d->rx.pool = &d->entries;
     d->rx.qp = d->qp;
@@ -430,6 +431,7 @@ static unsigned receive(vb_dgram_t *d, uint64_t now)
             }
         }
     } while (BATCH == n && arrived < d->rx.window.current);
+    d->drains += BATCH > n;
     if (arrived > 0) {
         watch_window(d, now);
         (void) vb_rx_fill(&d->rx);

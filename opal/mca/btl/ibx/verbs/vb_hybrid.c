@@ -688,14 +688,15 @@ int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *event
 void vb_hybrid_look(vb_port_t *port, uint64_t now)
 {
     vb_hybrid_t *h = port->hybrid;
-    const uint32_t before = h->window.current;
+    const uint32_t limit = ibx_window_limit(&h->window);
     vb_dgram_look(h->dgram, now);
-    if (ibx_window_look(&h->window, iw_receives_lowest(h->engine), now) != before) {
+    (void) ibx_window_look(&h->window, iw_receives_lowest(h->engine), now);
+    if (limit != ibx_window_limit(&h->window)) {
         void *bay;
         while (h->bays > h->window.current && iw_withdraw_receive(h->engine, &bay)) {
             free_bay(h, bay);
         }
-        h->is_armed = false; /* for the former window */
+        h->is_armed = false; /* for the former limit */
         arm_limit(h);
     }
 }

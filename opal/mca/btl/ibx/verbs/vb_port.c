@@ -56,6 +56,15 @@ void vb_config_default(vb_config_t *config)
     };
 }
 
+/* 10 us, 20, 30, 40, 60, 80, 120, ... up to 491 ms; 0 is above them. */
+uint64_t vb_rnr_ns(uint8_t timer)
+{
+    const uint64_t unit = UINT64_C(10000);
+    return 0 == timer   ? 65536 * unit
+           : 1 == timer ? unit
+                        : ((2 + (timer & 1)) * unit) << ((timer - 2) / 2);
+}
+
 void vb_port_lock(vb_port_t *port)
 {
     pthread_mutex_lock(&port->lock);
@@ -191,8 +200,8 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
                  strerror(errno));
         return false;
     }
-    vb_rx_init(port->rx, port, 0, 0, port->config.window_max, port->config.window_initial,
-               port->config.window_max, vb_now());
+    vb_rx_init(port->rx, port, &port->drains, 0, 0, port->config.window_max,
+               port->config.window_initial, port->config.window_max, vb_now());
     port->rx->srq = port->srq;
     if (vb_rx_fill(port->rx) < port->rx->window.current) {
         snprintf(why, size,
@@ -211,6 +220,11 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         return NULL;
     }
     port->config = *config;
+    /* A sender that found no buffer uses none before it comes again. */
+    const uint64_t waits = 4 * vb_rnr_ns(config->rnr_timer);
+    if (0 != config->window_quiet_ns && config->window_quiet_ns < waits) {
+        port->config.window_quiet_ns = waits;
+    }
     pthread_mutex_init(&port->lock, NULL);
     port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (port->wake < 0) { /* nothing could end the thread */

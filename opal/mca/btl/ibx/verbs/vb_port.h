@@ -81,7 +81,7 @@ typedef struct vb_config {
     vb_choice_t shared_queue;
     uint32_t window_initial,
         window_max; /* receive buffers: of the port, or of a link without a shared queue */
-    uint64_t window_quiet_ns;
+    uint64_t window_quiet_ns; /* 0: windows never shrink; else at least four times the RNR timer */
     uint32_t link_window_max; /* receive buffers of a link without a shared queue, at most */
     uint32_t buffer_size;     /* bytes of a message, header included */
     uint32_t send_depth;      /* work requests outstanding of one peer */
@@ -275,6 +275,9 @@ void vb_port_look(vb_port_t *port, uint64_t now);
 
 /* What the port's thread does, once. Takes the lock itself. Waits at most timeout_ms. */
 void vb_port_events(vb_port_t *port, int timeout_ms);
+
+/* How long a sender waits that found no buffer: nanoseconds, of the encoded rnr_timer. */
+uint64_t vb_rnr_ns(uint8_t timer);
 
 uint64_t vb_now(void); /* nanoseconds, monotonic */
 

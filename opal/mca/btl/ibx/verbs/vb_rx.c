@@ -25,10 +25,11 @@ static char *memory_of(const vb_rx_t *rx, const vb_slab_t *slab, uint32_t buffer
     return slab->memory + (size_t) (buffer - slab->first) * rx->size;
 }
 
-void vb_rx_init(vb_rx_t *rx, vb_port_t *port, uint32_t generation, uint32_t spare, uint32_t limit,
-                uint32_t initial, uint32_t max, uint64_t now)
+void vb_rx_init(vb_rx_t *rx, vb_port_t *port, const uint32_t *drains, uint32_t generation,
+                uint32_t spare, uint32_t limit, uint32_t initial, uint32_t max, uint64_t now)
 {
     *rx = (vb_rx_t){.port = port,
+                    .drains = drains,
                     .generation = generation,
                     .spare = spare,
                     .limit = limit,
@@ -65,6 +66,7 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
         slab.next[i] = i + 1 < n ? slab.first + i + 1 : NONE;
     }
     rx->slab[place] = slab;
+    rx->lowest = place < rx->lowest ? place : rx->lowest;
     rx->buffers += n;
     counters->registered += bytes;
     if (counters->registered > counters->registered_most) {
@@ -97,8 +99,8 @@ void vb_rx_destroy(vb_rx_t *rx)
 /* An idle buffer, of the oldest slab that has one; NONE. */
 static uint32_t idle_buffer(vb_rx_t *rx)
 {
-    for (uint32_t i = 0; i < VB_SLABS; ++i) {
-        vb_slab_t *slab = &rx->slab[i];
+    for (; rx->lowest < VB_SLABS; ++rx->lowest) {
+        vb_slab_t *slab = &rx->slab[rx->lowest];
         if (NULL != slab->memory && slab->idle > 0) {
             const uint32_t buffer = slab->free;
             slab->free = slab->next[buffer - slab->first];
@@ -109,8 +111,10 @@ static uint32_t idle_buffer(vb_rx_t *rx)
     return NONE;
 }
 
-static void make_idle(vb_slab_t *slab, uint32_t buffer)
+static void make_idle(vb_rx_t *rx, vb_slab_t *slab, uint32_t buffer)
 {
+    const uint32_t place = buffer >> SLAB_SHIFT;
+    rx->lowest = place < rx->lowest ? place : rx->lowest;
     slab->next[buffer - slab->first] = slab->free;
     slab->free = buffer;
     slab->idle += 1;
@@ -125,7 +129,7 @@ static uint32_t post(vb_rx_t *rx, struct ibv_recv_wr *wr, uint32_t n)
     const uint32_t good = 0 == rc || NULL == bad ? (0 == rc ? n : 0) : (uint32_t) (bad - wr);
     for (uint32_t i = good; i < n; ++i) {
         const uint32_t buffer = vb_wr_number(wr[i].wr_id);
-        make_idle(slab_of(rx, buffer), buffer);
+        make_idle(rx, slab_of(rx, buffer), buffer);
     }
     return good;
 }
@@ -149,6 +153,16 @@ static void prepare(const vb_rx_t *rx, uint32_t buffer, struct ibv_recv_wr *wr, 
         .wr_id = vb_wr_id(true, rx->generation, buffer), .sg_list = sge, .num_sge = 1};
 }
 
+/* How many the next slab has, where so many buffers are held. */
+static uint32_t new_buffers(const vb_rx_t *rx, uint32_t held)
+{
+    enum { LEAST = 8, PART = 16 };
+    const uint32_t want = rx->window.current + rx->spare,
+                   part = want / PART < LEAST ? LEAST : want / PART;
+    const uint32_t lacking = want > held ? want - held : 1;
+    return lacking < part + LEAST ? lacking : part;
+}
+
 uint32_t vb_rx_fill(vb_rx_t *rx)
 {
     struct ibv_recv_wr wr[CHAIN];
@@ -168,8 +182,7 @@ uint32_t vb_rx_fill(vb_rx_t *rx)
             }
             uint32_t buffer = idle_buffer(rx);
             if (NONE == buffer) {
-                const uint32_t held = rx->posted + n + rx->taken;
-                if (!slab_new(rx, want > held ? want - held : 1)
+                if (!slab_new(rx, new_buffers(rx, rx->posted + n + rx->taken))
                     || NONE == (buffer = idle_buffer(rx))) {
                     break;
                 }
@@ -198,6 +211,15 @@ void *vb_rx_take(vb_rx_t *rx, uint32_t buffer)
     const vb_slab_t *slab = slab_of(rx, buffer);
     if (NULL == slab || 0 == rx->posted) {
         return NULL;
+    }
+    if (rx->drain != *rx->drains) {
+        rx->drain = *rx->drains;
+        rx->taken_then = rx->taken;
+        rx->since = 0;
+    }
+    rx->since += 1;
+    if (rx->since + rx->taken_then > rx->most) {
+        rx->most = rx->since + rx->taken_then;
     }
     rx->posted -= 1;
     rx->taken += 1;
@@ -228,7 +250,7 @@ void vb_rx_return(vb_rx_t *rx, uint32_t buffer)
         return;
     }
     rx->taken -= 1;
-    make_idle(slab, buffer);
+    make_idle(rx, slab, buffer);
     if (slab->idle == slab->n) {
         trim(rx);
     }
@@ -257,11 +279,15 @@ void vb_rx_starved(vb_rx_t *rx, uint64_t now)
 
 void vb_rx_look(vb_rx_t *rx, uint64_t now)
 {
-    const uint32_t before = rx->window.current;
-    if (ibx_window_look(&rx->window, vb_rx_free(rx), now) == before) {
+    const uint32_t limit = ibx_window_limit(&rx->window);
+    const uint64_t shrunk = rx->window.shrunk;
+    const uint32_t window = rx->window.current, lowest = window > rx->most ? window - rx->most : 0;
+    (void) ibx_window_look(&rx->window, lowest < vb_rx_free(rx) ? lowest : vb_rx_free(rx), now);
+    rx->most = rx->taken;
+    if (ibx_window_limit(&rx->window) == limit && rx->window.shrunk == shrunk) {
         return;
     }
-    ++rx->port->counters.shrunk;
+    rx->port->counters.shrunk += rx->window.shrunk - shrunk;
     trim(rx);
     rx->is_armed = false; /* with the new limit */
     arm(rx);

@@ -17,7 +17,10 @@
 #include "vb_port.h"
 #include "vb_sendq.h"
 
-#define VB_SLABS 40 /* the window doubles; with halving and refilling no more are ever there */
+/* A slab is a sixteenth of the window when it is made, so that a window can shrink by little. So many are never there: growing
+ * from one buffer to as many as there can be makes nine at most for each doubling, and what is between two doublings goes when the
+ * window shrinks. */
+#define VB_SLABS 256
 
 typedef struct vb_slab {
     char *memory;
@@ -38,17 +41,22 @@ typedef struct vb_rx {
     uint32_t size;      /* bytes of a buffer */
     vb_entries_t *pool; /* of the completion queue it completes to */
     uint32_t posted, taken;
+    /* The most buffers in use at a time: how many messages wait in the completion queue is not known, but at most those that come
+     * out before it is found empty the next time (drains counts that), besides those that were taken then. */
+    const uint32_t *drains;
+    uint32_t drain, taken_then, since, most;
     uint32_t missing; /* spare buffers that could not be posted again */
     uint32_t entries; /* of the completion queue that are held */
     ibx_window_t window;
     bool is_armed;
     uint32_t buffers; /* of all slabs */
+    uint32_t lowest;  /* no slab below has an idle buffer */
     vb_slab_t slab[VB_SLABS];
 } vb_rx_t;
 
-/* limit: buffers that the queue can hold. */
-void vb_rx_init(vb_rx_t *rx, vb_port_t *port, uint32_t generation, uint32_t spare, uint32_t limit,
-                uint32_t initial, uint32_t max, uint64_t now);
+/* limit: buffers that the queue can hold. drains: counts how often its completion queue was found empty. */
+void vb_rx_init(vb_rx_t *rx, vb_port_t *port, const uint32_t *drains, uint32_t generation,
+                uint32_t spare, uint32_t limit, uint32_t initial, uint32_t max, uint64_t now);
 
 /* Frees all; the queue must be gone. */
 void vb_rx_destroy(vb_rx_t *rx);

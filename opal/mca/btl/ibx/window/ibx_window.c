@@ -8,6 +8,7 @@ void ibx_window_init(ibx_window_t *w, uint32_t initial, uint32_t max, uint64_t q
     *w = (ibx_window_t){.initial = initial,
                         .max = max,
                         .current = initial,
+                        .limit = initial / 2,
                         .most = initial,
                         .lowest = initial,
                         .quiet_ns = quiet_ns,
@@ -24,6 +25,7 @@ uint32_t ibx_window_limit_reached(ibx_window_t *w, uint64_t now)
 {
     if (w->current < w->max) {
         w->current = w->current > w->max / 2 ? w->max : 2 * w->current;
+        w->limit = w->current / 2;
         ++w->grown;
         if (w->current > w->most) {
             w->most = w->current;
@@ -33,18 +35,36 @@ uint32_t ibx_window_limit_reached(ibx_window_t *w, uint64_t now)
     return w->current;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A period is over in which `used` buffers were in use at a time. */
+static void fit(ibx_window_t *w, uint32_t used)
+{
+    const uint32_t room = larger(used / 8, 1);
+    const uint32_t wanted = larger(larger(used + room, w->current / 2), w->initial);
+    if (wanted < w->current) {
+        w->current = wanted;
+        ++w->shrunk;
+    }
+    /* At least one, or a window that is too small is never found out. */
+    w->limit = smaller(w->current / 2, larger((w->current - smaller(used, w->current)) / 2, 1));
+}
+
 uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now)
 {
-    if (free_buffers < w->lowest) {
-        w->lowest = free_buffers;
-    }
-    /* In use at most were current - lowest. After halving, that many must still be less than what
-     * reaches the limit, or the window would grow back at once. */
-    if (w->current - w->lowest >= w->current / 4) {
-        start_over(w, now);
-    } else if (0 != w->quiet_ns && w->current > w->initial && now - w->quiet_since >= w->quiet_ns) {
-        w->current = w->current / 2 > w->initial ? w->current / 2 : w->initial;
-        ++w->shrunk;
+    w->lowest = smaller(w->lowest, free_buffers);
+    if (0 != w->quiet_ns && now - w->quiet_since >= w->quiet_ns) {
+        if (w->current > w->initial) {
+            fit(w, w->current - w->lowest);
+        }
         start_over(w, now);
     }
     return w->current;

@@ -3,8 +3,12 @@
  *
  * Sur, Koop, Panda, *Adaptive Receiver Window Scaling*, 2006, section 3: the window is
  * min(2^nlimit * initial, max), where nlimit counts the times the queue fell below its limit, and
- * the limit is half the window. Beyond the paper, which never shrinks: when for a quiet period less
- * than a quarter of the window was in use, it is halved, down to initial.
+ * the limit is half the window.
+ *
+ * Beyond the paper, which never shrinks: after each quiet period in which it did not grow, the window is made to
+ * fit the most buffers that were in use at a time, and an eighth more; but not less than half of what it was, nor
+ * less than initial. The limit is then half of what nobody used, so that what came in that period does not reach it
+ * when it comes again. A doubling that a burst needed the smaller part of is given back so.
  *
  * Pure: the caller posts buffers, arms the limit event and gives the time. */
 #ifndef IBX_WINDOW_H
@@ -19,10 +23,11 @@ typedef struct ibx_window {
     uint32_t initial;
     uint32_t max;
     uint32_t current;
+    uint32_t limit;
     uint32_t most;        /* the largest there has been */
     uint32_t lowest;      /* fewest buffers free since the last look */
     uint64_t quiet_ns;    /* 0: never shrinks */
-    uint64_t quiet_since; /* last time the window was needed */
+    uint64_t quiet_since; /* the period began */
     uint64_t grown, shrunk;
 } ibx_window_t;
 
@@ -34,7 +39,7 @@ void ibx_window_init(ibx_window_t *w, uint32_t initial, uint32_t max, uint64_t q
  * buffer). */
 static inline uint32_t ibx_window_limit(const ibx_window_t *w)
 {
-    return w->current / 2;
+    return w->limit;
 }
 
 /* The limit was reached. Returns the window from now on: post up to it and arm ibx_window_limit. */
@@ -46,8 +51,9 @@ static inline uint64_t ibx_window_look_at(const ibx_window_t *w)
     return 0 == w->quiet_ns || w->current <= w->initial ? UINT64_MAX : w->quiet_since + w->quiet_ns;
 }
 
-/* Then, or more often, with the fewest buffers that were free since the last look: shrinks after a quiet
- * period. Returns the window: buffers above it are taken back, and not posted again. */
+/* Then, or more often, with the fewest buffers that were free since the last look: shrinks at the end of a quiet
+ * period. Returns the window: buffers above it are taken back, and not posted again; the limit may be another even if
+ * the window is the same. */
 uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
 
 /* Bytes held for it. */
