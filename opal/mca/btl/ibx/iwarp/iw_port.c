@@ -543,13 +543,20 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
-/* Packets from i on that can be one train: one peer, one size, the last may be shorter. */
+static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
+{
+    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
+/* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
+ * follows it would not be sent. */
 static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
 {
     const iw_packet_t *first = &p->packet[i];
     size_t bytes = first->length;
     unsigned n = 1;
-    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit) {
+    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit
+        || is_to_lend(p, first)) {
         return 1;
     }
     while (i + n < count && n < TRAIN_MAX) {
@@ -709,8 +716,7 @@ static void lane_close(iw_port_t *p, int socket)
 
 static bool can_lend(const iw_port_t *p, unsigned message)
 {
-    const iw_packet_t *k = &p->packet[p->first[message]];
-    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+    return is_to_lend(p, &p->packet[p->first[message]]);
 }
 
 /* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
