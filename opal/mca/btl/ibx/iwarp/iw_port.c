@@ -617,12 +617,17 @@ static bool is_of_trains(int error)
     return EIO == error || EINVAL == error || EMSGSIZE == error || EOPNOTSUPP == error;
 }
 
+static bool is_of_room(int error)
+{
+    return EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error;
+}
+
 /* One message that sendmmsg did not take. False: the kernel has no room, stop. */
 static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int error)
 {
     unsigned first = p->first[message], count = p->first[message + 1] - first;
     const iw_packet_t *k = &p->packet[first];
-    if (EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error) {
+    if (is_of_room(error)) {
         ++p->count.busy;
         return false;
     }
@@ -777,6 +782,19 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     return sendto(s, data, length, MSG_DONTWAIT, h->msg_name, h->msg_namelen) < 0 ? -1 : 1;
 }
 
+/* Instead of sending, a connected socket reports what the network said of an earlier datagram (ICMP), or what somebody
+ * made it believe: such a report has no tag. The other socket hears none, so with that the message goes if it can. */
+static int send_unconnected(iw_port_t *p, unsigned message)
+{
+    struct msghdr *h = &p->out[message].msg_hdr;
+    iw_packet_t *k = &p->packet[p->first[message]];
+    ++p->count.reports;
+    ++p->count.send_calls;
+    h->msg_name = &k->to;
+    h->msg_namelen = iw_address_length(&k->to);
+    return sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
 /* How many messages from done on go to the same peer. */
 static unsigned run_of(const iw_port_t *p, unsigned done, unsigned count)
 {
@@ -802,6 +820,9 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
             }
         }
         int n = send_some(p, s, done, end);
+        if (n < 0 && s != p->socket && !is_of_room(errno)) {
+            n = send_unconnected(p, done);
+        }
         if (n > 0) {
             done += (unsigned) n;
             continue;
