@@ -311,10 +311,13 @@ sub balance {
         my $refused = 0;
         for my $v (@refusals) {
             my ($wanted, $is) = ($s->{$v} // 0, $d->{"refused_$v"});
+            # What is lent is read when the datagram is taken. If it was sent twice and the first arrived after all, the
+            # application may have changed it by then.
+            my $lent = 'tag' eq $v && !$job->{exact} ? $o->{segments_resent} : 0;
             $refused += $is;
             $sum{$v} += $is;
             push @why, "rank $r: refused_$v is $is, sent were $wanted"
-                . ($wanted > 0 ? " and $d->{drops} dropped" : '') if $is > $wanted || $is < $wanted - $most;
+                . ($wanted > 0 ? " and $d->{drops} dropped" : '') if $is > $wanted + $lent || $is < $wanted - $most;
         }
         push @why, "rank $r: $refused refused of $hostile, but only $d->{drops} dropped" if $refused < $hostile - $most;
         push @why, "rank $r: $d->{peers_down} connections ended" if 0 != $d->{peers_down};
@@ -432,6 +435,7 @@ sub recorded_job {
 sub attacked_job {
     my ($title, $parameters, $rate, @what) = @_;
     my $job = recorded_job($parameters, $tape) // return;
+    $job->{exact} = $parameters =~ /lend 0/;
     my $calm = look($job);
     my @good = grep { defined traffic($job, $_) } qw(small large);
     if (!$calm || 2 != @good || !look($job)) {
@@ -520,9 +524,9 @@ early('before the first message, random', 'random');
 early('before the first message, hello', 'hello');
 early('before the first message, earlier', 'hello', '--tape', $earlier) if $root;
 attacked_job('paced', '', $paced, @known);
-# Trains are off: a train that is dropped counts as one.
+# Trains are off: a train that is dropped counts as one. So is lending, and every number exact.
 my @line = grep { $full ? 'joined' ne $_->[0] : $_->[0] =~ /^(random|forged|replay|flipped)$/ } @known;
-attacked_job('line', '--mca btl_ibx_iwarp_segment 0', 0, @line);
+attacked_job('line', '--mca btl_ibx_iwarp_segment 0 --mca btl_ibx_iwarp_lend 0', 0, @line);
 attacked_job('agent', '--mca btl_ibx_async on', $paced, @known) if $full;
 verified('stress paced', $paced, grep { "@$_" !~ /tape/ } @known);
 verified('stress line', 0, grep { "@$_" !~ /tape/ } @known);
