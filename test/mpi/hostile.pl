@@ -531,12 +531,26 @@ attacked_job('agent', '--mca btl_ibx_async on', $paced, @known) if $full;
 verified('stress paced', $paced, grep { "@$_" !~ /tape/ } @known);
 verified('stress line', 0, grep { "@$_" !~ /tape/ } @known);
 
+# One row for each kind: at the bearable rate and at the highest.
 if ($table) {
-    print "\n| sent | datagrams/s | counted as | of | dropped | small | large |\n|---|---|---|---|---|---|---|\n";
+    my (%at, @order);
     for my $row (@rows) {
-        my ($name, $text, $sum, $per_second, $small, $large) = @$row;
-        printf "| %s: %s | %.0f | %s | %d | %d | %.2f | %.2f |\n", $name, $text, $per_second, counted_as($sum), $sum->{sent},
-            $sum->{drops}, $small, $large;
+        my ($kind, $how) = $row->[0] =~ /^(.*) (\w+)$/;
+        push @order, $kind if !$at{$kind};
+        $at{$kind}{$how} = $row;
+    }
+    print "\n| sent | counted as | a second | small | large | a second | dropped | small | large |\n|---|---|---|---|---|---|---|---|---|\n";
+    for my $kind (@order) {
+        my ($any) = map { $at{$kind}{$_} // () } qw(paced line agent);
+        print "| $kind: $any->[1] | ", join(', ', grep { $any->[2]{$_} } @refusals) || 'nothing', ' |';
+        for my $how (qw(paced line)) {
+            my $row = $at{$kind}{$how};
+            my (undef, undef, $sum, $per_second, $small, $large) = $row ? @$row : ();
+            my $dropped = $row ? sprintf(' %.0f %% |', 100 * $sum->{drops} / $sum->{sent}) : ' |';
+            print $row ? sprintf(' %.0f |', $per_second) : ' |', 'line' eq $how ? $dropped : '',
+                $row ? sprintf(' %.2f | %.2f |', $small, $large) : ' | |';
+        }
+        print "\n";
     }
 }
 print "$passed passed, $failed failed, $skipped skipped\n";
