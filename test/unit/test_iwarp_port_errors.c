@@ -49,14 +49,18 @@ static struct {
     bool no_discover; /* what IP may cut cannot be said */
     faulty_t train;   /* of messages that are trains */
     faulty_t any;     /* of all messages */
+    faulty_t connected; /* of those by connected sockets */
     faulty_t splice;
     size_t spliced; /* with splice: instead of failing, only so many bytes go */
     rng_t rng;
 } kernel;
 
 /* Why the kernel does not take a message; 0: it does. */
-static int refusal(size_t length, bool is_train)
+static int refusal(size_t length, bool is_train, bool is_connected)
 {
+    if (is_connected && faulty_now(&kernel.connected)) {
+        return kernel.connected.error;
+    }
     if (kernel.no_room > 0 && rng_percent(&kernel.rng, kernel.no_room)) {
         return rng_below(&kernel.rng, 2) ? EAGAIN : ENOBUFS;
     }
@@ -81,10 +85,10 @@ static int refusal_of(const struct msghdr *m)
         length += m->msg_iov[i].iov_len;
     }
     if (0 == m->msg_controllen) {
-        return refusal(length, false);
+        return refusal(length, false, NULL == m->msg_name);
     }
     memcpy(&each, CMSG_DATA(CMSG_FIRSTHDR(m)), sizeof(each));
-    return refusal(each, true);
+    return refusal(each, true, NULL == m->msg_name);
 }
 
 ssize_t __real_sendto(int s, const void *data, size_t n, int flags, const struct sockaddr *to,
@@ -94,7 +98,7 @@ ssize_t __wrap_sendto(int s, const void *data, size_t n, int flags, const struct
 ssize_t __wrap_sendto(int s, const void *data, size_t n, int flags, const struct sockaddr *to,
                       socklen_t length)
 {
-    const int error = refusal(n, false);
+    const int error = refusal(n, false, NULL == to);
     if (0 != error) {
         errno = error;
         return -1;
@@ -320,8 +324,40 @@ static void a_refused_train_is_not_the_last(void **state)
         transfer(e, 300000, 10);
         assert_true(iw_port_counters(e[0].port)->trains + iw_port_counters(e[1].port)->trains
                     > before);
-        assert_int_equal(iw_port_counters(e[0].port)->errors + iw_port_counters(e[1].port)->errors,
-                         1);
+        uint64_t told = 0;
+        for (int k = 0; k < 2; ++k) {
+            told += iw_port_counters(e[k].port)->errors + iw_port_counters(e[k].port)->reports;
+        }
+        assert_int_equal(told, 1);
+        ends_close(e);
+    }
+}
+
+/* Whatever the network says, or somebody in its name, with every single datagram: all of them leave, no connection ends,
+ * and nothing is given up for it. */
+static void reports_of_the_network(void **state)
+{
+    (void) state;
+    static const int errors[] = {ECONNREFUSED, EHOSTUNREACH, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP};
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
+        end_t *e = ends_open("", true, S / 2);
+        transfer(e, 1000000, 10); /* so that there are connected sockets */
+        const uint64_t trains = iw_port_counters(e[0].port)->trains;
+        kernel.connected = (faulty_t){.times = UINT32_MAX, .error = errors[i]};
+        kernel.splice = (faulty_t){.times = UINT32_MAX, .error = errors[i]};
+        for (uint64_t end = iw_port_now() + S; iw_port_now() < end;) {
+            transfer(e, 100000, 1);
+        }
+        assert_true(kernel.connected.hits > 0);
+        kernel.connected.times = kernel.splice.times = 0;
+        transfer(e, 300000, 10);
+        for (int k = 0; k < 2; ++k) {
+            const iw_port_counters_t *p = iw_port_counters(e[k].port);
+            assert_true(p->reports > 0);
+            assert_int_equal(p->errors + p->too_big, 0);
+            assert_int_equal(iw_engine_counters(e[k].engine)->peers_down, 0);
+        }
+        assert_true(iw_port_counters(e[0].port)->trains > trains);
         ends_close(e);
     }
 }
@@ -598,6 +634,7 @@ int main(void)
         TEST(no_room_for_a_while),
         TEST(trains_that_are_not_possible),
         TEST(a_refused_train_is_not_the_last),
+        TEST(reports_of_the_network),
         TEST(an_interface_that_takes_less),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),

@@ -305,6 +305,58 @@ static void numbers_stay_within_the_window(void **state)
     wicked_fini(&w);
 }
 
+/* The same datagram once more. How many does the victim send for it? */
+static uint64_t answers_to_a_copy(wicked_t *w, uint32_t ssn, uint32_t msn, size_t length)
+{
+    const iw_counters_t *c = iw_engine_counters(w->victim);
+    const uint64_t before = c->packets_out;
+    --w->pn;
+    send_part(w, ssn, msn, 0, true, length);
+    link_drain(&w->link);
+    return c->packets_out - before;
+}
+
+/* What is recorded and sent again brings an answer once at most, even where its number was not accepted: for want of a
+ * buffer, or because the connection had ended. A new one from the peer is answered as ever. */
+static void copies_are_not_answered(void **state)
+{
+    (void) state;
+    wicked_t w;
+    const iw_counters_t *c;
+    wicked_init(&w);
+    c = iw_engine_counters(w.victim);
+    for (uint32_t i = 0; i < BUFFERS; ++i) {
+        send_part(&w, i, 1 + i, 0, true, 8);
+    }
+    send_part(&w, BUFFERS, 1 + BUFFERS, 0, true, 8);
+    link_drain(&w.link);
+    assert_int_equal(c->rnr_out, 1);
+    for (int i = 0; i < 100; ++i) {
+        assert_int_equal(answers_to_a_copy(&w, BUFFERS, 1 + BUFFERS, 8), 0);
+    }
+    uint64_t before = c->packets_out;
+    send_part(&w, BUFFERS, 1 + BUFFERS, 0, true, 8);
+    link_drain(&w.link);
+    assert_int_equal(c->packets_out, before + 1);
+    wicked_fini(&w);
+    wicked_init(&w);
+    c = iw_engine_counters(w.victim);
+    send_part(&w, 0, 1, 0, true, SIZE + 1);
+    link_drain(&w.link);
+    assert_int_equal(w.peer->state, IW_DOWN);
+    send_part(&w, 1, 2, 0, true, 8);
+    link_drain(&w.link);
+    before = c->packets_out;
+    for (int i = 0; i < 100; ++i) {
+        assert_int_equal(answers_to_a_copy(&w, 1, 2, 8), 0);
+    }
+    send_part(&w, 1, 2, 0, true, 8);
+    link_drain(&w.link);
+    assert_int_equal(c->packets_out, before + 1);
+    assert_int_equal(c->refused_down, 102);
+    wicked_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +369,7 @@ int main(void)
         cmocka_unit_test(numbers_beyond_the_window),
         cmocka_unit_test(an_old_hello_does_not_come_back),
         cmocka_unit_test(numbers_stay_within_the_window),
+        cmocka_unit_test(copies_are_not_answered),
     };
     return cmocka_run_group_tests_name("iw_refuse", tests, NULL, NULL);
 }

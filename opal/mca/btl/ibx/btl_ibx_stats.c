@@ -16,6 +16,8 @@
     X(lent, port->lent, "datagrams whose payload the kernel took by reference")                    \
     X(port_busy, port->busy, "times the kernel had no room for a datagram")                        \
     X(port_too_big, port->too_big, "datagrams larger than the interface takes")                    \
+    X(port_reports, port->reports,                                                                 \
+      "datagrams sent another way: a connected socket told of an error")                           \
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \

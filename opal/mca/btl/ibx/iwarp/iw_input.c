@@ -194,8 +194,11 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
     }
     if (IW_ACTIVE != p->state) {
         refuse(&e->count.refused_down);
-        if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f.type) {
-            p->term_pending = true; /* it has not heard */
+        /* It has not heard; but what is sent again by somebody else is not answered again. */
+        if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f.type
+            && IW_SEEN_NEW == iw_seen_check(&p->seen, f.pn, f.floor)) {
+            (void) iw_seen_add(&p->seen, f.pn, f.floor);
+            p->term_pending = true;
             iw_ready(p);
         }
         return;

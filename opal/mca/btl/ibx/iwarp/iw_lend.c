@@ -51,6 +51,14 @@ static unsigned pages(const struct iovec *piece, unsigned count)
     return n;
 }
 
+/* Does the socket report what the network said of an earlier datagram (ICMP)? If not, the kernel cannot do it. */
+static bool is_report(int error)
+{
+    return ECONNREFUSED == error || EHOSTUNREACH == error || ENETUNREACH == error
+           || EHOSTDOWN == error || ENONET == error || ENOPROTOOPT == error || EPROTO == error
+           || EMSGSIZE == error;
+}
+
 iw_lend_result_t iw_lend_send(iw_lend_t *l, int socket, const struct iovec *piece, unsigned count)
 {
     size_t length = piece[0].iov_len;
@@ -78,7 +86,6 @@ iw_lend_result_t iw_lend_send(iw_lend_t *l, int socket, const struct iovec *piec
     if (EAGAIN == error || ENOBUFS == error || ENOMEM == error) {
         return IW_LEND_BUSY;
     }
-    /* The socket reports what came of an earlier datagram, or the kernel cannot do it. */
-    l->works = l->works && ECONNREFUSED == error;
+    l->works = l->works && is_report(error);
     return IW_LEND_NOT;
 }

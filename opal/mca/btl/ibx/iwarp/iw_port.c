@@ -543,13 +543,20 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
-/* Packets from i on that can be one train: one peer, one size, the last may be shorter. */
+static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
+{
+    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
+/* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
+ * follows it would not be sent. */
 static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
 {
     const iw_packet_t *first = &p->packet[i];
     size_t bytes = first->length;
     unsigned n = 1;
-    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit) {
+    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit
+        || is_to_lend(p, first)) {
         return 1;
     }
     while (i + n < count && n < TRAIN_MAX) {
@@ -610,12 +617,17 @@ static bool is_of_trains(int error)
     return EIO == error || EINVAL == error || EMSGSIZE == error || EOPNOTSUPP == error;
 }
 
+static bool is_of_room(int error)
+{
+    return EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error;
+}
+
 /* One message that sendmmsg did not take. False: the kernel has no room, stop. */
 static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int error)
 {
     unsigned first = p->first[message], count = p->first[message + 1] - first;
     const iw_packet_t *k = &p->packet[first];
-    if (EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error) {
+    if (is_of_room(error)) {
         ++p->count.busy;
         return false;
     }
@@ -709,8 +721,7 @@ static void lane_close(iw_port_t *p, int socket)
 
 static bool can_lend(const iw_port_t *p, unsigned message)
 {
-    const iw_packet_t *k = &p->packet[p->first[message]];
-    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+    return is_to_lend(p, &p->packet[p->first[message]]);
 }
 
 /* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
@@ -771,6 +782,19 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     return sendto(s, data, length, MSG_DONTWAIT, h->msg_name, h->msg_namelen) < 0 ? -1 : 1;
 }
 
+/* Instead of sending, a connected socket reports what the network said of an earlier datagram (ICMP), or what somebody
+ * made it believe: such a report has no tag. The other socket hears none, so with that the message goes if it can. */
+static int send_unconnected(iw_port_t *p, unsigned message)
+{
+    struct msghdr *h = &p->out[message].msg_hdr;
+    iw_packet_t *k = &p->packet[p->first[message]];
+    ++p->count.reports;
+    ++p->count.send_calls;
+    h->msg_name = &k->to;
+    h->msg_namelen = iw_address_length(&k->to);
+    return sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
 /* How many messages from done on go to the same peer. */
 static unsigned run_of(const iw_port_t *p, unsigned done, unsigned count)
 {
@@ -796,6 +820,9 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
             }
         }
         int n = send_some(p, s, done, end);
+        if (n < 0 && s != p->socket && !is_of_room(errno)) {
+            n = send_unconnected(p, done);
+        }
         if (n > 0) {
             done += (unsigned) n;
             continue;

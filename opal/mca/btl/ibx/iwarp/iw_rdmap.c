@@ -98,11 +98,12 @@ static iw_message_t *message_find(const iw_peer_t *p, uint32_t msn)
 static iw_verdict_t not_ready(iw_peer_t *p, const iw_frame_t *f)
 {
     ++p->engine->count.rnr_out;
+    /* A number that is not acknowledged can come again, from anybody: it is told once. */
     if (!p->rnr || f->pn > p->rnr_refused) {
         p->rnr_refused = f->pn;
+        p->ack_now = true;
     }
     p->rnr = true;
-    p->ack_now = true;
     if (!iw_linked(&p->waiting)) {
         iw_list_append(&p->engine->rnr_peers, &p->waiting);
     }
