@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # Faults, and what must happen: a rank is killed at each stage of the protocols, or at any time; a rank is
-# stopped, for a minute with --full; memory that may be locked, or files that may be open, are few. What can be survived must be, with
+# stopped, for a minute with --full; memory that may be locked, or files that may be open, are few; registrations of memory
+# fail, now and then or always. What can be survived must be, with
 # right results; else mpirun ends with an error within a minute. Afterwards no process and no file in /dev/shm is left.
 # FAULT_SEED, from the environment, for other times and ranks.
 use strict;
@@ -164,6 +165,37 @@ for my $case (
     my $survived = 0 == $r[0] && $r[2] =~ /^No errors$/m;
     report($survived || ($r[0] != 0 && $r[0] != 124 && length $r[2] && $r[2] !~ /watchdog/),
         "$name: $what: " . ($survived ? 'survived' : 'refused'), @r);
+}
+
+# Registrations fail, drawn by a seed: messages go as fragments, the cache gives something up and asks again, windows are
+# refused by Open MPI with an error. Without a cache each use registers, and as many can fail.
+for my $case (
+    [0.01, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [0.2, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [1, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [0.2, '--mca btl_ibx_rcache lazy', 'stress --seconds 3 --threads 3'],
+    [1, '--mca btl_ibx_rcache lazy', 'stress --seconds 3'],
+    [1, '--mca btl_ibx_rcache lazy --mca osc rdma', 'onesided'],
+    [0.01, '', 'allocmem --limit 1'],
+    [0.2, '', 'allocmem --limit 1'],
+    [1, '', 'allocmem --limit 1'],
+    [0.2, '--mca btl_ibx_rcache lazy', 'remap'],
+    [1, '--mca btl_ibx_rcache lazy', 'remap'],
+    [0.2, '--mca btl_ibx_rcache grdma', 'frequent'],
+    [1, '--mca btl_ibx_rcache lazy', 'frequent'],
+) {
+    my ($rate, $parameters, $program) = @$case;
+    my $what = "ibx: registrations fail, $rate of them" . ($parameters =~ /rcache (\w+)/ ? ", cache $1" : '') . ": $program";
+    next if !wanted($what);
+    if ('ob1' eq $pml && $rate > 0.01) {
+        print "skipped  faults: $what: ob1 asks for the registration again when something else ends, which may be never\n";
+        ++$skipped;
+        next;
+    }
+    my @r = job(2, "$transport{ibx} $parameters --mca btl_ibx_fault_register $rate --mca btl_ibx_fault_seed $seed", $program);
+    my $refused = 0;
+    $refused += $1 while $r[2] =~ /faults on purpose: (\d+) of \d+ registrations failed/g;
+    report(0 == $r[0] && $r[2] =~ /^No errors$/m && $refused > 0, "$what: $refused refused (seed $seed)", @r);
 }
 
 print "$passed passed, $failed failed, $skipped skipped\n";
