@@ -3,7 +3,7 @@
  * some again; what was allocated keeps its content; messages go on meanwhile.
  *
  *   --room MIB      address space that is left (96)
- *   --messages N    while there is hardly any: from each rank, 0: none (2000)
+ *   --messages N    while there is hardly any: from each rank, 0: none (500)
  *   --spare KIB     address space that is left for these (6144) */
 #include "testlib.h"
 
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     tl_start(&argc, &argv, "nomem", 120);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     const size_t room = (size_t) tl_option("--room", 96) << 20;
-    const int count = (int) tl_option("--messages", 2000);
+    const int count = (int) tl_option("--messages", 500);
     getrlimit(RLIMIT_AS, &before);
     MPI_Barrier(MPI_COMM_WORLD);
     until_it_is_out("", 4 << 20, room);
