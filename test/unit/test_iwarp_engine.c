@@ -148,6 +148,7 @@ static void everything_arrives_in_order(void **state)
     assert_int_equal(c->segments_resent, 0);
     assert_int_equal(c->refused_tag, 0);
     assert_int_equal(c->messages_in, 400);
+    assert_int_equal(c->messages_out, 400);
     link_fini(&l);
 }
 
