@@ -66,7 +66,7 @@ static void one_size(MPI_Comm comm, int n)
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 3, 100, 1500, 20000, 100000};
-    tl_start(&argc, &argv, "collectives", 120);
+    tl_start(&argc, &argv, "collectives", 600);
     const int next = (tl.rank + 1) % tl.size, prev = (tl.rank + tl.size - 1) % tl.size;
     for (size_t i = 0; i < TL_N(counts); ++i) {
         MPI_Comm part;

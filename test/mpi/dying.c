@@ -2,6 +2,8 @@
 /* The last rank is killed at one stage of a protocol, while the others are in the other half of it: the
  * job must end, not hang (faults.pl judges that). --stage
  *   connect   nothing was sent yet: rank 0 sends it the first message
+ *   half      likewise, but that message asked for a connection before; with four processes, of which the first and the last
+ *             have not talked, and btl_ibx_iwarp_async off, the question lies unread in the socket of who dies
  *   rtr       its receive is posted and its buffer offered; rank 0 sends afterwards
  *   put       rank 0 writes into its buffers, one large message after the other
  *   rts       its large message is announced; rank 0 receives afterwards
@@ -44,7 +46,7 @@ static bool is(const char *stage, const char *name)
 static void victim(const char *stage, char *buf, MPI_Datatype gaps)
 {
     MPI_Request request;
-    if (is(stage, "connect") || is(stage, "cancel") || is(stage, "eager")) {
+    if (is(stage, "connect") || is(stage, "half") || is(stage, "cancel") || is(stage, "eager")) {
         die_soon();
         nap(10000);
     } else if (is(stage, "rtr") || is(stage, "rts")) {
@@ -90,7 +92,7 @@ static void survivor(const char *stage, int dies, char *buf, MPI_Datatype gaps)
         } else if (is(stage, "frag")) {
             MPI_Send(buf, 1, gaps, dies, 1, MPI_COMM_WORLD);
         } else {
-            MPI_Send(buf, is(stage, "connect") || is(stage, "eager") ? 8 : LARGE, MPI_BYTE, dies, 1, MPI_COMM_WORLD);
+            MPI_Send(buf, is(stage, "connect") || is(stage, "half") || is(stage, "eager") ? 8 : LARGE, MPI_BYTE, dies, 1, MPI_COMM_WORLD);
         }
     }
 }

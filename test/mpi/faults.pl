@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # Faults, and what must happen: a rank is killed at each stage of the protocols, or at any time; a rank is
-# stopped, for a minute with --full; memory that may be locked, or files that may be open, are few. What can be survived must be, with
+# stopped, for a minute with --full; memory that may be locked, or files that may be open, are few; registrations of memory
+# fail, now and then or always; address space is out; receive buffers are; clocks jump. What can be survived must be, with
 # right results; else mpirun ends with an error within a minute. Afterwards no process and no file in /dev/shm is left.
 # FAULT_SEED, from the environment, for other times and ranks.
 use strict;
@@ -43,7 +44,7 @@ sub shared_files { return map { $_ => 1 } grep { -O } glob '/dev/shm/*' }
 
 # Runs a program under mpirun; `during` is called with a sub that gives its processes. Returns exit code, seconds, output.
 sub job {
-    my ($np, $parameters, $program, $during, $limit) = @_;
+    my ($np, $parameters, $program, $during, $limit) = @_; # limit: words for the shell
     my $mark = "faults-$$-" . ++$runs;
     my $mpirun = mpi_mpirun($np, "--mca mpi_yield_when_idle 1 --mca pml $pml $parameters");
     my %before = shared_files();
@@ -132,6 +133,13 @@ for my $name (sort keys %transport) {
     }
 }
 
+# Killed with a connection half made: it was asked for one and never answered.
+if (wanted('ibx killed half')) {
+    my @r = job(4, "$transport{ibx} --mca btl_ibx_iwarp_async off", 'dying --stage half');
+    my $named = 'spec' ne $pml || $r[2] =~ /rank 3 of this job is lost: .*does not answer/ || $r[2] =~ /signal 9/;
+    report($r[0] != 0 && $r[0] != 124 && $r[2] !~ /went on|watchdog/ && $named, "ibx: killed at 'half'", @r);
+}
+
 # Stopped for a while: nothing may be lost.
 for my $name (sort keys %transport) {
     my $pause = $full ? 60 : 2;
@@ -151,6 +159,76 @@ for my $name (sort keys %transport) {
     report(0 == $r[0] && $r[2] =~ /^No errors$/m, "$name: rank stopped for $pause s", @r);
 }
 
+# The rank of a process.
+sub rank_of {
+    my ($pid) = @_;
+    open(my $in, '<', "/proc/$pid/environ") or return -1;
+    local $/;
+    return (<$in> // '') =~ /(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMIX_RANK)=(\d+)/ ? $1 : -1;
+}
+
+# A receiver with two buffers that does not run for seconds while three ranks flood it: they wait, and go on.
+for my $pause ($full ? (2, 20) : 2) {
+    next if !wanted('ibx receive buffers');
+    if ('spec' ne $pml) {
+        print "skipped  faults: ibx: receive buffers: test/mpi/flood needs pml/spec\n";
+        ++$skipped;
+        last;
+    }
+    my $timeout = 1000 * $pause + 30000;
+    my $parameters = "--mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout $timeout --mca btl_ibx_window fixed:2 "
+        . '--mca btl_ibx_summary 1 --mca btl_ibx_iwarp_async off --mca pml_spec_unexpected_max 64K';
+    my $stopped = 0;
+    my @r = job(4, $parameters, 'flood --messages 4000 --behind 500 --size 64', sub {
+        my ($pids) = @_;
+        wait_for(4, $pids);
+        sleep 0.6 + rand 0.4;
+        my ($one) = grep { 0 == rank_of($_) } $pids->();
+        return if !$one;
+        $stopped = kill 'STOP', $one;
+        sleep $pause;
+        kill 'CONT', $one;
+    });
+    my $starved = 0;
+    $starved += $1 while $r[2] =~ /^ +rnr_in +(\d+)/mg;
+    report(0 == $r[0] && $r[2] =~ /^No errors$/m && $stopped && $starved > 0,
+        "ibx: no receive buffers for $pause s: senders were told so $starved times", @r);
+}
+
+# The time of day jumps by hours, in either direction; then also the clocks that only go forward, by an hour each second.
+# A program that looks at the clock to know when it is done sees those hours pass.
+for my $case (['ibx', '', 4], ['ibx', '-x JUMP_FORWARD=3600', 5 * 3600], ['vader', '-x JUMP_FORWARD=3600', 3 * 3600], ['tcp', '', 2]) {
+    my ($name, $jump, $seconds) = @$case;
+    my $what = "$name: clocks jump" . ($jump ? ', all of them' : '');
+    next if !wanted($what);
+    my $shim = "$programs/.libs/jumpclock.so";
+    if (!-e $shim) {
+        print "skipped  faults: $what: $shim was not built\n";
+        ++$skipped;
+        next;
+    }
+    my @r = job(2, "$transport{$name} -x LD_PRELOAD=$shim -x JUMP_SEED=$seed $jump", "stress --seconds $seconds");
+    report(0 == $r[0] && $r[2] =~ /^No errors$/m, "$what (seed $seed)", @r);
+}
+
+# Address space is out: MPI_Alloc_mem says so, messages go on. With none at all for messages there is an error that says what
+# was lacking.
+for my $name (sort keys %transport) {
+    for my $case (['is out and comes again', ''], ['is out during messages', '--room 16 --messages 20000 --spare 0']) {
+        my ($what, $arguments) = ("$name: address space $case->[0]", $case->[1]);
+        next if !wanted($what);
+        if ('spec' ne $pml && $arguments) {
+            print "skipped  faults: $what: ob1 crashes or waits for ever\n";
+            ++$skipped;
+            next;
+        }
+        my @r = job(2, $transport{$name}, "nomem $arguments");
+        my $survived = 0 == $r[0] && $r[2] =~ /^No errors$/m;
+        report($survived || ($arguments && $r[0] != 0 && $r[0] != 124 && $r[2] =~ /out of memory/ && $r[2] !~ /watchdog|signal 11/),
+            "$what: " . ($survived ? 'survived' : 'refused'), @r);
+    }
+}
+
 # Few resources: right, or an error; never a hang or a crash without a word.
 for my $case (
     ['no memory may be locked', 'ibx', 'ulimit -l 0'],
@@ -164,6 +242,37 @@ for my $case (
     my $survived = 0 == $r[0] && $r[2] =~ /^No errors$/m;
     report($survived || ($r[0] != 0 && $r[0] != 124 && length $r[2] && $r[2] !~ /watchdog/),
         "$name: $what: " . ($survived ? 'survived' : 'refused'), @r);
+}
+
+# Registrations fail, drawn by a seed: messages go as fragments, the cache gives something up and asks again, windows are
+# refused by Open MPI with an error. Without a cache each use registers, and as many can fail.
+for my $case (
+    [0.01, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [0.2, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [1, '--mca btl_ibx_rcache none', 'stress --seconds 3'],
+    [0.2, '--mca btl_ibx_rcache lazy', 'stress --seconds 3 --threads 3'],
+    [1, '--mca btl_ibx_rcache lazy', 'stress --seconds 3'],
+    [1, '--mca btl_ibx_rcache lazy --mca osc rdma', 'onesided'],
+    [0.01, '', 'allocmem --limit 1'],
+    [0.2, '', 'allocmem --limit 1'],
+    [1, '', 'allocmem --limit 1'],
+    [0.2, '--mca btl_ibx_rcache lazy', 'remap'],
+    [1, '--mca btl_ibx_rcache lazy', 'remap'],
+    [0.2, '--mca btl_ibx_rcache grdma', 'frequent'],
+    [1, '--mca btl_ibx_rcache lazy', 'frequent'],
+) {
+    my ($rate, $parameters, $program) = @$case;
+    my $what = "ibx: registrations fail, $rate of them" . ($parameters =~ /rcache (\w+)/ ? ", cache $1" : '') . ": $program";
+    next if !wanted($what);
+    if ('ob1' eq $pml && $rate > 0.01) {
+        print "skipped  faults: $what: ob1 asks for the registration again when something else ends, which may be never\n";
+        ++$skipped;
+        next;
+    }
+    my @r = job(2, "$transport{ibx} $parameters --mca btl_ibx_fault_register $rate --mca btl_ibx_fault_seed $seed", $program);
+    my $refused = 0;
+    $refused += $1 while $r[2] =~ /faults on purpose: (\d+) of \d+ registrations failed/g;
+    report(0 == $r[0] && $r[2] =~ /^No errors$/m && $refused > 0, "$what: $refused refused (seed $seed)", @r);
 }
 
 print "$passed passed, $failed failed, $skipped skipped\n";

@@ -177,7 +177,7 @@ static void wanted(int round)
 
 int main(int argc, char **argv)
 {
-    tl_start(&argc, &argv, "flood", 200);
+    tl_start(&argc, &argv, "flood", 900);
     messages = (uint64_t) tl_option("--messages", 1000000);
     behind = (uint64_t) tl_option("--behind", 20000);
     lag = (uint64_t) tl_option("--lag", 6);

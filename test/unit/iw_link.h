@@ -24,6 +24,7 @@ typedef struct link {
     iw_engine_t *engine[LINK_ENGINES];
     unsigned engines;
     uint64_t now;
+    int64_t skew[LINK_ENGINES]; /* what this one's clock shows beyond now */
     uint64_t latency;
     uint64_t ns_for_kib; /* time on the wire */
     uint64_t free_at[LINK_ENGINES];
@@ -156,13 +157,28 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
     }
 }
 
+/* What its clock shows. */
+static inline uint64_t link_clock(const link_t *l, unsigned i)
+{
+    return l->now + (uint64_t) l->skew[i];
+}
+
+/* When it wants to be called, in the time of the network. */
+static inline uint64_t link_deadline(const link_t *l, unsigned i)
+{
+    const uint64_t at = iw_engine_deadline(l->engine[i]);
+    return UINT64_MAX == at          ? at
+           : at < link_clock(l, i) ? l->now
+                                     : at - (uint64_t) l->skew[i];
+}
+
 /* Everything that wants to leave now does. */
 static inline void link_drain(link_t *l)
 {
     static iw_packet_t k[64];
     for (unsigned i = 0; i < l->engines; ++i) {
         while (iw_engine_has_output(l->engine[i])) {
-            unsigned n = iw_engine_output(l->engine[i], l->now, k, 64);
+            unsigned n = iw_engine_output(l->engine[i], link_clock(l, i), k, 64);
             for (unsigned j = 0; j < n; ++j) {
                 link_send(l, i, &k[j]);
             }
@@ -176,7 +192,7 @@ static inline bool link_step(link_t *l, uint64_t until)
     link_drain(l);
     uint64_t next = l->count > 0 ? l->heap[0].at : UINT64_MAX;
     for (unsigned i = 0; i < l->engines; ++i) {
-        uint64_t at = iw_engine_deadline(l->engine[i]);
+        uint64_t at = link_deadline(l, i);
         next = at < next ? at : next;
     }
     if (UINT64_MAX == next || next > until) {
@@ -185,12 +201,12 @@ static inline bool link_step(link_t *l, uint64_t until)
     l->now = next > l->now ? next : l->now;
     if (l->count > 0 && l->heap[0].at <= l->now) {
         link_packet_t k = link_pop(l);
-        iw_engine_input(l->engine[k.to], l->now, k.data, k.length);
+        iw_engine_input(l->engine[k.to], link_clock(l, k.to), k.data, k.length);
         free(k.data);
         return true;
     }
     for (unsigned i = 0; i < l->engines; ++i) {
-        iw_engine_timers(l->engine[i], l->now);
+        iw_engine_timers(l->engine[i], link_clock(l, i));
     }
     return true;
 }

@@ -65,6 +65,8 @@ static void post_receives(link_t *l, unsigned i, side_t *s)
 }
 
 /* Both ends send `count` messages to each other, checked on arrival. Returns when it was done. */
+static void (*disturb)(link_t *l); /* before each step, if not NULL */
+
 static void exchange(link_t *l, iw_peer_t *peer[2], side_t *side[2], uint32_t count, uint64_t until)
 {
     while (l->now < until) {
@@ -108,6 +110,9 @@ static void exchange(link_t *l, iw_peer_t *peer[2], side_t *side[2], uint32_t co
         if (done) {
             return;
         }
+        if (NULL != disturb) {
+            disturb(l);
+        }
         if (!link_step(l, until)) {
             break;
         }
@@ -143,6 +148,7 @@ static void everything_arrives_in_order(void **state)
     assert_int_equal(c->segments_resent, 0);
     assert_int_equal(c->refused_tag, 0);
     assert_int_equal(c->messages_in, 400);
+    assert_int_equal(c->messages_out, 400);
     link_fini(&l);
 }
 
@@ -743,6 +749,118 @@ static void being_stopped_kills_nobody(void **state)
     link_fini(&t.link);
 }
 
+/* The clock of either end goes forward by an hour between two calls (a virtual machine was asleep, a timer call came
+ * late), or back by some milliseconds or an hour, again and again during traffic over a network with losses. */
+static rng_t jump_rng;
+static unsigned jumps;
+
+static void jump_the_clock(link_t *l)
+{
+    if (0 == rng_below(&jump_rng, 100)) {
+        int64_t *skew = &l->skew[rng_below(&jump_rng, 2)];
+        const int64_t hour = 3600 * (int64_t) S;
+        switch (rng_below(&jump_rng, 3)) {
+        case 0:
+            *skew -= 1 + rng_below(&jump_rng, 50 * MS);
+            break;
+        case 1:
+            *skew -= *skew >= 2 * hour ? hour : 0;
+            break;
+        default:
+            *skew += hour;
+            break;
+        }
+        ++jumps;
+    }
+}
+
+static void a_clock_that_jumps_kills_nobody(void **state)
+{
+    (void) state;
+    const iw_fault_rates_t rates = {.drop = 20000, .duplicate = 10000, .reorder = 20000};
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        link_t l;
+        jump_rng = (rng_t){seed};
+        disturb = jump_the_clock;
+        run_exchange(seed % 2 ? &rates : NULL, seed, 300, 300 * S, &l);
+        disturb = NULL;
+        link_fini(&l);
+    }
+    assert_true(jumps > 50);
+}
+
+/* Jumps while nothing but an answer is awaited: a process that does not call MPI for a while. */
+static void a_clock_that_jumps_while_waiting(void **state)
+{
+    (void) state;
+    for (unsigned who = 0; who < 2; ++who) {
+        for (int back = 0; back < 2; ++back) {
+            pair_t t;
+            uint8_t buffer[8];
+            iw_completion_t c;
+            pair_init(&t, NULL, 23 + who);
+            assert_int_equal(send_bytes(t.a, "x", 1, IW_INLINE), IW_OK);
+            link_run(&t.link,
+                     t.link.now + 3 * S); /* nobody has posted a buffer: asked again and again */
+            assert_true(iw_engine_counters(t.link.engine[0])->rnr_in > 0);
+            for (int n = 0; n < 20; ++n) {
+                t.link.skew[who] += back ? -(int64_t) (40 * MS) : (int64_t) (3600 * S);
+                link_run(&t.link, t.link.now + 200 * MS);
+            }
+            post_one(&t.link, 1, buffer, 8);
+            expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+            expect(&t.link, 0, IW_SENT, IW_OK, &c);
+            link_fini(&t.link);
+        }
+    }
+}
+
+/* Its ring of buffers is empty for much longer than a peer may be silent: the sender waits, asks now and then, and
+ * resumes; another sender is as patient; nothing is lost or out of order. */
+static void buffers_come_after_minutes(void **state)
+{
+    (void) state;
+    enum { MANY = 300, SIZE = 2000, WAIT = 120 };
+    link_t l;
+    link_init(&l, 3, NULL, 12);
+    assert_non_null(link_peer(&l, 0, 1, NULL));
+    assert_non_null(link_peer(&l, 0, 2, NULL));
+    iw_peer_t *from[2] = {link_peer(&l, 1, 0, NULL), link_peer(&l, 2, 0, NULL)};
+    uint8_t *data = must_alloc(2 * MANY * SIZE), *buffer = must_alloc(SIZE);
+    uint32_t seen[2] = {0, 0};
+    for (uint32_t i = 0; i < 2 * MANY; ++i) {
+        fill(data + (size_t) i * SIZE, i, SIZE);
+        data[(size_t) i * SIZE] = (uint8_t) (i % 2); /* who */
+        struct iovec piece = {data + (size_t) i * SIZE, SIZE};
+        assert_int_equal(iw_post_send(from[i % 2], &piece, 1, IW_QUIET, NULL), IW_OK);
+    }
+    for (unsigned round = 0; round < 3;
+         ++round) { /* three times empty: at first, and twice in between */
+        const uint64_t before = iw_engine_counters(l.engine[0])->rnr_out, sent = l.sent;
+        link_run(&l, l.now + WAIT * S);
+        assert_true(iw_engine_counters(l.engine[0])->rnr_out > before);
+        assert_true(l.sent - sent < 2 * WAIT * 500); /* patient, too */
+        for (unsigned n = 0; n < 2 * MANY / 3; ++n) {
+            iw_completion_t c;
+            post_one(&l, 0, buffer, SIZE);
+            expect(&l, 0, IW_RECEIVED, IW_OK, &c);
+            const unsigned who = buffer[0];
+            const uint32_t i = 2 * seen[who]++ + who;
+            assert_true(who < 2 && i < 2 * MANY);
+            assert_memory_equal(buffer, data + (size_t) i * SIZE, SIZE);
+        }
+    }
+    assert_int_equal(seen[0] + seen[1], 2 * MANY);
+    for (unsigned i = 1; i < 3; ++i) {
+        iw_completion_t c;
+        assert_true(iw_engine_counters(l.engine[i])->rnr_in > 0);
+        assert_false(wait_completion(&l, i, &c, S)); /* nobody was given up */
+    }
+    link_fini(&l);
+    free(data);
+    free(buffer);
+}
+
 static void nobody_there_is_dead_too(void **state)
 {
     (void) state;
@@ -1160,6 +1278,9 @@ int main(void)
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
         cmocka_unit_test(being_stopped_kills_nobody),
+        cmocka_unit_test(a_clock_that_jumps_kills_nobody),
+        cmocka_unit_test(a_clock_that_jumps_while_waiting),
+        cmocka_unit_test(buffers_come_after_minutes),
         cmocka_unit_test(everything_for_a_dead_peer_ends_once),
         cmocka_unit_test(a_lost_tail_is_found_soon),
         cmocka_unit_test(nobody_there_is_dead_too),

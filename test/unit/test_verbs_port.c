@@ -357,6 +357,54 @@ static void a_full_window_makes_senders_wait_for_the_timer(void **state)
     assert_int_equal(fake_next_repeat(), UINT64_MAX);
 }
 
+/* The shared queue is empty for ten seconds, and whoever should fill it does not even fetch the event of its limit: two
+ * senders are told again and again that there is no buffer, and none is given up. Later everything is there, in order. */
+static void a_queue_that_is_empty_for_seconds(void **state)
+{
+    (void) state;
+    enum { MANY = 30 };
+    fake.is_timed = true;
+    begin(3);
+    open_up(1, 2);
+    open_up(3, 2);
+    for (uint8_t i = 0; i < MANY; ++i) {
+        for (unsigned from = 1; from <= 3; from += 2) {
+            assert_int_equal(say(from, 2, (uint8_t) (i + 100 * (3 == from))), VB_OK);
+            progress(from);
+        }
+    }
+    unsigned told = fake.rnr, asked = 0;
+    const unsigned had = process[2].received;
+    assert_true(told > 0 && fake_is_waiting(1) && fake_is_waiting(3));
+    while (fake_next_repeat() < UINT64_C(10000000000) && asked < 200000) {
+        fake.now = fake_next_repeat();
+        fake_repeat();
+        progress(1);
+        progress(3);
+        ++asked;
+    }
+    assert_true(fake.now > UINT64_C(9000000000));
+    assert_true(fake.rnr - told >= asked);
+    assert_int_equal(process[2].received, had);
+    assert_int_equal(process[1].lost + process[3].lost, 0);
+    for (unsigned i = 0; i < 1000 && process[2].received < 2 * MANY; ++i) {
+        settle();
+        if (UINT64_MAX != fake_next_repeat()) {
+            fake.now = fake_next_repeat();
+            fake_repeat();
+        }
+    }
+    assert_int_equal(process[2].received, 2 * MANY);
+    unsigned next[2] = {0, 0};
+    for (unsigned i = 0; i < 2 * MANY; ++i) {
+        const unsigned from = process[2].got[i] / 100;
+        assert_int_equal(process[2].got[i] % 100, next[from]++);
+    }
+    assert_true(vb_port_counters(process[2].port)->starved > 0);
+    assert_true(vb_port_window(process[2].port)->current > 8);
+    assert_int_equal(process[1].lost + process[2].lost + process[3].lost, 0);
+}
+
 static void a_quiet_window_shrinks(void **state)
 {
     (void) state;
@@ -752,6 +800,29 @@ static void a_killed_peer_is_told_of(void **state)
     assert_int_equal(process[1].lost, 1); /* once */
 }
 
+/* It was asked for a connection, and dies before it has looked. */
+static void killed_before_it_answers(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    assert_int_equal(say(1, 2, 1), VB_AGAIN);
+    for (unsigned i = 0; i < 40; ++i) { /* the question has left */
+        progress(1);
+    }
+    assert_int_equal(process[1].lost, 0);
+    fake_kill(2);
+    vb_port_t *dead = process[2].port;
+    process[2].port = NULL; /* it does nothing any more */
+    until(1, 2, VB_DEAD);
+    process[2].port = dead; /* and gives back what the test's adapter had for it */
+    progress(2);
+    assert_int_equal(process[1].lost, 1);
+    assert_true('\0' != process[1].why[0]);
+    assert_int_equal(say(1, 2, 1), VB_LOST);
+    assert_int_equal(process[2].received, 0);
+}
+
 static void requests_without_a_completion_fail_too(void **state)
 {
     (void) state;
@@ -1143,6 +1214,7 @@ int main(void)
         TEST(a_starved_shared_queue_grows),
         TEST(a_full_window_makes_senders_wait),
         TEST(a_full_window_makes_senders_wait_for_the_timer),
+        TEST(a_queue_that_is_empty_for_seconds),
         TEST(a_quiet_window_shrinks),
         TEST(a_window_fits_what_comes),
         TEST(the_timer_is_what_it_says),
@@ -1160,6 +1232,7 @@ int main(void)
         TEST(atomics),
         TEST(no_atomics_where_there_are_none),
         TEST(a_killed_peer_is_told_of),
+        TEST(killed_before_it_answers),
         TEST(requests_without_a_completion_fail_too),
         TEST(a_broken_connection_fails_what_is_posted),
         TEST(goodbye_is_no_error_and_comes_last),

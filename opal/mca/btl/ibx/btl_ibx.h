@@ -166,7 +166,7 @@ typedef struct mca_btl_ibx_component {
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
     bool lend;
-    char *fault_in, *fault_out;
+    char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;
     /* state */

@@ -4,6 +4,7 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
+#include "btl_ibx_fault.h"
 #include "btl_ibx_message.h"
 #include "btl_ibx_progress.h"
 #include "btl_ibx_rcache.h"
@@ -127,13 +128,17 @@ static int ibx_register(void)
         "Which component of the framework rcache keeps user memory registered: lazy, grdma or another; "
         "none: memory is registered for each use. Default: lazy if it is there, else grdma",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_4, NULL, &c->rcache);
-    c->fault_in = c->fault_out = NULL;
+    c->fault_in = c->fault_out = c->fault_register = NULL;
     add("fault_in",
         "For tests: damage what arrives, as drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,"
         "corrupt=0.001,truncate=0.001. Default none",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_in);
     add("fault_out", "For tests: damage what leaves, as fault_in. Default none",
         MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_out);
+    add("fault_register",
+        "For tests: the share of registrations of user memory that fail as for lack of resources, "
+        "0 to 1, over every transport. Default none",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_9, NULL, &c->fault_register);
     c->fault_seed = 0;
     add("fault_seed", "For tests: number that the faults are drawn from; 0: by chance, and printed. "
         "No unit; default 0",
@@ -159,6 +164,7 @@ static int ibx_open(void)
 static int ibx_close(void)
 {
     mca_btl_ibx_stats_print();
+    mca_btl_ibx_fault_close();
     free(mca_btl_ibx_component.modules);
     mca_btl_ibx_component.modules = NULL;
     return OPAL_SUCCESS;
@@ -454,6 +460,8 @@ static bool check_parameters(void)
                || defaults.super.btl_eager_limit > defaults.super.btl_max_send_size) {
         wrong = "btl_ibx_max_send_size must be 1024 to 1048576 bytes and not less than "
                 "btl_ibx_eager_limit";
+    } else if (!mca_btl_ibx_fault_open()) {
+        wrong = "btl_ibx_fault_register must be a number from 0 to 1";
     }
     if (NULL != wrong) {
         opal_show_help(HELP_FILE, "bad parameters", true, wrong);

@@ -2,6 +2,7 @@
 /* See btl_ibx_rcache.h. */
 #include "btl_ibx_rcache.h"
 
+#include "btl_ibx_fault.h"
 #include "iwarp/iw_memory.h"
 
 #include "opal/mca/rcache/base/base.h"
@@ -35,6 +36,9 @@ static int make(void *context, void *base, size_t size, mca_rcache_base_registra
     unsigned rights = 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
+    if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     mca_btl_ibx_lock(module);
     handle->stag = iw_register(module->engine, base, size, rights);
     (void) iw_guard(module->engine, handle->stag, &cached->uses);

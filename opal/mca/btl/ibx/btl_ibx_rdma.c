@@ -4,6 +4,7 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
+#include "btl_ibx_fault.h"
 #include "btl_ibx_message.h"
 #include "btl_ibx_rcache.h"
 #include "iwarp/iw_locate.h"
@@ -47,7 +48,9 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register_mem(mca_btl_base_module
     if (OPAL_LIKELY(NULL != module->rcache)) {
         return mca_btl_ibx_rcache_register(module, base, size, flags);
     }
-    mca_btl_ibx_key_t *key = (mca_btl_ibx_key_t *) get(&module->keys);
+    mca_btl_ibx_key_t *key = mca_btl_ibx_fault_registration()
+                                 ? NULL
+                                 : (mca_btl_ibx_key_t *) get(&module->keys);
     if (NULL == key) {
         return NULL;
     }

@@ -2,6 +2,8 @@
 /* Registered memory, put, get and atomic operations over verbs. */
 #include "btl_ibx_verbs_place.h"
 
+#include "btl_ibx_fault.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,9 @@ static int register_memory(void *context, void *base, size_t size,
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
+    if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     reg->mr =
         ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
     if (NULL == reg->mr) {

@@ -27,6 +27,7 @@
     X(probes_out, "path probes and keep-alives sent")                                              \
     X(rnr_out, "segments refused for want of a receive buffer")                                    \
     X(rnr_in, "times a peer said so")                                                              \
+    X(messages_out, "messages given to be sent, of the reliable service")                          \
     X(messages_in, "messages delivered to receive buffers")                                        \
     X(datagrams_dropped, "messages of the unreliable service dropped for want of a buffer")        \
     X(reads_in, "RDMA Read Requests served")                                                       \

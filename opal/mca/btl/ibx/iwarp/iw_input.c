@@ -168,6 +168,7 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
 {
     iw_frame_t f;
     bool eliciting;
+    now = iw_time(e, now);
     ++e->count.packets_in;
     e->count.bytes_in += length;
     switch (iw_frame_check(data, length, &f)) {

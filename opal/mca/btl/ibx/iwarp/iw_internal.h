@@ -235,7 +235,9 @@ struct iw_engine {
     iw_peer_t **heap;
     uint32_t heap_size;
     uint32_t heap_room;
-    uint64_t alarm; /* of the user; UINT64_MAX: none */
+    uint64_t alarm; /* of the user, in its time; UINT64_MAX: none */
+    uint64_t time;  /* the engine's own, iw_time: what it was last */
+    uint64_t ahead; /* of the user's clock; may be negative */
 
     iw_pool_t requests;
     iw_pool_t served; /* requests too: the peers' reads, which must not wait for our own */
@@ -315,5 +317,6 @@ bool iw_timer_reserve(iw_engine_t *e); /* room for one more active peer */
 void iw_timer_set(iw_peer_t *p);       /* after anything that can change a time of p */
 void iw_timer_drop(iw_peer_t *p);
 uint64_t iw_peer_deadline(const iw_peer_t *p);
+uint64_t iw_time(iw_engine_t *e, uint64_t now); /* the engine's time when the user's clock shows now */
 
 #endif

@@ -85,6 +85,7 @@ static iw_status_t post(iw_peer_t *p, unsigned operation, const struct iovec *pi
     fill(r, piece, count, length);
     r->stag = stag;
     r->to = to;
+    p->engine->count.messages_out += IW_DO_SEND == operation;
     iw_list_append(&p->sends, &r->queue);
     iw_ready(p);
     return IW_OK;

@@ -602,6 +602,7 @@ unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, uns
 {
     unsigned n = 0;
     size_t bytes = 0;
+    now = iw_time(e, now);
     while (n < max && bytes < IW_CACHE && !iw_list_empty(&e->ready)) {
         iw_peer_t *p = IW_ITEM(e->ready.next, iw_peer_t, ready);
         unsigned share = max - n < IW_DRAIN ? max - n : IW_DRAIN;

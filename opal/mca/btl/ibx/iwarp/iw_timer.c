@@ -2,8 +2,34 @@
 /* The timers of all peers: a binary heap on the time of each peer's next one.
  *
  * A peer whose time moves further away, as with each acknowledgement, stays where it is and is moved
- * when its old time has come: fast paths pay nothing. */
+ * when its old time has come: fast paths pay nothing.
+ *
+ * The engine has a time of its own, iw_time: the user's clock without the jumps. A process that was stopped, a virtual
+ * machine that was suspended or a caller that is late shows time that no peer could use to answer; so as much of it as
+ * went by after a timer should have been called is left out. When the clock goes back the engine's stands still. */
 #include "iw_internal.h"
+
+/* Later than this is no business of the machine, by share of the time that a peer may be silent. */
+#define LATE_SHARE 8
+
+uint64_t iw_time(iw_engine_t *e, uint64_t now)
+{
+    const uint64_t late = e->config.peer_timeout_ns / LATE_SHARE;
+    uint64_t time = now + e->ahead;
+    if ((int64_t) (time - e->time) < 0) {
+        if (e->time - time <= late) {
+            return e->time; /* of a caller who looked at the clock earlier, too: it catches up */
+        }
+        time = e->time;
+    } else if (time - e->time > late && e->heap_size > 0) {
+        const uint64_t due = e->heap[0]->heap_key > e->time ? e->heap[0]->heap_key : e->time;
+        if (time > due && time - due > late) {
+            time = due;
+        }
+    }
+    e->ahead = time - now;
+    return e->time = time;
+}
 
 bool iw_timer_reserve(iw_engine_t *e)
 {
@@ -118,7 +144,7 @@ void iw_timer_drop(iw_peer_t *p)
 
 uint64_t iw_engine_deadline(const iw_engine_t *e)
 {
-    const uint64_t at = 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key;
+    const uint64_t at = 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key - e->ahead;
     return at < e->alarm ? at : e->alarm;
 }
 
@@ -135,6 +161,7 @@ void iw_engine_timers(iw_engine_t *e, uint64_t now)
             e->config.alarm(e->config.context, e, now);
         }
     }
+    now = iw_time(e, now);
     while (e->heap_size > 0 && e->heap[0]->heap_key <= now) {
         iw_peer_t *p = e->heap[0];
         uint64_t at = iw_peer_deadline(p);

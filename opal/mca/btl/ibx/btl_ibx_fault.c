@@ -1,0 +1,65 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See btl_ibx_fault.h. */
+#include "btl_ibx_fault.h"
+
+#include "btl_ibx.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define MILLION 1000000u
+#define STEP    UINT64_C(0x9e3779b97f4a7c15)
+
+static uint32_t rate; /* of a million; 0: none fails */
+/* Several threads register at a time: each takes its step by itself. */
+static _Atomic uint64_t random_state, asked, failed;
+
+bool mca_btl_ibx_fault_open(void)
+{
+    const char *text = mca_btl_ibx_component.fault_register;
+    rate = 0;
+    if (NULL == text || '\0' == *text) {
+        return true;
+    }
+    char *end;
+    const double share = strtod(text, &end);
+    if (end == text || '\0' != *end || !(share >= 0.0 && share <= 1.0)) {
+        return false;
+    }
+    uint64_t seed = mca_btl_ibx_component.fault_seed;
+    if (0 == seed) {
+        (void) !getrandom(&seed, 4, 0);
+    }
+    seed += OPAL_PROC_MY_NAME.vpid * 1000u;
+    atomic_store(&random_state, seed);
+    rate = (uint32_t) (share * MILLION + 0.5);
+    opal_output(0, "btl/ibx: faults on purpose, seed %llu, in registrations",
+                (unsigned long long) seed);
+    return true;
+}
+
+bool mca_btl_ibx_fault_registration(void)
+{
+    if (OPAL_LIKELY(0 == rate)) {
+        return false;
+    }
+    uint64_t z = atomic_fetch_add(&random_state, STEP) + STEP;
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    atomic_fetch_add(&asked, 1);
+    if ((z ^ z >> 31) % MILLION >= rate) {
+        return false;
+    }
+    atomic_fetch_add(&failed, 1);
+    return true;
+}
+
+void mca_btl_ibx_fault_close(void)
+{
+    if (0 != rate) {
+        opal_output(0, "btl/ibx: faults on purpose: %llu of %llu registrations failed",
+                    (unsigned long long) atomic_load(&failed),
+                    (unsigned long long) atomic_load(&asked));
+    }
+}
