@@ -54,7 +54,7 @@ static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
 
 void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t e)
 {
-    if (!mca_pml_spec_adapts() || 0 == mca_pml_spec.adapt_out.n) {
+    if (!mca_pml_spec_adapts() || 0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) {
         return;
     }
     lock();
@@ -88,7 +88,7 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
 {
     sendreq->rts_flags = 0;
     sendreq->sent_at = 0;
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_out.n) || !mca_pml_spec_adapts()) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
         return;
     }
     if (sendreq->stopped) {
@@ -146,7 +146,7 @@ static void ping(mca_pml_spec_peer_t *peer)
 
 bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_in.n) || !mca_pml_spec_adapts()) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_in.n)) || !mca_pml_spec_adapts()) {
         return true;
     }
     lock();

@@ -15,7 +15,7 @@ _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t)
  * process at the other end may be disconnected. */
 static bool is_freed(const ompi_communicator_t *comm)
 {
-    return 1 == ((const opal_object_t *) comm)->obj_reference_count;
+    return 1 == MCA_PML_SPEC_GLANCE(((const opal_object_t *) comm)->obj_reference_count);
 }
 
 /* Send the latest state. */

@@ -526,7 +526,7 @@ static bool take_notice(mca_pml_spec_send_request_t *sendreq, uint64_t bytes,
     if (mine) {
         sendreq->noticed = true;
         spec_list_remove(&sendreq->unnoticed);
-        --peer->unnoticed_n;
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
         *match = notice_of(sendreq, bytes);
     }
     mca_pml_spec_unlock(&peer->send_lock);
@@ -544,7 +544,7 @@ void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer)
                 SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed);
             sendreq->noticed = true;
             spec_list_remove(n);
-            --peer->unnoticed_n;
+            (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
             match = notice_of(sendreq, 0);
         }
         mca_pml_spec_unlock(&peer->send_lock);
@@ -651,7 +651,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     }
     mca_pml_spec_keys_free(&keys);
     rtr_free(rtr);
-    if (1 == sendreq->left && length >= SPEC_RUN_LEAST) {
+    if (1 == MCA_PML_SPEC_GLANCE(sendreq->left) && length >= SPEC_RUN_LEAST) {
         mca_pml_spec_lock(&peer->send_lock);
         spec_run_copied(&peer->run, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
