@@ -149,6 +149,9 @@ static inline int32_t mca_pml_spec_bits(const volatile int32_t *v)
     return __atomic_load_n(v, __ATOMIC_ACQUIRE);
 }
 
+/* What another thread has published, and all that it did before. */
+#define MCA_PML_SPEC_SEEN(v) __atomic_load_n(&(v), __ATOMIC_ACQUIRE)
+
 /* What other threads count, as it may have been a moment ago. */
 #define MCA_PML_SPEC_GLANCE(v) __atomic_load_n(&(v), __ATOMIC_RELAXED)
 

@@ -117,7 +117,8 @@ void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq
     const bool say =
         spec_adapt_out_say(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), seq);
     unlock();
-    mca_bml_base_endpoint_t *endpoint = say && peer->ctx_known ? mca_pml_spec_endpoint(peer) : NULL;
+    mca_bml_base_endpoint_t *endpoint =
+        say && MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     if (NULL != endpoint) {
         const mca_pml_spec_stop_hdr_t stop = {
             .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_STOP, peer, tag, seq)};
@@ -133,7 +134,8 @@ static void ping(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_comm_t *comm = peer->comm;
     mca_pml_spec_ping_hdr_t hdr = {.type = MCA_PML_SPEC_PING, .src = comm->my_rank};
-    mca_bml_base_endpoint_t *endpoint = peer->ctx_known ? mca_pml_spec_endpoint(peer) : NULL;
+    mca_bml_base_endpoint_t *endpoint =
+        MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     hdr.ctx = peer->ctx;
     lock();
     hdr.asked = mca_pml_spec_now_ns();
@@ -253,7 +255,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
     }
     mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
     mca_bml_base_endpoint_t *endpoint =
-        NULL == peer || !peer->ctx_known ? NULL : mca_pml_spec_endpoint(peer);
+        NULL == peer || !MCA_PML_SPEC_SEEN(peer->ctx_known) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         const mca_pml_spec_pong_hdr_t pong = {.type = MCA_PML_SPEC_PONG,
                                               .ctx = peer->ctx,

@@ -214,7 +214,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
     if (NULL == comm || hdr->epoch != comm->epoch) {
         return; /* freed meanwhile: all that was sent in it has left */
     }
-    mca_pml_spec_peer_t *peer = (uint32_t) hdr->src < comm->size ? comm->peers[hdr->src] : NULL;
+    mca_pml_spec_peer_t *peer =
+        (uint32_t) hdr->src < comm->size ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src]) : NULL;
     if (NULL == peer) {
         mca_pml_spec_refuse("CREDIT", "nothing was sent to who gives it");
         return;
@@ -222,7 +223,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
     mca_pml_spec_lock(&peer->send_lock);
     const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
     mca_pml_spec_unlock(&peer->send_lock);
-    if (news && peer->shut) {
+    if (news && MCA_PML_SPEC_SEEN(peer->shut)) {
         mca_pml_spec_send_turns(peer);
     }
 }

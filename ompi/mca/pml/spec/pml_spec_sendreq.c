@@ -277,7 +277,8 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
     const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
     peer->flow_out.spent -= rest;
     mca_pml_spec_unlock(&peer->send_lock);
-    if (OPAL_UNLIKELY(peer->shut) && rest > 0) { /* it may be what another one waits for */
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
+        && rest > 0) { /* it may be what another one waits for */
         mca_pml_spec_send_turns(peer);
     }
 
