@@ -7,8 +7,10 @@
 package OpenMPI;
 use strict;
 use warnings;
+use Cwd 'abs_path';
 use Exporter 'import';
-our @EXPORT = qw(mpi_release mpi_words mpi_mpirun mpi_use_components);
+use File::Basename 'dirname';
+our @EXPORT = qw(mpi_release mpi_words mpi_mpirun mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -34,6 +36,7 @@ sub mpi_release {
 # Words for mpirun, from those of 4.1.
 sub mpi_words {
     my ($mpirun, @words) = @_;
+    push @words, split ' ', $ENV{SPEC_RANK_WORDS} // '';
     return @words if mpi_release($mpirun) lt '5.0';
     my @now;
     while (defined(my $word = shift @words)) {
@@ -54,6 +57,28 @@ sub mpi_words {
 sub mpi_use_components {
     my ($mpirun, $dir) = @_;
     $ENV{OMPI_MCA_mca_base_component_path} = mpi_release($mpirun) lt '5.0' ? "$dir:SYSTEM_DEFAULT" : $dir;
+}
+
+# Ranks started from here, and by the scripts that are, load components of DIR that a sanitizer ('address' or 'thread') has
+# instrumented. Its runtime must be in a process before they are; mpirun itself goes without. What it reports stands in files
+# whose names begin with REPORTS: a rank's exit code says nothing where the job is meant to fail.
+sub mpi_use_sanitizer {
+    my ($sanitizer, $dir, $reports) = @_;
+    my @runtime = `ldd $dir/mca_pml_spec.so` =~ m{=> (/\S*/lib(?:a|ub|t)san\.so\S*)}g;
+    my $name = 'address' eq $sanitizer ? 'libasan' : 'libtsan';
+    die "the components in $dir are not built with -fsanitize=$sanitizer\n" if !grep { m{/$name} } @runtime;
+    # A test that dies by SIGSEGV means to; others are seen to fail.
+    my $common = "log_path=$reports:handle_segv=0:handle_sigbus=0";
+    my $suppressions = dirname(abs_path(__FILE__)) . '/tsan.supp';
+    my %options = (
+        # Open MPI leaves much lying at the end.
+        ASAN_OPTIONS => "$common:detect_leaks=0:detect_stack_use_after_return=1",
+        UBSAN_OPTIONS => "$common:print_stacktrace=1",
+        # Open MPI's own accesses are not seen, so they must not count when libc makes them for it.
+        TSAN_OPTIONS => "$common:ignore_noninstrumented_modules=1:history_size=5:suppressions=$suppressions",
+    );
+    my @names = grep { 'address' eq $sanitizer xor /TSAN/ } sort keys %options;
+    $ENV{SPEC_RANK_WORDS} = join ' ', '-x LD_PRELOAD=' . join(':', @runtime), map { "-x $_=$options{$_}" } @names;
 }
 
 # The beginning of a command line: mpi_mpirun(PROCESSES, WORDS...), for scripts that run jobs themselves.

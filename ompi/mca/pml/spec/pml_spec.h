@@ -143,6 +143,18 @@ static inline int32_t mca_pml_spec_set_bits(volatile int32_t *v, int32_t bits)
     return old;
 }
 
+/* The bits, while other threads may set some. */
+static inline int32_t mca_pml_spec_bits(const volatile int32_t *v)
+{
+    return __atomic_load_n(v, __ATOMIC_ACQUIRE);
+}
+
+/* What another thread has published, and all that it did before. */
+#define MCA_PML_SPEC_SEEN(v) __atomic_load_n(&(v), __ATOMIC_ACQUIRE)
+
+/* What other threads count, as it may have been a moment ago. */
+#define MCA_PML_SPEC_GLANCE(v) __atomic_load_n(&(v), __ATOMIC_RELAXED)
+
 static inline opal_free_list_item_t *mca_pml_spec_get(opal_free_list_t *list)
 {
     return OPAL_UNLIKELY(mca_pml_spec.threaded) ? opal_free_list_get_mt(list)

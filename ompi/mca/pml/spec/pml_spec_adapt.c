@@ -54,7 +54,7 @@ static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
 
 void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t e)
 {
-    if (!mca_pml_spec_adapts() || 0 == mca_pml_spec.adapt_out.n) {
+    if (!mca_pml_spec_adapts() || 0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) {
         return;
     }
     lock();
@@ -88,7 +88,7 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
 {
     sendreq->rts_flags = 0;
     sendreq->sent_at = 0;
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_out.n) || !mca_pml_spec_adapts()) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
         return;
     }
     if (sendreq->stopped) {
@@ -117,7 +117,8 @@ void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq
     const bool say =
         spec_adapt_out_say(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), seq);
     unlock();
-    mca_bml_base_endpoint_t *endpoint = say && peer->ctx_known ? mca_pml_spec_endpoint(peer) : NULL;
+    mca_bml_base_endpoint_t *endpoint =
+        say && MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     if (NULL != endpoint) {
         const mca_pml_spec_stop_hdr_t stop = {
             .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_STOP, peer, tag, seq)};
@@ -133,7 +134,8 @@ static void ping(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_comm_t *comm = peer->comm;
     mca_pml_spec_ping_hdr_t hdr = {.type = MCA_PML_SPEC_PING, .src = comm->my_rank};
-    mca_bml_base_endpoint_t *endpoint = peer->ctx_known ? mca_pml_spec_endpoint(peer) : NULL;
+    mca_bml_base_endpoint_t *endpoint =
+        MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     hdr.ctx = peer->ctx;
     lock();
     hdr.asked = mca_pml_spec_now_ns();
@@ -146,7 +148,7 @@ static void ping(mca_pml_spec_peer_t *peer)
 
 bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_in.n) || !mca_pml_spec_adapts()) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_in.n)) || !mca_pml_spec_adapts()) {
         return true;
     }
     lock();
@@ -253,7 +255,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
     }
     mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
     mca_bml_base_endpoint_t *endpoint =
-        NULL == peer || !peer->ctx_known ? NULL : mca_pml_spec_endpoint(peer);
+        NULL == peer || !MCA_PML_SPEC_SEEN(peer->ctx_known) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         const mca_pml_spec_pong_hdr_t pong = {.type = MCA_PML_SPEC_PONG,
                                               .ctx = peer->ctx,

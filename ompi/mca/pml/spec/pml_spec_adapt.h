@@ -34,7 +34,7 @@ static inline spec_envelope_t mca_pml_spec_envelope(const mca_pml_spec_peer_t *p
 /* Is speculation stopped for what I send with this tag? */
 static inline bool mca_pml_spec_adapt_is_stopped(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_out.n) || !mca_pml_spec_adapts()) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
         return false;
     }
     mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
@@ -66,7 +66,7 @@ void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq
 /* Is a receive with this tag known to be stopped without a look at the table? */
 static inline bool mca_pml_spec_adapt_recalls(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    if (OPAL_LIKELY(0 == mca_pml_spec.adapt_in.n)) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_in.n))) {
         return false;
     }
     mca_pml_spec_lock(&mca_pml_spec.adapt_lock);

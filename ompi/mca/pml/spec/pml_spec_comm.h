@@ -124,7 +124,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
 /* The peer of a rank that is known to be in range. */
 static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, int32_t rank)
 {
-    mca_pml_spec_peer_t *peer = comm->peers[rank];
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[rank]);
     return OPAL_LIKELY(NULL != peer) ? peer : mca_pml_spec_peer_create(comm, rank);
 }
 
@@ -134,7 +134,7 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 /* How to reach the peer; NULL: no transport does, or it is lost (a message was given). */
 static inline mca_bml_base_endpoint_t *mca_pml_spec_endpoint(mca_pml_spec_peer_t *peer)
 {
-    mca_bml_base_endpoint_t *endpoint = peer->open;
+    mca_bml_base_endpoint_t *endpoint = MCA_PML_SPEC_SEEN(peer->open);
     return OPAL_LIKELY(NULL != endpoint) ? endpoint : mca_pml_spec_endpoint_create(peer);
 }
 

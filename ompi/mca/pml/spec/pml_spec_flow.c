@@ -15,7 +15,7 @@ _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t)
  * process at the other end may be disconnected. */
 static bool is_freed(const ompi_communicator_t *comm)
 {
-    return 1 == ((const opal_object_t *) comm)->obj_reference_count;
+    return 1 == MCA_PML_SPEC_GLANCE(((const opal_object_t *) comm)->obj_reference_count);
 }
 
 /* Send the latest state. */
@@ -214,7 +214,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
     if (NULL == comm || hdr->epoch != comm->epoch) {
         return; /* freed meanwhile: all that was sent in it has left */
     }
-    mca_pml_spec_peer_t *peer = (uint32_t) hdr->src < comm->size ? comm->peers[hdr->src] : NULL;
+    mca_pml_spec_peer_t *peer =
+        (uint32_t) hdr->src < comm->size ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src]) : NULL;
     if (NULL == peer) {
         mca_pml_spec_refuse("CREDIT", "nothing was sent to who gives it");
         return;
@@ -222,7 +223,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
     mca_pml_spec_lock(&peer->send_lock);
     const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
     mca_pml_spec_unlock(&peer->send_lock);
-    if (news && peer->shut) {
+    if (news && MCA_PML_SPEC_SEEN(peer->shut)) {
         mca_pml_spec_send_turns(peer);
     }
 }

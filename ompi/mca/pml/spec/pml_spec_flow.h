@@ -69,7 +69,8 @@ static inline uint32_t mca_pml_spec_flow_most(const mca_pml_spec_peer_t *peer, s
 /* Spend, if there is enough and nobody waits. The caller holds send_lock. */
 static inline bool mca_pml_spec_flow_spend(mca_pml_spec_peer_t *peer, uint32_t cost)
 {
-    if (OPAL_UNLIKELY(peer->shut) || OPAL_UNLIKELY(!spec_flow_lets(&peer->flow_out, cost))) {
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
+        || OPAL_UNLIKELY(!spec_flow_lets(&peer->flow_out, cost))) {
         return false;
     }
     peer->flow_out.spent += cost;

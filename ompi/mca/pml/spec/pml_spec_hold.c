@@ -33,7 +33,7 @@ mca_pml_spec_hold_t *mca_pml_spec_hold_new(mca_pml_spec_peer_t *peer, void *base
     const size_t n = NULL == hold ? 0 : mca_pml_spec_rdma_btls(endpoint, btl);
     for (size_t i = 0; i < n; ++i) {
         const bool holds = mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_HOLDS
-                           && (uint64_t) held + size <= mca_pml_spec.hold_max;
+                           && (uint64_t) MCA_PML_SPEC_GLANCE(held) + size <= mca_pml_spec.hold_max;
         mca_btl_base_registration_handle_t *handle = NULL;
         if (NULL == btl[i]->btl->btl_register_mem || (!holds && 1 != opal_leave_pinned)) {
             continue;

@@ -60,7 +60,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     if (!wait && NULL == bml_btl->btl->btl_sendi) {
         return NEEDS_REQUEST;
     }
-    if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
         mca_pml_spec_rtr_notice(peer);
     }
     spec_ctl_t *ctl;

@@ -65,7 +65,7 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
     mca_pml_spec_lock(&comm->lock);
     if (NULL != peer) {
-        peer->open = NULL;
+        __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
         spec_recv_answer_all(&peer->recv); /* no REVOKED will come */
     }
     spec_match_take_source(&comm->match, rank, &receives);

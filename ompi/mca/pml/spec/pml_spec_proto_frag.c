@@ -120,15 +120,15 @@ static bool run(mca_pml_spec_send_request_t *sendreq)
     int32_t seen;
     do {
         mca_pml_spec_range_t *range;
-        seen = sendreq->scheduling;
+        seen = MCA_PML_SPEC_SEEN(sendreq->scheduling);
         starved = false;
         if (mca_pml_spec_lost(sendreq->peer)) {
             give_up(sendreq);
         }
-        while (sendreq->in_flight < mca_pml_spec.pipeline_depth
+        while (MCA_PML_SPEC_SEEN(sendreq->in_flight) < mca_pml_spec.pipeline_depth
                && NULL != (range = first_range(sendreq))) {
             if (!send_one(sendreq, range)) {
-                starved = 0 == sendreq->in_flight;
+                starved = 0 == MCA_PML_SPEC_SEEN(sendreq->in_flight);
                 break;
             }
         }

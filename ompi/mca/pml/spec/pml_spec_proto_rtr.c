@@ -62,7 +62,7 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
         return false;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
-    return NULL != endpoint && recvreq->peer->ctx_known
+    return NULL != endpoint && MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
            && recvreq->capacity > recvreq->peer->eager_limit
            && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && NULL != putting_btl(endpoint);
 }
@@ -251,11 +251,12 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
         return;
     }
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
-    if (NULL == comm || (uint32_t) hdr->src >= comm->size || NULL == comm->peers[hdr->src]) {
+    if (NULL == comm || (uint32_t) hdr->src >= comm->size
+        || NULL == MCA_PML_SPEC_SEEN(comm->peers[hdr->src])) {
         mca_pml_spec_refuse("REVOKED", "no communicator or peer like that");
         return;
     }
-    mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[hdr->src]);
     mca_pml_spec_lock(&comm->lock);
     bool expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
     mca_pml_spec_unlock(&comm->lock);
@@ -526,7 +527,7 @@ static bool take_notice(mca_pml_spec_send_request_t *sendreq, uint64_t bytes,
     if (mine) {
         sendreq->noticed = true;
         spec_list_remove(&sendreq->unnoticed);
-        --peer->unnoticed_n;
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
         *match = notice_of(sendreq, bytes);
     }
     mca_pml_spec_unlock(&peer->send_lock);
@@ -544,7 +545,7 @@ void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer)
                 SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed);
             sendreq->noticed = true;
             spec_list_remove(n);
-            --peer->unnoticed_n;
+            (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
             match = notice_of(sendreq, 0);
         }
         mca_pml_spec_unlock(&peer->send_lock);
@@ -651,7 +652,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     }
     mca_pml_spec_keys_free(&keys);
     rtr_free(rtr);
-    if (1 == sendreq->left && length >= SPEC_RUN_LEAST) {
+    if (1 == MCA_PML_SPEC_GLANCE(sendreq->left) && length >= SPEC_RUN_LEAST) {
         mca_pml_spec_lock(&peer->send_lock);
         spec_run_copied(&peer->run, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);

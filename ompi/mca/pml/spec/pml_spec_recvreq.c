@@ -36,7 +36,7 @@ static void await_cancel(const mca_pml_spec_recv_request_t *recvreq)
 {
     const volatile int32_t *life = &recvreq->life;
     const uint64_t end = mca_pml_spec_now_ns() + CANCEL_PATIENCE_NS;
-    while (!(*life & MCA_PML_SPEC_DONE) && mca_pml_spec_now_ns() < end) {
+    while (!(mca_pml_spec_bits(life) & MCA_PML_SPEC_DONE) && mca_pml_spec_now_ns() < end) {
         opal_progress();
     }
 }
@@ -46,7 +46,8 @@ static int recv_free(ompi_request_t **request)
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
     mca_pml_spec_await_signals();
-    if (OPAL_UNLIKELY(!(recvreq->life & MCA_PML_SPEC_DONE)) && recvreq->posted.cancel_wanted) {
+    if (OPAL_UNLIKELY(!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE))
+        && recvreq->posted.cancel_wanted) {
         await_cancel(recvreq);
     }
     mca_pml_spec_recv_release(recvreq);
@@ -161,13 +162,14 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    if (OPAL_UNLIKELY(recvreq->life & MCA_PML_SPEC_LOST)) {
+    if (OPAL_UNLIKELY(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST)) {
         recvreq->status = OMPI_SUCCESS; /* it has been told */
     } else {
         set_result(recvreq);
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(recvreq->status < 0 && (recvreq->life & MCA_PML_SPEC_FREED))
+    if (OPAL_UNLIKELY(recvreq->status < 0
+                      && (mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_FREED))
         && NULL != recvreq->peer
         && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
         mca_pml_spec_abort(recvreq->status,
@@ -175,7 +177,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                            "request was freed, so that nobody can be told",
                            base->req_peer, recvreq->status);
     }
-    if (OPAL_LIKELY(!(recvreq->life & MCA_PML_SPEC_LOST))) {
+    if (OPAL_LIKELY(!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST))) {
         mca_pml_spec_complete(&base->req_ompi);
     }
     if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
@@ -244,12 +246,12 @@ static void exchange_received(mca_pml_spec_peer_t *peer)
 
 static void look_for_rts(const mca_pml_spec_comm_t *comm, bool patiently)
 {
-    const volatile uint32_t *unexpected = &comm->match.unexp_n; /* a hint: no lock */
-    const uint32_t before = *unexpected;
+    const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
     const uint64_t end = patiently ? mca_pml_spec_now_ns() + PATIENCE_NS : 0;
     do {
         opal_progress();
-    } while (patiently && before == *unexpected && mca_pml_spec_now_ns() < end);
+    } while (patiently && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
+             && mca_pml_spec_now_ns() < end);
 }
 
 int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
@@ -301,7 +303,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         }
         mca_pml_spec_peer_t *peer = recvreq->peer;
         mca_pml_spec_deliver_frag(recvreq, frag);
-        if (exchanges && (leaves || (recvreq->life & MCA_PML_SPEC_DONE))) {
+        if (exchanges && (leaves || (mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE))) {
             exchange_received(peer);
         }
         return OMPI_SUCCESS;

@@ -94,7 +94,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
-    const bool told = buffered || (sendreq->life & MCA_PML_SPEC_LOST);
+    const bool told = buffered || (mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST);
     if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
@@ -102,8 +102,10 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status && (sendreq->life & MCA_PML_SPEC_FREED))
-        && !(sendreq->life & MCA_PML_SPEC_LOST) && !mca_pml_spec_lost(sendreq->peer)) {
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status
+                      && (mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_FREED))
+        && !(mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST)
+        && !mca_pml_spec_lost(sendreq->peer)) {
         mca_pml_spec_abort(sendreq->status,
                            "pml/spec: a send to rank %d failed (error %d) after its request "
                            "was freed, so that nobody can be told",
@@ -122,7 +124,7 @@ void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t by
     if (OPAL_UNLIKELY(status < 0)) {
         sendreq->status = status;
     }
-    if (OPAL_UNLIKELY(bytes > (uint64_t) sendreq->left)) {
+    if (OPAL_UNLIKELY(bytes > (uint64_t) MCA_PML_SPEC_GLANCE(sendreq->left))) {
         mca_pml_spec_refuse("an answer to a send", "it covers more than is left of the message");
         return;
     }
@@ -253,7 +255,7 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         && !rtr_is_here(sendreq)) {
         opal_progress();
     }
-    if (OPAL_UNLIKELY(peer->unnoticed_n > 0)) {
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
         mca_pml_spec_rtr_notice(peer);
     }
     spec_ctl_t *ctl;
@@ -269,13 +271,14 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
     if (NULL != ctl && SPEC_RTR_USED == fate) {
         sendreq->r = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl)->r;
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
-        ++peer->unnoticed_n;
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
     }
     sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
     const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
     peer->flow_out.spent -= rest;
     mca_pml_spec_unlock(&peer->send_lock);
-    if (OPAL_UNLIKELY(peer->shut) && rest > 0) { /* it may be what another one waits for */
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
+        && rest > 0) { /* it may be what another one waits for */
         mca_pml_spec_send_turns(peer);
     }
 

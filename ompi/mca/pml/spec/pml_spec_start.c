@@ -39,8 +39,8 @@ int mca_pml_spec_start(size_t count, ompi_request_t **requests)
             return OMPI_ERR_REQUEST; /* started twice */
         }
         const bool sends = MCA_PML_REQUEST_SEND == base->req_type;
-        const int32_t life =
-            sends ? MCA_PML_SPEC_SENDREQ(base)->life : MCA_PML_SPEC_RECVREQ(base)->life;
+        const int32_t life = mca_pml_spec_bits(sends ? &MCA_PML_SPEC_SENDREQ(base)->life
+                                                     : &MCA_PML_SPEC_RECVREQ(base)->life);
         if (!(life & MCA_PML_SPEC_DONE)) {
             rc = replace_busy(&requests[i]);
         }

@@ -180,9 +180,9 @@ static int module_progress(mca_btl_ibx_module_t *module)
             }
         }
         events += n;
-        module->came += n;
 
         mca_btl_ibx_lock(module);
+        module->came += n;
         for (unsigned i = 0; i < n; ++i) {
             if (IW_RECEIVED == completion[i].what) {
                 take_back(module, &completion[i]);

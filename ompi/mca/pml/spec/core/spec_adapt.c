@@ -83,7 +83,7 @@ spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope)
         ++a->forgotten;
         ++a->changes;
     } else {
-        ++a->n;
+        __atomic_store_n(&a->n, a->n + 1, __ATOMIC_RELAXED);
     }
     *entry = (spec_adapt_entry_t){.envelope = envelope, .in_use = true, .touched = ++a->clock};
     return entry;

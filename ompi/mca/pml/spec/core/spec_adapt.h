@@ -68,7 +68,7 @@ typedef struct spec_adapt {
     spec_adapt_policy_t policy;
     uint32_t sets; /* a power of two */
     uint32_t clock;
-    uint32_t n; /* entries in use */
+    uint32_t n;       /* entries in use; read without the lock, too */
     uint32_t changes; /* of states, and entries forgotten: what was remembered before is void */
     uint64_t forgotten;
     spec_adapt_entry_t *entry; /* sets x SPEC_ADAPT_WAYS, NULL before the first */

@@ -34,7 +34,7 @@ static inline bool spec_exchange_leaves(spec_exchange_t *x)
     if (0 != x->received_at) {
         x->hits = 0; /* no send came after the one before */
     }
-    x->received_at = 0;
+    __atomic_store_n(&x->received_at, 0, __ATOMIC_RELAXED);
     x->left = x->hits >= SPEC_EXCHANGE_SURE;
     return x->left;
 }
@@ -42,13 +42,13 @@ static inline bool spec_exchange_leaves(spec_exchange_t *x)
 /* It returns, and has left alone what may have arrived or was copied inside the call. */
 static inline void spec_exchange_received(spec_exchange_t *x, uint64_t now)
 {
-    x->received_at = now;
+    __atomic_store_n(&x->received_at, now, __ATOMIC_RELAXED);
 }
 
-/* Is there a receive for a send to follow (is the time worth looking at)? */
+/* Is there a receive for a send to follow (is the time worth looking at)? Asked without the lock, too. */
 static inline bool spec_exchange_is_open(const spec_exchange_t *x)
 {
-    return 0 != x->received_at;
+    return 0 != __atomic_load_n(&x->received_at, __ATOMIC_RELAXED);
 }
 
 /* A send begins. True: it shall be announced before anything that has arrived is looked at. */
@@ -58,7 +58,7 @@ static inline bool spec_exchange_send(spec_exchange_t *x, bool blocking, uint64_
                          && now - x->received_at < SPEC_EXCHANGE_GAP_NS;
     const bool first = follows && x->left;
     x->hits = !follows ? 0 : x->hits < SPEC_EXCHANGE_SURE ? x->hits + 1 : x->hits;
-    x->received_at = 0;
+    __atomic_store_n(&x->received_at, 0, __ATOMIC_RELAXED);
     x->left = false;
     return first;
 }

@@ -167,7 +167,8 @@ int spec_match_add_unexp(spec_match_t *m, spec_unexp_t *u)
         }
     }
     spec_list_append(&m->arrival, &u->arrival);
-    if (++m->unexp_n > m->unexp_max) {
+    __atomic_store_n(&m->unexp_n, m->unexp_n + 1, __ATOMIC_RELAXED);
+    if (m->unexp_n > m->unexp_max) {
         m->unexp_max = m->unexp_n;
     }
     return 0;
@@ -179,7 +180,7 @@ void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u)
         unindex_unexp(m, u, shape);
     }
     spec_list_remove(&u->arrival);
-    --m->unexp_n;
+    __atomic_store_n(&m->unexp_n, m->unexp_n - 1, __ATOMIC_RELAXED);
 }
 
 /* Somebody asks with a wildcard of this shape for the first time. False when memory is out. */

@@ -75,7 +75,7 @@ typedef struct spec_match {
     uint64_t next_order;
     uint32_t posted_n;  /* receives posted, all patterns */
     uint32_t wild_n;    /* of those, with a wildcard */
-    uint32_t unexp_n;   /* unexpected messages */
+    uint32_t unexp_n;   /* unexpected messages; read without the lock, too */
     uint32_t posted_max, unexp_max; /* longest each has been */
     bool indexed[SPEC_SHAPES];      /* which indexes of unexpected messages exist */
     spec_node_t arrival;            /* all unexpected messages, oldest first */

@@ -6,7 +6,7 @@
  * time. A run is told by the gap between the end of a put and the next send, with no receive from the
  * same process between.
  *
- * Pure; times in nanoseconds. Threads: the caller's lock; a lost update costs a turn, no more. */
+ * Pure; times in nanoseconds. Threads: any; an update that another undoes costs a turn, no more. */
 #ifndef SPEC_RUN_H
 #define SPEC_RUN_H
 
@@ -23,24 +23,25 @@ typedef struct spec_run {
 
 static inline void spec_run_break(spec_run_t *r)
 {
-    r->copied_at = 0;
+    __atomic_store_n(&r->copied_at, 0, __ATOMIC_RELAXED);
 }
 
 static inline void spec_run_copied(spec_run_t *r, uint64_t now)
 {
-    r->copied_at = now;
+    __atomic_store_n(&r->copied_at, now, __ATOMIC_RELAXED);
 }
 
 /* Could a message of this length be left to the receiver (is the time worth looking at)? */
 static inline bool spec_run_is_on(const spec_run_t *r, uint64_t length)
 {
-    return 0 != r->copied_at && length >= SPEC_RUN_LEAST;
+    return length >= SPEC_RUN_LEAST && 0 != __atomic_load_n(&r->copied_at, __ATOMIC_RELAXED);
 }
 
 /* Is it? The next one is the sender's again. */
 static inline bool spec_run_leaves(spec_run_t *r, uint64_t length, uint64_t now)
 {
-    const bool leaves = spec_run_is_on(r, length) && now - r->copied_at < SPEC_RUN_GAP_NS;
+    const uint64_t since = __atomic_load_n(&r->copied_at, __ATOMIC_RELAXED);
+    const bool leaves = 0 != since && length >= SPEC_RUN_LEAST && now - since < SPEC_RUN_GAP_NS;
     spec_run_break(r);
     return leaves;
 }
