@@ -356,3 +356,21 @@ void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
                               .closed = atomic_load_explicit(&usage->closed, memory_order_relaxed),
                               .asleep = atomic_load_explicit(&usage->asleep, memory_order_relaxed)};
 }
+
+/* ---- looking up ---- */
+
+bool freq_usage_find_paid(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                          freq_note_t **note)
+{
+    if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
+        return freq_usage_look_asleep(usage, base, size, class, note);
+    }
+    const uint64_t key = freq_usage_key(base, class);
+    freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
+    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
+        if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
+            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
+        }
+    }
+    return freq_usage_look_on(usage, base, size, class, note);
+}

@@ -221,27 +221,18 @@ static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, cons
     return true;
 }
 
+/* The buffer may be looked up, and that is paid. Out of line: the many messages that are not looked up shall not carry what
+ * those need that are. */
+bool freq_usage_find_paid(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                          freq_note_t **note);
+
 static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
                                    freq_note_t **note)
 {
     const uint32_t class = freq_class_of(size);
-    if (FREQ_CLASSES == class || FREQ_NEVER == usage->rule.after[class]) {
-        return false;
-    }
-    const uint64_t key = freq_usage_key(base, class);
-    if (!freq_usage_may_look(usage, key, class)) {
-        return false;
-    }
-    if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
-        return freq_usage_look_asleep(usage, base, size, class, note);
-    }
-    freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
-    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
-        if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
-            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
-        }
-    }
-    return freq_usage_look_on(usage, base, size, class, note);
+    return FREQ_CLASSES != class && FREQ_NEVER != usage->rule.after[class]
+           && freq_usage_may_look(usage, freq_usage_key(base, class), class)
+           && freq_usage_find_paid(usage, base, size, class, note);
 }
 
 #endif
