@@ -89,8 +89,8 @@ static double register_once(bench_t *b, size_t size, double *again)
 }
 
 /* A use of a table of the usual size that knows a thousand buffers, so that it does not come from
- * the nearest cache. The addresses are looked up only. */
-static double look_once(void)
+ * the nearest cache, and what it took to make it know them, each. The addresses are looked up only. */
+static double look_once(double *add)
 {
     enum { LINES = 4096, LOOKS = 1024, ROUNDS = 4 };
     freq_usage_t usage;
@@ -105,7 +105,10 @@ static double look_once(void)
     uint32_t in_place = 0;
     double start = 0;
     for (uint32_t round = 0; round < 2 + ROUNDS; ++round) {
-        if (2 == round) {
+        if (1 == round) {
+            *add = (now_ns() - start) / LOOKS;
+        }
+        if (round != 1 && round < 3) {
             start = now_ns();
         }
         /* Which buffer is next depends on the answer (always true by now): the time of a use is wanted,
@@ -127,7 +130,8 @@ static bool measure_in(bench_t *b, freq_costs_t *costs)
 {
     double r[FREQ_POINTS][SAMPLES], c[FREQ_POINTS][SAMPLES], again[FREQ_POINTS * SAMPLES];
     uint32_t rounds = 0, n = 0;
-    const double look = look_once();
+    double add = 0;
+    const double look = look_once(&add);
     while (rounds < SAMPLES && (0 == rounds || now_ns() < b->until)) {
         for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
             const size_t size = (size_t) FREQ_SIZE_MIN << i;
@@ -149,6 +153,7 @@ static bool measure_in(bench_t *b, freq_costs_t *costs)
         costs->c[i - 1] = costs->c[i - 1] < costs->c[i] ? costs->c[i - 1] : costs->c[i];
     }
     costs->look = look;
+    costs->add = add > look ? add : look;
     costs->v = look + median(again, n);
     return look >= 0 && freq_costs_are_sane(costs);
 }
@@ -197,7 +202,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 2"
+#define FORMAT "mpool/freq costs 3"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {
@@ -212,8 +217,8 @@ static bool parse(FILE *file, const char *name, freq_costs_t *costs)
         }
     }
     char end[8];
-    return 3 == fscanf(file, "%lf %lf %7s", &costs->v, &costs->look, end) && 0 == strcmp(end, "end")
-           && freq_costs_are_sane(costs);
+    return 4 == fscanf(file, "%lf %lf %lf %7s", &costs->v, &costs->look, &costs->add, end)
+           && 0 == strcmp(end, "end") && freq_costs_are_sane(costs);
 }
 
 /* Only a file of ours that nobody else can write to is believed. */
@@ -257,7 +262,7 @@ static void write_file(const char *path, const char *name, const freq_costs_t *c
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         (void) fprintf(file, "%.3f %.3f\n", costs->r[i], costs->c[i]);
     }
-    const bool ok = fprintf(file, "%.3f %.3f end\n", costs->v, costs->look) > 0;
+    const bool ok = fprintf(file, "%.3f %.3f %.3f end\n", costs->v, costs->look, costs->add) > 0;
     if (0 != fclose(file) || !ok || 0 != rename(fresh, path)) {
         (void) unlink(fresh);
     }

@@ -15,6 +15,7 @@ void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t
 {
     memset(budget, 0, sizeof(*budget));
     budget->look = units(costs->look);
+    budget->add = units(costs->add - costs->look);
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
         const double c = freq_cost_at(costs->c, size), r = freq_cost_at(costs->r, size);
@@ -26,5 +27,5 @@ void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t
         }
     }
     budget->saved = FREQ_BUDGET_START * budget->price[freq_class_of(FREQ_BUDGET_START_SIZE)];
-    budget->looks = FREQ_BUDGET_START_LOOKS * budget->look;
+    budget->looks = FREQ_BUDGET_START_LOOKS * (budget->look + budget->add);
 }

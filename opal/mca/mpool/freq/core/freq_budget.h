@@ -8,7 +8,7 @@
  *   in    to each half of a share (FREQ_BUDGET_PERMILLE) of what copying each small message costs;
  *         of what a message gained that was left in place an eighth for looks (and its own look is
  *         paid back), five eighths for registrations
- *   out   what a look costs, each; what a registration costs, each
+ *   out   what a look costs, each, and more of a buffer that the table takes in; what a registration costs, each
  *
  * A use is looked at while its account is not below zero, a buffer is registered when there is its
  * whole price; else the message is copied as ever. So all looks and all registrations together cost
@@ -36,7 +36,7 @@ enum {
     FREQ_BUDGET_REGISTRATIONS = 64,
     FREQ_BUDGET_START = 16, /* registrations of FREQ_BUDGET_START_SIZE bytes */
     FREQ_BUDGET_START_SIZE = 8192,
-    FREQ_BUDGET_START_LOOKS = 1024,
+    FREQ_BUDGET_START_LOOKS = 1024, /* of buffers that are not known */
     FREQ_BUDGET_RICH = 64, /* looks */
     FREQ_BUDGET_UNIT = 256
 };
@@ -44,7 +44,7 @@ enum {
 typedef struct freq_budget {
     _Atomic int64_t looks, saved; /* the accounts */
     int64_t most;                 /* in each */
-    int64_t look;
+    int64_t look, add; /* add: besides, of a buffer that is not known */
     int64_t price[FREQ_CLASSES];
     int32_t earns[FREQ_CLASSES]; /* for each account */
     int32_t gains[FREQ_CLASSES]; /* an eighth of a gain */
@@ -84,10 +84,16 @@ static inline bool freq_budget_look(freq_budget_t *budget)
     return true;
 }
 
+/* It was of a buffer that the table did not know. */
+static inline void freq_budget_added(freq_budget_t *budget)
+{
+    freq_budget_set(budget, &budget->looks, freq_budget_in(&budget->looks) - budget->add);
+}
+
 /* Is there enough for many looks? */
 static inline bool freq_budget_is_rich(const freq_budget_t *budget)
 {
-    return freq_budget_in(&budget->looks) > FREQ_BUDGET_RICH * budget->look;
+    return freq_budget_in(&budget->looks) > FREQ_BUDGET_RICH * (budget->look + budget->add);
 }
 
 /* It was left in place. */

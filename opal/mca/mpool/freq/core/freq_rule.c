@@ -38,7 +38,8 @@ bool freq_costs_are_sane(const freq_costs_t *costs)
             return false;
         }
     }
-    return is_cost(costs->v) && is_cost(costs->look) && costs->look <= costs->v;
+    return is_cost(costs->v) && is_cost(costs->look) && costs->look <= costs->v
+           && is_cost(costs->add);
 }
 
 void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share)

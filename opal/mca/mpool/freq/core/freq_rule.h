@@ -31,6 +31,7 @@ typedef struct freq_costs {
     double c[FREQ_POINTS];
     double v;
     double look; /* part of v: the table */
+    double add;  /* the table's part where it does not know the buffer, and takes it in */
 } freq_costs_t;
 
 typedef struct freq_rule {

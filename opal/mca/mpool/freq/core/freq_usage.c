@@ -297,6 +297,7 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
     if (NULL != entry) {
         return freq_usage_use(usage, entry, base, size, class, note);
     }
+    freq_budget_added(&usage->budget);
     if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
         sketch(usage, key);
     } else if (!atomic_flag_test_and_set_explicit(&usage->adding, memory_order_acquire)) {
