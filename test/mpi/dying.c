@@ -92,7 +92,9 @@ static void survivor(const char *stage, int dies, char *buf, MPI_Datatype gaps)
         } else if (is(stage, "frag")) {
             MPI_Send(buf, 1, gaps, dies, 1, MPI_COMM_WORLD);
         } else {
-            MPI_Send(buf, is(stage, "connect") || is(stage, "half") || is(stage, "eager") ? 8 : LARGE, MPI_BYTE, dies, 1, MPI_COMM_WORLD);
+            MPI_Send(buf,
+                     is(stage, "connect") || is(stage, "half") || is(stage, "eager") ? 8 : LARGE,
+                     MPI_BYTE, dies, 1, MPI_COMM_WORLD);
         }
     }
 }

@@ -41,8 +41,9 @@ typedef struct fake {
     unsigned seed;              /* of these */
     bool
         late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
-    bool hands_off; /* for benchmarks, not with datagrams: the processor does not move data, but for the
-                     * first 64 bytes of a message, and looks up no keys */
+    /* For benchmarks, not with datagrams: the processor does not move data, but for the first 64 bytes
+     * of a message, and looks up no keys. */
+    bool hands_off;
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
     uint64_t now;  /* nanoseconds, then */
     /* What happened. */

@@ -167,9 +167,7 @@ static inline uint64_t link_clock(const link_t *l, unsigned i)
 static inline uint64_t link_deadline(const link_t *l, unsigned i)
 {
     const uint64_t at = iw_engine_deadline(l->engine[i]);
-    return UINT64_MAX == at          ? at
-           : at < link_clock(l, i) ? l->now
-                                     : at - (uint64_t) l->skew[i];
+    return UINT64_MAX == at ? at : at < link_clock(l, i) ? l->now : at - (uint64_t) l->skew[i];
 }
 
 /* Everything that wants to leave now does. */

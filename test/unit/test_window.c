@@ -61,7 +61,8 @@ static void fits_what_was_used(void **state)
 {
     (void) state;
     ibx_window_t w = grown_to_256(0);
-    assert_int_equal(ibx_window_look(&w, 256 - 160, 500), 256); /* the most counts, whenever it was */
+    assert_int_equal(ibx_window_look(&w, 256 - 160, 500),
+                     256); /* the most counts, whenever it was */
     assert_int_equal(ibx_window_look(&w, 256, 1000), 180);
     assert_int_equal(ibx_window_limit(&w), 10);
     assert_int_equal(ibx_window_look_at(&w), 2000);

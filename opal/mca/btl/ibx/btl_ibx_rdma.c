@@ -48,9 +48,8 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register_mem(mca_btl_base_module
     if (OPAL_LIKELY(NULL != module->rcache)) {
         return mca_btl_ibx_rcache_register(module, base, size, flags);
     }
-    mca_btl_ibx_key_t *key = mca_btl_ibx_fault_registration()
-                                 ? NULL
-                                 : (mca_btl_ibx_key_t *) get(&module->keys);
+    mca_btl_ibx_key_t *key =
+        mca_btl_ibx_fault_registration() ? NULL : (mca_btl_ibx_key_t *) get(&module->keys);
     if (NULL == key) {
         return NULL;
     }

@@ -233,7 +233,9 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
     const freq_usage_counts_t counts = counts_of(table);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
-    fprintf(out, "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns; to take one in %.1f ns\n",
+    fprintf(out,
+            "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns; to take one in "
+            "%.1f ns\n",
             table->costs.v, table->costs.look, table->costs.add);
     fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
             "%.1f ns\n",

@@ -317,6 +317,7 @@ bool iw_timer_reserve(iw_engine_t *e); /* room for one more active peer */
 void iw_timer_set(iw_peer_t *p);       /* after anything that can change a time of p */
 void iw_timer_drop(iw_peer_t *p);
 uint64_t iw_peer_deadline(const iw_peer_t *p);
-uint64_t iw_time(iw_engine_t *e, uint64_t now); /* the engine's time when the user's clock shows now */
+/* The engine's time when the user's clock shows now. */
+uint64_t iw_time(iw_engine_t *e, uint64_t now);
 
 #endif

@@ -123,7 +123,7 @@ struct vb_port {
     uint32_t rings_n;
     struct ibv_wc wc[VB_BATCH]; /* taken from the adapter, wc_at to wc_n - 1 not looked at */
     int wc_at, wc_n;
-    uint32_t drains; /* times that the completion queue was found empty */
+    uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
     bool has_cut;
     vb_peer_t *waiting;

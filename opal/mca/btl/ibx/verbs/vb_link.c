@@ -102,8 +102,9 @@ bool vb_link_prepare(vb_link_t *link)
             vb_peer_why(peer, "out of memory");
             return false;
         }
-        vb_rx_init(link->rx, port, &port->drains, link->generation, port->link_spare, port->link_receives,
-                   port->config.window_initial, port->config.window_max, vb_now());
+        vb_rx_init(link->rx, port, &port->drains, link->generation, port->link_spare,
+                   port->link_receives, port->config.window_initial, port->config.window_max,
+                   vb_now());
         link->rx->qp = link->qp;
         (void) vb_rx_fill(link->rx);
         if (link->rx->posted <= link->rx->spare) {

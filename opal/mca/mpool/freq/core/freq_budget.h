@@ -37,14 +37,14 @@ enum {
     FREQ_BUDGET_START = 16, /* registrations of FREQ_BUDGET_START_SIZE bytes */
     FREQ_BUDGET_START_SIZE = 8192,
     FREQ_BUDGET_START_LOOKS = 1024, /* of buffers that are not known */
-    FREQ_BUDGET_RICH = 64, /* looks */
+    FREQ_BUDGET_RICH = 64,          /* looks */
     FREQ_BUDGET_UNIT = 256
 };
 
 typedef struct freq_budget {
     _Atomic int64_t looks, saved; /* the accounts */
     int64_t most;                 /* in each */
-    int64_t look, add; /* add: besides, of a buffer that is not known */
+    int64_t look, add;            /* add: besides, of a buffer that is not known */
     int64_t price[FREQ_CLASSES];
     int32_t earns[FREQ_CLASSES]; /* for each account */
     int32_t gains[FREQ_CLASSES]; /* an eighth of a gain */
