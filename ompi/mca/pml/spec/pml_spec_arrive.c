@@ -59,7 +59,8 @@ size_t mca_pml_spec_message_length(const mca_pml_spec_frag_t *frag)
 INLINED void deliver(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
                      const mca_pml_spec_packet_t *packet, int type)
 {
-    recvreq->peer = peer;
+    /* Who cancels it meanwhile may look, and finds it taken. */
+    __atomic_store_n(&recvreq->peer, peer, __ATOMIC_RELEASE);
     switch (type) {
     case MCA_PML_SPEC_EAGER:
         mca_pml_spec_eager_deliver(recvreq, packet);

@@ -176,7 +176,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     }
     mca_pml_spec_lock(&comm->lock);
     /* A request in the queue has its exact source as peer; others have no business here. */
-    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
     spec_cancel_t outcome = spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match,
                                              &recvreq->posted, fresh);
     mca_pml_spec_revoke_hdr_t hdr = {0};
