@@ -314,7 +314,8 @@ static void run_round(void)
 /* A message now and then, for longer than it takes to shrink. */
 static void be_quiet(unsigned messages, uint64_t pace_ns)
 {
-    const traffic_t quiet = {"quiet", 1, 1, 1, 0, pace_ns, 0, false};
+    static traffic_t quiet = {"quiet", 1, 1, 1, 0, 0, 0, false};
+    quiet.compute_ns = pace_ns;
     sim.traffic = &quiet;
     for (unsigned i = 0; i < messages; ++i) {
         run_round();
