@@ -162,9 +162,8 @@ static freq_release_t release;
 /* As the component counts its traffic. */
 static _Atomic uint64_t traffic[2];
 
-static void count(int way, size_t size)
+static void count(int way)
 {
-    (void) size;
     atomic_store_explicit(&traffic[way],
                           atomic_load_explicit(&traffic[way], memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -174,7 +173,7 @@ static void count(int way, size_t size)
 static void send_copied(char *buffer, size_t size)
 {
     if (size > opt.wire->inline_max()) {
-        count(0, size);
+        count(0);
     }
     opt.wire->copied(buffer, size);
 }
@@ -186,12 +185,12 @@ static void send_freq(char *buffer, size_t size)
         if (freq_usage_find(&usage, buffer, size, &note)) {
             lazy_entry_t *e = device_find(&usage, buffer, size, note);
             if (NULL != e) {
-                count(1, size);
+                count(1);
                 opt.wire->in_place(buffer, size, e);
                 return;
             }
         }
-        count(0, size);
+        count(0);
     }
     opt.wire->copied(buffer, size);
 }
