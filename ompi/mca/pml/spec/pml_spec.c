@@ -6,6 +6,7 @@
 #include "pml_spec_arrive.h"
 #include "pml_spec_comm.h"
 #include "pml_spec_complete.h"
+#include "pml_spec_explain.h"
 #include "pml_spec_hello.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
@@ -117,7 +118,7 @@ bool mca_pml_spec_refuse_device(const void *buf)
     if (!mca_pml_spec_on_device(buf)) {
         return false;
     }
-    opal_show_help("help-mpi-pml-spec.txt", "device buffer", true, buf);
+    mca_pml_spec_explain_alone("device buffer", buf);
     return true;
 }
 
@@ -159,9 +160,8 @@ static int check_transports(void)
         if ((btl->btl_flags & MCA_BTL_FLAGS_SEND)
             && (btl->btl_eager_limit < least || btl->btl_max_send_size < least)) {
             const char *name = selected->btl_component->btl_version.mca_component_name;
-            opal_show_help("help-mpi-pml-spec.txt", "eager limit too small", true, name, name,
-                           (size_t) btl->btl_eager_limit, name, (size_t) btl->btl_max_send_size,
-                           least);
+            mca_pml_spec_explain("eager limit too small", name, name, (size_t) btl->btl_eager_limit,
+                                 name, (size_t) btl->btl_max_send_size, least);
             return OMPI_ERR_BAD_PARAM;
         }
     }
@@ -175,13 +175,12 @@ static int add_procs(ompi_proc_t **procs, size_t nprocs)
     }
     int rc = mca_pml_base_pml_check_selected("spec", procs, nprocs);
     if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-mpi-pml-spec.txt", "mixed selection", true);
+        mca_pml_spec_explain("mixed selection");
         return rc;
     }
     for (size_t i = 0; i < nprocs; ++i) {
         if (procs[i]->super.proc_arch != ompi_proc_local()->super.proc_arch) {
-            opal_show_help("help-mpi-pml-spec.txt", "mixed architectures", true,
-                           mca_pml_spec_host_of(&procs[i]->super));
+            mca_pml_spec_explain("mixed architectures", mca_pml_spec_host_of(&procs[i]->super));
             return OMPI_ERR_NOT_SUPPORTED;
         }
     }

@@ -3,6 +3,7 @@
 #include "pml_spec_comm.h"
 
 #include "pml_spec_arrive.h"
+#include "pml_spec_explain.h"
 #include "pml_spec_flow.h"
 #include "pml_spec_hello.h"
 #include "pml_spec_keys.h"
@@ -92,9 +93,9 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     }
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
     if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
-        opal_show_help("help-mpi-pml-spec.txt", "unreachable", true, peer->rank,
-                       mca_pml_spec_comm_name(peer->comm->ompi_comm),
-                       mca_pml_spec_host_of(&peer->proc->super));
+        mca_pml_spec_explain("unreachable", peer->rank,
+                             mca_pml_spec_comm_name(peer->comm->ompi_comm),
+                             mca_pml_spec_host_of(&peer->proc->super));
         return NULL;
     }
     size_t limit = SIZE_MAX;

@@ -3,9 +3,8 @@
 #include "pml_spec.h"
 
 #include "pml_spec_comm.h"
+#include "pml_spec_explain.h"
 #include "pml_spec_proto.h"
-
-#define HELP_FILE "help-mpi-pml-spec.txt"
 
 /* Below ob1's default of 20: an installed but unasked-for spec changes nothing. */
 #define DEFAULT_PRIORITY 10
@@ -59,7 +58,7 @@ static bool in_range(const char *name, long long value, long long least, long lo
     if (value >= least && value <= most) {
         return true;
     }
-    opal_show_help(HELP_FILE, "parameter out of range", true, name, value, least, most);
+    mca_pml_spec_explain("parameter out of range", name, value, least, most);
     return false;
 }
 
@@ -173,7 +172,7 @@ static int spec_register(void)
 
     int rc = register_speculation();
     if (rc < 0) {
-        opal_show_help(HELP_FILE, "unknown speculation", true);
+        mca_pml_spec_explain("unknown speculation");
         return OPAL_ERR_BAD_PARAM;
     }
     if (!in_range("pml_spec_verbose", mca_pml_spec.verbose, 0, 100)
@@ -235,7 +234,7 @@ static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bo
 
     mca_allocator_base_component_t *bucket = mca_allocator_component_lookup("bucket");
     if (NULL == bucket) {
-        opal_show_help(HELP_FILE, "no allocator", true);
+        mca_pml_spec_explain("no allocator");
         return NULL;
     }
     if (OMPI_SUCCESS != mca_bml_base_init(progress_threads, mpi_threads)) {

@@ -5,14 +5,13 @@
 #include "core/spec_profile.h"
 #include "pml_spec_adapt.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_explain.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define HELP_FILE "help-mpi-pml-spec.txt"
 
 /* ---- what one process has to say ---- */
 
@@ -154,26 +153,16 @@ static void summarise(int rank, int ranks)
 
 /* ---- the profile ---- */
 
-/* Straight to the standard error, and by one process: mpirun 4.1 now and then loses help texts. */
-static void tell(char *text)
-{
-    if (NULL != text) {
-        fputs(text, stderr);
-        free(text);
-    }
-}
-
 static void explain_profile(const char *why, unsigned line)
 {
     if (0 == mca_pml_spec_my_rank()) {
-        tell(opal_show_help_string(HELP_FILE, "profile refused", true, mca_pml_spec.profile, line,
-                                   why));
+        mca_pml_spec_explain_alone("profile refused", mca_pml_spec.profile, line, why);
     }
 }
 
 static void explain_unwritten(const char *why)
 {
-    tell(opal_show_help_string(HELP_FILE, "profile not written", true, mca_pml_spec.profile, why));
+    mca_pml_spec_explain_alone("profile not written", mca_pml_spec.profile, why);
 }
 
 static void preset(void *context, const spec_profile_stop_t *s)
@@ -383,7 +372,7 @@ void mca_pml_spec_report_arm(void)
         || OMPI_SUCCESS
                != ompi_attr_set_c(COMM_ATTR, MPI_COMM_SELF, &MPI_COMM_SELF->c_keyhash, key, NULL,
                                   false)) {
-        opal_show_help(HELP_FILE, "no report", true);
+        mca_pml_spec_explain_alone("no report");
         return;
     }
     (void) ompi_attr_free_keyval(COMM_ATTR, &key, false); /* lives on with the attribute */

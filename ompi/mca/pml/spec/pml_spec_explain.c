@@ -1,0 +1,42 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Help texts that must be read. See pml_spec_explain.h. */
+#include "pml_spec_explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pml_spec_compat.h"
+
+#include "opal/util/proc.h"
+
+#define HELP_FILE "help-mpi-pml-spec.txt"
+
+static void tell(const char *topic, va_list args)
+{
+    char *text = opal_show_help_vstring(HELP_FILE, topic, true, args);
+    if (NULL != text) {
+        fputs(text, stderr);
+        free(text);
+    }
+}
+
+void mca_pml_spec_explain(const char *topic, ...)
+{
+    va_list args;
+    va_start(args, topic);
+    if (0 == opal_process_info.my_local_rank) {
+        tell(topic, args);
+    } else {
+        opal_show_vhelp(HELP_FILE, topic, true, args);
+    }
+    va_end(args);
+}
+
+void mca_pml_spec_explain_alone(const char *topic, ...)
+{
+    va_list args;
+    va_start(args, topic);
+    tell(topic, args);
+    va_end(args);
+}
