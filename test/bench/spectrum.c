@@ -279,6 +279,8 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
     costs->v = median(v, N);
     costs->v = costs->v < costs->look ? costs->look : costs->v;
     costs->add = costs->add < costs->look ? costs->look : costs->add;
+    const double place = NULL == opt.wire->place_ns ? 0 : opt.wire->place_ns();
+    costs->p = place > 0 ? place : 0;
     device_forget();
     munmap(area, BUFFERS * stride);
 }
@@ -583,10 +585,11 @@ int main(int argc, char **argv)
     measure(&costs, &usage);
     is_measured = true;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf("V %.1f ns (table %.1f, to take one in %.1f); budget %ld per mille; R %s; share %ld %%; "
+    printf("V %.1f ns (table %.1f, to take one in %.1f), P %.1f ns; budget %ld per mille; R %s; "
+           "share %ld %%; "
            "%s over %s\n",
-           costs.v, costs.look, costs.add, opt.budget, opt.register_ns < 0 ? "by mlock" : "given",
-           opt.share,
+           costs.v, costs.look, costs.add, costs.p, opt.budget,
+           opt.register_ns < 0 ? "by mlock" : "given", opt.share,
            SPECTRUM_PUT == opt.op   ? "puts"
            : SPECTRUM_GET == opt.op ? "gets"
                                     : "messages",

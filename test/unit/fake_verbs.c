@@ -2,6 +2,8 @@
 /* See fake_verbs.h. */
 #include "fake_verbs.h"
 
+#include "fake_cq.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -61,10 +63,6 @@ typedef struct {
 } receive_t;
 typedef struct {
     item_t super;
-    struct ibv_wc wc;
-} completion_t;
-typedef struct {
-    item_t super;
     uint64_t wr_id;
     bool is_signalled;
     size_t size;
@@ -86,11 +84,6 @@ typedef struct {
     queue_t async;
 } node_t;
 typedef struct {
-    struct ibv_cq cq;
-    queue_t done;
-    unsigned limit;
-} cq_t;
-typedef struct {
     struct ibv_srq srq;
     queue_t posted;
     unsigned limit, max;
@@ -105,7 +98,7 @@ typedef struct qp {
     uint64_t repeat_at; /* of what waits, with fake.is_timed */
     unsigned max_recv, bytes;
     bool is_broken;
-    struct qp *next_ud; /* of all UD queue pairs */
+    struct qp *next_ud; /* of all that no identifier of a connection has */
     uint32_t qkey;
     enum ibv_qp_state state; /* of a UD queue pair */
 } qp_t;
@@ -314,36 +307,23 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int n, void *user,
         errno = ENOMEM;
         return NULL;
     }
-    cq_t *cq = calloc(1, sizeof(*cq));
-    cq->cq.context = context;
-    cq->limit = (unsigned) n;
-    return &cq->cq;
+    return &fake_cq_new(context, (unsigned) n)->cq;
 }
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
-    clear(&((cq_t *) cq)->done);
-    free(cq);
+    fake_cq_free((fake_cq_t *) cq);
     return 0;
 }
 static void complete(struct ibv_cq *to, uint64_t wr_id, uint32_t qp_num, enum ibv_wc_status status,
                      size_t size)
 {
-    cq_t *cq = (cq_t *) to;
-    completion_t *c = calloc(1, sizeof(*c));
-    c->wc = (struct ibv_wc){
+    const struct ibv_wc wc = {
         .wr_id = wr_id, .status = status, .qp_num = qp_num, .byte_len = (uint32_t) size};
-    fake.overflows += cq->done.n >= cq->limit;
-    put(&cq->done, &c->super);
+    fake.overflows += !fake_cq_put((fake_cq_t *) to, &wc);
 }
 static int poll_cq(struct ibv_cq *from, int most, struct ibv_wc *wc)
 {
-    completion_t *c;
-    int n = 0;
-    while (n < most && NULL != (c = take(&((cq_t *) from)->done))) {
-        wc[n++] = c->wc;
-        free(c);
-    }
-    return n;
+    return fake_cq_poll((fake_cq_t *) from, most, wc);
 }
 const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
@@ -799,7 +779,8 @@ static int post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-    if (IBV_QPT_UD != attr->qp_type || fake.no_datagrams) {
+    const bool is_ud = IBV_QPT_UD == attr->qp_type;
+    if (is_ud ? fake.no_datagrams : fake.no_queue_pairs) {
         errno = EOPNOTSUPP;
         return NULL;
     }
@@ -810,7 +791,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                              .send_cq = attr->send_cq,
                              .recv_cq = attr->recv_cq,
                              .srq = attr->srq,
-                             .qp_type = IBV_QPT_UD,
+                             .qp_type = attr->qp_type,
                              .qp_num = ++next_number};
     qp->max_recv = attr->cap.max_recv_wr;
     qp->bytes = bytes_of(attr);
@@ -937,6 +918,10 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
         }
         qp->state = attr->qp_state;
         qp->qkey = mask & IBV_QP_QKEY ? attr->qkey : qp->qkey;
+        return 0;
+    }
+    if (IBV_QP_STATE == mask && IBV_QPS_ERR == attr->qp_state) {
+        qp->is_broken = true;
         return 0;
     }
     qp->rnr_timer = attr->min_rnr_timer;

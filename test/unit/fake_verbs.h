@@ -32,6 +32,7 @@ typedef struct fake {
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen;
+    bool no_queue_pairs; /* RC, but through rdma_cm */
     bool
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */

@@ -61,10 +61,29 @@ static void between_the_points_on_a_line(void **state)
     }
 }
 
+/* Sending in place pays where a copy costs more than all it costs, by FREQ_MARGIN percent of the copy. */
+static void what_sending_in_place_gains(void **state)
+{
+    (void) state;
+    rng_t rng = {2};
+    for (int round = 0; round < 100000; ++round) {
+        freq_costs_t costs = {.v = rng_below(&rng, 200), .p = rng_below(&rng, 200)};
+        for (int i = 0; i < FREQ_POINTS; ++i) {
+            costs.c[i] = rng_below(&rng, 1000);
+        }
+        const size_t size = 100 + rng_below(&rng, 70000);
+        const double c = freq_cost_at(costs.c, size), rest = c - costs.v - costs.p;
+        if (fabs(rest - c / 4) < 1e-6) {
+            continue; /* either way */
+        }
+        assert_true(freq_gain_at(&costs, size) == (rest > c / 4 ? rest : 0));
+    }
+}
+
 static void share_of_n(void **state)
 {
     (void) state;
-    freq_costs_t costs = {.v = 20};
+    freq_costs_t costs = {.v = 15, .p = 5};
     for (int i = 0; i < FREQ_POINTS; ++i) {
         costs.r[i] = 1000;
         costs.c[i] = 10 << i; /* 128 bytes: 10 ns, less than V */
@@ -75,11 +94,12 @@ static void share_of_n(void **state)
         freq_rule_make(&rule, &costs, shares[s]);
         for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
             const double c = freq_cost_at(costs.c, freq_class_size(class));
-            assert_int_equal(rule.n[class], freq_break_even(1000, c, 20));
-            if (c <= 20) {
+            if (c - 20 <= c / 4) {
+                assert_int_equal(rule.n[class], FREQ_NEVER);
                 assert_int_equal(rule.after[class], FREQ_NEVER);
                 continue;
             }
+            assert_int_equal(rule.n[class], freq_break_even(1000, c, 20));
             const double exact = rule.n[class] * (double) shares[s] / 100;
             assert_true(rule.after[class] >= 1 && rule.after[class] >= exact);
             assert_true(rule.after[class] < exact + 1 || 1 == rule.after[class]);
@@ -108,13 +128,21 @@ static void costs_from_elsewhere(void **state)
     costs.r[9] = 0;
     costs.v = NAN;
     assert_false(freq_costs_are_sane(&costs));
+    costs.v = 1;
+    costs.p = -1;
+    assert_false(freq_costs_are_sane(&costs));
+    costs.p = 0;
+    assert_true(freq_costs_are_sane(&costs));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_cover_the_sizes),      cmocka_unit_test(inequality_5_3),
-        cmocka_unit_test(between_the_points_on_a_line), cmocka_unit_test(share_of_n),
+        cmocka_unit_test(classes_cover_the_sizes),
+        cmocka_unit_test(inequality_5_3),
+        cmocka_unit_test(between_the_points_on_a_line),
+        cmocka_unit_test(what_sending_in_place_gains),
+        cmocka_unit_test(share_of_n),
         cmocka_unit_test(costs_from_elsewhere),
     };
     return cmocka_run_group_tests_name("freq_rule", tests, NULL, NULL);

@@ -32,6 +32,12 @@ static bool again_once(void *context, void *registration, void *base, size_t siz
     return found;
 }
 
+static double place_once(void *context)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    return vb_port_cost_of_pieces(module->port);
+}
+
 void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
 {
     char name[64];
@@ -45,8 +51,8 @@ void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
     const mca_mpool_freq_transport_t transport = {.name = name,
                                                   .register_mem = register_once,
                                                   .deregister_mem = deregister_once,
-                                                  .again =
-                                                      NULL == module->lazy ? NULL : again_once,
+                                                  .again = NULL == module->lazy ? NULL : again_once,
+                                                  .place = place_once,
                                                   .context = module};
     module->table = module->freq->open(&transport);
     if (NULL == module->table) {

@@ -5,7 +5,7 @@
  *
  * R is the registration of a buffer that the cache does not have, on a page that is in memory. V is
  * the use of a table and finding a registration in the cache. C is memcpy into a buffer that is
- * warm, as a fragment from a free list is. */
+ * warm, as a fragment from a free list is. P is the transport's own to measure. */
 #include "mpool_freq.h"
 
 #include <errno.h>
@@ -155,6 +155,9 @@ static bool measure_in(bench_t *b, freq_costs_t *costs)
     costs->look = look;
     costs->add = add > look ? add : look;
     costs->v = look + median(again, n);
+    const double place =
+        NULL == b->transport->place ? 0 : b->transport->place(b->transport->context);
+    costs->p = place > 0 ? place : 0;
     return look >= 0 && freq_costs_are_sane(costs);
 }
 
@@ -202,7 +205,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 3"
+#define FORMAT "mpool/freq costs 4"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {
@@ -217,7 +220,9 @@ static bool parse(FILE *file, const char *name, freq_costs_t *costs)
         }
     }
     char end[8];
-    return 4 == fscanf(file, "%lf %lf %lf %7s", &costs->v, &costs->look, &costs->add, end)
+    return 5
+               == fscanf(file, "%lf %lf %lf %lf %7s", &costs->v, &costs->look, &costs->add,
+                         &costs->p, end)
            && 0 == strcmp(end, "end") && freq_costs_are_sane(costs);
 }
 
@@ -262,7 +267,8 @@ static void write_file(const char *path, const char *name, const freq_costs_t *c
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         (void) fprintf(file, "%.3f %.3f\n", costs->r[i], costs->c[i]);
     }
-    const bool ok = fprintf(file, "%.3f %.3f %.3f end\n", costs->v, costs->look, costs->add) > 0;
+    const bool ok =
+        fprintf(file, "%.3f %.3f %.3f %.3f end\n", costs->v, costs->look, costs->add, costs->p) > 0;
     if (0 != fclose(file) || !ok || 0 != rename(fresh, path)) {
         (void) unlink(fresh);
     }

@@ -142,15 +142,19 @@ static int read_traffic(const mca_base_pvar_t *pvar, void *value, void *object)
 }
 
 /* Costs have a value per size, of the first transport that asked for a table. */
-enum { COST_R, COST_C, COST_V, COST_N, COST_AFTER, COSTS };
+enum { COST_R, COST_C, COST_V, COST_P, COST_N, COST_AFTER, COSTS };
+
+static uint32_t cost_values(uintptr_t which)
+{
+    return COST_V == which || COST_P == which ? 1 : FREQ_POINTS;
+}
 
 static int cost_elements(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
                          int *count)
 {
     (void) object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        const uintptr_t which = (uintptr_t) pvar->ctx;
-        *count = COST_V == which ? 1 : FREQ_POINTS;
+        *count = (int) cost_values((uintptr_t) pvar->ctx);
     }
     return OPAL_SUCCESS;
 }
@@ -165,6 +169,8 @@ static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_
         return table->costs.c[point];
     case COST_V:
         return table->costs.v;
+    case COST_P:
+        return table->costs.p;
     case COST_N:
         return table->usage.rule.n[class];
     default:
@@ -178,7 +184,7 @@ static int read_cost(const mca_base_pvar_t *pvar, void *value, void *object)
     mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
     const uintptr_t which = (uintptr_t) pvar->ctx;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < (COST_V == which ? 1 : FREQ_POINTS); ++i) {
+    for (uint32_t i = 0; i < cost_values(which); ++i) {
         ((double *) value)[i] = NULL == c->table[0] ? 0 : cost(c->table[0], which, i);
     }
     pthread_mutex_unlock(&c->lock);
@@ -203,6 +209,7 @@ void mca_mpool_freq_report_register(void)
         {"cost_register", "R: ns to register 128, 256, ... 65536 bytes with the first transport"},
         {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
         {"cost_find", "V: ns to find a buffer in the table and its registration in the cache"},
+        {"cost_place", "P: ns that sending in place costs the transport beyond sending a copy"},
         {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
                        "registration; 0: none do"},
         {"registered_after",
@@ -235,8 +242,8 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
             table->costs_from, mca_mpool_freq_component.share);
     fprintf(out,
             "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns; to take one in "
-            "%.1f ns\n",
-            table->costs.v, table->costs.look, table->costs.add);
+            "%.1f ns; P, to send in place: %.1f ns\n",
+            table->costs.v, table->costs.look, table->costs.add, table->costs.p);
     fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
             "%.1f ns\n",
             mca_mpool_freq_component.budget,

@@ -34,7 +34,7 @@
 
 #include "opal/mca/mpool/base/base.h"
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 2
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 3
 
 /* The table knows of nothing larger, and says no. */
 enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
@@ -50,6 +50,9 @@ typedef struct mca_mpool_freq_transport {
     void (*deregister_mem)(void *context, void *registration);
     /* Take a registration once more, as by a note, and give it back; or NULL: there is no such way. */
     bool (*again)(void *context, void *registration, void *base, size_t size);
+    /* ns that a message in place costs the transport beyond a copied one, without finding, registering or
+     * copying anything; measured. Negative: not known. NULL: nothing. */
+    double (*place)(void *context);
     void *context;
 } mca_mpool_freq_transport_t;
 

@@ -20,7 +20,7 @@ void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t
         const size_t size = freq_class_size(class);
         const double c = freq_cost_at(costs->c, size), r = freq_cost_at(costs->r, size);
         budget->earns[class] = units(c * permille / 1000 / 2);
-        budget->gains[class] = units((c - costs->v) / 8);
+        budget->gains[class] = units(freq_gain_at(costs, size) / 8);
         budget->price[class] = (int64_t) (r * FREQ_BUDGET_UNIT);
         if (budget->most < FREQ_BUDGET_REGISTRATIONS * budget->price[class]) {
             budget->most = FREQ_BUDGET_REGISTRATIONS * budget->price[class];

@@ -15,7 +15,7 @@
  * at most that share of the copying, and what was gained before, and what the accounts begin with
  * (FREQ_BUDGET_START, FREQ_BUDGET_START_LOOKS): whatever the sizes and counts of reuse. Two accounts, since looks would use
  * one up before it has the price of a registration. Gains pay for more, so that the number of
- * registered buffers can double with each 1.6 R / (C - V) uses. A quarter of a gain is not counted,
+ * registered buffers can double with each 1.6 R / (C - V - P) uses. A quarter of a gain is not counted,
  * since C is of a warm buffer at start-up and this one may differ. An account holds at most
  * FREQ_BUDGET_REGISTRATIONS of the dearest registrations, so that a long good time does not pay for
  * a long bad one.

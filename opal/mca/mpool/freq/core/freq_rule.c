@@ -39,7 +39,13 @@ bool freq_costs_are_sane(const freq_costs_t *costs)
         }
     }
     return is_cost(costs->v) && is_cost(costs->look) && costs->look <= costs->v
-           && is_cost(costs->add);
+           && is_cost(costs->add) && is_cost(costs->p);
+}
+
+double freq_gain_at(const freq_costs_t *costs, size_t size)
+{
+    const double c = freq_cost_at(costs->c, size), gain = c - costs->v - costs->p;
+    return gain * 100 > c * FREQ_MARGIN ? gain : 0;
 }
 
 void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share)
@@ -47,7 +53,7 @@ void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
         const uint32_t n =
-            freq_break_even(freq_cost_at(costs->r, size), freq_cost_at(costs->c, size), costs->v);
+            freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size), 0);
         const uint64_t after = ((uint64_t) n * share + 99) / 100;
         rule->n[class] = n;
         rule->after[class] = FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1;

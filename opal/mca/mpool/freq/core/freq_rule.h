@@ -5,12 +5,16 @@
  *   C(m)   what copying m bytes costs
  *   R(m)   what registering m bytes costs, once
  *   V      what finding out costs, each time: the table and the cache of registrations
- *   n(m)   break-even count R(m) / (C(m) - V), inequality (5.3): as many uses repay the registration
+ *   P      what sending in place costs the transport beyond sending a copy, each time: a second piece
+ *          in the work request, a completion of its own
+ *   n(m)   break-even count R(m) / (C(m) - V - P), inequality (5.3) with P in its V: as many uses repay
+ *          the registration
  *   class  sizes that are treated alike: four to each power of two from 128 bytes to 64 KiB
  *
  * A buffer is registered after a share of n uses, in the hope that it goes on being used. Where C
- * does not exceed V there is no n, and nothing is ever registered; nor below 128 bytes. All costs
- * are in nanoseconds. */
+ * does not exceed V + P by FREQ_MARGIN percent of C there is no n, and nothing is ever registered: so
+ * little could as well be a loss, since all of these were measured in passing. Nor below 128 bytes. All
+ * costs are in nanoseconds. */
 #ifndef FREQ_RULE_H
 #define FREQ_RULE_H
 
@@ -21,8 +25,9 @@
 enum {
     FREQ_SIZE_MIN = 128,
     FREQ_SIZE_MAX = 65536,
-    FREQ_POINTS = 10,                        /* sizes that are measured: 128, 256, ... 65536 */
-    FREQ_CLASSES = 4 * (FREQ_POINTS - 1) + 1 /* the last is 65536 alone */
+    FREQ_POINTS = 10,                         /* sizes that are measured: 128, 256, ... 65536 */
+    FREQ_CLASSES = 4 * (FREQ_POINTS - 1) + 1, /* the last is 65536 alone */
+    FREQ_MARGIN = 25
 };
 #define FREQ_NEVER 0
 
@@ -32,6 +37,7 @@ typedef struct freq_costs {
     double v;
     double look; /* part of v: the table */
     double add;  /* the table's part where it does not know the buffer, and takes it in */
+    double p;
 } freq_costs_t;
 
 typedef struct freq_rule {
@@ -61,8 +67,11 @@ static inline size_t freq_class_size(uint32_t class)
 double freq_cost_at(const double points[FREQ_POINTS], size_t size);
 
 /* Inequality (5.3) for one size: the least whole n above R / (C - V); FREQ_NEVER if C does not
- * exceed V, or n is beyond all reason (2^30). */
+ * exceed V, or n is beyond all reason (2^30). Here v is all that a use in place costs, P too. */
 uint32_t freq_break_even(double r, double c, double v);
+
+/* What a message of the size gains in place, ns; at most 0: it is to be copied. */
+double freq_gain_at(const freq_costs_t *costs, size_t size);
 
 /* Are these costs (finite, not negative, at most a second)? They may come from a file. */
 bool freq_costs_are_sane(const freq_costs_t *costs);
