@@ -3,13 +3,13 @@
 #include "btl_ibx_fault.h"
 
 #include "btl_ibx.h"
+#include "iw_random.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #define MILLION 1000000u
-#define STEP    UINT64_C(0x9e3779b97f4a7c15)
 
 static uint32_t rate; /* of a million; 0: none fails */
 /* Several threads register at a time: each takes its step by itself. */
@@ -44,11 +44,9 @@ bool mca_btl_ibx_fault_registration(void)
     if (OPAL_LIKELY(0 == rate)) {
         return false;
     }
-    uint64_t z = atomic_fetch_add(&random_state, STEP) + STEP;
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    const uint64_t state = atomic_fetch_add(&random_state, IW_RANDOM_STEP) + IW_RANDOM_STEP;
     atomic_fetch_add(&asked, 1);
-    if ((z ^ z >> 31) % MILLION >= rate) {
+    if (iw_random_of(state) % MILLION >= rate) {
         return false;
     }
     atomic_fetch_add(&failed, 1);

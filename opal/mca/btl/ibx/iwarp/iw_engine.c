@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* See iw_engine.h. Here: the engine itself, peers, the shared receive queue, completions. */
 #include "iw_internal.h"
+#include "iw_random.h"
 
 #include <stdlib.h>
 
@@ -44,10 +45,7 @@ void iw_config_default(iw_config_t *c)
 
 uint64_t iw_random(iw_engine_t *e)
 {
-    uint64_t z = e->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return iw_random_next(&e->random);
 }
 
 iw_engine_t *iw_engine_create(const iw_config_t *config)

@@ -2,6 +2,8 @@
 /* See iw_fault.h. */
 #include "iw_fault.h"
 
+#include "iw_random.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +22,7 @@ bool iw_fault_active(const iw_fault_t *f)
 
 static uint64_t draw(iw_fault_t *f)
 {
-    uint64_t z = f->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return iw_random_next(&f->random);
 }
 
 static bool happens(iw_fault_t *f, uint32_t rate, uint64_t *count)

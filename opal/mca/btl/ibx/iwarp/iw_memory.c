@@ -2,6 +2,8 @@
 /* See iw_memory.h. */
 #include "iw_memory.h"
 
+#include "iw_random.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +25,10 @@ void iw_memory_fini(iw_memory_t *m)
     *m = (iw_memory_t){0};
 }
 
-/* splitmix64: guessing a key still needs the key of the datagrams. */
+/* Guessing a key still needs the key of the datagrams. */
 static uint64_t draw(iw_memory_t *m)
 {
-    uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return iw_random_next(&m->random);
 }
 
 static iw_region_t *region_at(const iw_memory_t *m, uint32_t index)
