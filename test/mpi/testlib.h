@@ -401,7 +401,43 @@ static inline long long tl_pvar(const char *name)
 
 /* ---- start and end ---- */
 
-/* A hang ends here. Other ranks get the time to name their steps too before mpirun kills them. */
+/* Every counter of a component that is not zero, to the standard output: what was under way when it hung. */
+static inline void tl_print_counters(const char *component)
+{
+    int provided, n = 0;
+    MPI_T_pvar_session session;
+    if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)
+        || MPI_SUCCESS != MPI_T_pvar_session_create(&session)) {
+        return;
+    }
+    (void) MPI_T_pvar_get_num(&n);
+    printf("rank %d:", tl.rank);
+    for (int i = 0; i < n; ++i) {
+        char name[128], text[8];
+        int length = sizeof(name), text_length = sizeof(text), verbosity, class, bind, readonly;
+        int continuous, atomic, count = 0;
+        unsigned long long value = 0;
+        MPI_Datatype type;
+        MPI_T_enum values;
+        MPI_T_pvar_handle handle;
+        if (MPI_SUCCESS
+                != MPI_T_pvar_get_info(i, name, &length, &verbosity, &class, &type, &values, text,
+                                       &text_length, &bind, &readonly, &continuous, &atomic)
+            || MPI_T_BIND_NO_OBJECT != bind || MPI_UNSIGNED_LONG_LONG != type
+            || 0 != strncmp(name, component, strlen(component))
+            || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &count)) {
+            continue;
+        }
+        if (1 == count && MPI_SUCCESS == MPI_T_pvar_read(session, handle, &value) && 0 != value) {
+            printf(" %s %llu", name, value);
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* A hang ends here. Other ranks get the time to name their steps too before mpirun kills them; the counters come last,
+ * with little time, since reading them may hang as well. */
 static inline void tl_watchdog(int signal_number)
 {
     (void) signal_number;
@@ -412,6 +448,11 @@ static inline void tl_watchdog(int signal_number)
     (void) written;
     void *frame[32];
     backtrace_symbols_fd(frame, backtrace(frame, 32), STDOUT_FILENO);
+    signal(SIGALRM, SIG_DFL);
+    alarm(6);
+    tl_print_counters("pml_spec_");
+    tl_print_counters(
+        "btl_ibx_"); /* whose lock the process may have held when it was interrupted */
     sleep(3);
     _exit(3);
 }
