@@ -45,10 +45,12 @@ static void use(world_t *w, uintptr_t address)
 {
     static char registration;
     freq_note_t *note;
-    const uint64_t key = freq_usage_key((void *) address, freq_class_of(SIZE));
-    const bool looks =
-        freq_budget_in(&w->usage.budget.looks) + w->usage.budget.earns[freq_class_of(SIZE)] >= 0
-        && 0 == ((freq_usage_hash(key) >> 32) & w->usage.sample);
+    const uint32_t class = freq_class_of(SIZE);
+    const uint64_t key = freq_usage_key((void *) address, class);
+    const bool settles = 0 == (w->usage.messages[class] + 1) % FREQ_SETTLE;
+    const int64_t account = freq_budget_in(&w->usage.budget.looks)
+                            + (settles ? FREQ_SETTLE * w->usage.budget.earns[class] : 0);
+    const bool looks = account >= 0 && 0 == ((freq_usage_hash(key) >> 32) & w->usage.sample);
     w->copying += w->costs.c[0];
     w->spent += looks ? w->costs.look : 0;
     ++w->sends;

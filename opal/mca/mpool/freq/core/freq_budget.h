@@ -65,10 +65,10 @@ static inline void freq_budget_set(const freq_budget_t *budget, _Atomic int64_t 
                           memory_order_relaxed);
 }
 
-/* A message comes. */
-static inline void freq_budget_earn(freq_budget_t *budget, uint32_t class)
+/* So many messages have come. */
+static inline void freq_budget_earn(freq_budget_t *budget, uint32_t class, uint32_t messages)
 {
-    const int64_t earned = budget->earns[class];
+    const int64_t earned = (int64_t) messages * budget->earns[class];
     freq_budget_set(budget, &budget->looks, freq_budget_in(&budget->looks) + earned);
     freq_budget_set(budget, &budget->saved, freq_budget_in(&budget->saved) + earned);
 }

@@ -360,9 +360,31 @@ void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
 
 /* ---- looking up ---- */
 
-bool freq_usage_find_paid(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
-                          freq_note_t **note)
+void freq_usage_settle(freq_usage_t *usage, uint32_t class)
 {
+    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
+    freq_budget_earn(&usage->budget, class, FREQ_SETTLE);
+    if (0 != sample && freq_budget_is_rich(&usage->budget)) {
+        atomic_store_explicit(&usage->sample, sample / 2, memory_order_relaxed);
+    }
+}
+
+/* There is not enough to look at so many buffers. */
+static void look_less(freq_usage_t *usage)
+{
+    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
+    if (sample < FREQ_SAMPLE_MAX) {
+        atomic_store_explicit(&usage->sample, 2 * sample + 1, memory_order_relaxed);
+    }
+}
+
+bool freq_usage_find_sampled(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                             freq_note_t **note)
+{
+    if (__builtin_expect(!freq_budget_look(&usage->budget), 0)) {
+        look_less(usage);
+        return false;
+    }
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
         return freq_usage_look_asleep(usage, base, size, class, note);
     }

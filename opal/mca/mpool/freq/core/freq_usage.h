@@ -43,7 +43,8 @@ enum {
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
     FREQ_ASLEEP_STRIDE = 64,
-    FREQ_SAMPLE_MAX = 63 /* one buffer in 64 */
+    FREQ_SAMPLE_MAX = 63, /* one buffer in 64 */
+    FREQ_SETTLE = 64      /* messages of a class that earn together: the others only count */
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), and how often it was used
@@ -76,6 +77,7 @@ typedef struct freq_usage {
     /* Bits of a buffer's hash, 2^k - 1: only buffers that have none of them are looked up. */
     _Atomic uint32_t sample;
     _Atomic bool closed, asleep;
+    _Atomic uint32_t messages[FREQ_CLASSES]; /* that came, and could have been looked up */
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
 
@@ -156,23 +158,20 @@ static inline uint32_t freq_usage_home(const freq_usage_t *usage, uint64_t key)
     return (uint32_t) (freq_usage_hash(key) >> usage->shift);
 }
 
+/* FREQ_SETTLE messages of the class have come since the last time. */
+void freq_usage_settle(freq_usage_t *usage, uint32_t class);
+
+/* Most messages that no table is of use to end here: as little as can be. */
 static inline bool freq_usage_may_look(freq_usage_t *usage, uint64_t key, uint32_t class)
 {
     const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
-    freq_budget_earn(&usage->budget, class);
-    if (0 != ((freq_usage_hash(key) >> 32) & sample)) {
-        if (__builtin_expect(freq_budget_is_rich(&usage->budget), 0)) {
-            atomic_store_explicit(&usage->sample, sample / 2, memory_order_relaxed);
-        }
-        return false;
+    const uint32_t messages =
+        atomic_load_explicit(&usage->messages[class], memory_order_relaxed) + 1;
+    atomic_store_explicit(&usage->messages[class], messages, memory_order_relaxed);
+    if (__builtin_expect(0 == messages % FREQ_SETTLE, 0)) {
+        freq_usage_settle(usage, class);
     }
-    if (__builtin_expect(freq_budget_look(&usage->budget), 1)) {
-        return true;
-    }
-    if (sample < FREQ_SAMPLE_MAX) {
-        atomic_store_explicit(&usage->sample, 2 * sample + 1, memory_order_relaxed);
-    }
-    return false;
+    return 0 == ((freq_usage_hash(key) >> 32) & sample);
 }
 
 /* Uses of buffers that are not in their home line. */
@@ -221,10 +220,10 @@ static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, cons
     return true;
 }
 
-/* The buffer may be looked up, and that is paid. Out of line: the many messages that are not looked up shall not carry what
+/* The buffer is looked up if that can be paid. Out of line: the many messages that are not looked up shall not carry what
  * those need that are. */
-bool freq_usage_find_paid(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
-                          freq_note_t **note);
+bool freq_usage_find_sampled(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                             freq_note_t **note);
 
 static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
                                    freq_note_t **note)
@@ -232,7 +231,7 @@ static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t
     const uint32_t class = freq_class_of(size);
     return FREQ_CLASSES != class && FREQ_NEVER != usage->rule.after[class]
            && freq_usage_may_look(usage, freq_usage_key(base, class), class)
-           && freq_usage_find_paid(usage, base, size, class, note);
+           && freq_usage_find_sampled(usage, base, size, class, note);
 }
 
 #endif
