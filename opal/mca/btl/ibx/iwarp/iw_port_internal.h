@@ -1,0 +1,122 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the files of the port share. Not for anybody else. */
+#ifndef IW_PORT_INTERNAL_H
+#define IW_PORT_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#    error "the first line of the file is to define _GNU_SOURCE: struct mmsghdr"
+#endif
+
+#include "iw_lend.h"
+#include "iw_port.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* In the kernel since 4.18 and 5.0; headers may be older than the kernel. */
+#ifndef UDP_SEGMENT
+#    define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#    define UDP_GRO 104
+#endif
+
+#define BATCH     64    /* datagrams sent with one call */
+#define SLOTS     8     /* receive buffers that one call can fill */
+#define SPARES    4     /* more of them, for those whose message has not been read yet */
+#define SLOT      65536 /* a datagram, or a train that the kernel has put together */
+#define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
+#define SLOT_ROOM (SLOT + 64)
+#define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
+#define FLAT      8192 /* bytes up to which a datagram is copied together before it is sent */
+#define LANES     16   /* connected sockets */
+
+/* A datagram held back on purpose. */
+typedef struct held {
+    struct held *next;
+    uint64_t at;
+    iw_address_t to;
+    size_t length;
+    bool in;
+    uint8_t data[];
+} held_t;
+
+/* A connected socket, or a candidate for one. A peer has one place, by its address. */
+typedef struct lane {
+    iw_address_t to;
+    int socket;    /* -1: none yet */
+    uint32_t heat; /* datagrams to `to`, less those to others */
+} lane_t;
+
+typedef union control {
+    struct cmsghdr align;
+    char space[CMSG_SPACE(sizeof(int))];
+} control_t;
+
+struct iw_port {
+    int socket;
+    bool segment; /* trains can be sent */
+    bool joins;   /* the kernel can make them of what comes */
+    bool faulty;
+    iw_address_t address;
+    uint32_t space;
+    uint16_t limit;  /* longest datagram of the interface */
+    uint64_t looked; /* when iw_port_progress was called last */
+    unsigned vlen;   /* receive buffers offered to the kernel */
+    /* Trains: none can be there; the kernel makes them; it makes none any more, some may be there. */
+    enum { APART, JOINED, LEAVING } joining;
+    unsigned streak; /* receive calls in a row that found something */
+    unsigned idle;   /* and that found nothing since the last stream */
+    iw_port_counters_t count;
+    iw_fault_t fault_in, fault_out;
+    held_t *held; /* sorted by time */
+    lane_t lane[LANES];
+    iw_lend_t lend;
+
+    struct mmsghdr in[SLOTS];
+    struct iovec in_piece[SLOTS];
+    control_t in_control[SLOTS];
+    uint8_t *in_buffer; /* mapped */
+    uint8_t *spare[SPARES];
+    unsigned spares; /* of them, not in use */
+    bool stay;
+    bool in_touched; /* more than the first page of it */
+    uint64_t in_at;  /* when a datagram came last */
+
+    iw_packet_t packet[BATCH];
+    struct mmsghdr out[BATCH];
+    unsigned first[BATCH + 1]; /* first packet of each message */
+    struct iovec out_piece[BATCH * (1 + IW_IOV_MAX)];
+    control_t out_control[BATCH];
+    uint8_t flat[FLAT];
+};
+
+static inline uint8_t *iw_port_slot(const iw_port_t *p, size_t i)
+{
+    return p->in_buffer + i * SLOT_ROOM + SLOT_SKEW;
+}
+
+/* Asks for a socket buffer of so many bytes, with `force` first; *got: as the kernel has it. */
+void iw_port_set_buffer(int s, int force, int option, uint32_t bytes, int *got);
+
+/* IP must not cut datagrams: their size is found by probing (RFC 8899). */
+bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
+
+/* Everything that faults do goes through the list of those held back, if only for no time. to: NULL for what came in. */
+void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t *data,
+                    size_t length, const iw_address_t *to);
+
+/* One call. Both return how many datagrams were taken. */
+unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now);
+
+/* Whatever is there, with as few calls as possible; a bound, so that sending has its turn. */
+unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now);
+
+/* What the engine has to send, as far as the kernel takes it. */
+void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now);
+
+#endif

@@ -1,0 +1,360 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Datagrams that go out: trains of them, connected sockets for peers that are often sent to, memory that is lent. */
+#define _GNU_SOURCE /* sendmmsg */
+#include "iw_port_internal.h"
+
+#define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
+#define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
+#define LANE_HOT   64    /* datagrams to one peer until it gets one */
+
+/* ---- sending ---- */
+
+static void add_pieces(iw_port_t *p, struct msghdr *h, const iw_packet_t *k)
+{
+    (void) p;
+    memcpy(h->msg_iov + h->msg_iovlen, k->piece, k->count * sizeof(k->piece[0]));
+    h->msg_iovlen += k->count;
+}
+
+static void set_train(struct msghdr *h, control_t *control, uint16_t size)
+{
+    h->msg_control = control->space;
+    h->msg_controllen = CMSG_SPACE(sizeof(size));
+    struct cmsghdr *c = CMSG_FIRSTHDR(h);
+    c->cmsg_level = IPPROTO_UDP;
+    c->cmsg_type = UDP_SEGMENT;
+    c->cmsg_len = CMSG_LEN(sizeof(size));
+    memcpy(CMSG_DATA(c), &size, sizeof(size));
+}
+
+static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
+{
+    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
+/* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
+ * follows it would not be sent. */
+static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
+{
+    const iw_packet_t *first = &p->packet[i];
+    size_t bytes = first->length;
+    unsigned n = 1;
+    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit
+        || is_to_lend(p, first)) {
+        return 1;
+    }
+    while (i + n < count && n < TRAIN_MAX) {
+        const iw_packet_t *k = &p->packet[i + n];
+        if (k->peer != first->peer || NULL == k->peer || k->length > first->length || k->probe
+            || bytes + k->length > TRAIN_SIZE) {
+            break;
+        }
+        bytes += k->length;
+        ++n;
+        if (k->length < first->length) {
+            break;
+        }
+    }
+    return n;
+}
+
+/* Packets to messages of the kernel. Returns how many messages. */
+static unsigned arrange(iw_port_t *p, unsigned count)
+{
+    unsigned n = 0;
+    struct iovec *piece = p->out_piece;
+    for (unsigned i = 0; i < count; ++n) {
+        unsigned train = train_length(p, i, count);
+        struct msghdr *h = &p->out[n].msg_hdr;
+        iw_packet_t *k = &p->packet[i];
+        *h = (struct msghdr){
+            .msg_name = &k->to, .msg_namelen = iw_address_length(&k->to), .msg_iov = piece};
+        p->first[n] = i;
+        for (unsigned j = 0; j < train; ++j) {
+            add_pieces(p, h, &p->packet[i + j]);
+        }
+        if (train > 1) {
+            set_train(h, &p->out_control[n], (uint16_t) k->length);
+            ++p->count.trains;
+        }
+        piece += h->msg_iovlen;
+        i += train;
+    }
+    p->first[n] = count;
+    return n;
+}
+
+/* Larger than the path is known to carry, and sent again because it did once: let IP cut it. */
+static void send_cut(iw_port_t *p, struct msghdr *h, const iw_address_t *to)
+{
+    if (iw_port_set_cutting(p, p->socket, true)) {
+        h->msg_name = (void *) (uintptr_t) to;
+        h->msg_namelen = iw_address_length(to);
+        (void) !sendmsg(p->socket, h, MSG_DONTWAIT);
+        (void) iw_port_set_cutting(p, p->socket, false);
+    }
+}
+
+/* Are trains what the kernel, the adapter or its driver cannot do? Another error of a train is of its peer. */
+static bool is_of_trains(int error)
+{
+    return EIO == error || EINVAL == error || EMSGSIZE == error || EOPNOTSUPP == error;
+}
+
+static bool is_of_room(int error)
+{
+    return EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error;
+}
+
+/* One message that sendmmsg did not take. False: the kernel has no room, stop. */
+static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int error)
+{
+    unsigned first = p->first[message], count = p->first[message + 1] - first;
+    const iw_packet_t *k = &p->packet[first];
+    if (is_of_room(error)) {
+        ++p->count.busy;
+        return false;
+    }
+    if (count > 1 && is_of_trains(error)) {
+        /* Never again. */
+        p->segment = false;
+        p->count.last_error = error;
+        iw_engine_unsent(e, k, count);
+        return true;
+    }
+    if (EMSGSIZE == error) {
+        ++p->count.too_big;
+        /* What every path carries, an interface with a smaller MTU carries in pieces. */
+        if (k->may_fragment || k->length <= IW_DATAGRAM_MIN) {
+            send_cut(p, &p->out[message].msg_hdr, &k->to);
+        } else {
+            iw_engine_too_big(e, k, p->limit);
+        }
+        return true;
+    }
+    /* As if the network had lost it: the engine sends it again, or gives the peer up in time. */
+    ++p->count.errors;
+    p->count.last_error = error;
+    return true;
+}
+
+/* ---- lanes ---- */
+
+static bool same_address(const iw_address_t *a, const iw_address_t *b)
+{
+    return 0 == memcmp(a, b, iw_address_length(a));
+}
+
+static void lane_open(iw_port_t *p, lane_t *l)
+{
+    iw_address_t from = p->address;
+    int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), got;
+    from.v4.sin_port = 0; /* at the same place in both families */
+    if (s < 0 || 0 != bind(s, &from.any, iw_address_length(&from))
+        || 0 != connect(s, &l->to.any, iw_address_length(&l->to))
+        || !iw_port_set_cutting(p, s, false)) {
+        l->heat = 0; /* it goes without */
+        if (s >= 0) {
+            close(s);
+        }
+        return;
+    }
+    iw_port_set_buffer(s, SO_SNDBUFFORCE, SO_SNDBUF, p->space, &got);
+    iw_port_set_buffer(s, SO_RCVBUFFORCE, SO_RCVBUF, 1, &got); /* nobody answers to it */
+    l->socket = s;
+}
+
+/* The socket connected to this address, or -1. */
+static int lane_of(iw_port_t *p, const iw_address_t *to)
+{
+    uint32_t hash = AF_INET6 == to->any.sa_family
+                        ? (uint32_t) to->v6.sin6_addr.s6_addr[15] ^ to->v6.sin6_port
+                        : to->v4.sin_addr.s_addr ^ to->v4.sin_port;
+    hash *= UINT32_C(0x9e3779b1);
+    lane_t *l = &p->lane[hash >> 28];
+    if (same_address(to, &l->to)) {
+        if (l->socket < 0 && ++l->heat >= LANE_HOT) {
+            lane_open(p, l);
+        } else if (l->heat < 2 * LANE_HOT) {
+            ++l->heat;
+        }
+        return l->socket;
+    }
+    if (l->heat > 0) {
+        --l->heat;
+        return -1;
+    }
+    if (l->socket >= 0) {
+        close(l->socket);
+    }
+    *l = (lane_t){.to = *to, .socket = -1, .heat = 1};
+    return -1;
+}
+
+_Static_assert(LANES == 1 << (32 - 28), "hash and number of lanes");
+
+static void lane_close(iw_port_t *p, int socket)
+{
+    for (unsigned i = 0; i < LANES; ++i) {
+        if (p->lane[i].socket == socket) {
+            close(socket);
+            p->lane[i].socket = -1;
+            p->lane[i].heat = 0;
+        }
+    }
+}
+
+static bool can_lend(const iw_port_t *p, unsigned message)
+{
+    return is_to_lend(p, &p->packet[p->first[message]]);
+}
+
+/* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
+static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
+{
+    switch (iw_lend_send(&p->lend, lane, k->piece, k->count)) {
+    case IW_LENT:
+        ++p->count.lent;
+        return 1;
+    case IW_LEND_BROKEN:
+        lane_close(p, lane);
+        errno = EAGAIN; /* what is left for this lane goes another time */
+        return -1;
+    case IW_LEND_BUSY:
+        errno = EAGAIN;
+        return -1;
+    default:
+        return 0;
+    }
+}
+
+/* Messages done to count - 1, all to one peer, by this socket; as sendmmsg. */
+static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
+{
+    const struct msghdr *h = &p->out[done].msg_hdr;
+    ++p->count.send_calls;
+    if (s != p->socket && can_lend(p, done)) {
+        const int lent = send_lent(p, s, &p->packet[p->first[done]]);
+        if (0 != lent) {
+            return lent;
+        }
+        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
+    unsigned end = done + 1;
+    while (end < count && (s == p->socket || !can_lend(p, end))) {
+        ++end;
+    }
+    count = end;
+    if (count - done > 1) {
+        return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
+    }
+    size_t length = FLAT + 1;
+    if (0 == h->msg_controllen) {
+        length = p->packet[p->first[done]].length;
+    }
+    if (length > FLAT) {
+        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
+    /* The kernel is quicker with one piece than with a list of pieces, by more than copying costs. */
+    const uint8_t *data = h->msg_iov->iov_base;
+    if (h->msg_iovlen > 1) {
+        data = p->flat;
+        for (size_t i = 0, at = 0; i < h->msg_iovlen; ++i) {
+            memcpy(p->flat + at, h->msg_iov[i].iov_base, h->msg_iov[i].iov_len);
+            at += h->msg_iov[i].iov_len;
+        }
+    }
+    return sendto(s, data, length, MSG_DONTWAIT, h->msg_name, h->msg_namelen) < 0 ? -1 : 1;
+}
+
+/* Instead of sending, a connected socket reports what the network said of an earlier datagram (ICMP), or what somebody
+ * made it believe: such a report has no tag. The other socket hears none, so with that the message goes if it can. */
+static int send_unconnected(iw_port_t *p, unsigned message)
+{
+    struct msghdr *h = &p->out[message].msg_hdr;
+    iw_packet_t *k = &p->packet[p->first[message]];
+    ++p->count.reports;
+    ++p->count.send_calls;
+    h->msg_name = &k->to;
+    h->msg_namelen = iw_address_length(&k->to);
+    return sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
+/* How many messages from done on go to the same peer. */
+static unsigned run_of(const iw_port_t *p, unsigned done, unsigned count)
+{
+    const iw_packet_t *first = &p->packet[p->first[done]];
+    unsigned end = done + 1;
+    while (end < count && same_address(&p->packet[p->first[end]].to, &first->to)) {
+        ++end;
+    }
+    return end;
+}
+
+static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
+{
+    int s = p->socket;
+    for (unsigned done = 0, end = 0; done < count;) {
+        if (done == end) {
+            int lane = lane_of(p, p->out[done].msg_hdr.msg_name);
+            end = run_of(p, done, count);
+            s = lane >= 0 ? lane : p->socket;
+            for (unsigned i = done; lane >= 0 && i < end; ++i) {
+                p->out[i].msg_hdr.msg_name = NULL;
+                p->out[i].msg_hdr.msg_namelen = 0;
+            }
+        }
+        int n = send_some(p, s, done, end);
+        if (n < 0 && s != p->socket && !is_of_room(errno)) {
+            n = send_unconnected(p, done);
+        }
+        if (n > 0) {
+            done += (unsigned) n;
+            continue;
+        }
+        if (!send_failed(p, e, done, errno)) {
+            iw_engine_unsent(e, &p->packet[p->first[done]], p->first[count] - p->first[done]);
+            return false;
+        }
+        ++done;
+    }
+    return true;
+}
+
+/* With faults each datagram is put into one piece and may be held back. */
+static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
+{
+    static _Thread_local uint8_t flat[IW_DATAGRAM_MAX];
+    for (unsigned i = 0; i < count; ++i) {
+        const iw_packet_t *k = &p->packet[i];
+        size_t length = 0;
+        for (unsigned j = 0; j < k->count; ++j) {
+            memcpy(flat + length, k->piece[j].iov_base, k->piece[j].iov_len);
+            length += k->piece[j].iov_len;
+        }
+        iw_port_meddle(p, &p->fault_out, now, flat, length, &k->to);
+    }
+}
+
+void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
+{
+    /* A bound, so that receiving has its turn. */
+    for (unsigned round = 0; round < 8 && iw_engine_has_output(e); ++round) {
+        unsigned count = iw_engine_output(e, now, p->packet, BATCH);
+        if (0 == count) {
+            continue;
+        }
+        if (p->faulty && iw_fault_active(&p->fault_out)) {
+            send_meddled(p, now, count);
+        } else if (!send_messages(p, e, arrange(p, count))) {
+            return;
+        }
+    }
+}
+
+void iw_port_flush(iw_port_t *p, iw_engine_t *e)
+{
+    if (iw_engine_has_output(e)) {
+        iw_port_transmit(p, e, iw_port_now());
+    }
+}
