@@ -586,8 +586,7 @@ int main(int argc, char **argv)
     is_measured = true;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
     printf("V %.1f ns (table %.1f, to take one in %.1f), P %.1f ns; budget %ld per mille; R %s; "
-           "share %ld %%; "
-           "%s over %s\n",
+           "share %ld %%; %s over %s\n",
            costs.v, costs.look, costs.add, costs.p, opt.budget,
            opt.register_ns < 0 ? "by mlock" : "given", opt.share,
            SPECTRUM_PUT == opt.op   ? "puts"

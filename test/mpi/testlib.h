@@ -448,7 +448,11 @@ static inline void tl_watchdog(int signal_number)
     (void) written;
     void *frame[32];
     backtrace_symbols_fd(frame, backtrace(frame, 32), STDOUT_FILENO);
+    sigset_t alone;
+    sigemptyset(&alone);
+    sigaddset(&alone, SIGALRM); /* blocked while it is handled */
     signal(SIGALRM, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &alone, NULL);
     alarm(6);
     tl_print_counters("pml_spec_");
     tl_print_counters(

@@ -12,6 +12,15 @@
 
 #define HELP_FILE "help-mpi-pml-spec.txt"
 
+/* What a program that goes on after errors provokes again and again is left to mpirun, which prints it once. */
+#define MOST 4u
+
+static bool may_tell(void)
+{
+    static uint32_t told;
+    return __atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) < MOST;
+}
+
 static void tell(const char *topic, va_list args)
 {
     char *text = opal_show_help_vstring(HELP_FILE, topic, true, args);
@@ -25,7 +34,7 @@ void mca_pml_spec_explain(const char *topic, ...)
 {
     va_list args;
     va_start(args, topic);
-    if (0 == opal_process_info.my_local_rank) {
+    if (0 == opal_process_info.my_local_rank && may_tell()) {
         tell(topic, args);
     } else {
         opal_show_vhelp(HELP_FILE, topic, true, args);
@@ -37,6 +46,10 @@ void mca_pml_spec_explain_alone(const char *topic, ...)
 {
     va_list args;
     va_start(args, topic);
-    tell(topic, args);
+    if (may_tell()) {
+        tell(topic, args);
+    } else {
+        opal_show_vhelp(HELP_FILE, topic, true, args);
+    }
     va_end(args);
 }

@@ -4,7 +4,7 @@
  * mpirun gathers help texts and prints each once. A process that ends right after its text takes the
  * text with it now and then: in every sixth job that Open MPI 5.0.7 refused, in every twentieth with
  * 4.1.4, nothing said why. Here the first process of a host writes to its standard error, which is
- * read to its end; the others leave theirs to mpirun. */
+ * read to its end; the others, and after its first few this one, leave theirs to mpirun. */
 #ifndef PML_SPEC_EXPLAIN_H
 #define PML_SPEC_EXPLAIN_H
 
