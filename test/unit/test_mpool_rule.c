@@ -35,7 +35,7 @@ static void inequality_5_3(void **state)
     for (int round = 0; round < 100000; ++round) {
         const double r = rng_below(&rng, 100000), c = rng_below(&rng, 2000),
                      v = rng_below(&rng, 500);
-        const uint32_t n = freq_break_even(r, c, v);
+        const uint32_t n = freq_break_even(r, c - v);
         if (c <= v) {
             assert_int_equal(n, FREQ_NEVER); /* the thesis: n is negative, the method is disabled */
             continue;
@@ -43,9 +43,9 @@ static void inequality_5_3(void **state)
         assert_true(n * c > n * v + r);              /* T_n < T_c */
         assert_true((n - 1) * c <= (n - 1) * v + r); /* and not before */
     }
-    assert_int_equal(freq_break_even(1e12, 10, 1), FREQ_NEVER);
-    assert_int_equal(freq_break_even(100, NAN, 1), FREQ_NEVER);
-    assert_int_equal(freq_break_even(NAN, 10, 1), FREQ_NEVER);
+    assert_int_equal(freq_break_even(1e12, 9), FREQ_NEVER);
+    assert_int_equal(freq_break_even(100, NAN), FREQ_NEVER);
+    assert_int_equal(freq_break_even(NAN, 9), FREQ_NEVER);
 }
 
 static void between_the_points_on_a_line(void **state)
@@ -99,7 +99,7 @@ static void share_of_n(void **state)
                 assert_int_equal(rule.after[class], FREQ_NEVER);
                 continue;
             }
-            assert_int_equal(rule.n[class], freq_break_even(1000, c, 20));
+            assert_int_equal(rule.n[class], freq_break_even(1000, c - 20));
             const double exact = rule.n[class] * (double) shares[s] / 100;
             assert_true(rule.after[class] >= 1 && rule.after[class] >= exact);
             assert_true(rule.after[class] < exact + 1 || 1 == rule.after[class]);

@@ -17,12 +17,12 @@ double freq_cost_at(const double points[FREQ_POINTS], size_t size)
     return points[i] + (points[i + 1] - points[i]) * ((double) size - low) / low;
 }
 
-uint32_t freq_break_even(double r, double c, double v)
+uint32_t freq_break_even(double r, double gain)
 {
-    if (!(c > v)) {
+    if (!(gain > 0)) {
         return FREQ_NEVER;
     }
-    const double n = r / (c - v);
+    const double n = r / gain;
     return n < (double) COUNT_MAX ? (uint32_t) n + 1 : FREQ_NEVER;
 }
 
@@ -52,8 +52,7 @@ void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share
 {
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
-        const uint32_t n =
-            freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size), 0);
+        const uint32_t n = freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size));
         const uint64_t after = ((uint64_t) n * share + 99) / 100;
         rule->n[class] = n;
         rule->after[class] = FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1;

@@ -66,9 +66,9 @@ static inline size_t freq_class_size(uint32_t class)
  * neighbours. */
 double freq_cost_at(const double points[FREQ_POINTS], size_t size);
 
-/* Inequality (5.3) for one size: the least whole n above R / (C - V); FREQ_NEVER if C does not
- * exceed V, or n is beyond all reason (2^30). Here v is all that a use in place costs, P too. */
-uint32_t freq_break_even(double r, double c, double v);
+/* Inequality (5.3) for one size: the least whole n above R / gain; FREQ_NEVER if nothing is
+ * gained, or n is beyond all reason (2^30). */
+uint32_t freq_break_even(double r, double gain);
 
 /* What a message of the size gains in place, ns; at most 0: it is to be copied. */
 double freq_gain_at(const freq_costs_t *costs, size_t size);
