@@ -174,8 +174,12 @@ static int add_procs(ompi_proc_t **procs, size_t nprocs)
         return OMPI_SUCCESS;
     }
     int rc = mca_pml_base_pml_check_selected("spec", procs, nprocs);
-    if (OMPI_SUCCESS != rc) {
+    if (OMPI_ERR_UNREACH == rc) {
         mca_pml_spec_explain("mixed selection");
+        return rc;
+    }
+    if (OMPI_SUCCESS != rc) {
+        mca_pml_spec_explain("selection unknown", opal_strerror(rc));
         return rc;
     }
     for (size_t i = 0; i < nprocs; ++i) {
