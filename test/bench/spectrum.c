@@ -15,15 +15,17 @@
  * --op put and get (verbs) are the one-sided operations of figure 5.7.
  *
  * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 looks each
- * registration up in the cache. R, C and V are measured before with the same functions. Runs of both
- * alternate; of each pair the ratio is taken, times and ratios are medians over the pairs, with the quartiles of the
- * ratio. --budget 0: without bounds, the thesis' rule alone.
+ * registration up in the cache. R, C, V and P are measured before, in --measure ms, with what the component
+ * measures with (core/freq_measure.h). Both ways go through the work in slices by turns, --pairs times from the
+ * start; times and ratios are medians over these, with the quartiles of the ratio. --budget 0: without bounds, the thesis' rule alone.
  *
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS] [--notes 1|0]
  *                 [--budget 5] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
+ *                 [--measure 20]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
+#include "freq_measure.h"
 #include "freq_rule.h"
 #include "freq_usage.h"
 #include "spectrum_wire.h"
@@ -39,7 +41,7 @@ enum { PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 201 };
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, notes, budget, each;
+    long count, pairs, share, register_ns, notes, budget, each, measure;
     spectrum_op_t op;
     const spectrum_wire_t *wire;
 } opt = {.count = 1000,
@@ -49,6 +51,7 @@ static struct {
          .notes = 1,
          .budget = FREQ_BUDGET_PERMILLE,
          .each = 1,
+         .measure = 20,
          .wire = &spectrum_memory};
 
 static double now_ns(void)
@@ -111,11 +114,12 @@ static bool device_register(const char *base, size_t size, lazy_entry_t **e)
 
 /* As a transport does: by what is noted, else by the cache. NULL: not to be had. */
 static lazy_entry_t *device_find(freq_usage_t *table, const char *base, size_t size,
-                                 freq_note_t *note)
+                                 freq_note_t *note, freq_gate_t *gate, uint64_t start)
 {
     lazy_entry_t *e = opt.notes ? atomic_load_explicit(note, memory_order_acquire) : NULL;
     if (NULL != e) {
         if (lazy_again(device.cache, e, (uintptr_t) base, size, 0, ++device.now)) {
+            freq_gate_place_ends(gate, start);
             return e;
         }
         if (!freq_usage_may_renew(table, size)) {
@@ -159,40 +163,43 @@ void spectrum_complete(lazy_entry_t *e)
 static freq_usage_t usage;
 static freq_release_t release;
 
-/* As the component counts its traffic. */
-static _Atomic uint64_t traffic[2];
+static size_t least; /* of the rule: smaller messages are not asked of */
 
-static void count(int way)
-{
-    atomic_store_explicit(&traffic[way],
-                          atomic_load_explicit(&traffic[way], memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
+/* What is read for each message, as in a BTL's module. */
+static _Alignas(64) struct {
+    size_t asks; /* least, or SIZE_MAX: as a transport without a table */
+    const spectrum_wire_t *wire;
+    freq_gate_t gate;
+} hot;
+_Static_assert(offsetof(freq_gate_t, timed_place) + 16 <= 64, "one cache line");
+static _Atomic uint64_t placed; /* as the component counts them */
 
-/* A transport without a table: whether the work request takes the data is looked at all the same. */
-static void send_copied(char *buffer, size_t size)
-{
-    if (size > opt.wire->inline_max()) {
-        count(0);
-    }
-    opt.wire->copied(buffer, size);
-}
-
-static void send_freq(char *buffer, size_t size)
+/* As mca_btl_ibx_verbs_place does. */
+static __attribute__((noinline)) void message_asked(char *buffer, size_t size)
 {
     freq_note_t *note;
-    if (size > opt.wire->inline_max()) {
-        if (freq_usage_find(&usage, buffer, size, &note)) {
-            lazy_entry_t *e = device_find(&usage, buffer, size, note);
-            if (NULL != e) {
-                count(1);
-                opt.wire->in_place(buffer, size, e);
-                return;
-            }
+    const uint64_t start = freq_gate_place_starts(&hot.gate);
+    if (freq_gate_is_open(&hot.gate, buffer) && freq_usage_find(&usage, buffer, size, &note)) {
+        lazy_entry_t *e = device_find(&usage, buffer, size, note, &hot.gate, start);
+        if (NULL != e) {
+            atomic_store_explicit(&placed, atomic_load_explicit(&placed, memory_order_relaxed) + 1,
+                                  memory_order_relaxed);
+            hot.wire->in_place(buffer, size, e);
+            return;
         }
-        count(0);
     }
-    opt.wire->copied(buffer, size);
+    freq_gate_copied(&hot.gate, size);
+    hot.wire->copied(buffer, size, &hot.gate);
+}
+
+/* The same code for both ways: where the compiler puts a function makes differences of more than one per cent by itself. */
+static void message(char *buffer, size_t size)
+{
+    if (size <= hot.wire->inline_max() || size < hot.asks || freq_gate_rests(&hot.gate, size)) {
+        hot.wire->copied(buffer, size, NULL);
+    } else {
+        message_asked(buffer, size);
+    }
 }
 
 /* ---- costs ---- */
@@ -209,80 +216,47 @@ static double median(double *a, int n)
     return n % 2 ? a[n / 2] : (a[n / 2 - 1] + a[n / 2]) / 2;
 }
 
-static void measure(freq_costs_t *costs, freq_usage_t *table)
+static bool probe_take(void *context, void *base, size_t size, void **registration)
 {
-    enum { N = 31, BUFFERS = 64 };
-    const size_t stride = FREQ_SIZE_MAX + PAGE;
-    char *area =
-        mmap(NULL, BUFFERS * stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (MAP_FAILED == area) {
-        perror("spectrum: mmap");
+    (void) context;
+    return device_register(base, size, (lazy_entry_t **) registration);
+}
+
+static void probe_give(void *context, void *registration)
+{
+    (void) context;
+    lazy_release(device.cache, registration);
+}
+
+static bool probe_again(void *context, void *registration, void *base, size_t size)
+{
+    (void) context;
+    const bool ok = lazy_again(device.cache, registration, (uintptr_t) base, size, 0, ++device.now);
+    if (ok) {
+        lazy_release(device.cache, registration);
+    }
+    return ok;
+}
+
+static double probe_place(void *context)
+{
+    (void) context;
+    return opt.wire->place_ns();
+}
+
+static freq_costs_t measure(void)
+{
+    const freq_probe_t probe = {.take = probe_take,
+                                .give = probe_give,
+                                .again = opt.notes ? probe_again : NULL,
+                                .place = NULL == opt.wire->place_ns ? NULL : probe_place};
+    freq_costs_t costs;
+    if (!freq_measure(&probe, (double) opt.measure * 1e6, &costs)) {
+        fprintf(stderr, "spectrum: the costs could not be measured (ulimit -l?)\n");
         exit(1);
     }
-    memset(area, 1, BUFFERS * stride);
-    static _Alignas(64) char target[BUFFERS][FREQ_SIZE_MAX];
-    memset(target, 1, sizeof(target));
-    double v[N];
-    for (int i = 0; i < FREQ_POINTS; ++i) {
-        double r[N], c[N];
-        const size_t size = (size_t) FREQ_SIZE_MIN << i;
-        for (int k = 0; k < N; ++k) {
-            double start = now_ns();
-            lazy_entry_t *e;
-            const bool ok = device_register(area + k * stride, size, &e);
-            r[k] = now_ns() - start - clock_ns;
-            if (ok) {
-                lazy_release(device.cache, e);
-            }
-            start = now_ns();
-            for (int j = 0; j < BUFFERS; ++j) {
-                memcpy(target[j], area + (j % 8) * stride, size);
-                __asm__ volatile("" : : : "memory");
-            }
-            c[k] = (now_ns() - start - clock_ns) / BUFFERS;
-        }
-        device_forget();
-        costs->r[i] = median(r, N);
-        costs->c[i] = median(c, N);
-    }
-    /* V: of a thousand buffers, so that neither table comes from the nearest cache; and the table's part. */
-    enum { LOOKS = 1024 };
-    for (int part = 0; part < 2; ++part) {
-        for (int k = 0; k < N; ++k) {
-            double from = 0;
-            for (int round = 0; round < 3; ++round) {
-                if (1 == round && 0 == part && 0 == k) { /* none was known */
-                    costs->add = (now_ns() - from - clock_ns) / LOOKS;
-                }
-                from = 1 != round ? now_ns() : from;
-                /* Which is next depends on the answer: not what the processor can overlap. */
-                for (uint32_t j = 0, next = 0; j < LOOKS; ++j) {
-                    const char *buffer = area + (next * UINT32_C(2654435761) >> 22) * PAGE;
-                    freq_note_t *note;
-                    bool answer = freq_usage_find(table, buffer, 2048, &note);
-                    if (answer && 1 == part) {
-                        lazy_entry_t *e = device_find(table, buffer, 2048, note);
-                        answer = NULL != e;
-                        if (answer) {
-                            lazy_release(device.cache, e);
-                        }
-                    }
-                    next = round < 2 ? j + 1 : next + answer;
-                }
-            }
-            v[k] = (now_ns() - from - clock_ns) / LOOKS;
-        }
-        if (0 == part) {
-            costs->look = median(v, N);
-        }
-    }
-    costs->v = median(v, N);
-    costs->v = costs->v < costs->look ? costs->look : costs->v;
-    costs->add = costs->add < costs->look ? costs->look : costs->add;
-    const double place = NULL == opt.wire->place_ns ? 0 : opt.wire->place_ns();
-    costs->p = place > 0 ? place : 0;
     device_forget();
-    munmap(area, BUFFERS * stride);
+    return costs;
 }
 
 /* ---- runs ---- */
@@ -290,7 +264,6 @@ static void measure(freq_costs_t *costs, freq_usage_t *table)
 enum { LINES = 4096 };
 
 static freq_costs_t costs;
-static bool is_measured;
 
 static void new_table(const freq_rule_t *rule)
 {
@@ -300,10 +273,11 @@ static void new_table(const freq_rule_t *rule)
     }
     memset(memory, 0, freq_usage_bytes(LINES));
     memset(&release, 0, sizeof(release));
-    freq_usage_init(&usage, memory, LINES, rule, &release);
-    if (is_measured && opt.budget > 0) {
-        freq_budget_make(&usage.budget, &costs, (uint32_t) opt.budget);
-    }
+    hot.gate = (freq_gate_t){.sample = 0};
+    freq_usage_init(&usage, memory, LINES, rule, &release, &hot.gate);
+    freq_usage_by_costs(&usage, &costs, (uint32_t) opt.share, (uint32_t) opt.budget);
+    least = freq_usage_least(&usage);
+    least = 0 == least ? SIZE_MAX : least;
 }
 
 typedef struct {
@@ -335,19 +309,17 @@ static void new_work(work_t *w, uint32_t buffers, size_t size, bool is_apart)
     memset(w->area, 1, w->area_size);
 }
 
-static double run(const work_t *w, bool freq)
+/* A slice of messages from `at` on, which goes round at the end. ns. */
+static double slice(const work_t *w, size_t at, size_t n, bool freq)
 {
     double taken = 0;
-    for (size_t i = 0; i < w->n;) {
-        const size_t end = w->n - i < SPECTRUM_BATCH ? w->n : i + SPECTRUM_BATCH;
+    hot.asks = freq ? least : SIZE_MAX;
+    for (size_t i = 0; i < n;) {
+        const size_t end = n - i < SPECTRUM_BATCH ? n : i + SPECTRUM_BATCH;
         const double start = now_ns();
         for (; i < end; ++i) {
-            char *buffer = w->area + w->order[i] * w->stride;
-            if (freq) {
-                send_freq(buffer, w->size);
-            } else {
-                send_copied(buffer, w->size);
-            }
+            char *buffer = w->area + w->order[(at + i) % w->n] * w->stride;
+            message(buffer, w->size);
         }
         taken += now_ns() - start;
         opt.wire->others();
@@ -365,24 +337,56 @@ static double quartile(const double *sorted, int n, int quarter)
     return sorted[(n - 1) * quarter / 4];
 }
 
-/* Pairs of runs, the first of a pair by turns. */
+/* Both ways once through the work, in slices by turns: what the machine is at does not last longer than some slices, or is
+ * there for both. Copies are half the work ahead, so that no side finds in the cache what the other has just read there.
+ * A turn in which either was interrupted counts for neither. */
+static void once(const work_t *w, const freq_rule_t *rule, double *copy, double *freq)
+{
+    enum { SLICE = 256 };
+    const size_t turns = (w->n + SLICE - 1) / SLICE;
+    double *took[2] = {malloc(turns * sizeof(double)), malloc(turns * sizeof(double))};
+    double *sorted = malloc(turns * sizeof(double));
+    if (NULL == took[0] || NULL == took[1] || NULL == sorted) {
+        exit(1);
+    }
+    device_forget();
+    new_table(rule);
+    device.registered = 0;
+    for (size_t k = 0; k < turns; ++k) {
+        const size_t at = k * SLICE, n = w->n - at < SLICE ? w->n - at : SLICE;
+        for (size_t half = 0; half < 2; ++half) {
+            const bool is_freq = (k + half) % 2;
+            took[is_freq][k] = slice(w, at + (is_freq ? 0 : w->n / 2), n, is_freq) / (double) n;
+        }
+    }
+    double limit[2], sum[2] = {0, 0};
+    for (int way = 0; way < 2; ++way) {
+        memcpy(sorted, took[way], turns * sizeof(*sorted));
+        /* Registrations are no interruption. */
+        limit[way] = 3 * median(sorted, (int) turns) + 32 * freq_cost_at(costs.r, w->size) / SLICE;
+    }
+    size_t counted = 0;
+    for (size_t k = 0; k < turns; ++k) {
+        if (took[0][k] <= limit[0] && took[1][k] <= limit[1]) {
+            sum[0] += took[0][k];
+            sum[1] += took[1][k];
+            ++counted;
+        }
+    }
+    *copy = sum[0] / (double) counted;
+    *freq = sum[1] / (double) counted;
+    free(took[0]);
+    free(took[1]);
+    free(sorted);
+}
+
 static void compare(const work_t *w, const freq_rule_t *rule, times_t *t)
 {
     double c[PAIRS_MAX], f[PAIRS_MAX], r[PAIRS_MAX];
     const int n = (int) opt.pairs;
-    (void) run(w, false); /* warm */
+    (void) slice(w, 0, w->n, false); /* warm */
     for (int p = 0; p < n; ++p) {
-        for (int half = 0; half < 2; ++half) {
-            /* For both: what it does to the caches is no cost of a send. */
-            device_forget();
-            new_table(rule);
-            if ((p + half) % 2) {
-                device.registered = 0;
-                f[p] = run(w, true) / (double) w->n;
-            } else {
-                c[p] = run(w, false) / (double) w->n;
-            }
-        }
+        once(w, rule, &c[p], &f[p]);
         r[p] = f[p] / c[p];
     }
     device_forget();
@@ -524,7 +528,8 @@ static void options(int argc, char **argv)
                    {"--notes", &opt.notes, 0, 1},
                    {"--budget", &opt.budget, 0, 1000},
                    {"--post", &spectrum_memory_post_ns, 0, 100000000},
-                   {"--each", &opt.each, 0, 1}};
+                   {"--each", &opt.each, 0, 1},
+                   {"--measure", &opt.measure, 1, 1000}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {
         bool known = i + 1 < argc;
@@ -574,20 +579,19 @@ int main(int argc, char **argv)
     }
     clock_ns = (clock_ns - start) / 1000;
 
+    hot.wire = opt.wire;
     const char *missing = opt.wire->open(opt.op);
     if (NULL != missing) {
         usage_error(missing);
     }
-    freq_rule_t rule;
-    freq_rule_fixed(&rule, 1);
-    new_table(&rule);
     device_forget();
-    measure(&costs, &usage);
-    is_measured = true;
+    costs = measure();
+    freq_rule_t rule;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf("V %.1f ns (table %.1f, to take one in %.1f), P %.1f ns; budget %ld per mille; R %s; "
+    printf("V %.1f ns (table %.1f, rarely %.1f, to take one in %.1f, gate %.1f), P %.1f ns; budget "
+           "%ld per mille; R %s; "
            "share %ld %%; %s over %s\n",
-           costs.v, costs.look, costs.add, costs.p, opt.budget,
+           costs.v, costs.look, costs.rare, costs.add, costs.gate, costs.p, opt.budget,
            opt.register_ns < 0 ? "by mlock" : "given", opt.share,
            SPECTRUM_PUT == opt.op   ? "puts"
            : SPECTRUM_GET == opt.op ? "gets"

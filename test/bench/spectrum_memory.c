@@ -37,10 +37,10 @@ static void post(const void *a, size_t na, const void *b, size_t nb)
     spectrum_spend(spectrum_memory_post_ns);
 }
 
-static void copied(char *buffer, size_t size)
+static void copied(char *buffer, size_t size, freq_gate_t *gate)
 {
     char *fragment = ring[posted % RING];
-    memcpy(fragment + SPECTRUM_HEADER, buffer, size);
+    spectrum_copy(fragment + SPECTRUM_HEADER, buffer, size, gate);
     post(fragment, SPECTRUM_HEADER + size, NULL, 0);
 }
 

@@ -20,6 +20,7 @@ typedef struct fragment {
     lazy_entry_t *entry; /* of what is in place */
     char *user;          /* a get: where the data is to be in the end */
     size_t size;
+    freq_gate_t *gate;
 } fragment_t;
 
 static struct {
@@ -57,7 +58,7 @@ static void on_done(void *context, vb_peer_t *peer, void *request, vb_status_t s
         spectrum_complete(f->entry);
     }
     if (NULL != f->user) {
-        memcpy(f->user, f->data, f->size);
+        spectrum_copy(f->user, f->data, f->size, f->gate);
     }
     f->next = wire.idle;
     wire.idle = f;
@@ -124,7 +125,7 @@ static struct ibv_sge sge(const void *at, size_t size, const struct ibv_mr *mr)
     return (struct ibv_sge){.addr = (uintptr_t) at, .length = (uint32_t) size, .lkey = mr->lkey};
 }
 
-static void copied(char *buffer, size_t size)
+static void copied(char *buffer, size_t size, freq_gate_t *gate)
 {
     fragment_t *f = take();
     const size_t before = SPECTRUM_SEND == wire.op ? SPECTRUM_HEADER : 0;
@@ -132,6 +133,7 @@ static void copied(char *buffer, size_t size)
     if (SPECTRUM_GET == wire.op) {
         f->user = buffer;
         f->size = size;
+        f->gate = gate;
         post(&piece, 1, VB_SIGNAL, f);
         return;
     }
@@ -145,7 +147,7 @@ static void copied(char *buffer, size_t size)
         post(&piece, 1, VB_INLINE | (SPECTRUM_PUT == wire.op ? VB_SIGNAL : 0), f);
         return;
     }
-    memcpy(f->data, buffer, size);
+    spectrum_copy(f->data, buffer, size, gate);
     post(&piece, 1, SPECTRUM_SEND == wire.op ? 0 : VB_SIGNAL, f);
 }
 

@@ -3,7 +3,10 @@
 #ifndef SPECTRUM_WIRE_H
 #define SPECTRUM_WIRE_H
 
+#include "freq_gate.h"
 #include "lazy_cache.h"
+
+#include <string.h>
 
 enum {
     SPECTRUM_HEADER = 64,  /* bytes in front of the data: of the BTL and of who is above it */
@@ -23,8 +26,8 @@ typedef struct spectrum_wire {
     size_t (*inline_max)(void);
     /* ns that in_place costs beyond copied, but for the copy (P of freq_rule.h); NULL: nothing. */
     double (*place_ns)(void);
-    /* By way of a fragment. */
-    void (*copied)(char *buffer, size_t size);
+    /* By way of a fragment. gate: of the table, whose copies may be timed; NULL: there is none. */
+    void (*copied)(char *buffer, size_t size, freq_gate_t *gate);
     /* From (into) where it is; spectrum_complete is called once the wire is done with it. */
     void (*in_place)(char *buffer, size_t size, lazy_entry_t *e);
     /* What others do in the meantime (the receiver, an adapter): no part of the time. At least once for each
@@ -39,6 +42,16 @@ extern const spectrum_wire_t spectrum_memory;
 extern long spectrum_memory_post_ns;
 /* The verbs transport, over test/unit/fake_verbs.h. Built only where there is libibverbs. */
 extern const spectrum_wire_t spectrum_verbs;
+
+/* memcpy, as a transport does it that has a table, or none. */
+static inline void spectrum_copy(void *to, const void *from, size_t size, freq_gate_t *gate)
+{
+    const uint64_t start = NULL == gate ? 0 : freq_gate_copy_starts(gate);
+    memcpy(to, from, size);
+    if (NULL != gate) {
+        freq_gate_copy_ends(gate, start, size);
+    }
+}
 
 /* In spectrum.c. */
 void spectrum_complete(lazy_entry_t *e);

@@ -10,6 +10,7 @@
 enum { THREADS = 4, OWN = 40, SHARED = 20, AFTER = 8 };
 
 static freq_release_t memory_gone;
+static freq_gate_t gate;
 static freq_usage_t usage;
 static uint32_t rounds = 200000;
 static _Atomic uint32_t wrong;
@@ -64,7 +65,7 @@ static void many_threads(void **state)
     memset(memory, 0, freq_usage_bytes(LINES));
     freq_rule_t rule;
     freq_rule_fixed(&rule, AFTER);
-    freq_usage_init(&usage, memory, LINES, &rule, &memory_gone);
+    freq_usage_init(&usage, memory, LINES, &rule, &memory_gone, &gate);
     pthread_t thread[THREADS];
     for (uintptr_t t = 0; t < THREADS; ++t) {
         assert_int_equal(pthread_create(&thread[t], NULL, use, (void *) t), 0);
@@ -96,10 +97,71 @@ static void many_threads(void **state)
     free(memory);
 }
 
+/* ---- by costs ---- */
+
+/* As transports do: few buffers, much used, and others that are not. Copies take three times what was measured. */
+static void *send(void *context)
+{
+    const uint32_t thread = (uint32_t) (uintptr_t) context;
+    rng_t rng = {thread + 1};
+    for (uint32_t round = 0; round < rounds; ++round) {
+        const void *buffer = rng_percent(&rng, 80)
+                                 ? shared(rng_below(&rng, SHARED))
+                                 : (const void *) (uintptr_t) (rng_next(&rng) >> 20);
+        freq_note_t *note;
+        if (freq_gate_rests(&gate, 4096)) {
+            continue;
+        }
+        uint64_t start = freq_gate_place_starts(&gate);
+        if (freq_gate_is_open(&gate, buffer) && freq_usage_find(&usage, buffer, 4096, &note)) {
+            freq_gate_place_ends(&gate, start);
+            continue;
+        }
+        freq_gate_copied(&gate, 4096);
+        start = freq_gate_copy_starts(&gate);
+        freq_gate_copy_ends(&gate, 0 == start ? 0 : freq_gate_now() - 500 * (1 + round % 2), 4096);
+    }
+    return NULL;
+}
+
+static void threads_by_costs(void **state)
+{
+    (void) state;
+    enum { LINES = 256 };
+    void *memory = aligned_alloc(64, (freq_usage_bytes(LINES) + 63) & ~(size_t) 63);
+    assert_non_null(memory);
+    memset(memory, 0, freq_usage_bytes(LINES));
+    freq_costs_t costs = {.v = 40, .look = 20, .rare = 40, .add = 100, .gate = 4, .clock = 20};
+    for (int i = 0; i < FREQ_POINTS; ++i) {
+        costs.c[i] = 200;
+        costs.r[i] = 2000;
+    }
+    freq_rule_t rule;
+    freq_rule_fixed(&rule, FREQ_NEVER);
+    gate = (freq_gate_t){.sample = 0};
+    freq_usage_init(&usage, memory, LINES, &rule, &memory_gone, &gate);
+    freq_usage_by_costs(&usage, &costs, 25, 5);
+    pthread_t thread[THREADS];
+    for (uintptr_t t = 0; t < THREADS; ++t) {
+        assert_int_equal(pthread_create(&thread[t], NULL, send, (void *) t), 0);
+    }
+    for (uint32_t t = 0; t < THREADS; ++t) {
+        pthread_join(thread[t], NULL);
+    }
+    freq_usage_counts_t counts;
+    freq_usage_count(&usage, &counts);
+    assert_in_range(counts.copies_avoided, 1, (uint64_t) THREADS * rounds);
+    assert_in_range(gate.copies, 1, (uint64_t) THREADS * rounds);
+    assert_int_equal(gate.bytes_copied % 4096, 0);
+    assert_true(freq_scale_now(&usage.of_copies) > FREQ_SCALE_ONE);
+    free(memory);
+}
+
 int main(void)
 {
     const char *text = getenv("FREQ_ROUNDS");
     rounds = NULL == text ? rounds : (uint32_t) strtoul(text, NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(many_threads),
+                                       cmocka_unit_test(threads_by_costs)};
     return cmocka_run_group_tests_name("freq_threads", tests, NULL, NULL);
 }

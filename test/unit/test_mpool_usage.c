@@ -10,6 +10,7 @@ enum { LINES = 256, AFTER = 4 };
 typedef struct {
     freq_usage_t usage;
     freq_release_t release;
+    freq_gate_t gate;
     void *memory;
 } table_t;
 
@@ -23,7 +24,7 @@ static table_t *table_new(uint32_t lines, uint32_t after)
     memset(t->memory, 0, freq_usage_bytes(lines));
     freq_rule_t rule;
     freq_rule_fixed(&rule, after);
-    freq_usage_init(&t->usage, t->memory, lines, &rule, &t->release);
+    freq_usage_init(&t->usage, t->memory, lines, &rule, &t->release, &t->gate);
     return t;
 }
 
@@ -82,7 +83,7 @@ static void small_and_hopeless_sizes_are_not_looked_at(void **state)
     assert_int_equal(counts_of(t).added, 0);
     freq_rule_t rule;
     freq_rule_fixed(&rule, FREQ_NEVER);
-    freq_usage_set_rule(&t->usage, &rule);
+    t->usage.rule = rule;
     for (uint32_t use = 0; use < 100; ++use) {
         assert_false(freq_usage_look(&t->usage, at(0x10000), 8192));
     }

@@ -129,9 +129,13 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
         struct iovec iov = {.iov_base = (char *) (header_of(frag) + 1) + reserve,
                             .iov_len = length};
         uint32_t n = 1;
+        const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, length);
         if (0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
             frag_return(module, frag);
             return NULL;
+        }
+        if (!opal_convertor_need_buffers(convertor)) {
+            freq_gate_copy_ends(&module->gate, start, length);
         }
         frag->segment[0].seg_len = reserve + length;
     }

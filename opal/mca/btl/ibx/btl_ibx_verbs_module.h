@@ -170,6 +170,7 @@ struct mca_btl_ibx_verbs_module {
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;
     mca_mpool_freq_traffic_t *traffic;
+    freq_gate_t gate;
     const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_list_t endpoints;
     opal_hash_table_t by_name;

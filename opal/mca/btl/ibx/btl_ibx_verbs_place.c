@@ -53,6 +53,7 @@ void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
                                                   .deregister_mem = deregister_once,
                                                   .again = NULL == module->lazy ? NULL : again_once,
                                                   .place = place_once,
+                                                  .gate = &module->gate,
                                                   .context = module};
     module->table = module->freq->open(&transport);
     if (NULL == module->table) {
@@ -91,11 +92,12 @@ static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *d
 /* By the note of the table, if the cache can tell that what is noted still serves. */
 static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, void *data,
                                            size_t length, int32_t access,
-                                           mca_mpool_freq_note_t *note)
+                                           mca_mpool_freq_note_t *note, uint64_t start)
 {
     void *noted = NULL == module->lazy ? NULL : atomic_load_explicit(note, memory_order_acquire);
     if (NULL != noted) {
         if (OPAL_LIKELY(module->lazy->again(module->rcache, noted, data, length, access))) {
+            freq_gate_place_ends(&module->gate, start);
             mca_mpool_freq_add(&module->traffic->notes_used, 1);
             return noted;
         }
@@ -112,26 +114,30 @@ static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, v
     return reg;
 }
 
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module, void *data,
-                                                 size_t length, int32_t access)
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_t *module,
+                                                       void *data, size_t length, int32_t access)
 {
     mca_mpool_freq_note_t *note;
-    if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
-        return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
-                   ? find(module, data, length, access)
-                   : NULL;
-    }
-    if (module->freq->is_frequent(module->table, data, length, &note)) {
-        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note);
+    const uint64_t start = freq_gate_place_starts(&module->gate);
+    if (freq_gate_is_open(&module->gate, data)
+        && module->freq->is_frequent(module->table, data, length, &note)) {
+        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note, start);
         if (OPAL_LIKELY(NULL != reg)) {
             mca_mpool_freq_add(&module->traffic->in_place, 1);
             mca_mpool_freq_add(&module->traffic->bytes_in_place, length);
             return reg;
         }
     }
-    mca_mpool_freq_add(&module->traffic->copies, 1);
-    mca_mpool_freq_add(&module->traffic->bytes_copied, length);
+    freq_gate_copied(&module->gate, length);
     return NULL;
+}
+
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t *module, void *data,
+                                                     size_t length, int32_t access)
+{
+    return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
+               ? find(module, data, length, access)
+               : NULL;
 }
 
 /* ---- puts and gets ---- */
@@ -163,7 +169,9 @@ bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
     job->local = item->ptr;
     job->lkey = ((mca_btl_ibx_verbs_reg_t *) item->registration)->mr->lkey;
     if (puts) {
+        const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, job->length);
         memcpy(job->local, job->user, job->length);
+        freq_gate_copy_ends(&module->gate, start, job->length);
     }
     return true;
 }
@@ -172,7 +180,9 @@ void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
 {
     if (NULL != job->bounce) {
         if (MCA_BTL_IBX_VERBS_GET == job->type && OPAL_SUCCESS == job->status) {
+            const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, job->length);
             memcpy(job->user, job->local, job->length);
+            freq_gate_copy_ends(&module->gate, start, job->length);
         }
         job->local = job->user;
         mca_btl_ibx_verbs_put_item(&module->frags, job->bounce);

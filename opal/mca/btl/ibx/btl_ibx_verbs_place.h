@@ -18,11 +18,35 @@
 void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module);
 void mca_btl_ibx_verbs_place_close(mca_btl_ibx_verbs_module_t *module);
 
+/* Parts of the next: the table is asked; there is no table that knows of such buffers. */
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_t *module,
+                                                       void *data, size_t length, int32_t access);
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t *module, void *data,
+                                                     size_t length, int32_t access);
+
 /* A use of the user's memory as payload of a message; `access` are rights of the rcache framework
  * that the adapter needs. Its registration, to be given back to the cache when the use is over; NULL:
  * copy it. The port's lock is not held. */
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module, void *data,
-                                                 size_t length, int32_t access);
+static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module,
+                                                               void *data, size_t length,
+                                                               int32_t access)
+{
+    if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
+        return mca_btl_ibx_verbs_place_any(module, data, length, access);
+    }
+    if (0 == module->public.place_min || length < module->public.place_min
+        || freq_gate_rests(&module->gate, length)) {
+        return NULL;
+    }
+    return mca_btl_ibx_verbs_place_asked(module, data, length, access);
+}
+
+/* Around copying what stays not in place: now and then the table wants to know what that takes. */
+static inline uint64_t mca_btl_ibx_verbs_copy_starts(const mca_btl_ibx_verbs_module_t *module,
+                                                     size_t length)
+{
+    return length >= module->public.place_min ? freq_gate_copy_starts(&module->gate) : 0;
+}
 
 /* The same for a put or get of the job, which has no registration: in place, in the work request, or
  * by way of a buffer. False: there is no buffer. */

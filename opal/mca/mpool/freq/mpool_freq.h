@@ -77,6 +77,8 @@ struct mca_mpool_freq_table {
     freq_costs_t costs;
     const char *costs_from;   /* "measured", ... */
     freq_usage_counts_t last; /* when it was closed */
+    freq_gate_t *gate;        /* the transport's, or, when it was closed, the next */
+    freq_gate_t last_gate;
     mca_mpool_freq_traffic_t traffic;
 };
 

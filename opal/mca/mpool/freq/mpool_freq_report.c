@@ -53,6 +53,8 @@ static const struct {
      offsetof(freq_usage_counts_t, closings), MCA_BASE_PVAR_CLASS_COUNTER},
     {"table_openings", "times that a table resumed growing, since the pattern had changed",
      offsetof(freq_usage_counts_t, openings), MCA_BASE_PVAR_CLASS_COUNTER},
+    {"table_looks", "small messages that were looked up in the tables",
+     offsetof(freq_usage_counts_t, looked), MCA_BASE_PVAR_CLASS_COUNTER},
     {"copies_avoided", "small messages that the tables said to send in place",
      offsetof(freq_usage_counts_t, copies_avoided), MCA_BASE_PVAR_CLASS_COUNTER},
 };
@@ -61,13 +63,15 @@ static const struct {
 static const struct {
     const char *name, *text;
     size_t offset;
+    bool is_gate;
 } traffic[] = {
-#define ROW(name, text) {"sent_" #name, text, offsetof(mca_mpool_freq_traffic_t, name)},
-    ROW(copies, "payloads of small messages, puts and gets that the transport copied")
-    ROW(bytes_copied, "bytes of them")
-    ROW(in_place, "payloads that the transport left where they are")
-    ROW(bytes_in_place, "bytes of them")
-    ROW(notes_used, "of these, payloads whose registration was found without the cache's help")
+#define ROW(type, name, text, is_gate) {"sent_" #name, text, offsetof(type, name), is_gate},
+    ROW(freq_gate_t, copies, "payloads of small messages, puts and gets that the transport copied",
+        true) ROW(freq_gate_t, bytes_copied, "bytes of them", true)
+        ROW(mca_mpool_freq_traffic_t, in_place, "payloads that the transport left where they are",
+            false) ROW(mca_mpool_freq_traffic_t, bytes_in_place, "bytes of them", false)
+            ROW(mca_mpool_freq_traffic_t, notes_used,
+                "of these, payloads whose registration was found without the cache's help", false)
 #undef ROW
 };
 enum { TRAFFIC = sizeof(traffic) / sizeof(*traffic) };
@@ -122,9 +126,10 @@ static int read_table_count(const mca_base_pvar_t *pvar, void *value, void *obje
 
 static uint64_t traffic_of(const mca_mpool_freq_table_t *table, size_t i)
 {
-    return atomic_load_explicit(
-        (const _Atomic uint64_t *) ((const char *) &table->traffic + traffic[i].offset),
-        memory_order_relaxed);
+    const char *from =
+        traffic[i].is_gate ? (const char *) table->gate : (const char *) &table->traffic;
+    return atomic_load_explicit((const _Atomic uint64_t *) (from + traffic[i].offset),
+                                memory_order_relaxed);
 }
 
 static int read_traffic(const mca_base_pvar_t *pvar, void *value, void *object)
@@ -241,9 +246,20 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
     fprintf(out,
-            "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns; to take one in "
-            "%.1f ns; P, to send in place: %.1f ns\n",
-            table->costs.v, table->costs.look, table->costs.add, table->costs.p);
+            "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns, %.1f ns where few "
+            "are; to take one in %.1f ns\n",
+            table->costs.v, table->costs.look, table->costs.rare, table->costs.add);
+    fprintf(
+        out,
+        "    P, to send in place: %.1f ns; a message that may be looked up: %.1f ns; the clock: "
+        "%.1f ns\n",
+        table->costs.p, table->costs.gate, table->costs.clock);
+    fprintf(out,
+            "    of late C was %.2f and V %.2f times what was measured; one buffer in %u is "
+            "looked up\n",
+            (double) freq_scale_now(&table->usage.of_copies) / FREQ_SCALE_ONE,
+            (double) freq_scale_now(&table->usage.of_places) / FREQ_SCALE_ONE,
+            1 + atomic_load_explicit(&table->gate->sample, memory_order_relaxed));
     fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
             "%.1f ns\n",
             mca_mpool_freq_component.budget,

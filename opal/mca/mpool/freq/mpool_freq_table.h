@@ -10,8 +10,12 @@
  *         module->table = freq->open(&transport);       // at start-up; NULL: copy everything
  *     }
  *     ...
- *     if (NULL != module->table && freq->is_frequent(module->table, data, size, &note)) {
- *         if (registering it succeeds) send in place; else freq->refused(module->table, data, size);
+ *     if (size >= module->least) {                      // what freq->least said, if not 0
+ *         if (freq_gate_is_open(&module->gate, data)    // transport.gate
+ *             && freq->is_frequent(module->table, data, size, &note)) {
+ *             if (registering it succeeds) send in place; else freq->refused(module->table, data, size);
+ *         }
+ *         if (it was not sent in place) freq_gate_copied(&module->gate, size);
  *     }
  *     ...
  *     freq->close(module->table);                       // before the BTL goes
@@ -33,8 +37,9 @@
 #include <string.h>
 
 #include "opal/mca/mpool/base/base.h"
+#include "opal/mca/mpool/freq/core/freq_gate.h"
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 3
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 4
 
 /* The table knows of nothing larger, and says no. */
 enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
@@ -53,6 +58,8 @@ typedef struct mca_mpool_freq_transport {
     /* ns that a message in place costs the transport beyond a copied one, without finding, registering or
      * copying anything; measured. Negative: not known. NULL: nothing. */
     double (*place)(void *context);
+    /* The transport's, zeroed, until close: what it looks at before it asks, and where it counts copies. */
+    freq_gate_t *gate;
     void *context;
 } mca_mpool_freq_transport_t;
 
@@ -62,10 +69,9 @@ typedef struct mca_mpool_freq_table mca_mpool_freq_table_t;
  * of another buffer by now, or of one that is gone: a hint, to be checked. Zero at first. */
 typedef _Atomic(void *) mca_mpool_freq_note_t;
 
-/* What a transport did with the payload of small messages, counted by the transport. Of threads that
+/* What a transport left in place of the payload of small messages, counted by the transport. Of threads that
  * count at once one may be lost. */
 typedef struct mca_mpool_freq_traffic {
-    _Atomic uint64_t copies, bytes_copied;
     _Atomic uint64_t in_place, bytes_in_place;
     _Atomic uint64_t notes_used; /* registrations found by a note, without a look into the cache */
 } mca_mpool_freq_traffic_t;
@@ -84,7 +90,8 @@ typedef struct mca_mpool_freq_service {
     mca_mpool_freq_table_t *(*open)(const mca_mpool_freq_transport_t *transport);
     /* The table is used no more. Its counts stay in the summary. */
     void (*close)(mca_mpool_freq_table_t *table);
-    /* A use of the buffer is counted. True: send (or fetch) it in place; *note is then the buffer's. */
+    /* The buffer is used, and the gate is open for it. True: send (or fetch) it in place; *note is then the buffer's.
+     * false: copy it, and count that at the gate. */
     bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size,
                         mca_mpool_freq_note_t **note);
     /* is_frequent said true, but the registration that was noted is gone. True: make another one;
@@ -94,7 +101,7 @@ typedef struct mca_mpool_freq_service {
     void (*refused)(mca_mpool_freq_table_t *table, const void *base, size_t size);
     /* Break-even count of a size, and the uses after which is_frequent says true; 0: never. */
     void (*counts)(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after);
-    /* The least size that is ever sent in place; 0: none is. */
+    /* The least size that is ever sent in place; 0: none is. What is smaller need not be asked of, nor counted. */
     size_t (*least)(const mca_mpool_freq_table_t *table);
     /* To be counted by the transport. */
     mca_mpool_freq_traffic_t *(*traffic)(mca_mpool_freq_table_t *table);

@@ -59,20 +59,20 @@ static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *trans
     }
     table->memory = memset(memory, 0, size);
     (void) strncpy(table->name, transport->name, sizeof(table->name) - 1);
+    table->gate = transport->gate;
     table->is_open = true;
 
     freq_rule_t rule;
     if (c->fixed_uses >= 0) {
         table->costs_from = "not measured: mpool_freq_fixed_uses is given";
         freq_rule_fixed(&rule, (uint32_t) c->fixed_uses);
-    } else if (mca_mpool_freq_costs(transport, &table->costs, &table->costs_from)) {
-        freq_rule_make(&rule, &table->costs, c->share);
     } else {
         freq_rule_fixed(&rule, FREQ_NEVER);
     }
-    freq_usage_init(&table->usage, table->memory, c->table_lines, &rule, c->release);
-    if (c->fixed_uses < 0) {
-        freq_budget_make(&table->usage.budget, &table->costs, c->budget);
+    freq_usage_init(&table->usage, table->memory, c->table_lines, &rule, c->release,
+                    transport->gate);
+    if (c->fixed_uses < 0 && mca_mpool_freq_costs(transport, &table->costs, &table->costs_from)) {
+        freq_usage_by_costs(&table->usage, &table->costs, c->share, c->budget);
     }
     return table;
 }
@@ -104,6 +104,10 @@ static void table_close(mca_mpool_freq_table_t *table)
     pthread_mutex_lock(&mca_mpool_freq_component.lock);
     if (table->is_open) {
         freq_usage_count(&table->usage, &table->last);
+        table->last_gate.copies = atomic_load(&table->gate->copies);
+        table->last_gate.bytes_copied = atomic_load(&table->gate->bytes_copied);
+        table->last_gate.sample = atomic_load(&table->gate->sample);
+        table->gate = &table->last_gate;
         table->is_open = false;
         free(table->memory);
         table->memory = NULL;
@@ -136,12 +140,7 @@ static void counts(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n
 
 static size_t least(const mca_mpool_freq_table_t *table)
 {
-    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        if (FREQ_NEVER != table->usage.rule.after[class]) {
-            return freq_class_size(class);
-        }
-    }
-    return 0;
+    return freq_usage_least(&table->usage);
 }
 
 static mca_mpool_freq_traffic_t *traffic(mca_mpool_freq_table_t *table)

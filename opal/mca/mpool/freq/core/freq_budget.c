@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 #include "freq_budget.h"
 
+#include "freq_gate.h"
+
 #include <string.h>
 
 /* At least one unit where there is anything: an account that nothing comes into would be closed for
@@ -11,21 +13,55 @@ static int32_t units(double ns)
     return !(u > 0) ? 0 : u < 1 ? 1 : u > INT32_MAX ? INT32_MAX : (int32_t) u;
 }
 
+void freq_budget_copies(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille)
+{
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        const size_t size = freq_class_size(class);
+        const double c = freq_cost_at(costs->c, size);
+        atomic_store_explicit(&budget->earns[class], units(c * permille / 1000 / 2),
+                              memory_order_relaxed);
+        atomic_store_explicit(&budget->gains[class],
+                              units(freq_gain_at(costs, size) * FREQ_BUDGET_COUNTED / 100),
+                              memory_order_relaxed);
+    }
+}
+
 void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille)
 {
     memset(budget, 0, sizeof(*budget));
     budget->look = units(costs->look);
+    budget->rare = units(costs->rare > costs->look ? costs->rare : costs->look);
     budget->add = units(costs->add - costs->look);
+    budget->gate = units(costs->gate);
+    budget->keep = FREQ_BUDGET_KEEP * (budget->rare + budget->add) + 2 * FREQ_SETTLE * budget->gate;
+    freq_budget_copies(budget, costs, permille);
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        const size_t size = freq_class_size(class);
-        const double c = freq_cost_at(costs->c, size), r = freq_cost_at(costs->r, size);
-        budget->earns[class] = units(c * permille / 1000 / 2);
-        budget->gains[class] = units(freq_gain_at(costs, size) / 8);
+        const double r = freq_cost_at(costs->r, freq_class_size(class));
         budget->price[class] = (int64_t) (r * FREQ_BUDGET_UNIT);
         if (budget->most < FREQ_BUDGET_REGISTRATIONS * budget->price[class]) {
             budget->most = FREQ_BUDGET_REGISTRATIONS * budget->price[class];
         }
     }
     budget->saved = FREQ_BUDGET_START * budget->price[freq_class_of(FREQ_BUDGET_START_SIZE)];
-    budget->looks = FREQ_BUDGET_START_LOOKS * (budget->look + budget->add);
+    budget->young = FREQ_BUDGET_YOUNG;
+    budget->looks =
+        FREQ_BUDGET_START_LOOKS * budget->rare + FREQ_BUDGET_START_WATCHED * budget->gate;
+}
+
+bool freq_budget_is_rich(freq_budget_t *budget)
+{
+    const int64_t spent = atomic_exchange_explicit(&budget->spent, 0, memory_order_relaxed);
+    return freq_budget_in(&budget->looks) >= 2 * FREQ_BUDGET_RICH * (spent > 0 ? spent : 0);
+}
+
+uint64_t freq_budget_rest(const freq_budget_t *budget, uint32_t class)
+{
+    const int64_t want = FREQ_BUDGET_AGAIN * (budget->rare + budget->add)
+                         + FREQ_SETTLE * budget->gate - freq_budget_in(&budget->looks);
+    const int64_t earns =
+        atomic_load_explicit((_Atomic int32_t *) &budget->earns[class], memory_order_relaxed);
+    const int64_t messages = earns > 0 ? want / earns : FREQ_BUDGET_REST_MAX;
+    return messages < FREQ_SETTLE            ? FREQ_SETTLE
+           : messages > FREQ_BUDGET_REST_MAX ? FREQ_BUDGET_REST_MAX
+                                             : (uint64_t) messages;
 }

@@ -39,7 +39,8 @@ bool freq_costs_are_sane(const freq_costs_t *costs)
         }
     }
     return is_cost(costs->v) && is_cost(costs->look) && costs->look <= costs->v
-           && is_cost(costs->add) && is_cost(costs->p);
+           && is_cost(costs->rare) && is_cost(costs->add) && is_cost(costs->p)
+           && is_cost(costs->gate) && is_cost(costs->clock);
 }
 
 double freq_gain_at(const freq_costs_t *costs, size_t size)
@@ -48,20 +49,35 @@ double freq_gain_at(const freq_costs_t *costs, size_t size)
     return gain * 100 > c * FREQ_MARGIN ? gain : 0;
 }
 
+static void set(freq_rule_t *rule, uint32_t class, uint32_t n, uint32_t after)
+{
+    atomic_store_explicit(&rule->n[class], n, memory_order_relaxed);
+    atomic_store_explicit(&rule->after[class], after, memory_order_relaxed);
+}
+
 void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share)
 {
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
         const uint32_t n = freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size));
         const uint64_t after = ((uint64_t) n * share + 99) / 100;
-        rule->n[class] = n;
-        rule->after[class] = FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1;
+        set(rule, class, n, FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1);
     }
+}
+
+size_t freq_rule_least(const freq_rule_t *rule)
+{
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        if (FREQ_NEVER != freq_rule_after(rule, class)) {
+            return freq_class_size(class);
+        }
+    }
+    return 0;
 }
 
 void freq_rule_fixed(freq_rule_t *rule, uint32_t after)
 {
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        rule->n[class] = rule->after[class] = after;
+        set(rule, class, after, after);
     }
 }

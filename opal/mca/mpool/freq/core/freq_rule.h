@@ -18,6 +18,7 @@
 #ifndef FREQ_RULE_H
 #define FREQ_RULE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,15 +37,24 @@ typedef struct freq_costs {
     double c[FREQ_POINTS];
     double v;
     double look; /* part of v: the table */
+    double rare; /* the table's part where few messages are looked up, so that no cache has it */
     double add;  /* the table's part where it does not know the buffer, and takes it in */
     double p;
+    double gate;  /* what is done for a message that may be looked up (freq_gate.h) */
+    double clock; /* that much more is seen of what is timed */
 } freq_costs_t;
 
+/* May be made anew while others read it. */
 typedef struct freq_rule {
-    uint32_t n[FREQ_CLASSES]; /* break-even count, FREQ_NEVER: there is none */
-    uint32_t after
-        [FREQ_CLASSES]; /* copied uses before a buffer is registered, FREQ_NEVER: always copied */
+    _Atomic uint32_t n[FREQ_CLASSES]; /* break-even count, FREQ_NEVER: there is none */
+    /* copied uses before a buffer is registered, FREQ_NEVER: always copied */
+    _Atomic uint32_t after[FREQ_CLASSES];
 } freq_rule_t;
+
+static inline uint32_t freq_rule_after(const freq_rule_t *rule, uint32_t class)
+{
+    return atomic_load_explicit((_Atomic uint32_t *) &rule->after[class], memory_order_relaxed);
+}
 
 /* The class of a size; FREQ_CLASSES: of none, too small or too large. */
 static inline uint32_t freq_class_of(size_t size)
@@ -79,6 +89,9 @@ bool freq_costs_are_sane(const freq_costs_t *costs);
 /* The rule from costs. `share` of n, in percent, is used up before the buffer is registered; at
  * least one use is. */
 void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share);
+
+/* The least size that is ever registered, of which a transport need ask; 0: none is. */
+size_t freq_rule_least(const freq_rule_t *rule);
 
 /* A rule without costs, for tests: every size is registered after so many uses. */
 void freq_rule_fixed(freq_rule_t *rule, uint32_t after);

@@ -18,7 +18,7 @@ size_t freq_usage_bytes(uint32_t lines)
 }
 
 void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
-                     freq_release_t *release)
+                     freq_release_t *release, freq_gate_t *gate)
 {
     freq_note_t *note = (freq_note_t *) ((freq_line_t *) memory + lines);
     *usage = (freq_usage_t){.line = memory,
@@ -26,26 +26,50 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
                             .mask = lines - 1,
                             .shift = 64 - (uint32_t) __builtin_ctz(lines),
                             .release = release,
+                            .gate = gate,
                             .rule = *rule,
                             .adding = ATOMIC_FLAG_INIT,
                             .sketch = (_Atomic uint32_t *) (note + lines * FREQ_LINE_ENTRIES)};
 }
 
-void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule)
+/* The costs, with C and V so many times what was measured. */
+static freq_costs_t scaled(const freq_costs_t *costs, uint32_t copies, uint32_t places)
 {
-    usage->rule = *rule;
+    freq_costs_t c = *costs;
+    for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
+        c.c[i] *= (double) copies / FREQ_SCALE_ONE;
+    }
+    c.v *= (double) places / FREQ_SCALE_ONE;
+    return c;
+}
+
+void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_t share,
+                         uint32_t permille)
+{
+    usage->costs = costs;
+    usage->share = share;
+    usage->permille = permille;
+    atomic_store_explicit(&usage->gate->times, FREQ_GATE_TIMES, memory_order_relaxed);
+    freq_rule_make(&usage->rule, costs, share);
+    if (permille > 0) {
+        freq_budget_make(&usage->budget, costs, permille);
+        atomic_store_explicit(&usage->gate->sample, FREQ_SAMPLE_START, memory_order_relaxed);
+    }
+}
+
+size_t freq_usage_least(const freq_usage_t *usage)
+{
+    if (NULL == usage->costs) {
+        return freq_rule_least(&usage->rule);
+    }
+    /* What is too small now may not be later. */
+    const freq_costs_t most = scaled(usage->costs, FREQ_SCALE_MOST, FREQ_SCALE_ONE);
+    freq_rule_t rule;
+    freq_rule_make(&rule, &most, usage->share);
+    return freq_rule_least(&rule);
 }
 
 /* ---- entries ---- */
-
-/* What a dropped entry, or one that starts anew at `kept`, does not count any more. */
-static void fold(freq_usage_t *usage, uint64_t state, uint64_t kept)
-{
-    const uint64_t count = state & FREQ_COUNT_MAX;
-    if (count > kept) {
-        bump(&usage->folded, count - kept);
-    }
-}
 
 static uint64_t state_now(const freq_usage_t *usage, uint64_t count)
 {
@@ -58,20 +82,13 @@ static void forget_note(freq_usage_t *usage, const freq_entry_t *entry)
     atomic_store_explicit(&usage->note[entry - usage->line[0].entry], NULL, memory_order_relaxed);
 }
 
-bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
-                      uint32_t after)
+void freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state)
 {
-    const uint64_t full = (state & ~FREQ_COUNT_MAX) | ((uint64_t) after + 1);
-    const uint64_t fresh = is_dropped ? state_now(usage, 1) : full;
-    if (atomic_compare_exchange_strong_explicit(&entry->state, &state, fresh, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        fold(usage, state, after);
-        if (is_dropped) {
-            forget_note(usage, entry);
-            bump(&usage->dropped, 1);
-        }
+    if (atomic_compare_exchange_strong_explicit(&entry->state, &state, state_now(usage, 1),
+                                                memory_order_relaxed, memory_order_relaxed)) {
+        forget_note(usage, entry);
+        bump(&usage->dropped, 1);
     }
-    return !is_dropped;
 }
 
 static const void *base_of(uint64_t key)
@@ -87,9 +104,7 @@ static uint32_t class_of(uint64_t key)
 /* Is there nothing in the entry that is worth keeping? */
 static bool is_dropped(freq_usage_t *usage, uint64_t key, uint64_t state)
 {
-    const uint32_t class = class_of(key);
-    return freq_usage_is_dropped(usage, state, base_of(key), freq_class_size(class),
-                                 usage->rule.after[class]);
+    return freq_usage_is_dropped(usage, state, base_of(key), freq_class_size(class_of(key)));
 }
 
 /* The entry of a buffer in a line; NULL: it has none. */
@@ -137,7 +152,7 @@ static freq_entry_t *place_in(freq_usage_t *usage, freq_line_t *line)
 /* ---- growth ---- */
 
 typedef struct {
-    uint64_t buffers, frequent, used, avoided;
+    uint64_t buffers, frequent;
 } census_t;
 
 static census_t census(freq_usage_t *usage)
@@ -150,13 +165,9 @@ static census_t census(freq_usage_t *usage)
             if (0 == key) {
                 continue;
             }
-            const uint64_t count = state & FREQ_COUNT_MAX;
-            const uint32_t after = usage->rule.after[class_of(key)];
-            c.used += count;
-            c.avoided += count > after ? count - after : 0;
             if (!is_dropped(usage, key, state)) {
                 ++c.buffers;
-                c.frequent += count > after;
+                c.frequent += 0 != (state & FREQ_PAID);
             }
         }
     }
@@ -219,7 +230,7 @@ static void end_window(freq_usage_t *usage, uint32_t missed)
         atomic_store_explicit(&usage->windows, windows, memory_order_relaxed);
         if (!atomic_load_explicit(&usage->asleep, memory_order_relaxed)
             && (1 == windows || 0 == windows % FREQ_SLEEP_WINDOWS)) {
-            const uint64_t used = census(usage).used;
+            const uint64_t used = load(&usage->used);
             atomic_store_explicit(&usage->asleep, used == usage->used_before, memory_order_relaxed);
             usage->used_before = used;
         }
@@ -251,7 +262,6 @@ static void put(freq_usage_t *usage, freq_entry_t *entry, uint64_t key)
 {
     const uint64_t old = load(&entry->key);
     if (0 != old) {
-        fold(usage, load(&entry->state), usage->rule.after[class_of(old)]);
         bump(&usage->dropped, 1);
     }
     forget_note(usage, entry);
@@ -298,6 +308,7 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
         return freq_usage_use(usage, entry, base, size, class, note);
     }
     freq_budget_added(&usage->budget);
+    bump(&usage->unknown, 1);
     if (atomic_load_explicit(&usage->closed, memory_order_relaxed)) {
         sketch(usage, key);
     } else if (!atomic_flag_test_and_set_explicit(&usage->adding, memory_order_acquire)) {
@@ -335,7 +346,7 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
                                                 memory_order_relaxed, memory_order_relaxed)) {
         /* this use was copied after all */
         forget_note(usage, entry);
-        fold(usage, state, (uint64_t) usage->rule.after[class] + 1);
+        atomic_store_explicit(&usage->avoided, load(&usage->avoided) - 1, memory_order_relaxed);
         bump(&usage->dropped, 1);
     }
 }
@@ -347,7 +358,8 @@ void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
         (freq_usage_counts_t){.buffers = c.buffers,
                               .frequent = c.frequent,
                               .places = ((uint64_t) usage->mask + 1) * FREQ_LINE_ENTRIES,
-                              .copies_avoided = c.avoided + load(&usage->folded),
+                              .looked = load(&usage->used) + load(&usage->unknown),
+                              .copies_avoided = load(&usage->avoided),
                               .added = load(&usage->added),
                               .dropped = load(&usage->dropped),
                               .no_room = load(&usage->no_room),
@@ -360,31 +372,101 @@ void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
 
 /* ---- looking up ---- */
 
-void freq_usage_settle(freq_usage_t *usage, uint32_t class)
+/* With what was timed since the last time. The rule is made anew if that is another. */
+static void rescale(freq_usage_t *usage)
 {
-    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
-    freq_budget_earn(&usage->budget, class, FREQ_SETTLE);
-    if (0 != sample && freq_budget_is_rich(&usage->budget)) {
-        atomic_store_explicit(&usage->sample, sample / 2, memory_order_relaxed);
+    const freq_costs_t *m = usage->costs;
+    bool is_new = false;
+    for (uint32_t i = 0; i < FREQ_GATE_TIMES; ++i) {
+        const uint64_t copy = load(&usage->gate->timed[i]);
+        if (0 != copy) {
+            atomic_store_explicit(&usage->gate->timed[i], 0, memory_order_relaxed);
+            is_new |= freq_scale_add(&usage->of_copies, (double) (copy >> 32) - m->clock,
+                                     freq_cost_at(m->c, copy & UINT32_MAX));
+        }
+    }
+    const uint32_t place = atomic_load_explicit(&usage->gate->timed_place, memory_order_relaxed);
+    if (0 != place) {
+        atomic_store_explicit(&usage->gate->timed_place, 0, memory_order_relaxed);
+        is_new |= freq_scale_add(&usage->of_places, (double) place - m->clock, m->v);
+    }
+    if (is_new) {
+        const freq_costs_t costs =
+            scaled(m, freq_scale_now(&usage->of_copies), freq_scale_now(&usage->of_places));
+        freq_rule_make(&usage->rule, &costs, usage->share);
+        if (usage->permille > 0) {
+            freq_budget_copies(&usage->budget, &costs, usage->permille);
+        }
     }
 }
 
-/* There is not enough to look at so many buffers. */
-static void look_less(freq_usage_t *usage)
+/* Nothing is left for looks: of every message as little is done as can be, until there is. */
+static void rest(freq_usage_t *usage, uint32_t class)
 {
-    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
+    const uint64_t messages = freq_budget_rest(&usage->budget, class);
+    const uint32_t sample = atomic_load_explicit(&usage->gate->sample, memory_order_relaxed);
     if (sample < FREQ_SAMPLE_MAX) {
-        atomic_store_explicit(&usage->sample, 2 * sample + 1, memory_order_relaxed);
+        atomic_store_explicit(&usage->gate->sample, 2 * sample + 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&usage->rested, messages, memory_order_relaxed);
+    atomic_store_explicit(&usage->gate->rest, load(&usage->gate->copies) + messages,
+                          memory_order_relaxed);
+}
+
+/* The copies since the last time earn, as so many of their mean size: C is all but linear. */
+static void settle_locked(freq_usage_t *usage)
+{
+    const uint64_t copies = load(&usage->gate->copies), bytes = load(&usage->gate->bytes_copied);
+    const uint64_t n = copies - load(&usage->settled);
+    if (n < FREQ_SETTLE) {
+        return; /* another thread has done it */
+    }
+    const uint32_t class = freq_class_of((bytes - usage->bytes_settled) / n);
+    const uint64_t rested = atomic_exchange_explicit(&usage->rested, 0, memory_order_relaxed);
+    atomic_store_explicit(&usage->settled, copies, memory_order_relaxed);
+    usage->bytes_settled = bytes;
+    if (NULL == usage->costs || FREQ_CLASSES == class) {
+        return;
+    }
+    freq_budget_earn(&usage->budget, class, n < UINT32_MAX ? (uint32_t) n : UINT32_MAX);
+    freq_budget_watched(&usage->budget, n > rested ? n - rested : 0);
+    rescale(usage);
+    atomic_store_explicit(&usage->gate->times, 1, memory_order_relaxed);
+    atomic_store_explicit(&usage->gate->times_place, true, memory_order_relaxed);
+    const uint32_t sample = atomic_load_explicit(&usage->gate->sample, memory_order_relaxed);
+    if (freq_budget_is_out(&usage->budget)) {
+        rest(usage, class);
+    } else if (freq_budget_is_rich(&usage->budget)) {
+        atomic_store_explicit(&usage->gate->sample, sample / 2, memory_order_relaxed);
     }
 }
 
-bool freq_usage_find_sampled(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
-                             freq_note_t **note)
+static void settle(freq_usage_t *usage)
 {
-    if (__builtin_expect(!freq_budget_look(&usage->budget), 0)) {
-        look_less(usage);
+    if (!atomic_exchange_explicit(&usage->settling, true, memory_order_acquire)) {
+        settle_locked(usage);
+        atomic_store_explicit(&usage->settling, false, memory_order_release);
+    }
+}
+
+bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_note_t **note)
+{
+    const uint32_t class = freq_class_of(size);
+    if (load(&usage->gate->copies) - load(&usage->settled) >= FREQ_SETTLE) {
+        settle(usage);
+        if (load(&usage->gate->copies) < load(&usage->gate->rest)) {
+            return false;
+        }
+    }
+    if (FREQ_CLASSES == class || FREQ_NEVER == freq_rule_after(&usage->rule, class)
+        || !freq_gate_has(atomic_load_explicit(&usage->gate->sample, memory_order_relaxed), base)) {
         return false;
     }
+    if (__builtin_expect(freq_budget_is_out(&usage->budget), 0)) {
+        rest(usage, class);
+        return false;
+    }
+    freq_budget_look(&usage->budget, freq_usage_is_rare(usage));
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
         return freq_usage_look_asleep(usage, base, size, class, note);
     }

@@ -32,8 +32,10 @@
 #define FREQ_USAGE_H
 
 #include "freq_budget.h"
+#include "freq_gate.h"
 #include "freq_release.h"
 #include "freq_rule.h"
+#include "freq_scale.h"
 
 enum {
     FREQ_LINE_ENTRIES = 4,
@@ -43,18 +45,18 @@ enum {
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
     FREQ_ASLEEP_STRIDE = 64,
-    FREQ_SAMPLE_MAX = 63, /* one buffer in 64 */
-    FREQ_SETTLE = 64      /* messages of a class that earn together: the others only count */
+    FREQ_SAMPLE_START = 15 /* one buffer in 16 */
 };
 
-/* What is known of a buffer: when it was added (time of freq_release.h), and how often it was used
- * since. */
+/* What is known of a buffer: when it was added (time of freq_release.h), how often it was used since, and
+ * whether it is frequent: its registration was paid. From then on uses are not counted. */
 #define FREQ_COUNT_BITS 28
-#define FREQ_COUNT_MAX  ((UINT64_C(1) << FREQ_COUNT_BITS) - 1)
+#define FREQ_PAID       (UINT64_C(1) << (FREQ_COUNT_BITS - 1))
+#define FREQ_COUNT_MAX  (FREQ_PAID - 1)
 
 typedef struct freq_entry {
     _Atomic uint64_t key;   /* 0: none; a key is replaced but never taken back */
-    _Atomic uint64_t state; /* time << FREQ_COUNT_BITS | count */
+    _Atomic uint64_t state; /* time << FREQ_COUNT_BITS | paid | count */
 } freq_entry_t;
 
 typedef struct freq_line {
@@ -66,7 +68,20 @@ _Static_assert(sizeof(freq_line_t) == 64, "one cache line");
 typedef _Atomic(void *) freq_note_t;
 
 typedef struct freq_usage {
-    /* read by every use */
+    freq_gate_t *gate; /* the transport's */
+
+    /* every FREQ_SETTLE copies */
+    _Atomic uint64_t settled; /* copies; the others are for who moves it on */
+    uint64_t bytes_settled;
+    _Atomic uint64_t rested; /* of the copies since */
+    _Atomic bool settling;
+    const freq_costs_t *costs; /* C as measured; NULL: none are known, and there are no bounds */
+    uint32_t share, permille;
+    freq_scale_t of_copies, of_places; /* C and V now, beside what was measured */
+    _Atomic uint64_t used,
+        avoided; /* looks at buffers that the table knew; of these, said to go in place */
+
+    /* read by every use that is looked at */
     freq_line_t *line;
     freq_note_t *note; /* one for each entry; zero when the entry changes hands */
     uint32_t mask;  /* lines - 1 */
@@ -74,20 +89,17 @@ typedef struct freq_usage {
     freq_release_t *release;
     freq_rule_t rule;
     freq_budget_t budget; /* without bounds unless it is made */
-    /* Bits of a buffer's hash, 2^k - 1: only buffers that have none of them are looked up. */
-    _Atomic uint32_t sample;
     _Atomic bool closed, asleep;
-    _Atomic uint32_t messages[FREQ_CLASSES]; /* that came, and could have been looked up */
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
 
     /* written by uses of buffers that are not in the table */
     _Alignas(64) atomic_flag adding; /* covers the next two; nobody waits for it */
     uint64_t judged_at;              /* `added` when growth was judged last, 0: never */
-    uint64_t used_before; /* uses counted by the table when it was last asked whether to sleep */
+    uint64_t used_before;            /* `used` when it was last asked whether to sleep */
     _Atomic bool chained; /* some buffer is not in its home line */
+    _Atomic uint64_t unknown; /* looks at buffers that the table did not know */
     _Atomic uint64_t added, dropped, no_room, refused, closings, openings;
-    _Atomic uint64_t folded;           /* copies avoided that no entry counts any more */
     _Atomic uint32_t skipped;          /* uses since the last that was looked at, asleep */
     _Atomic uint32_t *sketch;          /* while closed: the last buffer not taken, per home line */
     _Atomic uint32_t missed, repeated; /* in this window */
@@ -98,7 +110,7 @@ typedef struct freq_usage_counts {
     uint64_t buffers;  /* in the table now */
     uint64_t frequent; /* of them */
     uint64_t places;   /* in the table at most */
-    uint64_t copies_avoided;
+    uint64_t looked, copies_avoided;
     uint64_t added, dropped, no_room, refused, closings, openings;
     bool closed, asleep;
 } freq_usage_counts_t;
@@ -106,18 +118,23 @@ typedef struct freq_usage_counts {
 /* Bytes for a table of so many lines (a power of two from 4 to 2^20). */
 size_t freq_usage_bytes(uint32_t lines);
 
-/* `memory`: zeroed, aligned to 64 bytes, freq_usage_bytes(lines) of it; stays the caller's, as does
- * release. */
+/* `memory`: zeroed, aligned to 64 bytes, freq_usage_bytes(lines) of it; stays the caller's, as do
+ * release and gate, which is zeroed. */
 void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
-                     freq_release_t *release);
+                     freq_release_t *release, freq_gate_t *gate);
 
-/* Another rule (for example measured later). Not while others use the table. */
-void freq_usage_set_rule(freq_usage_t *usage, const freq_rule_t *rule);
+/* From now on by costs: `share` (percent) is the rule's, `permille` the budget's, 0: without bounds. Both are made anew when
+ * copies turn out to take another time than costs say, which stay the caller's. Not while others use the
+ * table. */
+void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_t share,
+                         uint32_t permille);
 
-/* The buffer is about to be sent (or put, or fetched into). True: in place, and *note is the buffer's;
- * false: by copy. */
-static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
-                                   freq_note_t **note);
+/* The least size of which the table need be asked; 0: none is. */
+size_t freq_usage_least(const freq_usage_t *usage);
+
+/* The buffer is about to be sent (or put, or fetched into), and the gate is open for it. True: in
+ * place, and *note is the buffer's; false: by copy, to be counted at the gate. Settles what is due. */
+bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_note_t **note);
 
 /* The same for those who keep no notes. */
 static inline bool freq_usage_look(freq_usage_t *usage, const void *base, size_t size)
@@ -140,7 +157,7 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size);
 /* Goes through the whole table. */
 void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts);
 
-/* ---- the fast path ---- */
+/* ---- inside ---- */
 
 /* An address has at most 57 bits, a class 6. */
 static inline uint64_t freq_usage_key(const void *base, uint32_t class)
@@ -158,20 +175,20 @@ static inline uint32_t freq_usage_home(const freq_usage_t *usage, uint64_t key)
     return (uint32_t) (freq_usage_hash(key) >> usage->shift);
 }
 
-/* FREQ_SETTLE messages of the class have come since the last time. */
-void freq_usage_settle(freq_usage_t *usage, uint32_t class);
-
-/* Most messages that no table is of use to end here: as little as can be. */
-static inline bool freq_usage_may_look(freq_usage_t *usage, uint64_t key, uint32_t class)
+/* Are so few messages looked up that what a look reads is in no cache? */
+static inline bool freq_usage_is_rare(const freq_usage_t *usage)
 {
-    const uint32_t sample = atomic_load_explicit(&usage->sample, memory_order_relaxed);
-    const uint32_t messages =
-        atomic_load_explicit(&usage->messages[class], memory_order_relaxed) + 1;
-    atomic_store_explicit(&usage->messages[class], messages, memory_order_relaxed);
-    if (__builtin_expect(0 == messages % FREQ_SETTLE, 0)) {
-        freq_usage_settle(usage, class);
-    }
-    return 0 == ((freq_usage_hash(key) >> 32) & sample);
+    return 0
+           != atomic_load_explicit((_Atomic uint32_t *) &usage->gate->sample, memory_order_relaxed);
+}
+
+/* The message goes in place. */
+static inline void freq_usage_avoided(freq_usage_t *usage, uint32_t class)
+{
+    atomic_store_explicit(&usage->avoided,
+                          atomic_load_explicit(&usage->avoided, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    freq_budget_gain(&usage->budget, class, freq_usage_is_rare(usage));
 }
 
 /* Uses of buffers that are not in their home line. */
@@ -182,56 +199,44 @@ bool freq_usage_look_on(freq_usage_t *usage, const void *base, size_t size, uint
 bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
                             freq_note_t **note);
 
-/* The entry is dropped, or its count full. */
-bool freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state, bool is_dropped,
-                      uint32_t after);
+/* The entry is dropped: it starts anew. */
+void freq_usage_renew(freq_usage_t *usage, freq_entry_t *entry, uint64_t state);
 
 static inline bool freq_usage_is_dropped(freq_usage_t *usage, uint64_t state, const void *base,
-                                         size_t size, uint32_t after)
+                                         size_t size)
 {
     const uint64_t time = state >> FREQ_COUNT_BITS;
     return freq_release_is_void(usage->release, (uintptr_t) base, size, time)
-           || ((state & FREQ_COUNT_MAX) <= after
+           || (0 == (state & FREQ_PAID)
                && time < atomic_load_explicit(&usage->forget, memory_order_relaxed));
 }
 
-/* The entry of the buffer is found. */
+/* The entry of the buffer is found. Not an atomic addition: two threads that use one buffer at once are
+ * rare, and being counted once hurts nobody. */
 static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, const void *base,
                                   size_t size, uint32_t class, freq_note_t **note)
 {
-    const uint32_t after = usage->rule.after[class];
     *note = &usage->note[entry - usage->line[0].entry];
     const uint64_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
-    const bool is_dropped = freq_usage_is_dropped(usage, state, base, size, after);
-    if (__builtin_expect(is_dropped || FREQ_COUNT_MAX == (state & FREQ_COUNT_MAX), 0)) {
-        return freq_usage_renew(usage, entry, state, is_dropped, after);
-    }
-    const uint64_t count = state & FREQ_COUNT_MAX;
-    if (count == after && !freq_budget_pay(&usage->budget, class)) {
-        return false; /* asked again at its next use */
-    }
-    /* Not an atomic addition: two threads that use one buffer at once are rare, and being counted
-     * once hurts nobody. */
-    atomic_store_explicit(&entry->state, state + 1, memory_order_relaxed);
-    if (count < after) {
+    atomic_store_explicit(&usage->used,
+                          atomic_load_explicit(&usage->used, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (__builtin_expect(freq_usage_is_dropped(usage, state, base, size), 0)) {
+        freq_usage_renew(usage, entry, state);
         return false;
     }
-    freq_budget_gain(&usage->budget, class);
+    if (0 == (state & FREQ_PAID)) {
+        if ((state & FREQ_COUNT_MAX) < freq_rule_after(&usage->rule, class)) {
+            atomic_store_explicit(&entry->state, state + 1, memory_order_relaxed);
+            return false;
+        }
+        if (!freq_budget_pay(&usage->budget, class)) {
+            return false; /* asked again at its next use */
+        }
+        atomic_store_explicit(&entry->state, state | FREQ_PAID, memory_order_relaxed);
+    }
+    freq_usage_avoided(usage, class);
     return true;
-}
-
-/* The buffer is looked up if that can be paid. Out of line: the many messages that are not looked up shall not carry what
- * those need that are. */
-bool freq_usage_find_sampled(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
-                             freq_note_t **note);
-
-static inline bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size,
-                                   freq_note_t **note)
-{
-    const uint32_t class = freq_class_of(size);
-    return FREQ_CLASSES != class && FREQ_NEVER != usage->rule.after[class]
-           && freq_usage_may_look(usage, freq_usage_key(base, class), class)
-           && freq_usage_find_sampled(usage, base, size, class, note);
 }
 
 #endif

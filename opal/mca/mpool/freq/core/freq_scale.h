@@ -1,0 +1,39 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Scale: what something takes now, beside what it took when the costs were measured (freq_rule.h).
+ *
+ * C and V are measured once, at start-up, with buffers of our own. The program's come from where it left
+ * them: the memory, another core, the nearest cache; what finding a registration reads is in a cache or
+ * not; and a machine is faster at one time than at another. So some copies and some findings are timed
+ * while the program runs, and C (V) is taken as so many times as high as the median of the last
+ * FREQ_SCALE_SAMPLES was.
+ *
+ * Threads: one at a time. Errors: none. */
+#ifndef FREQ_SCALE_H
+#define FREQ_SCALE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    FREQ_SCALE_ONE = 256, /* the unit */
+    FREQ_SCALE_SAMPLES = 9,
+    FREQ_SCALE_LEAST = FREQ_SCALE_ONE / 4,
+    FREQ_SCALE_MOST = 4 * FREQ_SCALE_ONE,
+    FREQ_SCALE_STEP = 8 /* a change of less than one part in so many is none */
+};
+
+typedef struct freq_scale {
+    uint32_t sample[FREQ_SCALE_SAMPLES];
+    uint32_t n;   /* samples since it was judged last */
+    uint32_t now; /* FREQ_SCALE_ONE: as measured; 0 is taken for that */
+} freq_scale_t;
+
+static inline uint32_t freq_scale_now(const freq_scale_t *scale)
+{
+    return 0 == scale->now ? FREQ_SCALE_ONE : scale->now;
+}
+
+/* It took `ns` and was to take `expected`. True: `now` is another. */
+bool freq_scale_add(freq_scale_t *scale, double ns, double expected);
+
+#endif

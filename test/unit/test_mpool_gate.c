@@ -1,0 +1,280 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What every small message pays (freq_gate.h), and what is made of what some of them took (freq_scale.h, freq_usage.h). */
+#include "spec_unit.h"
+
+#include "freq_usage.h"
+
+enum { LINES = 256, SIZE = 4096 };
+
+/* ---- the gate ---- */
+
+static void while_it_rests_copies_are_counted(void **state)
+{
+    (void) state;
+    freq_gate_t gate = {.copies = 100, .rest = 103};
+    assert_true(freq_gate_rests(&gate, 1000));
+    assert_true(freq_gate_rests(&gate, 1));
+    assert_true(freq_gate_rests(&gate, 2000));
+    assert_int_equal(gate.copies, 103);
+    assert_int_equal(gate.bytes_copied, 3001);
+    assert_false(
+        freq_gate_rests(&gate, 500)); /* it is to be asked: nobody knows yet whether it is copied */
+    assert_int_equal(gate.copies, 103);
+    assert_int_equal(gate.bytes_copied, 3001);
+}
+
+static void it_is_open_for_a_sample_of_the_buffers(void **state)
+{
+    (void) state;
+    for (uint32_t bits = 0; bits <= 6; ++bits) {
+        freq_gate_t gate = {.copies = 1, .sample = (1u << bits) - 1};
+        unsigned open = 0;
+        for (uintptr_t i = 1; i <= 64 * 1000; ++i) {
+            const void *buffer = (const void *) (i * 4096);
+            const bool is_open = freq_gate_is_open(&gate, buffer);
+            assert_int_equal(is_open, freq_gate_is_open(&gate, buffer)); /* always the same ones */
+            open += is_open;
+        }
+        const unsigned expected = 64 * 1000 >> bits;
+        assert_in_range(open, expected - expected / 5, expected + expected / 5);
+    }
+}
+
+static void now_and_then_it_is_open_for_all(void **state)
+{
+    (void) state;
+    freq_gate_t gate = {.sample = UINT32_MAX};
+    unsigned open = 0;
+    for (unsigned i = 0; i < 10 * FREQ_SETTLE; ++i) {
+        open += freq_gate_is_open(&gate, (const void *) 0x12345000);
+        freq_gate_copied(&gate, SIZE);
+    }
+    assert_int_equal(open, 10);
+    assert_int_equal(gate.copies, 10 * FREQ_SETTLE);
+    assert_int_equal(gate.bytes_copied, 10ull * FREQ_SETTLE * SIZE);
+}
+
+static void few_copies_are_timed(void **state)
+{
+    (void) state;
+    freq_gate_t gate = {.times = FREQ_GATE_TIMES};
+    unsigned timed = 0;
+    for (unsigned i = 0; i < 100 * FREQ_GATE_APART; ++i) {
+        const uint64_t start = freq_gate_copy_starts(&gate);
+        timed += 0 != start;
+        assert_true(0 == start || 0 == i % FREQ_GATE_APART);
+        freq_gate_copy_ends(&gate, start, SIZE);
+        freq_gate_copied(&gate, SIZE);
+    }
+    assert_int_equal(timed, FREQ_GATE_TIMES);
+    assert_int_equal(gate.times, 0);
+    for (int i = 0; i < FREQ_GATE_TIMES; ++i) {
+        assert_int_equal(gate.timed[i] & UINT32_MAX, SIZE);
+    }
+    /* A time that another thread did not want any more. */
+    freq_gate_copy_ends(&gate, freq_gate_now(), SIZE);
+    assert_int_equal(gate.times, 0);
+}
+
+static void one_place_is_timed(void **state)
+{
+    (void) state;
+    freq_gate_t gate = {.times_place = true};
+    const uint64_t start = freq_gate_place_starts(&gate);
+    assert_true(0 != start);
+    freq_gate_place_ends(&gate, start - 12345);
+    assert_true(gate.timed_place >= 12345);
+    assert_false(gate.times_place);
+    assert_int_equal(freq_gate_place_starts(&gate), 0);
+    const uint32_t before = gate.timed_place;
+    freq_gate_place_ends(&gate, 0);
+    assert_int_equal(gate.timed_place, before);
+}
+
+/* ---- scale ---- */
+
+static bool add(freq_scale_t *scale, const double *ns, double expected)
+{
+    bool is_new = false;
+    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+        assert_false(is_new);
+        is_new = freq_scale_add(scale, ns[i], expected);
+    }
+    return is_new;
+}
+
+static void the_median_counts(void **state)
+{
+    (void) state;
+    freq_scale_t scale = {0};
+    assert_int_equal(freq_scale_now(&scale), FREQ_SCALE_ONE);
+    /* Most took twice as long; what was interrupted, or not timed well, does not matter. */
+    assert_true(add(&scale, (double[]){200, 9e6, 200, 1, 9e9, 200, -5, 200, 200}, 100));
+    assert_int_equal(freq_scale_now(&scale), 2 * FREQ_SCALE_ONE);
+    /* Little is nothing. */
+    assert_false(add(&scale, (double[]){210, 210, 210, 210, 210, 210, 210, 210, 210}, 100));
+    assert_int_equal(freq_scale_now(&scale), 2 * FREQ_SCALE_ONE);
+    assert_true(add(&scale, (double[]){100, 100, 100, 100, 100, 100, 100, 100, 100}, 100));
+    assert_int_equal(freq_scale_now(&scale), FREQ_SCALE_ONE);
+    /* Bounds, and what nothing can be said of. */
+    assert_true(add(&scale, (double[]){1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9}, 1));
+    assert_int_equal(freq_scale_now(&scale), FREQ_SCALE_MOST);
+    assert_true(add(&scale, (double[]){0, 0, 0, 0, 0, 0, 0, 0, 0}, 100));
+    assert_int_equal(freq_scale_now(&scale), FREQ_SCALE_LEAST);
+    for (int i = 0; i < 100; ++i) {
+        assert_false(freq_scale_add(&scale, 100, 0));
+    }
+}
+
+/* ---- a table whose costs change ---- */
+
+typedef struct {
+    freq_usage_t usage;
+    freq_release_t release;
+    freq_gate_t gate;
+    freq_costs_t costs;
+    void *memory;
+} table_t;
+
+/* C is 100 ns for any size, V 50, R 4000, and the clock takes 20. */
+static table_t *table_new(uint32_t permille)
+{
+    table_t *t = aligned_alloc(64, (sizeof(*t) + 63) & ~(size_t) 63);
+    assert_non_null(t);
+    memset(t, 0, sizeof(*t));
+    t->memory = aligned_alloc(64, (freq_usage_bytes(LINES) + 63) & ~(size_t) 63);
+    assert_non_null(t->memory);
+    memset(t->memory, 0, freq_usage_bytes(LINES));
+    t->costs = (freq_costs_t){.v = 50, .look = 10, .rare = 20, .add = 100, .gate = 4, .clock = 20};
+    for (int i = 0; i < FREQ_POINTS; ++i) {
+        t->costs.c[i] = 100;
+        t->costs.r[i] = 4000;
+    }
+    freq_rule_t rule;
+    freq_rule_fixed(&rule, FREQ_NEVER);
+    freq_usage_init(&t->usage, t->memory, LINES, &rule, &t->release, &t->gate);
+    freq_usage_by_costs(&t->usage, &t->costs, 25, permille);
+    return t;
+}
+
+static void table_free(table_t *t)
+{
+    free(t->memory);
+    free(t);
+}
+
+static bool look(table_t *t, uintptr_t at)
+{
+    if (freq_gate_rests(&t->gate, SIZE)) {
+        return false;
+    }
+    if (freq_gate_is_open(&t->gate, (void *) at) && freq_usage_look(&t->usage, (void *) at, SIZE)) {
+        return true;
+    }
+    freq_gate_copied(&t->gate, SIZE);
+    return false;
+}
+
+/* Copies of buffers that are used once, each of which takes so long, and findings; until all were taken notice of. */
+static void take(table_t *t, double copy, double place)
+{
+    static uintptr_t at = 0x100000000;
+    const freq_costs_t *c = &t->costs;
+    for (int i = 0; i < 3 * FREQ_SCALE_SAMPLES; ++i) {
+        for (int k = 0; k < FREQ_SETTLE; ++k) {
+            (void) look(t, at += 8192);
+        }
+        t->gate.timed[0] = (uint64_t) (copy + c->clock) << 32 | SIZE;
+        t->gate.timed_place = (uint32_t) (place + c->clock);
+    }
+}
+
+static uint32_t after(const table_t *t)
+{
+    return freq_rule_after(&t->usage.rule, freq_class_of(SIZE));
+}
+
+static void the_rule_follows_what_copies_take(void **state)
+{
+    (void) state;
+    table_t *t = table_new(0);
+    assert_int_equal(after(t), (4000 / 50 + 1) * 25 / 100 + 1); /* n = 81 */
+    take(t, 250, 50);
+    assert_int_equal(after(t), (4000 / 200 + 1 + 3) / 4); /* n = 21 */
+    take(t, 60, 50);                                      /* less than a quarter is gained */
+    assert_int_equal(after(t), FREQ_NEVER);
+    take(t, 250, 50);
+    assert_int_equal(after(t), (4000 / 200 + 1 + 3) / 4);
+    take(t, 250, 190);
+    assert_int_equal(after(t), FREQ_NEVER);
+    table_free(t);
+}
+
+/* What becomes frequent since the rule is another is paid like anything. */
+static void none_is_frequent_that_is_not_paid(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    t->gate.sample = 0;
+    t->usage.budget.looks = t->usage.budget.most;
+    const uint32_t uses = after(t);
+    for (uint32_t i = 0; i + 1 < uses; ++i) {
+        assert_false(look(t, 0x10000));
+        assert_false(look(t, 0x20000));
+    }
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        t->usage.rule.after[class] = uses / 2;
+    }
+    t->usage.budget.saved = t->usage.budget.price[freq_class_of(SIZE)]; /* of one */
+    assert_true(look(t, 0x10000));
+    assert_false(look(t, 0x20000));
+    for (int i = 0; i < 5; ++i) {
+        t->usage.budget.saved = 0;
+        t->usage.budget.looks = t->usage.budget.most;
+        assert_true(look(t, 0x10000)); /* it is registered already */
+        t->usage.budget.saved = 0;
+        assert_false(look(t, 0x20000));
+    }
+    freq_usage_counts_t counts;
+    freq_usage_count(&t->usage, &counts);
+    assert_int_equal(counts.frequent, 1);
+    assert_int_equal(counts.copies_avoided, 6);
+    table_free(t);
+}
+
+/* What is too small now may not be when copies take longer. */
+static void the_least_size_is_of_any_scale(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    for (int i = 0; i < FREQ_POINTS; ++i) {
+        t->costs.c[i] = 10 << i; /* 40 ns at 512 bytes, 80 at 1024 */
+    }
+    freq_usage_by_costs(&t->usage, &t->costs, 25, 5);
+    assert_int_equal(freq_rule_after(&t->usage.rule, freq_class_of(512)), FREQ_NEVER);
+    assert_int_equal(freq_usage_least(&t->usage),
+                     224); /* 70 ns if C is four times that, a quarter of it above 50 */
+    freq_rule_t rule;
+    freq_rule_fixed(&rule, 3);
+    freq_usage_init(&t->usage, t->memory, LINES, &rule, &t->release, &t->gate);
+    assert_int_equal(freq_usage_least(&t->usage), FREQ_SIZE_MIN);
+    freq_rule_fixed(&t->usage.rule, FREQ_NEVER);
+    assert_int_equal(freq_usage_least(&t->usage), 0);
+    table_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(while_it_rests_copies_are_counted),
+        cmocka_unit_test(it_is_open_for_a_sample_of_the_buffers),
+        cmocka_unit_test(now_and_then_it_is_open_for_all),
+        cmocka_unit_test(few_copies_are_timed),
+        cmocka_unit_test(one_place_is_timed),
+        cmocka_unit_test(the_median_counts),
+        cmocka_unit_test(the_rule_follows_what_copies_take),
+        cmocka_unit_test(none_is_frequent_that_is_not_paid),
+        cmocka_unit_test(the_least_size_is_of_any_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
