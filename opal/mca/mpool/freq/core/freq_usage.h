@@ -78,8 +78,8 @@ typedef struct freq_usage {
     const freq_costs_t *costs; /* C as measured; NULL: none are known, and there are no bounds */
     uint32_t share, permille;
     freq_scale_t of_copies, of_places; /* C and V now, beside what was measured */
-    _Atomic uint64_t used,
-        avoided; /* looks at buffers that the table knew; of these, said to go in place */
+    _Atomic uint64_t used;    /* looks at buffers that the table knew */
+    _Atomic uint64_t avoided; /* of these, said to go in place */
 
     /* read by every use that is looked at */
     freq_line_t *line;

@@ -1,0 +1,164 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the files of the fake (fake_verbs.h) share: the objects behind those of libibverbs and librdmacm. */
+#ifndef FAKE_OBJECTS_H
+#define FAKE_OBJECTS_H
+
+#include "fake_verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+/* ---- queues of anything ---- */
+
+typedef struct item {
+    struct item *next;
+} item_t;
+typedef struct queue {
+    item_t *first, **last;
+    unsigned n;
+} queue_t;
+
+static inline void put(queue_t *q, item_t *i)
+{
+    i->next = NULL;
+    if (NULL == q->first) {
+        q->last = &q->first;
+    }
+    *q->last = i;
+    q->last = &i->next;
+    ++q->n;
+}
+static inline void *take(queue_t *q)
+{
+    item_t *i = q->first;
+    if (NULL != i) {
+        q->first = i->next;
+        --q->n;
+    }
+    return i;
+}
+static inline void clear(queue_t *q)
+{
+    item_t *i;
+    while (NULL != (i = take(q))) {
+        free(i);
+    }
+}
+/* ---- objects ---- */
+
+typedef struct {
+    item_t super;
+    uint64_t wr_id;
+    struct ibv_sge sge;
+} receive_t;
+typedef struct {
+    item_t super;
+    uint64_t wr_id;
+    bool is_signalled;
+    size_t size;
+    char data[];
+} sending_t;
+typedef struct {
+    item_t super;
+    struct rdma_cm_event event;
+    char private_data[256];
+} cm_event_t;
+typedef struct {
+    item_t super;
+    struct ibv_async_event event;
+} async_t;
+
+typedef struct {
+    struct ibv_context context;
+    struct ibv_device device;
+    queue_t async;
+} node_t;
+typedef struct {
+    struct ibv_srq srq;
+    queue_t posted;
+    unsigned limit, max;
+    bool is_armed;
+} srq_t;
+typedef struct qp {
+    struct ibv_qp qp;
+    struct qp *other;
+    queue_t posted;     /* receives */
+    queue_t waiting;    /* sends without a receive over there */
+    uint8_t rnr_timer;  /* told to who found no buffer here */
+    uint64_t repeat_at; /* of what waits, with fake.is_timed */
+    unsigned max_recv, bytes;
+    bool is_broken;
+    struct qp *next_ud; /* of all that no identifier of a connection has */
+    uint32_t qkey;
+    enum ibv_qp_state state; /* of a UD queue pair */
+} qp_t;
+typedef struct {
+    struct rdma_event_channel channel;
+    queue_t events;
+} channel_t;
+typedef struct id {
+    struct rdma_cm_id id;
+    struct id *next; /* of all */
+    struct id *other;
+    channel_t *channel;
+    struct sockaddr_in here, there;
+    bool is_listening, is_accepted;
+} cm_id_t;
+typedef struct mr {
+    struct ibv_mr mr;
+    int access;
+    struct mr *next;
+} mr_t;
+extern node_t fake_nodes[FAKE_NODES + 1];
+extern cm_id_t *fake_ids;
+extern unsigned fake_next_port, fake_next_number;
+
+static inline void ring(int fd)
+{
+    const uint64_t one = 1;
+    (void) !write(fd, &one, sizeof(one));
+}
+static inline void silence(int fd)
+{
+    uint64_t n;
+    (void) !read(fd, &n, sizeof(n));
+}
+
+/* ---- fake_verbs.c: devices, memory, completions, receive queues ---- */
+
+int fake_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void fake_complete(struct ibv_cq *to, uint64_t wr_id, uint32_t qp_num, enum ibv_wc_status status,
+                   size_t size);
+bool fake_is_allowed(uint32_t key, uint64_t at, size_t length, int access);
+/* What the processor moves of so many bytes, where adapters do it by themselves. */
+size_t fake_moved(size_t size);
+receive_t *fake_take_receive(qp_t *qp);
+
+/* ---- fake_pairs.c: what work requests do ---- */
+
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+void fake_break_pair(qp_t *qp);
+/* Buffers were posted on the node: messages that wait for them are repeated. */
+void fake_go_on(struct ibv_context *context);
+/* The pieces of a message, one behind the other; NULL: some memory is not registered. */
+sending_t *fake_gather(const struct ibv_send_wr *wr);
+unsigned fake_bytes_of(const struct ibv_qp_init_attr *attr);
+
+/* ---- fake_datagrams.c: queue pairs that belong to no connection ---- */
+
+int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr);
+
+/* ---- fake_cm.c: connections ---- */
+
+void fake_disconnect(cm_id_t *id, bool tell_both);
+
+#endif

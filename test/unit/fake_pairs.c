@@ -1,0 +1,339 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See fake_verbs.h. Queue pairs: what becomes of the work requests of connections. */
+#include "fake_objects.h"
+
+/* ---- queue pairs ---- */
+
+void fake_break_pair(qp_t *qp)
+{
+    sending_t *s;
+    receive_t *r;
+    if (qp->is_broken) {
+        return;
+    }
+    qp->is_broken = true;
+    while (NULL != (s = take(&qp->waiting))) {
+        fake_complete(qp->qp.send_cq, s->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+        free(s);
+    }
+    while (NULL != (r = take(&qp->posted))) {
+        fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+        free(r);
+    }
+}
+
+/* True: delivered, or it never will be. */
+static bool deliver(qp_t *qp, sending_t *s)
+{
+    qp_t *to = qp->other;
+    receive_t *r = fake_take_receive(to);
+    if (NULL == r && fake.is_iwarp) {
+        ++fake.torn;
+        fake_complete(qp->qp.send_cq, s->wr_id, qp->qp.qp_num, IBV_WC_REM_OP_ERR, 0);
+        fake_break_pair(qp);
+        fake_break_pair(to);
+        return true;
+    }
+    if (NULL == r) {
+        return false;
+    }
+    const bool fits = s->size <= r->sge.length
+                      && fake_is_allowed(r->sge.lkey, r->sge.addr, s->size, IBV_ACCESS_LOCAL_WRITE);
+    if (fits) {
+        memcpy((void *) (uintptr_t) r->sge.addr, s->data, fake_moved(s->size));
+    }
+    fake_complete(to->qp.recv_cq, r->wr_id, to->qp.qp_num,
+                  fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR, s->size);
+    free(r);
+    if (s->is_signalled) {
+        fake_complete(qp->qp.send_cq, s->wr_id, qp->qp.qp_num, IBV_WC_SUCCESS, s->size);
+    }
+    return true;
+}
+
+/* Buffers were posted on the node: messages that wait for them are repeated. */
+void fake_go_on(struct ibv_context *context)
+{
+    if (fake.is_timed) {
+        return;
+    }
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        qp_t *qp = (qp_t *) id->id.qp;
+        while (NULL != qp && !qp->is_broken && NULL != qp->other && qp->other->qp.context == context
+               && NULL != qp->waiting.first) {
+            sending_t *s = (sending_t *) qp->waiting.first;
+            if (!deliver(qp, s)) {
+                break;
+            }
+            free(take(&qp->waiting));
+        }
+    }
+}
+
+sending_t *fake_gather(const struct ibv_send_wr *wr)
+{
+    size_t size = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        size += wr->sg_list[i].length;
+    }
+    sending_t *s = malloc(sizeof(*s) + fake_moved(size));
+    *s = (sending_t){.wr_id = wr->wr_id,
+                     .size = size,
+                     .is_signalled = 0 != (wr->send_flags & IBV_SEND_SIGNALED)};
+    size = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        const struct ibv_sge *sge = &wr->sg_list[i];
+        if (!(wr->send_flags & IBV_SEND_INLINE)
+            && !fake_is_allowed(sge->lkey, sge->addr, sge->length, 0)) {
+            free(s);
+            return NULL;
+        }
+        const size_t now = fake_moved(size + sge->length);
+        if (now > size) {
+            memcpy(s->data + size, (void *) (uintptr_t) sge->addr, now - size);
+        }
+        size += sge->length;
+    }
+    return s;
+}
+
+/* Write, read, atomics: now. */
+/* What a torn write left out. */
+typedef struct {
+    item_t super;
+    void *at;
+    size_t size;
+    char data[];
+} rest_t;
+static queue_t rests;
+
+void fake_finish_writes(void)
+{
+    rest_t *r;
+    while (NULL != (r = take(&rests))) {
+        memcpy(r->at, r->data, r->size);
+        free(r);
+    }
+}
+
+/* The pieces one behind the other. */
+static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
+{
+    char data[65536], *at = (char *) (uintptr_t) wr->wr.rdma.remote_addr;
+    size_t size = 0, now = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        const struct ibv_sge *sge = &wr->sg_list[i];
+        if (!(wr->send_flags & IBV_SEND_INLINE)
+            && !fake_is_allowed(sge->lkey, sge->addr, sge->length, 0)) {
+            return IBV_WC_LOC_PROT_ERR;
+        }
+        if (size + sge->length > sizeof(data)) { /* large ones are of one piece */
+            break;
+        }
+        memcpy(data + size, (void *) (uintptr_t) sge->addr, sge->length);
+        size += sge->length;
+    }
+    if (1 == wr->num_sge) {
+        memcpy(at, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
+        return IBV_WC_SUCCESS;
+    }
+    if (!fake_is_allowed(wr->wr.rdma.rkey, (uintptr_t) at, (uint32_t) size,
+                         IBV_ACCESS_REMOTE_WRITE)) {
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    if (fake.torn_writes) {
+        now = size > 16 ? size - 16 : 0;
+        rest_t *r = calloc(1, sizeof(*r) + now);
+        r->at = at;
+        r->size = now;
+        memcpy(r->data, data, now);
+        put(&rests, &r->super);
+    }
+    memcpy(at + now, data + now, size - now);
+    return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
+{
+    const struct ibv_sge *sge = wr->sg_list;
+    void *local = (void *) (uintptr_t) sge->addr;
+    const bool is_atomic = IBV_WR_RDMA_WRITE != wr->opcode && IBV_WR_RDMA_READ != wr->opcode;
+    const uint64_t at = is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
+    const uint32_t key = is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
+    const int access = is_atomic                         ? IBV_ACCESS_REMOTE_ATOMIC
+                       : IBV_WR_RDMA_WRITE == wr->opcode ? IBV_ACCESS_REMOTE_WRITE
+                                                         : IBV_ACCESS_REMOTE_READ;
+    if (!fake_is_allowed(key, at, sge->length, access)) {
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    if (!fake_is_allowed(sge->lkey, sge->addr, sge->length,
+                         IBV_WR_RDMA_WRITE == wr->opcode ? 0 : IBV_ACCESS_LOCAL_WRITE)
+        && !(wr->send_flags & IBV_SEND_INLINE)) {
+        return IBV_WC_LOC_PROT_ERR;
+    }
+    uint64_t *word = (uint64_t *) (uintptr_t) at, before;
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
+        return fake.hands_off ? IBV_WC_SUCCESS : write_remote(wr);
+    case IBV_WR_RDMA_READ:
+        memcpy(local, word, fake.hands_off ? 0 : sge->length);
+        break;
+    default:
+        before = *word;
+        *word = IBV_WR_ATOMIC_FETCH_AND_ADD == wr->opcode ? before + wr->wr.atomic.compare_add
+                : before == wr->wr.atomic.compare_add     ? wr->wr.atomic.swap
+                                                          : before;
+        memcpy(local, &before, sizeof(before));
+    }
+    return IBV_WC_SUCCESS;
+}
+
+/* A read that is not done yet: one at a time. */
+typedef struct {
+    qp_t *qp;
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+} late_t;
+static late_t late;
+
+void fake_finish_reads(void)
+{
+    late.wr.sg_list = &late.sge;
+    fake_complete(late.qp->qp.send_cq, late.wr.wr_id, late.qp->qp.qp_num, remote(&late.wr),
+                  late.sge.length);
+}
+
+/* There was no buffer for the first message that waits. */
+static void refuse(qp_t *qp)
+{
+    ++fake.rnr;
+    qp->repeat_at = fake.now + fake_rnr_ns(qp->other->rnr_timer);
+}
+
+void fake_repeat(void)
+{
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        qp_t *qp = (qp_t *) id->id.qp;
+        while (NULL != qp && !qp->is_broken && NULL != qp->other && NULL != qp->waiting.first
+               && qp->repeat_at <= fake.now) {
+            if (deliver(qp, (sending_t *) qp->waiting.first)) {
+                free(take(&qp->waiting));
+            } else {
+                refuse(qp);
+            }
+        }
+    }
+}
+
+uint64_t fake_next_repeat(void)
+{
+    uint64_t first = UINT64_MAX;
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        const qp_t *qp = (qp_t *) id->id.qp;
+        if (NULL != qp && NULL != qp->waiting.first && qp->repeat_at < first) {
+            first = qp->repeat_at;
+        }
+    }
+    return first;
+}
+
+bool fake_is_waiting(unsigned node)
+{
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        const qp_t *qp = (qp_t *) id->id.qp;
+        if (id->id.verbs == &fake_nodes[node].context && NULL != qp && NULL != qp->waiting.first) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The table of the InfiniBand specification, in units of 10 us. */
+uint64_t fake_rnr_ns(uint8_t code)
+{
+    static const uint32_t units[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                       16,    24,   32,   48,    64,    96,    128,   192,
+                                       256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    return units[code & 31] * UINT64_C(10000);
+}
+
+/* A model: a work request takes 64 bytes and its inline data, or the address of a datagram; a receive 16. */
+unsigned fake_bytes_of(const struct ibv_qp_init_attr *attr)
+{
+    const unsigned more = IBV_QPT_UD == attr->qp_type ? 64 : attr->cap.max_inline_data;
+    return attr->cap.max_send_wr * (64 + more)
+           + (NULL == attr->srq ? attr->cap.max_recv_wr * 16 : 0);
+}
+
+int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    qp_t *qp = (qp_t *) to;
+    (void) bad;
+    if (IBV_QPT_UD == to->qp_type) {
+        return fake_post_datagrams(qp, wr);
+    }
+    ++fake.posted;
+    fake.fences += 0 != (wr->send_flags & IBV_SEND_FENCE);
+    fake.inlined += 0 != (wr->send_flags & IBV_SEND_INLINE);
+    fake.signalled += 0 != (wr->send_flags & IBV_SEND_SIGNALED);
+    if (qp->is_broken || NULL == qp->other || qp->other->is_broken) {
+        fake_complete(to->send_cq, wr->wr_id, to->qp_num,
+                      qp->is_broken ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR, 0);
+        fake_break_pair(qp);
+        return 0;
+    }
+    if (IBV_WR_RDMA_READ == wr->opcode && fake.late_reads) {
+        late = (late_t){.qp = qp, .wr = *wr, .sge = *wr->sg_list};
+        return 0;
+    }
+    if (IBV_WR_SEND != wr->opcode) {
+        const enum ibv_wc_status status = remote(wr);
+        if (IBV_WC_SUCCESS != status || wr->send_flags & IBV_SEND_SIGNALED) {
+            fake_complete(to->send_cq, wr->wr_id, to->qp_num, status, wr->sg_list->length);
+        }
+        if (IBV_WC_SUCCESS != status) {
+            fake_break_pair(qp);
+        }
+        return 0;
+    }
+    fake_finish_writes();
+    sending_t *s = fake_gather(wr);
+    if (NULL == s) {
+        fake_complete(to->send_cq, wr->wr_id, to->qp_num, IBV_WC_LOC_PROT_ERR, 0);
+        fake_break_pair(qp);
+        return 0;
+    }
+    if (NULL == qp->waiting.first && deliver(qp, s)) {
+        free(s);
+    } else {
+        if (NULL == qp->waiting.first) {
+            refuse(qp);
+        }
+        put(&qp->waiting, &s->super);
+    }
+    return 0;
+}
+int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
+{
+    qp_t *qp = (qp_t *) which;
+    if (IBV_QPT_UD == which->qp_type) {
+        static const int needed[] = {[IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
+                                                      | IBV_QP_QKEY,
+                                     [IBV_QPS_RTR] = IBV_QP_STATE,
+                                     [IBV_QPS_RTS] = IBV_QP_STATE};
+        if (attr->qp_state < IBV_QPS_INIT || attr->qp_state > IBV_QPS_RTS
+            || needed[attr->qp_state] != (mask & needed[attr->qp_state])) {
+            return EINVAL;
+        }
+        qp->state = attr->qp_state;
+        qp->qkey = mask & IBV_QP_QKEY ? attr->qkey : qp->qkey;
+        return 0;
+    }
+    if (IBV_QP_STATE == mask && IBV_QPS_ERR == attr->qp_state) {
+        qp->is_broken = true;
+        return 0;
+    }
+    qp->rnr_timer = attr->min_rnr_timer;
+    return IBV_QP_MIN_RNR_TIMER == mask ? 0 : EINVAL;
+}
