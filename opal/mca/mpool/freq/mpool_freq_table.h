@@ -37,7 +37,7 @@
 #include <string.h>
 
 #include "opal/mca/mpool/base/base.h"
-#include "opal/mca/mpool/freq/core/freq_gate.h"
+#include "core/freq_gate.h"
 
 #define MCA_MPOOL_FREQ_SERVICE_VERSION 4
 
