@@ -142,7 +142,22 @@ static void table_deregister(void *context, void *registration)
 
 static const mca_mpool_freq_service_t *freq;
 static mca_mpool_freq_table_t *table;
+static freq_gate_t gate;
 static uint32_t after;
+
+/* As transports ask. */
+static bool is_frequent(const void *buffer, size_t size)
+{
+    mca_mpool_freq_note_t *note;
+    if (freq_gate_rests(&gate, size)) {
+        return false;
+    }
+    if (freq_gate_is_open(&gate, buffer) && freq->is_frequent(table, buffer, size, &note)) {
+        return true;
+    }
+    freq_gate_copied(&gate, size);
+    return false;
+}
 
 static char *map(void *at)
 {
@@ -154,23 +169,21 @@ static char *map(void *at)
  * must pay for it first (freq_budget.h). */
 static void uses(const char *buffer, bool already)
 {
-    mca_mpool_freq_note_t *note;
     const bool fixed = 0 != tl_option("--uses", 0);
     for (uint32_t use = 1; use <= after + 10; ++use) {
         const bool expected = already || use > after;
-        const bool frequent = freq->is_frequent(table, buffer, 8192, &note);
+        const bool frequent = is_frequent(buffer, 8192);
         CHECK(frequent == expected || (!fixed && !frequent), "use %u of %u", use, after);
     }
 }
 
 static void *use_in_thread(void *number)
 {
-    mca_mpool_freq_note_t *note;
     char *area = map(NULL);
     for (int round = 0; round < 20; ++round) {
         for (int i = 0; i < 20000; ++i) {
-            (void) freq->is_frequent(table, area + (i % 37) * 8192, 8192, &note);
-            (void) freq->is_frequent(table, (char *) number + 8192 * (i % 5), 4096, &note);
+            (void) is_frequent(area + (i % 37) * 8192, 8192);
+            (void) is_frequent((char *) number + 8192 * (i % 5), 4096);
         }
         munmap(area, 1 << 20);
         area = map(NULL);
@@ -181,13 +194,15 @@ static void *use_in_thread(void *number)
 
 static void buffer_usage(void)
 {
-    const mca_mpool_freq_transport_t transport = {
+    mca_mpool_freq_transport_t transport = {
         .name = "test pinned", .register_mem = table_register, .deregister_mem = table_deregister};
     tl_step("opening a table");
     freq = mca_mpool_freq_service();
     if (!CHECK(NULL != freq, "there is no service")) {
         return;
     }
+    CHECK(NULL == freq->open(&transport), "a table without a gate");
+    transport.gate = &gate;
     table = freq->open(&transport);
     if (!CHECK(NULL != table, "there is no table")) {
         return;
@@ -229,6 +244,10 @@ static void buffer_usage(void)
     }
     munmap(shared, 1 << 20);
     freq->close(table);
+    const long long copies = (long long) gate.copies;
+    memset(&gate, 0xff, sizeof(gate)); /* it is the transport's again */
+    CHECK(copies > 0 && copies == tl_pvar("mpool_freq_sent_copies"),
+          "the copies went with the gate");
     CHECK(0 == after || tl_pvar("mpool_freq_table_added") > 0, "the counts went with the table");
 }
 
@@ -240,6 +259,7 @@ int main(int argc, char **argv)
     (void) tl_pvar("mpool_freq_registrations_failed");
     (void) tl_pvar("mpool_freq_copies_avoided");
     (void) tl_pvar("mpool_freq_table_added");
+    (void) tl_pvar("mpool_freq_sent_copies");
     find_btl();
     if (CHECK(NULL != btl, "there is no BTL of the name pinned")) {
         if (tl_option("--limit", 0)) {

@@ -85,8 +85,8 @@ static inline void mca_mpool_freq_add(_Atomic uint64_t *counter, uint64_t n)
 typedef struct mca_mpool_freq_service {
     uint32_t version; /* MCA_MPOOL_FREQ_SERVICE_VERSION */
     uint32_t size;    /* of this struct */
-    /* A table with the break-even counts of a transport. NULL: out of memory, or there are as many
-     * tables as there may be. The strings of `transport` are copied. */
+    /* A table with the break-even counts of a transport. NULL: out of memory, there are as many tables
+     * as there may be, or the transport has no gate. The strings of `transport` are copied. */
     mca_mpool_freq_table_t *(*open)(const mca_mpool_freq_transport_t *transport);
     /* The table is used no more. Its counts stay in the summary. */
     void (*close)(mca_mpool_freq_table_t *table);

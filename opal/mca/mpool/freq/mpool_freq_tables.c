@@ -81,6 +81,9 @@ static mca_mpool_freq_table_t *table_open(const mca_mpool_freq_transport_t *tran
 {
     mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
     mca_mpool_freq_table_t *table = NULL;
+    if (NULL == transport->gate) {
+        return NULL;
+    }
     pthread_mutex_lock(&c->lock);
     if (NULL == c->release) {
         c->release = calloc(1, sizeof(*c->release));
