@@ -10,12 +10,18 @@
  *         module->table = freq->open(&transport);       // at start-up; NULL: copy everything
  *     }
  *     ...
- *     if (size >= module->least) {                      // what freq->least said, if not 0
- *         if (freq_gate_is_open(&module->gate, data)    // transport.gate
+ *     // least: what freq->least said, if not 0; gate: transport.gate
+ *     if (size >= module->least && !freq_gate_rests(&module->gate, size)) {
+ *         start = freq_gate_place_starts(&module->gate);
+ *         if (freq_gate_is_open(&module->gate, data)
  *             && freq->is_frequent(module->table, data, size, &note)) {
- *             if (registering it succeeds) send in place; else freq->refused(module->table, data, size);
+ *             if (what is noted serves) freq_gate_place_ends(&module->gate, start);
+ *             else if (registering it fails) freq->refused(module->table, data, size);
  *         }
- *         if (it was not sent in place) freq_gate_copied(&module->gate, size);
+ *         if (it is not to be sent in place) freq_gate_copied(&module->gate, size);
+ *     }
+ *     if (it is to be copied) {
+ *         start = freq_gate_copy_starts(&module->gate); ...; freq_gate_copy_ends(&module->gate, start, size);
  *     }
  *     ...
  *     freq->close(module->table);                       // before the BTL goes
