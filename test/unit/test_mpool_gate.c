@@ -242,6 +242,49 @@ static void none_is_frequent_that_is_not_paid(void **state)
     table_free(t);
 }
 
+/* A count that is full does not run over into what was paid, and no more uses are asked for. */
+static void a_full_count_is_enough(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    freq_rule_fixed(&t->usage.rule, UINT32_MAX);
+    t->gate.sample = 0;
+    assert_false(look(t, 0x10000));
+    freq_entry_t *entry = NULL;
+    for (uint32_t l = 0; l < LINES && NULL == entry; ++l) {
+        entry = 0 != t->usage.line[l].entry[0].key ? &t->usage.line[l].entry[0] : NULL;
+    }
+    assert_non_null(entry);
+    entry->state = (entry->state & ~FREQ_COUNT_MAX) | (FREQ_COUNT_MAX - 1);
+    t->usage.budget.saved = 0;
+    t->usage.budget.looks = t->usage.budget.most;
+    for (int i = 0; i < 5; ++i) {
+        assert_false(look(t, 0x10000)); /* nothing to pay it with */
+        assert_int_equal(entry->state & FREQ_PAID, 0);
+        assert_int_equal(entry->state & FREQ_COUNT_MAX, FREQ_COUNT_MAX);
+    }
+    t->usage.budget.saved = t->usage.budget.price[freq_class_of(SIZE)];
+    assert_true(look(t, 0x10000));
+    table_free(t);
+}
+
+/* Only a use that was counted as avoided is taken back. */
+static void a_refusal_takes_back_what_was_counted(void **state)
+{
+    (void) state;
+    table_t *t = table_new(0);
+    freq_usage_counts_t counts;
+    (void) look(t, 0x10000);
+    freq_usage_refused(&t->usage, (void *) 0x10000, SIZE);
+    freq_usage_count(&t->usage, &counts);
+    assert_int_equal(counts.copies_avoided, 0);
+    while (!look(t, 0x10000)) {}
+    freq_usage_refused(&t->usage, (void *) 0x10000, SIZE);
+    freq_usage_count(&t->usage, &counts);
+    assert_int_equal(counts.copies_avoided, 0);
+    table_free(t);
+}
+
 /* What is too small now may not be when copies take longer. */
 static void the_least_size_is_of_any_scale(void **state)
 {
@@ -274,6 +317,8 @@ int main(void)
         cmocka_unit_test(the_median_counts),
         cmocka_unit_test(the_rule_follows_what_copies_take),
         cmocka_unit_test(none_is_frequent_that_is_not_paid),
+        cmocka_unit_test(a_full_count_is_enough),
+        cmocka_unit_test(a_refusal_takes_back_what_was_counted),
         cmocka_unit_test(the_least_size_is_of_any_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ enum {
     FREQ_BUDGET_START_LOOKS = 512, /* and of as many messages at their gate: */
     FREQ_BUDGET_START_WATCHED = 12288,
     FREQ_BUDGET_YOUNG = 20480,      /* so many messages, at first, */
-    FREQ_BUDGET_YOUNG_TIMES = 20,   /* earn so many times as much */
+    FREQ_BUDGET_YOUNG_TIMES = 40,   /* earn so many times as much */
     FREQ_BUDGET_RICH = 16,          /* times what was spent of late: to spend twice as much */
     FREQ_BUDGET_AGAIN = 8,          /* looks, to look at any after there was nothing left */
     FREQ_BUDGET_KEEP = 64,          /* looks, before what is gained is for registrations */

@@ -60,7 +60,8 @@ void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
         const uint32_t n = freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size));
-        const uint64_t after = ((uint64_t) n * share + 99) / 100;
+        const uint64_t part = ((uint64_t) n * share + 99) / 100;
+        const uint64_t after = part < UINT32_MAX ? part : UINT32_MAX;
         set(rule, class, n, FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1);
     }
 }

@@ -344,9 +344,11 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
     uint64_t state = load(&entry->state);
     if (atomic_compare_exchange_strong_explicit(&entry->state, &state, state_now(usage, 0),
                                                 memory_order_relaxed, memory_order_relaxed)) {
-        /* this use was copied after all */
         forget_note(usage, entry);
-        atomic_store_explicit(&usage->avoided, load(&usage->avoided) - 1, memory_order_relaxed);
+        const uint64_t avoided = load(&usage->avoided);
+        if (0 != (state & FREQ_PAID) && avoided > 0) { /* this use was copied after all */
+            atomic_store_explicit(&usage->avoided, avoided - 1, memory_order_relaxed);
+        }
         bump(&usage->dropped, 1);
     }
 }

@@ -226,7 +226,9 @@ static inline bool freq_usage_use(freq_usage_t *usage, freq_entry_t *entry, cons
         return false;
     }
     if (0 == (state & FREQ_PAID)) {
-        if ((state & FREQ_COUNT_MAX) < freq_rule_after(&usage->rule, class)) {
+        /* What is full is enough: one more would be the bit of what was paid. */
+        const uint64_t count = state & FREQ_COUNT_MAX;
+        if (count < freq_rule_after(&usage->rule, class) && count < FREQ_COUNT_MAX) {
             atomic_store_explicit(&entry->state, state + 1, memory_order_relaxed);
             return false;
         }
