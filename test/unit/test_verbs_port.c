@@ -692,17 +692,28 @@ static void a_message_behind_a_read_is_fenced(void **state)
     assert_int_equal(fake.fences, 1);
 }
 
-/* Where a fence can block both ends, none is asked for. */
-static void siw_is_not_asked_to_fence(void **state)
+/* Where a fence can block a queue for ever, none is asked for. */
+static void no_fence_from(uint32_t vendor)
 {
-    (void) state;
-    fake.vendor = 0x626d74;
+    fake.vendor = vendor;
     begin(2);
     assert_false(vb_port_abilities(process[1].port)->fences);
     open_up(1, 2);
     assert_int_equal(transfer(1, 2, false, 0, 0, 8, process[2].mr->rkey), VB_OK);
     assert_int_equal(send_flags(1, 2, 1, 8, VB_FENCE), VB_OK);
     assert_int_equal(fake.fences, 0);
+}
+
+static void siw_is_not_asked_to_fence(void **state)
+{
+    (void) state;
+    no_fence_from(0x626d74);
+}
+
+static void rxe_is_not_asked_to_fence(void **state)
+{
+    (void) state;
+    no_fence_from(0xffffff);
 }
 
 /* Messages posted behind a read are done before it: its data is not there yet. */
@@ -1227,6 +1238,7 @@ int main(void)
         TEST(put_and_get),
         TEST(a_message_behind_a_read_is_fenced),
         TEST(siw_is_not_asked_to_fence),
+        TEST(rxe_is_not_asked_to_fence),
         TEST(a_read_is_done_when_it_says_so),
         TEST(a_bad_key_ends_the_connection),
         TEST(atomics),

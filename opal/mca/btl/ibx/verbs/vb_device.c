@@ -6,8 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ibv_device_attr.vendor_id of Linux's siw. */
+/* ibv_device_attr.vendor_id of Linux's devices in software. */
 #define VENDOR_SIW 0x626d74u
+#define VENDOR_RXE 0xffffffu
+
+/* NULL: a fenced request leaves when the reads before it are done, and stops nothing else. */
+static const char *why_no_fence(uint32_t vendor)
+{
+    switch (vendor) {
+    case VENDOR_SIW: /* two processes that read from each other and fence would wait for ever */
+        return "siw answers no read while a fenced request waits for its own";
+    case VENDOR_RXE: /* then the queue stands still, without a timer (seen with Linux 6.1) */
+        return "rxe, sending a fenced request again, waits for reads that were posted after it";
+    default:
+        return NULL;
+    }
+}
 
 const char *vb_fabric_name(vb_fabric_t fabric)
 {
@@ -134,10 +148,8 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
     able->atomics_coherent = IBV_ATOMIC_GLOB == device.atomic_cap;
     able->atomics_why = able->atomics ? NULL : "the device has none";
-    /* Linux's siw answers no read while a fenced request waits for its own: two processes that read from each
-     * other would wait for ever. */
-    able->fences = VENDOR_SIW != device.vendor_id;
-    able->fences_why = able->fences ? NULL : "siw's can block both ends";
+    able->fences_why = why_no_fence(device.vendor_id);
+    able->fences = NULL == able->fences_why;
     able->inline_max = config->inline_max;
     able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;
     if (able->message_max > UINT32_C(1) << 30) {
