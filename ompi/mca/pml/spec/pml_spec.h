@@ -48,6 +48,7 @@ typedef struct mca_pml_spec_module {
     int adapt_threshold; /* percent */
     int adapt_window;
     int adapt_entries;
+    size_t patience_max; /* microseconds */
     bool summary;
     char *profile; /* file, or NULL */
 

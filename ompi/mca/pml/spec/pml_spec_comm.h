@@ -18,6 +18,7 @@
 #include "core/spec_match.h"
 #include "core/spec_recv.h"
 #include "core/spec_exchange.h"
+#include "core/spec_patience.h"
 #include "core/spec_run.h"
 #include "core/spec_send.h"
 #include "pml_spec.h"
@@ -43,6 +44,7 @@ typedef struct mca_pml_spec_peer {
     spec_send_t send;
     spec_run_t run;        /* also broken without the lock, which costs a turn at most */
     spec_exchange_t exchange; /* large messages both ways */
+    spec_patience_t patience;
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */

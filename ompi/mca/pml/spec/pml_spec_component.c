@@ -141,6 +141,15 @@ static int spec_register(void)
                  "is slower to change and surer",
                  OPAL_INFO_LVL_6, &mca_pml_spec.adapt_window);
 
+    mca_pml_spec.patience_max = 2000;
+    register_size(
+        "patience_max",
+        "How long a nonblocking send of 64 KiB and more waits at most for an offer of the "
+        "receiver that may be on its way, if such offers came just too late before. It waits "
+        "less where that was in vain, and not at all where this processor moves the data. "
+        "Unit: microseconds, any size, above 2000 as 2000; default 2000, 0: never",
+        OPAL_INFO_LVL_6, &mca_pml_spec.patience_max);
+
     mca_pml_spec.adapt_entries = 4096;
     register_int("adapt_entries",
                  "With speculation auto: for how many (communicator, source, tag) a process "

@@ -192,7 +192,7 @@ void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
         peer->turning = true;
         while (NULL != (sendreq = next_turn(peer))) {
             mca_pml_spec_unlock(&peer->send_lock);
-            mca_pml_spec_send_issue(sendreq, false);
+            mca_pml_spec_send_issue(sendreq, MCA_PML_SPEC_BY_TURN);
             mca_pml_spec_lock(&peer->send_lock);
         }
         peer->turning = false;

@@ -167,7 +167,7 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
         send_later(sendreq, seq);
         return OMPI_SUCCESS;
     }
-    int rc = mca_pml_spec_send_start(sendreq, false);
+    int rc = mca_pml_spec_send_start(sendreq, MCA_PML_SPEC_BY_ISEND);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         sendreq->life = MCA_PML_SPEC_DONE;
         sendreq->req_send.req_base.req_ompi.req_complete = REQUEST_COMPLETED;
@@ -202,7 +202,9 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
     if (OPAL_UNLIKELY(NUMBERED == direct)) {
         send_later(sendreq, seq);
     } else {
-        rc = mca_pml_spec_send_start(sendreq, MCA_PML_BASE_SEND_BUFFERED != mode);
+        rc = mca_pml_spec_send_start(sendreq, MCA_PML_BASE_SEND_BUFFERED == mode
+                                                  ? MCA_PML_SPEC_BY_ISEND
+                                                  : MCA_PML_SPEC_BY_SEND);
         if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
             sendreq->life = MCA_PML_SPEC_DONE;
             request->req_complete = REQUEST_COMPLETED;

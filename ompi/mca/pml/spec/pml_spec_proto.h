@@ -155,6 +155,7 @@ typedef struct mca_pml_spec_transfer {
     uint64_t offset; /* of the range in the message */
     uint64_t length;
     uint64_t issued;
+    uint64_t started;      /* ns, or 0: not timed, or done by this processor */
     volatile int32_t refs; /* operations under way, and the issuer */
     volatile int32_t status;
     mca_btl_base_registration_handle_t *local_key;

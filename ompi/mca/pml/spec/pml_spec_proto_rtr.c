@@ -16,6 +16,7 @@
 #include "pml_spec_hello.h"
 #include "pml_spec_keys.h"
 #include "pml_spec_lost.h"
+#include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 
 #include <stdlib.h>
@@ -340,6 +341,9 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     if (!ctl->ctl.is_revoke) {
         mca_pml_spec_adapt_arrived(peer, ctl->ctl.tag, ctl->ctl.e);
         spec_rtr_fate_t fate = spec_send_admit(&peer->send, &ctl->ctl);
+        if (SPEC_RTR_CROSSED == fate) {
+            spec_patience_crossed(&peer->patience, ctl->ctl.length);
+        }
         if (SPEC_RTR_KEPT != fate) {
             mca_pml_spec_rtr_drop(peer, ctl, fate);
         }
@@ -596,6 +600,7 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
+    mca_pml_spec_patience_moved(sendreq->peer, transfer);
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 

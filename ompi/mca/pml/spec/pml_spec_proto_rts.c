@@ -16,6 +16,7 @@
 #include "pml_spec_adapt.h"
 #include "pml_spec_arrive.h"
 #include "pml_spec_lost.h"
+#include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 
 enum { NEW, ANNOUNCED, WAITING, ANSWERED };
@@ -324,6 +325,7 @@ static void get_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_get, transfer->length);
+    mca_pml_spec_patience_moved(recvreq->peer, transfer);
     mca_pml_spec_recv_account(recvreq, transfer->length, OMPI_SUCCESS);
 }
 

@@ -138,12 +138,21 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
-/* Start the message: give it its sequence number and choose the protocol. blocking: the caller waits
- * for it next. */
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking);
+/* What starts a message. */
+typedef enum {
+    MCA_PML_SPEC_BY_SEND,  /* a call that waits for it next */
+    MCA_PML_SPEC_BY_ISEND, /* one that returns */
+    MCA_PML_SPEC_BY_TURN,  /* progress: it had to wait for its turn */
+} mca_pml_spec_by_t;
+
+/* Start the message: give it its sequence number and choose the protocol. */
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
 
 /* The second half of it: from the sequence number on. */
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking);
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
+
+/* Is the RTR here that names the next message with its tag? Takes send_lock. */
+bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq);
 
 /* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);

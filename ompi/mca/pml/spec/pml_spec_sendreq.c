@@ -4,6 +4,7 @@
 #include "pml_spec_complete.h"
 #include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
+#include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 #include "pml_spec_why.h"
@@ -160,7 +161,7 @@ void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     }
 }
 
-static bool rtr_is_here(mca_pml_spec_send_request_t *sendreq)
+bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_spec_lock(&peer->send_lock);
@@ -169,7 +170,7 @@ static bool rtr_is_here(mca_pml_spec_send_request_t *sendreq)
     return is_here;
 }
 
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
@@ -212,7 +213,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, bool blocking)
         mca_pml_spec_complete(&base->req_ompi);
     }
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
-        mca_pml_spec_send_issue(sendreq, blocking);
+        mca_pml_spec_send_issue(sendreq, by);
     }
     return OMPI_SUCCESS;
 }
@@ -230,7 +231,7 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
     return mca_pml_spec_rts_data(sendreq);
 }
 
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking)
+void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
@@ -244,7 +245,8 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
     bool announce = false;
     if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange)) && can_put && length >= SPEC_EXCHANGE_LEAST) {
         mca_pml_spec_lock(&peer->send_lock);
-        announce = spec_exchange_send(&peer->exchange, blocking, mca_pml_spec_now_ns());
+        announce =
+            spec_exchange_send(&peer->exchange, MCA_PML_SPEC_BY_SEND == by, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
     }
     sendreq->stopped =
@@ -252,8 +254,11 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, bool blocking
         && mca_pml_spec_adapt_is_stopped(peer, base->req_tag);
     if (can_put && !announce && !sendreq->stopped
         && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && NULL != peer->send.ledger
-        && !rtr_is_here(sendreq)) {
+        && !mca_pml_spec_rtr_is_here(sendreq)) {
         opal_progress();
+        if (MCA_PML_SPEC_BY_ISEND == by) {
+            mca_pml_spec_patience_wait(sendreq);
+        }
     }
     if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
         mca_pml_spec_rtr_notice(peer);

@@ -45,7 +45,8 @@ int mca_pml_spec_start(size_t count, ompi_request_t **requests)
             rc = replace_busy(&requests[i]);
         }
         if (OMPI_SUCCESS == rc) {
-            rc = sends ? mca_pml_spec_send_start(MCA_PML_SPEC_SENDREQ(requests[i]), false)
+            rc = sends ? mca_pml_spec_send_start(MCA_PML_SPEC_SENDREQ(requests[i]),
+                                                 MCA_PML_SPEC_BY_ISEND)
                        : mca_pml_spec_recv_start(MCA_PML_SPEC_RECVREQ(requests[i]), false);
         }
         if (OMPI_SUCCESS != rc) {

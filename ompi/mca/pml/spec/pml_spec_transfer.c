@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* RDMA transfers, and how a message is shared among transports. */
+#include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
@@ -200,6 +201,7 @@ bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local,
     t->offset = offset;
     t->length = length;
     t->issued = 0;
+    t->started = mca_pml_spec_patience_begins(length);
     t->refs = 1; /* the issuer */
     t->status = OMPI_SUCCESS;
     t->local_key = local_key;
@@ -210,6 +212,9 @@ bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local,
     t->key_len = key_len;
     memcpy(t->remote_key.bytes, key, key_len);
     if (OPAL_LIKELY(issue(t))) {
+        if (1 == MCA_PML_SPEC_GLANCE(t->refs)) { /* it was a copy */
+            t->started = 0;
+        }
         release(t);
     } else {
         t->pending.retry = retry;
