@@ -232,14 +232,15 @@ static void memos_do_not_outlive_a_change(void **state)
     spec_adapt_fini(&a);
 }
 
-/* One message in four, whatever regular share of the messages an envelope has. */
+/* One message in four, whatever regular share of the messages an envelope has; long ones all. */
 static void samples_meet_every_pattern(void **state)
 {
     (void) state;
     for (uint32_t stride = 1; stride <= 64; ++stride) {
         uint32_t seen = 0;
         for (uint32_t i = 0; i < 4000; ++i) {
-            seen += spec_adapt_samples(UINT32_MAX - 1000 + i * stride);
+            seen += spec_adapt_samples(UINT32_MAX - 1000 + i * stride, SPEC_ADAPT_LONG - 1);
+            assert_true(spec_adapt_samples(i * stride, SPEC_ADAPT_LONG));
         }
         assert_in_range(seen, 900, 1100);
     }

@@ -92,7 +92,7 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
         return;
     }
     if (sendreq->stopped) {
-        if (spec_adapt_samples(sendreq->seq)) {
+        if (spec_adapt_samples(sendreq->seq, sendreq->req_send.req_bytes_packed)) {
             sendreq->sent_at = spec_stamp(mca_pml_spec_now_ns());
         }
         return;
@@ -165,14 +165,14 @@ void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq)
     recvreq->watched_since = mca_pml_spec_now_ns();
 }
 
-void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, bool in_time,
-                              uint32_t sent_at)
+void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, uint64_t length,
+                              bool in_time, uint32_t sent_at)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
     const uint64_t posted = recvreq->watched_since;
     recvreq->watched_since = 0;
-    if (!spec_adapt_samples(seq)) {
+    if (!spec_adapt_samples(seq, length)) {
         return;
     }
 

@@ -81,10 +81,10 @@ bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag);
 /* It may not; it was posted and waits in silence. Under the communicator's lock. */
 void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq);
 
-/* The message of a receive that watched came, number seq. sent_at: as in the RTS, 0: not known;
+/* The message of a receive that watched came, number seq, so many bytes. sent_at: as in the RTS, 0: not known;
  * in_time is false: it can be ruled out without a look at the clocks. */
-void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, bool in_time,
-                              uint32_t sent_at);
+void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, uint64_t length,
+                              bool in_time, uint32_t sent_at);
 
 /* A message with STOP was matched. */
 void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag);

@@ -387,7 +387,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
 
     mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
-        mca_pml_spec_adapt_judge(recvreq, rts->match.seq, true, rts->sent_at);
+        mca_pml_spec_adapt_judge(recvreq, rts->match.seq, rts->length, true, rts->sent_at);
     }
     if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
         mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);

@@ -30,12 +30,12 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 /* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
  * after all. So that this does not happen to a message which the program asks for next, freeing waits
  * for the end of the cancel; but not for ever, since that takes a call of MPI by the sender. */
-#define CANCEL_PATIENCE_NS UINT64_C(200000000)
+#define CANCEL_LOOK_NS UINT64_C(200000000)
 
 static void await_cancel(const mca_pml_spec_recv_request_t *recvreq)
 {
     const volatile int32_t *life = &recvreq->life;
-    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_PATIENCE_NS;
+    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_LOOK_NS;
     while (!(mca_pml_spec_bits(life) & MCA_PML_SPEC_DONE) && mca_pml_spec_now_ns() < end) {
         opal_progress();
     }
@@ -149,7 +149,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 
     if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
         /* a small message: its RTR would be lost */
-        mca_pml_spec_adapt_judge(recvreq, (uint32_t) base->req_sequence, false, 0);
+        mca_pml_spec_adapt_judge(recvreq, (uint32_t) base->req_sequence, 0, false, 0);
     }
     if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -242,15 +242,15 @@ static void exchange_received(mca_pml_spec_peer_t *peer)
 /* A receive that blocks has nothing to do but look, and an RTR that leaves while the RTS is on its way
  * is work for nothing at both ends. Where processors move the data it gains the receiver nothing either to be
  * ahead of a sender by less than this, nanoseconds; one who comes later still finds the RTR. */
-#define PATIENCE_NS UINT64_C(2000)
+#define LOOK_NS UINT64_C(2000)
 
-static void look_for_rts(const mca_pml_spec_comm_t *comm, bool patiently)
+static void look_for_rts(const mca_pml_spec_comm_t *comm, bool longer)
 {
     const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
-    const uint64_t end = patiently ? mca_pml_spec_now_ns() + PATIENCE_NS : 0;
+    const uint64_t end = longer ? mca_pml_spec_now_ns() + LOOK_NS : 0;
     do {
         opal_progress();
-    } while (patiently && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
+    } while (longer && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
              && mca_pml_spec_now_ns() < end);
 }
 
@@ -299,7 +299,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_unlock(&comm->lock);
         if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
-            mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq, false, 0);
+            mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
+                                     mca_pml_spec_message_length(frag), false, 0);
         }
         mca_pml_spec_peer_t *peer = recvreq->peer;
         mca_pml_spec_deliver_frag(recvreq, frag);
@@ -338,7 +339,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         return OMPI_SUCCESS;
     }
     /* Would it have sent an RTR, and is it likely to get a message that will be looked at? */
-    if (watches && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted))
+    if (watches
+        && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted),
+                              recvreq->capacity)
         && spec_recv_may_speculate(&comm->match, &recvreq->posted)
         && mca_pml_spec_rtr_predicts(recvreq)) {
         mca_pml_spec_adapt_watch(recvreq);
