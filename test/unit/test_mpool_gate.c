@@ -285,18 +285,27 @@ static void a_refusal_takes_back_what_was_counted(void **state)
     table_free(t);
 }
 
-/* What is too small now may not be when copies take longer. */
-static void the_least_size_is_of_any_scale(void **state)
+/* What is too small now may not be when copies take longer; what gains too little is not asked of at all. */
+static void the_least_size_is_worth_the_gate(void **state)
 {
     (void) state;
     table_t *t = table_new(5);
     for (int i = 0; i < FREQ_POINTS; ++i) {
         t->costs.c[i] = 10 << i; /* 40 ns at 512 bytes, 80 at 1024 */
     }
+    t->costs.gate = 0;
     freq_usage_by_costs(&t->usage, &t->costs, 25, 5);
     assert_int_equal(freq_rule_after(&t->usage.rule, freq_class_of(512)), FREQ_NEVER);
     assert_int_equal(freq_usage_least(&t->usage),
-                     224); /* 70 ns if C is four times that, a quarter of it above 50 */
+                     448); /* 70 ns if C is twice that, a quarter of it above 50 */
+    t->costs.gate = 40 / FREQ_WORTH;
+    assert_int_equal(freq_usage_least(&t->usage), 640); /* 100 ns: more than 40 gained */
+    t->costs.gate = 4000 / FREQ_WORTH;
+    assert_int_equal(freq_usage_least(&t->usage), 28672); /* 4480 ns */
+    t->costs.gate = 40000 / FREQ_WORTH;
+    assert_int_equal(freq_usage_least(&t->usage), 0);
+    freq_usage_by_costs(&t->usage, &t->costs, 25, 0); /* the rule alone */
+    assert_int_equal(freq_usage_least(&t->usage), 448);
     freq_rule_t rule;
     freq_rule_fixed(&rule, 3);
     freq_usage_init(&t->usage, t->memory, LINES, &rule, &t->release, &t->gate);
@@ -319,7 +328,7 @@ int main(void)
         cmocka_unit_test(none_is_frequent_that_is_not_paid),
         cmocka_unit_test(a_full_count_is_enough),
         cmocka_unit_test(a_refusal_takes_back_what_was_counted),
-        cmocka_unit_test(the_least_size_is_of_any_scale),
+        cmocka_unit_test(the_least_size_is_worth_the_gate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,6 +266,12 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
             (double) freq_budget_in(&table->usage.budget.looks) / FREQ_BUDGET_UNIT,
             (double) freq_budget_in(&table->usage.budget.saved) / FREQ_BUDGET_UNIT,
             (double) table->usage.budget.most / FREQ_BUDGET_UNIT);
+    const size_t least = freq_usage_least(&table->usage);
+    if (least > 0) {
+        fprintf(out, "    messages from %zu bytes on may go in place\n", least);
+    } else {
+        fprintf(out, "    no message may go in place: it would gain too little\n");
+    }
     fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         char n[16], after[16];

@@ -19,7 +19,8 @@ enum {
     FREQ_SCALE_SAMPLES = 9,
     FREQ_SCALE_LEAST = FREQ_SCALE_ONE / 4,
     FREQ_SCALE_MOST = 4 * FREQ_SCALE_ONE,
-    FREQ_SCALE_STEP = 8 /* a change of less than one part in so many is none */
+    FREQ_SCALE_LIKELY = 2 * FREQ_SCALE_ONE, /* of copies: ours come from a cache */
+    FREQ_SCALE_STEP = 8                     /* a change of less than one part in so many is none */
 };
 
 typedef struct freq_scale {

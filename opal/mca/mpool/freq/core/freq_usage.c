@@ -62,11 +62,17 @@ size_t freq_usage_least(const freq_usage_t *usage)
     if (NULL == usage->costs) {
         return freq_rule_least(&usage->rule);
     }
-    /* What is too small now may not be later. */
-    const freq_costs_t most = scaled(usage->costs, FREQ_SCALE_MOST, FREQ_SCALE_ONE);
-    freq_rule_t rule;
-    freq_rule_make(&rule, &most, usage->share);
-    return freq_rule_least(&rule);
+    /* What is too small now may not be later. But every message that is asked of pays for the gate, and what gains
+     * less than a few of these when it is in place makes no program faster. */
+    const freq_costs_t likely = scaled(usage->costs, FREQ_SCALE_LIKELY, FREQ_SCALE_ONE);
+    const double worth = 0 == usage->permille ? 0 : FREQ_WORTH * likely.gate;
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        const double gain = freq_gain_at(&likely, freq_class_size(class));
+        if (gain > 0 && gain >= worth) {
+            return freq_class_size(class);
+        }
+    }
+    return 0;
 }
 
 /* ---- entries ---- */

@@ -45,7 +45,9 @@ enum {
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
     FREQ_ASLEEP_STRIDE = 64,
-    FREQ_SAMPLE_START = 15 /* one buffer in 16 */
+    FREQ_SAMPLE_START = 15, /* one buffer in 16 */
+    FREQ_WORTH =
+        16 /* in place a message gains as many times what the gate costs, or the table is not asked of its size */
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), how often it was used since, and
@@ -129,7 +131,7 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
 void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_t share,
                          uint32_t permille);
 
-/* The least size of which the table need be asked; 0: none is. */
+/* The least size of which the table is to be asked; 0: none is. */
 size_t freq_usage_least(const freq_usage_t *usage);
 
 /* The buffer is about to be sent (or put, or fetched into), and the gate is open for it. True: in
