@@ -16,13 +16,16 @@ void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
+    if (length < SPEC_PATIENCE_LEAST) {
+        return;
+    }
     mca_pml_spec_lock(&peer->send_lock);
     uint64_t most = spec_patience_of(&peer->patience);
     mca_pml_spec_unlock(&peer->send_lock);
     if (most / 1000 >= mca_pml_spec.patience_max) {
         most = mca_pml_spec.patience_max * 1000;
     }
-    if (OPAL_LIKELY(0 == most) || length < SPEC_PATIENCE_LEAST) {
+    if (OPAL_LIKELY(0 == most)) {
         return;
     }
     const uint64_t start = mca_pml_spec_now_ns();

@@ -46,8 +46,8 @@ enum {
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
     FREQ_ASLEEP_STRIDE = 64,
     FREQ_SAMPLE_START = 15, /* one buffer in 16 */
-    FREQ_WORTH =
-        16 /* in place a message gains as many times what the gate costs, or the table is not asked of its size */
+    /* In place a message is to gain so many times what the gate costs, or the table is not asked of its size. */
+    FREQ_WORTH = 16
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), how often it was used since, and
