@@ -16,7 +16,8 @@ void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
-    if (length < SPEC_PATIENCE_LEAST) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || length < SPEC_PATIENCE_LEAST
+        || mca_pml_spec_rtr_is_here(sendreq)) {
         return;
     }
     mca_pml_spec_lock(&peer->send_lock);
@@ -31,10 +32,11 @@ void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
     const uint64_t start = mca_pml_spec_now_ns();
     uint64_t took = 0;
     bool came = false;
-    while (!(came = mca_pml_spec_rtr_is_here(sendreq)) && took < most) {
+    do {
         opal_progress();
         took = mca_pml_spec_now_ns() - start;
-    }
+        came = mca_pml_spec_rtr_is_here(sendreq);
+    } while (!came && took < most);
     mca_pml_spec_lock(&peer->send_lock);
     spec_patience_waited(&peer->patience, length, took, came);
     mca_pml_spec_unlock(&peer->send_lock);
