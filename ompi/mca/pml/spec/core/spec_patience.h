@@ -30,7 +30,7 @@
 /* Parts of a message's time: what a crossing brings, what a wait that was of use brings, what is kept. */
 #define SPEC_PATIENCE_TRY  256u
 #define SPEC_PATIENCE_GAIN 8u
-#define SPEC_PATIENCE_KEEP 16u
+#define SPEC_PATIENCE_KEEP 4u
 /* Shorter messages are not worth the look at the clock. */
 #define SPEC_PATIENCE_LEAST UINT64_C(65536)
 
