@@ -106,6 +106,15 @@ static void share_of_n(void **state)
         }
     }
     freq_rule_t rule;
+    /* More than n can be asked for, more than can be counted cannot. */
+    costs.r[FREQ_POINTS - 1] = 9e8;
+    costs.c[FREQ_POINTS - 1] = 28;
+    freq_rule_make(&rule, &costs, 200);
+    assert_int_equal(rule.n[FREQ_CLASSES - 1], freq_break_even(9e8, 8));
+    assert_int_equal(rule.after[FREQ_CLASSES - 1], 2 * rule.n[FREQ_CLASSES - 1]);
+    freq_rule_make(&rule, &costs, 10000);
+    assert_int_equal(rule.after[FREQ_CLASSES - 1], UINT32_MAX);
+
     freq_rule_fixed(&rule, 3);
     assert_int_equal(rule.after[0], 3);
     assert_int_equal(rule.after[FREQ_CLASSES - 1], 3);
