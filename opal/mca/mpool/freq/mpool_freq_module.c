@@ -248,6 +248,17 @@ size_t mca_mpool_freq_size(const void *base, bool *is_registered)
 
 /* ---- the interface ---- */
 
+/* Open MPI notes what it is given, in memory for many notes at a time (16 KiB), and does not look whether
+ * it got that; what is not noted it takes for malloc's when it is freed. (mpool_base_alloc.c, 4.1.4 and
+ * 5.0.7.) False: it may not get it. */
+static bool can_be_noted(void)
+{
+    enum { ROOM = 65536 };
+    void *volatile room = malloc(ROOM); /* volatile: or the compiler leaves both calls out */
+    free(room);
+    return NULL != room;
+}
+
 static void *module_alloc(mca_mpool_base_module_t *mpool, size_t size, size_t align, uint32_t flags)
 {
     const mca_mpool_freq_module_t *module = (const mca_mpool_freq_module_t *) mpool;
@@ -258,6 +269,11 @@ static void *module_alloc(mca_mpool_base_module_t *mpool, size_t size, size_t al
     }
     void *base = mca_mpool_freq_alloc(size, align > module->alignment ? align : module->alignment,
                                       module->must_be_shared);
+    if (NULL != base && OPAL_UNLIKELY(!can_be_noted())) {
+        (void) mca_mpool_freq_free(base);
+        mca_mpool_freq_count(&mca_mpool_freq_component.counters.failed_allocations);
+        base = NULL;
+    }
     if (NULL == base && module->must_be_shared && !mca_mpool_freq_is_wrapped) {
         opal_show_help(MCA_MPOOL_FREQ_HELP, "must be shared", true, size);
     }
