@@ -378,6 +378,48 @@ static void reads_bring_data_and_hold_back_fenced_sends(void **state)
     free(sink);
 }
 
+/* A read does not wait for the writes before it to leave; but it waits for what is fenced, which waits for earlier reads
+ * and no later ones. */
+static void reads_overtake_writes_and_no_fence(void **state)
+{
+    (void) state;
+    enum { SIZE = 4000000, WRITE = 1, READ, LATE };
+    static char name[4];
+    const iw_fault_rates_t rates = {.delay_ns = MS};
+    pair_t t;
+    uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), word[2][8], note[8];
+    pair_init(&t, &rates, 4);
+    const uint32_t stag =
+        iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    const struct iovec piece = {source, SIZE};
+    iw_completion_t c;
+    post_one(&t.link, 1, note, sizeof(note));
+    fill(sink, 7, 16);
+    fill(source, 8, SIZE);
+    assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, &name[WRITE]), IW_OK);
+    assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, IW_QUIET, NULL), IW_OK);
+    assert_int_equal(iw_post_read(t.a, word[0], 8, stag, SIZE - 8, 0, &name[READ]), IW_OK);
+    assert_int_equal(send_bytes(t.a, "done", 5, IW_INLINE | IW_FENCE | IW_QUIET), IW_OK);
+    assert_int_equal(iw_post_read(t.a, word[1], 8, stag, 8, 0, &name[LATE]), IW_OK);
+    expect(&t.link, 0, IW_READ, IW_OK, &c);
+    assert_ptr_equal(c.context, &name[READ]);
+    expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
+    assert_ptr_equal(c.context, &name[WRITE]);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_string_equal((char *) note, "done");
+    expect(&t.link, 0, IW_READ, IW_OK, &c);
+    assert_ptr_equal(c.context, &name[LATE]);
+    assert_memory_equal(word[1], source + 8, 8);
+    /* The fence is gone. */
+    assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_OK);
+    assert_int_equal(iw_post_read(t.a, word[0], 8, stag, 0, 0, NULL), IW_OK);
+    expect(&t.link, 0, IW_READ, IW_OK, &c);
+    expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
+    link_fini(&t.link);
+    free(source);
+    free(sink);
+}
+
 /* An access that was not granted changes nothing and ends this connection, at both ends. */
 static void refused_access_ends_the_connection(void **state)
 {
@@ -1269,6 +1311,7 @@ int main(void)
         cmocka_unit_test(headers_before_the_data),
         cmocka_unit_test(writes_are_in_place_before_the_send),
         cmocka_unit_test(reads_bring_data_and_hold_back_fenced_sends),
+        cmocka_unit_test(reads_overtake_writes_and_no_fence),
         cmocka_unit_test(refused_access_ends_the_connection),
         cmocka_unit_test(memory_taken_back_during_a_read),
         cmocka_unit_test(memory_taken_back_after_a_read),

@@ -56,6 +56,7 @@ typedef struct mca_pml_spec_peer {
     spec_flow_in_t flow_in; /* each message changes it and the next */
     spec_recv_t recv;
     bool flow_pends; /* a CREDIT is to be sent */
+    volatile int32_t offers; /* receives that sent an RTR and are not done */
     mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
     spec_adapt_memo_t stopped_in, stopped_out;

@@ -17,7 +17,7 @@ void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || length < SPEC_PATIENCE_LEAST
-        || mca_pml_spec_rtr_is_here(sendreq)) {
+        || 0 == MCA_PML_SPEC_GLANCE(peer->offers) || mca_pml_spec_rtr_is_here(sendreq)) {
         return;
     }
     mca_pml_spec_lock(&peer->send_lock);

@@ -22,7 +22,8 @@ void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer,
                                  const mca_pml_spec_transfer_t *transfer);
 
 /* A nonblocking send of a large message has polled once and found no RTR: polls on, for as long as is
- * worth it. Takes send_lock, calls the transports. */
+ * worth it, if a receive of ours waits for the same peer. Who sends before it receives has nothing of its own to
+ * be met: the other's RTS is read as soon as the receive is posted. Takes send_lock, calls the transports. */
 void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq);
 
 #endif

@@ -63,6 +63,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     request->req_cancel = mca_pml_spec_recv_cancel;
     recvreq->handle = 0;
     recvreq->keys = 0;
+    recvreq->offered = false;
     recvreq->hold = NULL;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
@@ -150,6 +151,10 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
         /* a small message: its RTR would be lost */
         mca_pml_spec_adapt_judge(recvreq, (uint32_t) base->req_sequence, 0, false, 0);
+    }
+    if (recvreq->offered) {
+        recvreq->offered = false;
+        (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
     }
     if (OPAL_UNLIKELY(0 != recvreq->handle)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -327,6 +332,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
          * arrive in another thread and end the request. */
         mca_pml_spec_peer_t *peer = recvreq->peer;
         mca_pml_spec_rtr_packet_t packet;
+        recvreq->offered = true;
+        (void) mca_pml_spec_add32(&peer->offers, 1);
         mca_pml_spec_rtr_build(recvreq, &offer, &packet);
         if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
             mca_pml_spec_why_recv(recvreq, true, true);

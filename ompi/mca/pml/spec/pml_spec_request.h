@@ -97,6 +97,7 @@ typedef struct mca_pml_spec_recv_request {
     uint64_t handle; /* mine on the wire, 0: none */
     uint64_t s;      /* the sender's handle, once known */
     uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
+    bool offered;           /* among the offers of its peer */
     uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */

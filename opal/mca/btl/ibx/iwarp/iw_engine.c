@@ -379,6 +379,7 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     iw_auth_init(&p->auth, e->config.auth, key);
     iw_list_init(&p->requests);
     iw_list_init(&p->sends);
+    iw_list_init(&p->asks);
     iw_list_init(&p->responses);
     iw_list_init(&p->in_flight);
     iw_list_init(&p->lost);

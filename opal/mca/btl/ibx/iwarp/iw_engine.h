@@ -10,7 +10,7 @@
  * Words: as in verbs. A peer is another process; its connection is made when the first datagram
  * goes either way. Messages to one peer arrive in the order of the calls, a send is delivered after
  * the data of the writes before it is in place, and with IW_FENCE after the data of the reads
- * before it.
+ * before it. Reads overtake writes, unless they have IW_FENCE, or something posted before them and not sent has.
  *
  * Memory: a peer is allocated when it is added, which the caller does when it first wants to talk,
  * or when `unknown` is called because the peer does. Nothing is allocated for each message, packet

@@ -2,7 +2,7 @@
 /* What the files of the engine share. Not for anybody else.
  *
  * Places. A request is in its peer's list `requests` from posting until it is freed; until all of
- * it has been cut into segments it is also in `sends` or, serving a peer's read, in `responses`.
+ * it has been cut into segments it is also in `sends`, `asks` or, serving a peer's read, in `responses`.
  * A segment is in `in_flight` (sent, ordered by packet number, which is also the order of sending)
  * or in `lost` (to be sent again) until it is acknowledged, then free. A receive buffer is in the
  * shared queue, in a message under way, or in a completion. */
@@ -166,6 +166,8 @@ struct iw_peer {
     uint32_t term_ssn;
     iw_link_t requests;
     iw_link_t sends;
+    iw_link_t asks;  /* reads ahead of sends: no fence was in there when they came */
+    uint32_t fences; /* in sends */
     iw_link_t responses;
     iw_link_t in_flight;
     iw_link_t lost;
@@ -283,6 +285,7 @@ uint64_t iw_random(iw_engine_t *e);
 
 /* iw_request.c */
 bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);
+void iw_request_dequeue(iw_request_t *r); /* out of `sends`, `asks` or `responses` */
 void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
 

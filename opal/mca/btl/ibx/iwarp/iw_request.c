@@ -73,6 +73,26 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
     }
 }
 
+/* A read is one small packet, and its answer uses the other direction: behind a large write it would not begin before
+ * that has left. A fence behind which it was posted it must not overtake, which would wait for it. */
+static void enqueue(iw_peer_t *p, iw_request_t *r)
+{
+    const bool is_fenced = 0 != (r->flags & IW_FENCE);
+    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->fences) {
+        iw_list_append(&p->asks, &r->queue);
+    } else {
+        p->fences += is_fenced;
+        iw_list_append(&p->sends, &r->queue);
+    }
+    iw_ready(p);
+}
+
+void iw_request_dequeue(iw_request_t *r)
+{
+    r->peer->fences -= 0 != (r->flags & IW_FENCE);
+    iw_list_remove(&r->queue);
+}
+
 static iw_status_t post(iw_peer_t *p, unsigned operation, const struct iovec *piece, unsigned count,
                         uint32_t stag, uint64_t to, unsigned flags, void *context)
 {
@@ -86,8 +106,7 @@ static iw_status_t post(iw_peer_t *p, unsigned operation, const struct iovec *pi
     r->stag = stag;
     r->to = to;
     p->engine->count.messages_out += IW_DO_SEND == operation;
-    iw_list_append(&p->sends, &r->queue);
-    iw_ready(p);
+    enqueue(p, r);
     return IW_OK;
 }
 
@@ -139,8 +158,7 @@ iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t sta
     r->length = length;
     r->stag = stag;
     r->to = to;
-    iw_list_append(&p->sends, &r->queue);
-    iw_ready(p);
+    enqueue(p, r);
     return IW_OK;
 }
 
@@ -182,7 +200,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
     }
     r->reported = true;
     if (iw_linked(&r->queue)) {
-        iw_list_remove(&r->queue);
+        iw_request_dequeue(r);
     }
     if (IW_DO_READ == r->operation) {
         iw_memory_remove(&p->engine->memory, r->local_stag);

@@ -39,14 +39,18 @@ static size_t header_size(const iw_request_t *r)
 
 static iw_request_t *first_send(const iw_peer_t *p)
 {
+    const uint32_t reads =
+        p->peer_reads < p->engine->config.reads ? p->peer_reads : p->engine->config.reads;
+    const bool may_ask = p->reads_out < reads; /* else some are out, for which a fence waits, too */
+    if (may_ask && !iw_list_empty(&p->asks)) {
+        return IW_ITEM(p->asks.next, iw_request_t, queue);
+    }
     if (iw_list_empty(&p->sends)) {
         return NULL;
     }
     iw_request_t *r = IW_ITEM(p->sends.next, iw_request_t, queue);
-    uint32_t reads =
-        p->peer_reads < p->engine->config.reads ? p->peer_reads : p->engine->config.reads;
-    bool blocked = ((r->flags & IW_FENCE) && p->reads_out > 0)
-                   || (IW_DO_READ == r->operation && p->reads_out >= reads);
+    const bool blocked =
+        ((r->flags & IW_FENCE) && p->reads_out > 0) || (IW_DO_READ == r->operation && !may_ask);
     return blocked ? NULL : r;
 }
 
@@ -86,7 +90,7 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
         p->large = true;
         return s;
     }
-    iw_list_remove(&r->queue);
+    iw_request_dequeue(r);
     if (IW_DO_READ == r->operation) {
         r->msn = p->read_msn++;
         ++p->reads_out;
