@@ -163,8 +163,10 @@ sub keeper {
     return $pid;
 }
 
-# Bytes that go at once at most: a few packets, or what the timer's grain asks for at high rates.
-sub burst { my ($bits) = @_; my $bytes = int($bits / 8 / 2000); return $bytes > 20000 ? $bytes : 20000 }
+# Bytes that go at once at most: what the timer's grain asks for at high rates, and never less than the largest batch that
+# is handed to an interface as one (64 KiB and headers). The kernel cuts what is longer and sets a timer for each piece; in
+# a virtual machine that took more of a computing process's processor than all else that a transfer does, and no adapter asks for it.
+sub burst { my ($bits) = @_; my $bytes = int($bits / 8 / 2000); return $bytes > 70000 ? $bytes : 70000 }
 
 sub limit {
     my ($lab) = @_;
