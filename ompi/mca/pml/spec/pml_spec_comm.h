@@ -44,7 +44,9 @@ typedef struct mca_pml_spec_peer {
     spec_send_t send;
     spec_run_t run;        /* also broken without the lock, which costs a turn at most */
     spec_exchange_t exchange; /* large messages both ways */
-    spec_patience_t patience;
+    spec_patience_t patience; /* of sends, for RTRs */
+    spec_patience_t patience_in; /* of receives, for RTSs */
+    volatile int32_t announced;  /* large sends whose RTS is out and that are not done */
     spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */

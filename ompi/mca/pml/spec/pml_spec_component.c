@@ -144,9 +144,10 @@ static int spec_register(void)
     mca_pml_spec.patience_max = 2000;
     register_size(
         "patience_max",
-        "How long a nonblocking send of 64 KiB and more waits at most for an offer of the "
-        "receiver that may be on its way, if such offers came just too late before. It waits "
-        "less where that was in vain, and not at all where this processor moves the data. "
+        "How long a nonblocking send or receive of 64 KiB and more, of two processes that send "
+        "to each other, waits at most for what the other one may have on its way (an offer of "
+        "its buffer, or its message), if such came just too late before. It waits less where "
+        "that was in vain, and not at all where this processor moves the data. "
         "Unit: microseconds, any size, above 2000 as 2000; default 2000, 0: never",
         OPAL_INFO_LVL_6, &mca_pml_spec.patience_max);
 

@@ -36,8 +36,9 @@
     X(stops_sent, "times STOP was said (few of a receiver's RTRs were of use)")                    \
     X(stops, "times STOP was heard: an envelope sends no RTRs for now")                            \
     X(resumes, "times an envelope that was stopped began to send RTRs again")                      \
-    X(patience_waits, "sends that waited a moment for an RTR, since RTRs had crossed the RTS")     \
-    X(patience_met, "of them, those whose RTR came")                                               \
+    X(patience_waits, "sends that waited a moment for an RTR and receives for an RTS, since such " \
+                      "came just too late before")                                                 \
+    X(patience_met, "of them, those whose RTR or RTS came")                                        \
     X(patience_us, "microseconds that they waited")                                                \
     X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
     X(match_notices, "MATCH notices sent ahead of another message")                                \

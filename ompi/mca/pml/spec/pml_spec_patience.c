@@ -8,20 +8,35 @@ void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer, const mca_pml_spec_t
         const uint64_t took = mca_pml_spec_now_ns() - transfer->started;
         mca_pml_spec_lock(&peer->send_lock);
         spec_patience_moved(&peer->patience, transfer->length, took);
+        spec_patience_moved(&peer->patience_in, transfer->length, took);
         mca_pml_spec_unlock(&peer->send_lock);
     }
 }
 
-void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
+static bool rtr_is_here(void *sendreq)
 {
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    const uint64_t length = sendreq->req_send.req_bytes_packed;
-    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || length < SPEC_PATIENCE_LEAST
-        || 0 == MCA_PML_SPEC_GLANCE(peer->offers) || mca_pml_spec_rtr_is_here(sendreq)) {
-        return;
+    return mca_pml_spec_rtr_is_here(sendreq);
+}
+
+static bool message_is_here(void *request)
+{
+    const mca_pml_base_request_t *base = request;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
+    if (0 == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)) {
+        return false;
     }
+    mca_pml_spec_lock(&comm->lock);
+    const bool is_here = NULL != spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
+    mca_pml_spec_unlock(&comm->lock);
+    return is_here;
+}
+
+/* Polls until what the request wants is here, for as long as it is worth it. */
+static void look_on(mca_pml_spec_peer_t *peer, spec_patience_t *patience, uint64_t length,
+                    bool (*is_here)(void *request), void *request)
+{
     mca_pml_spec_lock(&peer->send_lock);
-    uint64_t most = spec_patience_of(&peer->patience);
+    uint64_t most = spec_patience_of(patience);
     mca_pml_spec_unlock(&peer->send_lock);
     if (most / 1000 >= mca_pml_spec.patience_max) {
         most = mca_pml_spec.patience_max * 1000;
@@ -35,12 +50,46 @@ void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq)
     do {
         opal_progress();
         took = mca_pml_spec_now_ns() - start;
-        came = mca_pml_spec_rtr_is_here(sendreq);
+        came = is_here(request);
     } while (!came && took < most);
     mca_pml_spec_lock(&peer->send_lock);
-    spec_patience_waited(&peer->patience, length, took, came);
+    spec_patience_waited(patience, length, took, came);
     mca_pml_spec_unlock(&peer->send_lock);
     MCA_PML_SPEC_COUNT(patience_waits);
     MCA_PML_SPEC_COUNT_N(patience_met, came);
     MCA_PML_SPEC_COUNT_N(patience_us, took / 1000);
+}
+
+void mca_pml_spec_patience_for_rtr(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || length < SPEC_PATIENCE_LEAST
+        || 0 == MCA_PML_SPEC_GLANCE(peer->offers) || rtr_is_here(sendreq)) {
+        return;
+    }
+    look_on(peer, &peer->patience, length, rtr_is_here, sendreq);
+}
+
+void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    if (recvreq->capacity < SPEC_PATIENCE_LEAST
+        || OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->announced))) {
+        return;
+    }
+    recvreq->hopes = true;
+    if (0 == MCA_PML_SPEC_GLANCE(peer->patience_in.wait) || message_is_here(recvreq)) {
+        return;
+    }
+    look_on(peer, &peer->patience_in, recvreq->capacity, message_is_here, recvreq);
+}
+
+void mca_pml_spec_patience_missed(mca_pml_spec_recv_request_t *recvreq, uint64_t length)
+{
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    recvreq->hopes = false;
+    mca_pml_spec_lock(&peer->send_lock);
+    spec_patience_crossed(&peer->patience_in, length);
+    mca_pml_spec_unlock(&peer->send_lock);
 }

@@ -1,5 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Patience of sends whose RTR may be on its way: when core/spec_patience.h is asked and told.
+/* Patience of those who exchange large messages: when core/spec_patience.h is asked and told.
+ *
+ * Who has said the one half of an exchange looks a moment for the other's same half before it goes on:
+ *
+ *   Irecv, Isend   an RTR is out; the send looks for the peer's RTR before its RTS leaves
+ *   Isend, Irecv   an RTS is out; the receive looks for the peer's RTS before its RTR leaves, and before
+ *                  the caller computes and nobody fetches what the RTS announces
+ *
+ * Where nothing of ours is out there is nothing to be met, and nobody waits.
  *
  * Threads: any; the peer's send_lock covers its state. */
 #ifndef PML_SPEC_PATIENCE_H
@@ -22,8 +30,15 @@ void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer,
                                  const mca_pml_spec_transfer_t *transfer);
 
 /* A nonblocking send of a large message has polled once and found no RTR: polls on, for as long as is
- * worth it, if a receive of ours waits for the same peer. Who sends before it receives has nothing of its own to
- * be met: the other's RTS is read as soon as the receive is posted. Takes send_lock, calls the transports. */
-void mca_pml_spec_patience_wait(mca_pml_spec_send_request_t *sendreq);
+ * worth it, if an RTR of ours is out to the same peer. Takes send_lock, calls the transports. */
+void mca_pml_spec_patience_for_rtr(mca_pml_spec_send_request_t *sendreq);
+
+/* A nonblocking receive of a large message from one peer has polled once and is not posted yet: polls on, for as
+ * long as is worth it, if an RTS of ours is out to the same peer. Takes the communicator's lock and
+ * send_lock, calls the transports. */
+void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq);
+
+/* A receive that hoped was posted without its RTS, of a message of this length, which came later. Takes send_lock. */
+void mca_pml_spec_patience_missed(mca_pml_spec_recv_request_t *recvreq, uint64_t length);
 
 #endif

@@ -135,6 +135,10 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
+    if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
+        sendreq->announced = true;
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
+    }
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
@@ -386,6 +390,9 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     const uint64_t want = rts->length < recvreq->capacity ? rts->length : recvreq->capacity;
 
     mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
+    if (recvreq->hopes) {
+        mca_pml_spec_patience_missed(recvreq, rts->length);
+    }
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
         mca_pml_spec_adapt_judge(recvreq, rts->match.seq, rts->length, true, rts->sent_at);
     }

@@ -5,6 +5,7 @@
 #include "pml_spec_complete.h"
 #include "pml_spec_flow.h"
 #include "pml_spec_lost.h"
+#include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_request.h"
 #include "pml_spec_why.h"
@@ -221,6 +222,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->missing = 0;
     recvreq->waive = 0;
     recvreq->watched_since = 0;
+    recvreq->hopes = false;
     recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
@@ -286,6 +288,9 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
          * will see it soon enough. */
         if (!leaves && !(watches && blocking)) {
             look_for_rts(comm, blocking && predicts && !mca_pml_spec_rtr_registers(recvreq));
+            if (!blocking) {
+                mca_pml_spec_patience_for_rts(recvreq);
+            }
         }
         if (OPAL_LIKELY(predicts)) {
             mca_pml_spec_rtr_prepare(recvreq);
@@ -303,6 +308,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
         mca_pml_spec_unexp_take(comm, frag);
         mca_pml_spec_unlock(&comm->lock);
+        recvreq->hopes = false;
         if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
             mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
                                      mca_pml_spec_message_length(frag), false, 0);

@@ -63,6 +63,7 @@ typedef struct mca_pml_spec_send_request {
     uint32_t set_apart;    /* credit: pml_spec_flow.h */
     size_t first;          /* bytes of data that its first packet carries */
     bool stopped;          /* as adaptation had it when the send began */
+    bool announced;        /* among those of its peer */
     uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
@@ -98,6 +99,7 @@ typedef struct mca_pml_spec_recv_request {
     uint64_t s;      /* the sender's handle, once known */
     uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     bool offered;           /* among the offers of its peer */
+    bool hopes;             /* pml_spec_patience.h: its RTS was about to come when it was posted */
     uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */

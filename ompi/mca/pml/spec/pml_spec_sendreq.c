@@ -17,6 +17,7 @@ static void send_return(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(NULL != sendreq->hold)) {
         mca_pml_spec_hold_free(sendreq->hold);
         sendreq->hold = NULL;
+        sendreq->announced = false;
     }
     MCA_PML_BASE_SEND_REQUEST_FINI(&sendreq->req_send);
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
@@ -82,6 +83,10 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
 
+    if (sendreq->announced) {
+        sendreq->announced = false;
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
+    }
     if (0 != sendreq->handle) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
         spec_handle_close(&mca_pml_spec.send_handles, sendreq->handle);
@@ -257,7 +262,7 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
         && !mca_pml_spec_rtr_is_here(sendreq)) {
         opal_progress();
         if (MCA_PML_SPEC_BY_ISEND == by) {
-            mca_pml_spec_patience_wait(sendreq);
+            mca_pml_spec_patience_for_rtr(sendreq);
         }
     }
     if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {

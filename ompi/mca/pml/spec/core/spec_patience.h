@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Patience: how long a nonblocking send of a large message looks for the RTR that may be on its way, before
- * it announces the message with an RTS.
+ * it announces the message with an RTS; and a nonblocking receive for the RTS.
  *
  * Two processes that exchange (Irecv, Isend, compute, Wait) and are apart by less than a packet takes (L)
  * miss each other: the RTR of one meets the RTS of the other on the way. The RTS wins, and is read when
@@ -10,6 +10,9 @@
  *
  *   an RTR crossed its RTS       the wait doubles, if it was too short (or there was none)
  *   a wait in vain, no crossing  it halves: nobody was about to come
+ *
+ * Likewise for who sends first (Isend, Irecv, compute, Wait): the RTS of each comes just after the other's receive
+ * was posted, and nobody fetches anything before the Wait. There the receive waits, for the RTS.
  *
  * What it may cost is an account of time. A crossed RTR brings 1/SPEC_PATIENCE_TRY of the time that its message takes
  * to move, one that was waited for 1/SPEC_PATIENCE_GAIN of it; waiting takes what it takes, and needs a
@@ -35,7 +38,7 @@
 #define SPEC_PATIENCE_LEAST UINT64_C(65536)
 
 typedef struct spec_patience {
-    uint32_t wait;    /* 0: RTRs do not cross */
+    uint32_t wait;    /* 0: they do not cross */
     uint32_t balance; /* what may be waited */
     /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. */
     uint32_t ps_per_byte;
@@ -71,7 +74,7 @@ static inline void spec_patience_earn(spec_patience_t *p, uint64_t worth, uint32
     p->balance = (uint32_t) (sum < keep ? sum : keep > p->balance ? keep : p->balance);
 }
 
-/* An RTR for a message of about this length crossed the RTS. */
+/* An RTR for a message of about this length crossed the RTS, or its RTS came just after the receive. */
 static inline void spec_patience_crossed(spec_patience_t *p, uint64_t length)
 {
     spec_patience_earn(p, spec_patience_worth(p, length), SPEC_PATIENCE_TRY);
