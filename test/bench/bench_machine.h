@@ -35,6 +35,21 @@ static inline double core_clock_us(void)
     return (double) t.tv_sec * 1e6 + (double) t.tv_nsec * 1e-3;
 }
 
+/* Microseconds of processor time that this machine wanted and its hypervisor gave to others, summed over the processors since
+ * the start, in ticks of usually 10 ms; 0 where the kernel does not tell. What was measured meanwhile says little. */
+static inline double bench_stolen_us(void)
+{
+    unsigned long long ticks = 0;
+    FILE *stat = fopen("/proc/stat", "r");
+    if (NULL != stat) {
+        if (1 != fscanf(stat, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks)) {
+            ticks = 0;
+        }
+        fclose(stat);
+    }
+    return (double) ticks * 1e6 / (double) sysconf(_SC_CLK_TCK);
+}
+
 /* Waits until the ball is 'wanted'; false when the game is over or lasts too long (fewer processors than processes). */
 static inline bool core_catch(struct core_line *line, uint32_t wanted, double end_us)
 {
