@@ -1,0 +1,350 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Peers of an engine (iw_engine.h): those that die are told of in time, those that are only silent, stopped, or have
+ * another clock are not given up; who comes back, who was never added, and what each costs. */
+#include "iw_exchange.h"
+#include "iw_memory.h"
+
+static void a_dead_peer_becomes_an_error_in_time(void **state)
+{
+    (void) state;
+    for (int fenced = 0; fenced < 2; ++fenced) {
+        pair_t t;
+        uint8_t buffer[8], *memory = must_alloc(1 << 20), *sink = must_alloc(1 << 20);
+        iw_completion_t c;
+        pair_init(&t, NULL, 10);
+        post_one(&t.link, 1, buffer, 8);
+        uint32_t stag = iw_register(t.link.engine[1], memory, 1 << 20, IW_REMOTE_READ);
+        assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        expect(&t.link, 0, IW_SENT, IW_OK, &c);
+        if (fenced) {
+            /* Only an answer is due: the request itself has been acknowledged. */
+            assert_int_equal(iw_post_read(t.a, sink, 1 << 20, stag, 0, 0, NULL), IW_OK);
+            while (0 == iw_engine_counters(t.link.engine[0])->segments_in) {
+                assert_true(link_step(&t.link, t.link.now + S));
+            }
+        } else {
+            assert_int_equal(send_bytes(t.a, "lost", 5, IW_INLINE), IW_OK);
+        }
+        uint64_t died = t.link.now;
+        t.link.cut[1] = true;
+        assert_true(wait_completion(&t.link, 0, &c, 60 * S));
+        assert_int_equal(c.status, IW_DEAD);
+        expect(&t.link, 0, IW_PEER_DOWN, IW_DEAD, &c);
+        assert_int_equal(iw_peer_identity(c.peer), 101);
+        /* Ten seconds by the configuration; a datagram under way at the cut may have been heard. */
+        assert_true(t.link.now >= died + 10 * S - MS && t.link.now < died + 11 * S);
+        assert_int_equal(send_bytes(t.a, "x", 1, 0), IW_DEAD);
+        assert_int_equal(iw_engine_deadline(t.link.engine[0]), UINT64_MAX);
+        link_fini(&t.link);
+        free(memory);
+        free(sink);
+    }
+}
+
+/* Whatever a request was waiting for when its peer died - to be cut, an acknowledgement, an answer -
+ * it ends with an error, once; what is posted later is refused at once. */
+static void everything_for_a_dead_peer_ends_once(void **state)
+{
+    (void) state;
+    enum { REQUESTS = 90, SIZE = 200000 };
+    pair_t t;
+    iw_completion_t c;
+    uint8_t *memory = must_alloc(SIZE), *sink = must_alloc(SIZE);
+    unsigned ended[REQUESTS] = {0}, failed = 0, down = 0;
+    pair_init(&t, NULL, 31);
+    uint32_t stag = iw_register(t.link.engine[1], memory, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    for (unsigned i = 0; i < REQUESTS; ++i) {
+        struct iovec piece = {memory, i % 2 ? SIZE : 100};
+        void *context = &ended[i];
+        iw_status_t status =
+            0 == i % 3   ? iw_post_send(t.a, &piece, 1, 0, context)
+            : 1 == i % 3 ? iw_post_write(t.a, &piece, 1, stag, 0, 0, context)
+                         : iw_post_read(t.a, sink, (uint32_t) piece.iov_len, stag, 0, 0, context);
+        assert_int_equal(status, IW_OK);
+    }
+    for (int i = 0; i < 40; ++i) {
+        link_step(&t.link, t.link.now + S);
+    }
+    t.link.cut[1] = true;
+    while (wait_completion(&t.link, 0, &c, 60 * S)) {
+        if (IW_PEER_DOWN == c.what) {
+            assert_int_equal(c.status, IW_DEAD);
+            ++down;
+        } else {
+            ++*(unsigned *) c.context;
+            failed += IW_DEAD == c.status;
+        }
+    }
+    assert_int_equal(down, 1);
+    assert_true(failed > REQUESTS / 2);
+    for (unsigned i = 0; i < REQUESTS; ++i) {
+        assert_int_equal(ended[i], 1);
+    }
+    struct iovec piece = {memory, 1};
+    assert_int_equal(iw_post_send(t.a, &piece, 1, 0, NULL), IW_DEAD);
+    assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_DEAD);
+    assert_int_equal(iw_post_read(t.a, sink, 1, stag, 0, 0, NULL), IW_DEAD);
+    link_fini(&t.link);
+    free(memory);
+    free(sink);
+}
+
+/* Time in which this process did not run is not held against the peer. */
+static void being_stopped_kills_nobody(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t buffer[8];
+    iw_completion_t c;
+    pair_init(&t, NULL, 22);
+    post_one(&t.link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t.a, "x", 1, IW_INLINE), IW_OK);
+    link_drain(&t.link);
+    t.link.now += 100 * S;
+    iw_engine_timers(t.link.engine[0], t.link.now);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    link_fini(&t.link);
+}
+
+/* The clock of either end goes forward by an hour between two calls (a virtual machine was asleep, a timer call came
+ * late), or back by some milliseconds or an hour, again and again during traffic over a network with losses. */
+static rng_t jump_rng;
+static unsigned jumps;
+
+static void jump_the_clock(link_t *l)
+{
+    if (0 == rng_below(&jump_rng, 100)) {
+        int64_t *skew = &l->skew[rng_below(&jump_rng, 2)];
+        const int64_t hour = 3600 * (int64_t) S;
+        switch (rng_below(&jump_rng, 3)) {
+        case 0:
+            *skew -= 1 + rng_below(&jump_rng, 50 * MS);
+            break;
+        case 1:
+            *skew -= *skew >= 2 * hour ? hour : 0;
+            break;
+        default:
+            *skew += hour;
+            break;
+        }
+        ++jumps;
+    }
+}
+
+static void a_clock_that_jumps_kills_nobody(void **state)
+{
+    (void) state;
+    const iw_fault_rates_t rates = {.drop = 20000, .duplicate = 10000, .reorder = 20000};
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        link_t l;
+        jump_rng = (rng_t){seed};
+        disturb = jump_the_clock;
+        run_exchange(seed % 2 ? &rates : NULL, seed, 300, 300 * S, &l);
+        disturb = NULL;
+        link_fini(&l);
+    }
+    assert_true(jumps > 50);
+}
+
+/* Jumps while nothing but an answer is awaited: a process that does not call MPI for a while. */
+static void a_clock_that_jumps_while_waiting(void **state)
+{
+    (void) state;
+    for (unsigned who = 0; who < 2; ++who) {
+        for (int back = 0; back < 2; ++back) {
+            pair_t t;
+            uint8_t buffer[8];
+            iw_completion_t c;
+            pair_init(&t, NULL, 23 + who);
+            assert_int_equal(send_bytes(t.a, "x", 1, IW_INLINE), IW_OK);
+            link_run(&t.link,
+                     t.link.now + 3 * S); /* nobody has posted a buffer: asked again and again */
+            assert_true(iw_engine_counters(t.link.engine[0])->rnr_in > 0);
+            for (int n = 0; n < 20; ++n) {
+                t.link.skew[who] += back ? -(int64_t) (40 * MS) : (int64_t) (3600 * S);
+                link_run(&t.link, t.link.now + 200 * MS);
+            }
+            post_one(&t.link, 1, buffer, 8);
+            expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+            expect(&t.link, 0, IW_SENT, IW_OK, &c);
+            link_fini(&t.link);
+        }
+    }
+}
+
+static void nobody_there_is_dead_too(void **state)
+{
+    (void) state;
+    pair_t t;
+    iw_completion_t c;
+    pair_init(&t, NULL, 11);
+    t.link.cut[1] = true;
+    assert_int_equal(send_bytes(t.a, "x", 1, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 0, IW_SENT, IW_DEAD, &c);
+    expect(&t.link, 0, IW_PEER_DOWN, IW_DEAD, &c);
+    /* Backed off: a peer that is merely slow to start is not flooded. */
+    assert_true(t.link.sent < 100);
+    link_fini(&t.link);
+}
+
+/* A long silence that ends in time costs nothing but time. */
+static void a_peer_that_comes_back(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t *data = must_alloc(100000), *buffer = must_alloc(100000);
+    iw_completion_t c;
+    pair_init(&t, NULL, 12);
+    fill(data, 1, 100000);
+    for (int i = 0; i < 3; ++i) {
+        post_one(&t.link, 1, buffer, 100000);
+        assert_int_equal(send_bytes(t.a, data, 100000, IW_QUIET), IW_OK);
+        for (int k = 0; k < 30; ++k) {
+            link_step(&t.link, t.link.now + S);
+        }
+        t.link.cut[1] = true;
+        link_run(&t.link, t.link.now + 9 * S);
+        t.link.cut[1] = false;
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_true(filled(buffer, 1, 100000));
+    }
+    link_fini(&t.link);
+    free(data);
+    free(buffer);
+}
+
+static void a_restarted_process_is_another_one(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t buffer[8][8];
+    iw_completion_t c;
+    pair_init(&t, NULL, 17);
+    for (int i = 0; i < 8; ++i) {
+        post_one(&t.link, 1, buffer[i], 8);
+    }
+    assert_int_equal(send_bytes(t.a, "first", 6, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    link_run(&t.link, t.link.now + 10 * MS);
+    /* It dies without a word and starts again, later by its clock, with the same identity. */
+    iw_engine_destroy(t.link.engine[0]);
+    iw_config_t config;
+    link_config(0, &config);
+    config.start = 2000;
+    t.link.engine[0] = iw_engine_create(&config);
+    t.a = link_peer(&t.link, 0, 1, NULL);
+    assert_int_equal(send_bytes(t.a, "second", 7, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 1, IW_PEER_DOWN, IW_RESTARTED, &c);
+    /* Told anew, the process can talk to it. */
+    iw_peer_remove(t.b);
+    t.b = link_peer(&t.link, 1, 0, NULL);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_memory_equal(c.context, "second", 7);
+    link_fini(&t.link);
+}
+
+static iw_peer_t *let_in(void *context, iw_engine_t *engine, uint64_t identity)
+{
+    link_t *l = context;
+    (void) engine;
+    return 101 == identity ? link_peer(l, 0, 1, NULL) : NULL;
+}
+
+/* Who was not added is asked for when it speaks. */
+static void unknown_peers_are_asked_for(void **state)
+{
+    (void) state;
+    link_t l;
+    uint8_t buffer[8];
+    iw_completion_t c;
+    link_init(&l, 3, NULL, 18);
+    post_one(&l, 0, buffer, 8);
+    iw_peer_t *p = link_peer(&l, 1, 0, NULL), *stranger = link_peer(&l, 2, 0, NULL);
+    assert_int_equal(send_bytes(p, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+    assert_int_equal(send_bytes(stranger, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+    assert_false(wait_completion(&l, 0, &c, S));
+    assert_true(iw_engine_counters(l.engine[0])->refused_unknown >= 2);
+    iw_engine_destroy(l.engine[0]);
+    iw_config_t config;
+    link_config(0, &config);
+    config.unknown = let_in;
+    config.context = &l;
+    l.engine[0] = iw_engine_create(&config);
+    post_one(&l, 0, buffer, 8);
+    expect(&l, 0, IW_RECEIVED, IW_OK, &c);
+    assert_int_equal(iw_peer_identity(c.peer), 101);
+    assert_false(wait_completion(&l, 0, &c, S));
+    link_fini(&l);
+}
+
+/* Growth is a decision. */
+static void memory_of_a_peer(void **state)
+{
+    (void) state;
+    link_t l;
+    link_init(&l, 2, NULL, 21);
+    size_t before = iw_engine_memory(l.engine[0]);
+    iw_key_t key = {{0}};
+    iw_address_t a;
+    link_address(1, &a);
+    for (uint64_t i = 0; i < 1000; ++i) {
+        assert_non_null(iw_peer_add(l.engine[0], 1000 + i, &a, &key, NULL));
+        assert_null(iw_peer_add(l.engine[0], 1000 + i, &a, &key, NULL));
+    }
+    size_t each = (iw_engine_memory(l.engine[0]) - before) / 1000;
+    print_message("a peer that was added: %zu bytes\n", each);
+    assert_true(each <= 1200);
+    link_fini(&l);
+}
+
+/* What has talked and is silent holds its state and its part of the key, and nothing of what it sent; a
+ * process that was never added, nothing. */
+static void memory_of_a_peer_that_talked(void **state)
+{
+    (void) state;
+    link_t l;
+    uint8_t note[16], data[1000] = {0};
+    size_t before = 0, untouched;
+    link_init(&l, LINK_ENGINES, NULL, 22);
+    const unsigned first = LINK_ENGINES / 2, count = LINK_ENGINES - first;
+    untouched = iw_engine_memory(l.engine[0]);
+    for (unsigned i = 1; i < LINK_ENGINES; ++i) {
+        iw_completion_t c;
+        if (first == i) {
+            before = iw_engine_memory(l.engine[0]); /* pools have what one peer at a time needs */
+        }
+        assert_int_equal(iw_engine_memory(l.engine[i]), untouched);
+        iw_peer_t *there = link_peer(&l, 0, i, NULL), *back = link_peer(&l, i, 0, NULL);
+        post_one(&l, i, data, sizeof(data));
+        assert_int_equal(send_bytes(there, data, sizeof(data), IW_QUIET), IW_OK);
+        expect(&l, i, IW_RECEIVED, IW_OK, &c);
+        post_one(&l, 0, note, sizeof(note));
+        assert_int_equal(send_bytes(back, "answer", 6, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&l, 0, IW_RECEIVED, IW_OK, &c);
+        link_run(&l, l.now + 50 * MS);
+    }
+    size_t each = (iw_engine_memory(l.engine[0]) - before) / count;
+    print_message("a peer that talked: %zu bytes\n", each);
+    assert_true(each <= 3200);
+    link_fini(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
+        cmocka_unit_test(being_stopped_kills_nobody),
+        cmocka_unit_test(a_clock_that_jumps_kills_nobody),
+        cmocka_unit_test(a_clock_that_jumps_while_waiting),
+        cmocka_unit_test(everything_for_a_dead_peer_ends_once),
+        cmocka_unit_test(nobody_there_is_dead_too),
+        cmocka_unit_test(a_peer_that_comes_back),
+        cmocka_unit_test(a_restarted_process_is_another_one),
+        cmocka_unit_test(unknown_peers_are_asked_for),
+        cmocka_unit_test(memory_of_a_peer),
+        cmocka_unit_test(memory_of_a_peer_that_talked),
+    };
+    return cmocka_run_group_tests_name("iwarp_peers", tests, NULL, NULL);
+}
