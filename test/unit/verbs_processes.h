@@ -100,6 +100,13 @@ static inline void stop(unsigned node)
     }
 }
 
+/* The adapters are iWARP: a message without a buffer ends the stream, and there are no atomics. */
+static inline void iwarp(void)
+{
+    fake.is_iwarp = true;
+    fake.has_atomics = false;
+}
+
 /* Names against the order of the nodes, so that the tie rule is not the order of the tests. */
 static inline int setup(void **state)
 {
