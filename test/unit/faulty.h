@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Functions of the system (or of another library) that fail when a test says so. A program that uses FAULTY is
- * linked with -Wl,--wrap=NAME for each; test/coverage and test/unit/mutants read the names from its source, where
- * each FAULTY begins a line. */
+ * linked with -Wl,--wrap=NAME for each; test/coverage and test/unit/mutants read the names from its source and
+ * from the headers that it includes, where each FAULTY begins a line. */
 #ifndef FAULTY_H
 #define FAULTY_H
 

@@ -107,6 +107,12 @@ static inline void iwarp(void)
     fake.has_atomics = false;
 }
 
+/* The node's adapter. */
+static inline struct ibv_context *context_of(unsigned node)
+{
+    return vb_port_pd(process[node].port)->context;
+}
+
 /* Names against the order of the nodes, so that the tie rule is not the order of the tests. */
 static inline int setup(void **state)
 {
