@@ -33,6 +33,15 @@ void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer,
  * worth it, if an RTR of ours is out to the same peer. Takes send_lock, calls the transports. */
 void mca_pml_spec_patience_for_rtr(mca_pml_spec_send_request_t *sendreq);
 
+/* A nonblocking send of this length has found the RTR it wanted, so that it has not polled, and an RTR of ours is out
+ * to the same peer: look once when the data is on its way? An RTS that crossed that RTR has come by now if the peer
+ * was a little earlier, and nobody would look for it before the wait. */
+static inline bool mca_pml_spec_patience_looks(const mca_pml_spec_peer_t *peer, uint64_t length)
+{
+    return length >= SPEC_PATIENCE_LEAST && MCA_PML_SPEC_GLANCE(peer->offers) > 0
+           && MCA_PML_SPEC_GLANCE(peer->patience.ps_per_byte) > 0;
+}
+
 /* A nonblocking receive of a large message from one peer has polled once and is not posted yet: polls on, for as
  * long as is worth it, if an RTS of ours is out to the same peer. Takes the communicator's lock and
  * send_lock, calls the transports. */

@@ -306,5 +306,10 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
         mca_pml_spec_why_send(sendreq, NULL != rtr, fate);
     }
+    const bool looks =
+        NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_looks(peer, length);
     mca_pml_spec_send_begin(sendreq, rtr);
+    if (looks) {
+        opal_progress();
+    }
 }
