@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TL_GUARD = 128, TL_MAX_REPORTS = 8, TL_STEP_CHARS = 256, TL_PVARS = 32 };
@@ -27,6 +28,7 @@ static struct {
     int rank, size;
     const char *program;
     char step[TL_STEP_CHARS];
+    bool tells_steps;
     int errors;   /* counted on every rank, reduced by tl_finish */
     MPI_Comm ctl; /* for the tests' own hand-shakes, so that they disturb no queue of MPI_COMM_WORLD */
     int argc;
@@ -49,6 +51,11 @@ __attribute__((format(printf, 1, 2))) static inline void tl_step(const char *for
     va_start(args, format);
     vsnprintf(tl.step, sizeof(tl.step), format, args);
     va_end(args);
+    if (tl.tells_steps && 0 == tl.rank) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        fprintf(stderr, "%9.3f %s\n", (double) now.tv_sec + 1e-9 * (double) now.tv_nsec, tl.step);
+    }
 }
 
 __attribute__((format(printf, 3, 4))) static inline void tl_failed(const char *file, int line,
@@ -482,8 +489,8 @@ static inline bool tl_flag(const char *name)
     return false;
 }
 
-/* MPI_Init and all the rest. The watchdog's time is TEST_SECONDS, or the number given. Returns the
- * thread support that MPI provides. */
+/* MPI_Init and all the rest. The watchdog's time is TEST_SECONDS, or the number given. With TEST_STEPS in the environment rank 0
+ * tells each step, with the time: is what is not done in time slow, or does it hang? Returns the thread support that MPI provides. */
 static inline int tl_start_thread(int *argc, char ***argv, const char *program, int seconds,
                                   int wanted)
 {
@@ -494,6 +501,7 @@ static inline int tl_start_thread(int *argc, char ***argv, const char *program, 
     const char *limit = getenv("TEST_SECONDS");
     signal(SIGALRM, tl_watchdog);
     alarm(NULL != limit && atoi(limit) > 0 ? (unsigned) atoi(limit) : (unsigned) seconds);
+    tl.tells_steps = NULL != getenv("TEST_STEPS");
     tl_step("MPI_Init");
     MPI_Init_thread(argc, argv, wanted, &provided);
     tl.argc = *argc;
