@@ -7,13 +7,13 @@
 #endif
 #include "spec_unit.h"
 
+#include "descriptors.h"
 #include "faulty.h"
 #include "iw_agent.h"
 #include "iw_clnh.h"
 #include "iw_ends.h"
 #include "iw_lend.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -159,18 +159,6 @@ ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigne
         return 0 == kernel.spliced ? -1 : __real_splice(in, at, s, to, kernel.spliced, flags);
     }
     return __real_splice(in, at, s, to, n, flags);
-}
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (NULL != readdir(d)) {
-        ++n;
-    }
-    closedir(d);
-    return n;
 }
 
 static int open_before;

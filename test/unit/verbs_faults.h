@@ -6,9 +6,8 @@
 
 #include "verbs_processes.h"
 
+#include "descriptors.h"
 #include "faulty.h"
-
-#include <dirent.h>
 
 /* Allocations by their size, so that those of the adapters that are not there are not meant. */
 static faulty_t out;
@@ -35,18 +34,6 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return is_out(size) ? NULL : __real_aligned_alloc(alignment, size);
-}
-
-static inline int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (NULL != readdir(d)) {
-        ++n;
-    }
-    closedir(d);
-    return n;
 }
 
 static int open_before;
