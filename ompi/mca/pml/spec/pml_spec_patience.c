@@ -75,7 +75,8 @@ void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
     if (recvreq->capacity < SPEC_PATIENCE_LEAST
-        || OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->announced))) {
+        || OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->announced))
+        || 0 == MCA_PML_SPEC_GLANCE(peer->patience_in.ps_per_byte)) { /* a processor moves it */
         return;
     }
     recvreq->hopes = true;
