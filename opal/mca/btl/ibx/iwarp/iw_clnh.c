@@ -58,6 +58,18 @@ void iw_clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, uint
 }
 
 #if defined(__x86_64__)
+/* In registers: what is stored in one piece cannot be loaded in others at once. */
+__attribute__((target("sse4.1"))) static inline void add_128(__m128i sum, uint64_t out[2])
+{
+    out[0] ^= (uint64_t) _mm_extract_epi64(sum, 0);
+    out[1] ^= (uint64_t) _mm_extract_epi64(sum, 1);
+}
+
+__attribute__((target("avx2"))) static inline void add_256(__m256i sum, uint64_t out[2])
+{
+    add_128(_mm_xor_si128(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)), out);
+}
+
 __attribute__((target("pclmul,sse4.1"))) static void
 clnh_128(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2])
 {
@@ -70,9 +82,7 @@ clnh_128(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2
             sum[i] = _mm_xor_si128(sum[i], _mm_clmulepi64_si128(w, w, 0x10));
         }
     }
-    sum[0] = _mm_xor_si128(_mm_xor_si128(sum[0], sum[1]), _mm_xor_si128(sum[2], sum[3]));
-    out[0] ^= (uint64_t) _mm_extract_epi64(sum[0], 0);
-    out[1] ^= (uint64_t) _mm_extract_epi64(sum[0], 1);
+    add_128(_mm_xor_si128(_mm_xor_si128(sum[0], sum[1]), _mm_xor_si128(sum[2], sum[3])), out);
 }
 
 #    define TARGET_256 __attribute__((target("avx2,vpclmulqdq")))
@@ -100,10 +110,7 @@ TARGET_256 static void clnh_256(const uint64_t *key, const uint8_t *data, size_t
         a = _mm256_xor_si256(a, half_products(key, data + at));
         b = _mm256_xor_si256(b, half_products(key + 4, data + at + 32));
     }
-    a = _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d));
-    const __m128i sum = _mm_xor_si128(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
-    out[0] ^= (uint64_t) _mm_extract_epi64(sum, 0);
-    out[1] ^= (uint64_t) _mm_extract_epi64(sum, 1);
+    add_256(_mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d)), out);
 }
 
 #    define TARGET_512 __attribute__((target("avx512f,avx512bw,vpclmulqdq")))
@@ -138,14 +145,8 @@ TARGET_512 static void clnh_512(const uint64_t *key, const uint8_t *data, size_t
         const __mmask64 there = ~UINT64_C(0) >> (64 - (length - at));
         b = _mm512_xor_si512(b, products_of(key, _mm512_maskz_loadu_epi8(there, data + at)));
     }
-    /* In registers: what is stored in one piece cannot be loaded in others at once. */
     a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d));
-    const __m256i half =
-        _mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    const __m128i sum =
-        _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    out[0] ^= (uint64_t) _mm_extract_epi64(sum, 0);
-    out[1] ^= (uint64_t) _mm_extract_epi64(sum, 1);
+    add_256(_mm256_xor_si256(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1)), out);
 }
 #endif
 
