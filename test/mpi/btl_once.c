@@ -5,7 +5,8 @@
  * --fail none      nothing does
  *        refused   one put goes to memory that the peer does not offer, which ends the connection
  *        dead      the peer falls silent (btl_ibx_iwarp_peer_timeout should be short)
- *        deleted   the peer is deleted while everything is under way
+ *        deleted   the peer is deleted while the second half is under way: the peer is stopped before it, so that
+ *                  none of it can be done already
  *        reused    nothing; one descriptor that is not the BTL's is written to and sent again and again, from its
  *                  callback as Open MPI 5.0's active-message RDMA does it, or later */
 #include "ompi_config.h"
@@ -113,6 +114,49 @@ static void progress_for(double seconds)
     }
 }
 
+/* Until each that was accepted is reported, and a little longer for what might be reported twice. */
+static void progress_all(void)
+{
+    const double end = MPI_Wtime() + 30;
+    for (int i = 0; i < MANY && MPI_Wtime() < end;) {
+        if (operation[i].reported < operation[i].accepted) {
+            (void) btl->btl_component->btl_progress();
+        } else {
+            ++i;
+        }
+    }
+    progress_for(0.5);
+}
+
+/* A barrier during which the transport under test goes on, which MPI itself does not use here. */
+static void barrier(void)
+{
+    MPI_Request req;
+    int done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &req);
+    while (!done) {
+        (void) btl->btl_component->btl_progress();
+        MPI_Test(&req, &done, MPI_STATUS_IGNORE);
+    }
+}
+
+/* Stops a process of this host, and returns when it stands still. */
+static void stop(int pid)
+{
+    char name[64], state = '?';
+    snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+    CHECK(0 == kill(pid, SIGSTOP), "process %d cannot be stopped", pid);
+    for (int tries = 0; 'T' != state && tries < 5000; ++tries) {
+        FILE *stat = fopen(name, "r");
+        CHECK(NULL != stat && 1 == fscanf(stat, "%*d (%*[^)]) %c", &state), "no %s", name);
+        if (NULL != stat) {
+            fclose(stat);
+        }
+        usleep(1000);
+    }
+    CHECK('T' == state, "process %d does not stop (%c)", pid, state);
+}
+
 /* In place of the PML's, which ends the job. */
 static void lost(mca_btl_base_module_t *module, int32_t flags, opal_proc_t *proc, char *info)
 {
@@ -152,7 +196,7 @@ static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *me
 
 static void send_one_often(struct mca_btl_base_endpoint_t *endpoint)
 {
-    const double end = MPI_Wtime() + 5;
+    const double end = MPI_Wtime() + 30;
     reused.endpoint = endpoint;
     reused.des =
         btl->btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, BYTES, MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
@@ -198,14 +242,14 @@ int main(int argc, char **argv)
     CHECK(OPAL_SUCCESS == btl->btl_add_procs(btl, 1, &proc, &endpoint, &reachable)
               && NULL != endpoint,
           "no endpoint");
-    MPI_Barrier(MPI_COMM_WORLD);
+    int peer = (int) getpid();
+    MPI_Sendrecv_replace(&peer, 1, MPI_INT, 1 - tl.rank, 0, 1 - tl.rank, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
     if (1 == tl.rank) {
         if (0 == strcmp(fail, "dead")) {
             sleep(8);
-        } else {
-            progress_for(6);
         }
-        MPI_Barrier(MPI_COMM_WORLD);
+        barrier();
         CHECK(0 == strcmp(fail, "dead") || arrived > 0, "nothing arrived");
         CHECK(0 != strcmp(fail, "reused") || TIMES == arrived, "%d arrived", arrived);
         return tl_finish();
@@ -213,11 +257,15 @@ int main(int argc, char **argv)
 
     if (0 == strcmp(fail, "reused")) {
         send_one_often(endpoint);
-        MPI_Barrier(MPI_COMM_WORLD);
+        barrier();
         return tl_finish();
     }
     mca_btl_base_registration_handle_t *target = (mca_btl_base_registration_handle_t *) theirs;
+    const bool deleted = 0 == strcmp(fail, "deleted");
     for (unsigned i = 0; i < MANY; ++i) {
+        if (MANY / 2 == i && deleted) {
+            stop(peer);
+        }
         if (MANY / 2 == i && 0 == strcmp(fail, "refused")) {
             /* Beyond the end of what is registered, and of its last page. */
             operation_t *o = &operation[i];
@@ -228,10 +276,11 @@ int main(int argc, char **argv)
         }
         start(endpoint, i, memory, mine, there, target);
     }
-    if (0 == strcmp(fail, "deleted")) {
+    if (deleted) {
         CHECK(OPAL_SUCCESS == btl->btl_del_procs(btl, 1, &proc, &endpoint), "not deleted");
+        kill(peer, SIGCONT);
     }
-    progress_for(5);
+    progress_all();
     int accepted = 0, good = 0, bad = 0;
     for (int i = 0; i < MANY; ++i) {
         const operation_t *o = &operation[i];
@@ -246,6 +295,6 @@ int main(int argc, char **argv)
           "%d accepted, %d good, %d bad", accepted, good, bad);
     printf("btl_once %s: %d accepted, %d without, %d with an error, each reported once\n", fail,
            accepted, good, bad);
-    MPI_Barrier(MPI_COMM_WORLD);
+    barrier();
     return tl_finish();
 }
