@@ -70,7 +70,7 @@ MCA_PML_SPEC_AM_CALLBACK(came)
     ++arrived;
 }
 
-enum { AGAIN = MCA_BTL_TAG_USR + 1, TIMES = 3000, BYTES = 4000 };
+enum { AGAIN = MCA_BTL_TAG_USR + 1, TIMES = 1500, BYTES = 4000 };
 
 /* The one that is sent again and again. */
 static struct {
