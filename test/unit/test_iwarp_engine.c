@@ -370,6 +370,35 @@ static void a_lost_tail_is_found_soon(void **state)
     }
 }
 
+/* An answer acknowledges the question; who has nothing more to say is not asked for datagrams, which would be on the way
+ * to whoever waits for the answer. */
+static void an_answer_asks_for_nothing(void **state)
+{
+    (void) state;
+    pair_t t;
+    iw_completion_t c;
+    uint8_t data[64] = {0}, buffer[2][64];
+    pair_init(&t, NULL, 40);
+    for (int i = 0; i < 20; ++i) {
+        for (unsigned to = 1; to < 2; --to) {
+            post_one(&t.link, to, buffer[to], 64);
+            assert_int_equal(send_bytes(0 == to ? t.b : t.a, data, 64, 0), IW_OK);
+            link_drain(&t.link);
+            while (0 == iw_engine_poll(t.link.engine[to], &c, 1)) {
+                assert_true(link_step(&t.link, t.link.now + MS));
+            }
+            while (IW_RECEIVED != c.what) { /* its own send was acknowledged in the same datagram */
+                assert_int_equal(c.what, IW_SENT);
+                assert_int_equal(iw_engine_poll(t.link.engine[to], &c, 1), 1);
+            }
+            if (i >= 10) { /* the path and the round trip are known */
+                assert_false(iw_engine_has_output(t.link.engine[to]));
+            }
+        }
+    }
+    link_fini(&t.link);
+}
+
 /* Its ring of buffers is empty for much longer than a peer may be silent: the sender waits, asks now and then, and
  * resumes; another sender is as patient; nothing is lost or out of order. */
 static void buffers_come_after_minutes(void **state)
@@ -546,6 +575,7 @@ int main(void)
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
         cmocka_unit_test(buffers_come_after_minutes),
         cmocka_unit_test(a_lost_tail_is_found_soon),
+        cmocka_unit_test(an_answer_asks_for_nothing),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),
         cmocka_unit_test(a_black_hole_is_found),
         cmocka_unit_test(unreliable_datagrams),

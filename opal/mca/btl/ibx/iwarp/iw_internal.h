@@ -296,6 +296,12 @@ static inline void iw_ready(iw_peer_t *p)
         iw_list_append(&p->engine->ready, &p->ready);
     }
 }
+/* Is there anything that it would send if it may? */
+static inline bool iw_wants_out(const iw_peer_t *p)
+{
+    return !iw_list_empty(&p->sends) || !iw_list_empty(&p->lost) || !iw_list_empty(&p->asks)
+           || !iw_list_empty(&p->responses) || p->ack_now || p->ping_pending || p->large;
+}
 void iw_segment_free(iw_segment_t *s);
 
 /* iw_loss.c */

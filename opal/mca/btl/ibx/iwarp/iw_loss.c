@@ -263,7 +263,9 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         p->rnr_count = 0;
     }
     detect_loss(p, now);
-    iw_ready(p);
+    if (iw_wants_out(p)) {
+        iw_ready(p); /* not for nothing: this is on the way to whoever waits for the message */
+    }
     return true;
 }
 
