@@ -321,6 +321,26 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
     return true;
 }
 
+/* One datagram by itself, as a short message is: without making a list of it. False: not one for this, or it did not
+ * go; the long way finds out why. */
+static bool send_alone(iw_port_t *p)
+{
+    const iw_packet_t *k = p->packet;
+    if (k->count > 1 || is_to_lend(p, k)) {
+        return false;
+    }
+    const int lane = lane_of(p, &k->to);
+    const bool connected = lane >= 0;
+    ++p->count.send_calls;
+    if (sendto(connected ? lane : p->socket, k->piece->iov_base, k->length, MSG_DONTWAIT,
+               connected ? NULL : &k->to.any, connected ? 0 : iw_address_length(&k->to))
+        >= 0) {
+        return true;
+    }
+    p->count.reports += connected && !is_of_room(errno);
+    return false;
+}
+
 /* With faults each datagram is put into one piece and may be held back. */
 static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
 {
@@ -346,6 +366,8 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         }
         if (p->faulty && iw_fault_active(&p->fault_out)) {
             send_meddled(p, now, count);
+        } else if (1 == count && send_alone(p)) {
+            continue;
         } else if (!send_messages(p, e, arrange(p, count))) {
             return;
         }
