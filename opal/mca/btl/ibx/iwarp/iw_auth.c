@@ -130,7 +130,8 @@ static uint64_t keyed_tag(const iw_auth_t *auth, const struct iovec *piece, size
     const size_t direct = length < IW_AUTH_DIRECT ? length : IW_AUTH_DIRECT;
     uint64_t tag;
     input.length = length;
-    if (IW_AUTH_DIRECT <= piece->iov_len) { /* nearly always, and a length that the compiler knows */
+    if (IW_AUTH_DIRECT
+        <= piece->iov_len) { /* nearly always, and a length that the compiler knows */
         memcpy(input.direct, piece->iov_base, IW_AUTH_DIRECT);
         c.at = IW_AUTH_DIRECT;
     } else {
