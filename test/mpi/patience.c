@@ -3,10 +3,23 @@
  * an RTR get it; or Isend, Irecv, compute, Wait, where receives that wait for an RTS get it. Every byte at its place in any case.
  *   --meets 1   they wait, and are met (of data that moves by itself)
  *   --meets 0   they never wait
- *   --sends-first 1   Isend, Irecv */
+ *   --sends-first 1   Isend, Irecv
+ *   --looks 1   nothing of that, but what crosses all the same: an Isend that found an RTR and so need not look for one
+ *               looks once if an RTR of its own process is out, and fetches the RTS that lies there (on one host) */
 #include "testlib.h"
 
-enum { LENGTH = 1 << 20, LEAST = 100, MOST = 20000, CROSSINGS = 20, SECONDS = 8, COMPUTE_US = 500 };
+#include <sched.h>
+#include <stdatomic.h>
+
+enum {
+    LOOKS = 20,
+    LENGTH = 1 << 20,
+    LEAST = 100,
+    MOST = 20000,
+    CROSSINGS = 20,
+    SECONDS = 8,
+    COMPUTE_US = 500
+};
 
 static void compute(void)
 {
@@ -21,9 +34,73 @@ static long long both(const char *counter)
     return sum;
 }
 
+/* Without a call of MPI, which would look; but the other may wait for something that is sent by such a call only. */
+static void await(const atomic_int *flag, int value)
+{
+    const double patience = MPI_Wtime() + 0.1;
+    int ignored;
+    while (atomic_load(flag) < value) {
+        sched_yield();
+        if (MPI_Wtime() > patience) {
+            MPI_Iprobe(1, 0, tl.ctl, &ignored, MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+/* Rank 1's RTS of tag 7 comes to rank 0 after its Irecv of tag 5 and before its Isend of tag 6. */
+static void looks(void)
+{
+    enum { MEETS = 5, GOES = 6, CROSSES = 7 };
+    const bool counts = tl_pvar("pml_spec_unexpected") >= 0;
+    const int other = tl.rank ^ 1, mine = 0 == tl.rank ? GOES : MEETS, its = mine ^ GOES ^ MEETS;
+    char *in = tl_buf(LENGTH), *out = tl_buf(LENGTH), *third = tl_buf(LENGTH);
+    atomic_int *flag = NULL;
+    MPI_Win win;
+    MPI_Aint size;
+    int unit, fetched = 0;
+    MPI_Win_allocate_shared(0 == tl.rank ? 64 : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &flag, &win);
+    MPI_Win_shared_query(win, 0, &size, &unit, &flag);
+    for (int i = 1; i <= LOOKS; ++i) {
+        MPI_Request request[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        tl_step("look %d", i);
+        tl_fill(out, LENGTH, tl_key(151, tl.rank, other, mine, (uint64_t) i));
+        MPI_Irecv(in, LENGTH, MPI_BYTE, other, its, MPI_COMM_WORLD, &request[0]);
+        MPI_Barrier(tl.ctl); /* both RTRs are there */
+        if (1 == tl.rank) {
+            tl_fill(third, LENGTH, tl_key(151, 1, 0, CROSSES, (uint64_t) i));
+            MPI_Isend(third, LENGTH, MPI_BYTE, 0, CROSSES, MPI_COMM_WORLD, &request[2]);
+            atomic_store(flag, i);
+        } else {
+            await(flag, i);
+            const long long before = tl_pvar("pml_spec_unexpected");
+            MPI_Isend(out, LENGTH, MPI_BYTE, 1, mine, MPI_COMM_WORLD, &request[1]);
+            fetched += tl_pvar("pml_spec_unexpected") > before;
+            MPI_Irecv(third, LENGTH, MPI_BYTE, 1, CROSSES, MPI_COMM_WORLD, &request[2]);
+        }
+        if (1 == tl.rank) {
+            MPI_Isend(out, LENGTH, MPI_BYTE, 0, mine, MPI_COMM_WORLD, &request[1]);
+        }
+        MPI_Waitall(3, request, MPI_STATUSES_IGNORE);
+        VERIFY(in, LENGTH, tl_key(151, other, tl.rank, its, (uint64_t) i));
+        VERIFY(third, LENGTH, tl_key(151, 1, 0, CROSSES, (uint64_t) i));
+    }
+    if (counts && 0 == tl.rank) {
+        printf("fetched by the send: %d of %d\n", fetched, LOOKS);
+        CHECK(fetched > 0, "no send of %d looked", LOOKS);
+    }
+    MPI_Win_free(&win);
+    FREE(in);
+    FREE(out);
+    FREE(third);
+}
+
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "patience", 60);
+    if (0 != tl_option("--looks", 0)) {
+        looks();
+        return tl_finish();
+    }
     const int meets = (int) tl_option("--meets", -1), other = tl.rank ^ 1;
     const bool sends_first = 0 != tl_option("--sends-first", 0);
     char *in = tl_buf(LENGTH), *out = tl_buf(LENGTH);
