@@ -272,7 +272,16 @@ static void clock_keeps_the_quickest_answer(void **state)
     assert_int_equal(spec_clock_one_way(&c), 300);
     assert_int_equal(c.offset, 0);
     assert_true(spec_clock_ask(&c, later + 1000));
-    assert_true(spec_clock_ask(&c, later + 1000 + SPEC_CLOCK_PATIENCE)); /* given up */
+    const uint64_t again = later + 1000 + SPEC_CLOCK_PATIENCE;
+    assert_true(spec_clock_ask(&c, again));                             /* given up */
+    assert_true(spec_clock_answer(&c, later + 1000, later, again + 1)); /* and answered after all */
+    assert_false(spec_clock_answer(&c, later + 1000, later, again + 2)); /* but once */
+    assert_int_equal(spec_clock_one_way(&c), 300);
+    assert_int_equal(c.offset, 0);
+    assert_false(spec_clock_ask(&c, again + 3)); /* the second is still open */
+    assert_true(spec_clock_answer(&c, again, again + 100, again + 200));
+    assert_int_equal(spec_clock_one_way(&c), 100);
+    assert_false(spec_clock_answer(&c, again, again + 100, again + 200));
 }
 
 static void stamps_compare_across_the_wrap(void **state)

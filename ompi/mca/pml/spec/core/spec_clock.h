@@ -15,11 +15,13 @@ typedef struct spec_clock {
     uint64_t rtt;    /* least time from question to answer; 0: never answered */
     uint64_t rtt_at; /* when that was */
     int64_t offset;  /* their clock minus mine */
+    uint32_t late;   /* questions given up whose answer may still come */
 } spec_clock_t;
 
 /* A better answer is preferred only this long: clocks drift apart. */
 #define SPEC_CLOCK_FRESH UINT64_C(10000000000)
-/* An unanswered question is given up after this (the communicator may be gone there). */
+/* An unanswered question is given up after this (the communicator may be gone there, or the process computes and answers
+ * later). */
 #define SPEC_CLOCK_PATIENCE UINT64_C(1000000000)
 
 /* May a question be asked now? Then note that it was. */
@@ -28,15 +30,22 @@ static inline bool spec_clock_ask(spec_clock_t *c, uint64_t now)
     if (0 != c->asked && now - c->asked < SPEC_CLOCK_PATIENCE) {
         return false;
     }
+    c->late += 0 != c->asked;
     c->asked = now;
     return true;
 }
 
-/* The answer to the question asked at `asked`: their clock showed `theirs`. False: not asked. */
+/* The answer to the question asked at `asked`: their clock showed `theirs`. False: not asked. An answer to a question
+ * that was given up says nothing: it lay somewhere. */
 static inline bool spec_clock_answer(spec_clock_t *c, uint64_t asked, uint64_t theirs, uint64_t now)
 {
-    if (0 == c->asked || asked != c->asked || now < asked) {
+    if (now < asked) {
         return false;
+    }
+    if (0 == c->asked || asked != c->asked) {
+        const bool was_asked = c->late > 0;
+        c->late -= was_asked;
+        return was_asked;
     }
     const uint64_t rtt = now - asked > 0 ? now - asked : 1;
     c->asked = 0;
