@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TL_GUARD = 128, TL_MAX_REPORTS = 8, TL_STEP_CHARS = 256, TL_PVARS = 32 };
+enum { TL_GUARD = 128, TL_MAX_REPORTS = 8, TL_STEP_CHARS = 256, TL_PVARS = 32, TL_COUNTERS = 256 };
 
 static struct {
     int rank, size;
@@ -41,6 +41,11 @@ static struct {
         MPI_T_pvar_handle handle;
         bool present;
     } pvar[TL_PVARS];
+    int counters;
+    struct {
+        char name[64];
+        MPI_T_pvar_handle handle;
+    } counter[TL_COUNTERS];
 } tl = {.program = "?", .step = "start", .ctl = MPI_COMM_NULL};
 
 /* ---- what is checked ---- */
@@ -365,17 +370,22 @@ static inline void tl_await(int source, int tag, MPI_Comm comm)
 
 /* ---- performance variables ---- */
 
+/* False: there is no interface for tools. It is open until tl_finish. */
+static inline bool tl_tools(void)
+{
+    int provided;
+    if (!tl.tool_ready && MPI_SUCCESS == MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)) {
+        tl.tool_ready = MPI_SUCCESS == MPI_T_pvar_session_create(&tl.session);
+    }
+    return tl.tool_ready;
+}
+
 /* The counter of that name, -1 if there is none. Only differences mean something: it is counted
  * from the first call with its name on. */
 static inline long long tl_pvar(const char *name)
 {
-    int provided;
-    if (!tl.tool_ready) {
-        if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)
-            || MPI_SUCCESS != MPI_T_pvar_session_create(&tl.session)) {
-            return -1;
-        }
-        tl.tool_ready = true;
+    if (!tl_tools()) {
+        return -1;
     }
     int slot = 0;
     while (slot < tl.pvars && 0 != strcmp(tl.pvar[slot].name, name)) {
@@ -408,35 +418,44 @@ static inline long long tl_pvar(const char *name)
 
 /* ---- start and end ---- */
 
-/* Every counter of a component that is not zero, to the standard output: what was under way when it hung. */
-static inline void tl_print_counters(const char *component)
+/* Every counter of our components is counted from here on, for whoever asks when it hangs: a variable that is first read
+ * then is zero. */
+static inline void tl_open_counters(void)
 {
-    int provided, n = 0;
-    MPI_T_pvar_session session;
-    if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)
-        || MPI_SUCCESS != MPI_T_pvar_session_create(&session)) {
-        return;
+    int n = 0;
+    if (tl_tools()) {
+        (void) MPI_T_pvar_get_num(&n);
     }
-    (void) MPI_T_pvar_get_num(&n);
-    printf("rank %d:", tl.rank);
-    for (int i = 0; i < n; ++i) {
-        char name[128], text[8];
-        int length = sizeof(name), text_length = sizeof(text), verbosity, class, bind, readonly;
-        int continuous, atomic, count = 0;
-        unsigned long long value = 0;
+    for (int i = 0; i < n && tl.counters < TL_COUNTERS; ++i) {
+        char text[8], *name = tl.counter[tl.counters].name;
+        int length = sizeof(tl.counter[0].name), text_length = sizeof(text), verbosity, class;
+        int bind, readonly, continuous, atomic, count = 0;
         MPI_Datatype type;
         MPI_T_enum values;
-        MPI_T_pvar_handle handle;
         if (MPI_SUCCESS
-                != MPI_T_pvar_get_info(i, name, &length, &verbosity, &class, &type, &values, text,
+                == MPI_T_pvar_get_info(i, name, &length, &verbosity, &class, &type, &values, text,
                                        &text_length, &bind, &readonly, &continuous, &atomic)
-            || MPI_T_BIND_NO_OBJECT != bind || MPI_UNSIGNED_LONG_LONG != type
-            || 0 != strncmp(name, component, strlen(component))
-            || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &count)) {
-            continue;
+            && MPI_T_BIND_NO_OBJECT == bind && MPI_UNSIGNED_LONG_LONG == type
+            && (0 == strncmp(name, "pml_spec_", 9) || 0 == strncmp(name, "btl_ibx_", 8))
+            && MPI_SUCCESS
+                   == MPI_T_pvar_handle_alloc(tl.session, i, NULL, &tl.counter[tl.counters].handle,
+                                              &count)
+            && 1 == count) {
+            ++tl.counters;
         }
-        if (1 == count && MPI_SUCCESS == MPI_T_pvar_read(session, handle, &value) && 0 != value) {
-            printf(" %s %llu", name, value);
+    }
+}
+
+/* Those of a component that are not zero, to the standard output: what was under way. */
+static inline void tl_print_counters(const char *component)
+{
+    printf("rank %d:", tl.rank);
+    for (int i = 0; i < tl.counters; ++i) {
+        unsigned long long value = 0;
+        if (0 == strncmp(tl.counter[i].name, component, strlen(component))
+            && MPI_SUCCESS == MPI_T_pvar_read(tl.session, tl.counter[i].handle, &value)
+            && 0 != value) {
+            printf(" %s %llu", tl.counter[i].name, value);
         }
     }
     printf("\n");
@@ -508,6 +527,7 @@ static inline int tl_start_thread(int *argc, char ***argv, const char *program, 
     tl.argv = *argv;
     MPI_Comm_rank(MPI_COMM_WORLD, &tl.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &tl.size);
+    tl_open_counters();
     MPI_Comm_dup(MPI_COMM_WORLD, &tl.ctl);
     tl_pvar("pml_spec_refused");
     return provided;
