@@ -94,6 +94,7 @@ typedef struct qp {
     uint8_t rnr_timer;  /* told to who found no buffer here */
     uint64_t repeat_at; /* of what waits, with fake.is_timed */
     unsigned max_recv, bytes;
+    unsigned sends;
     bool is_broken;
     struct qp *next_ud; /* of all that no identifier of a connection has */
     uint32_t qkey;

@@ -304,7 +304,12 @@ int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr
         fake_break_pair(qp);
         return 0;
     }
-    if (NULL == qp->waiting.first && deliver(qp, s)) {
+    if (qp->sends++ < fake.deaf) {
+        put(&qp->waiting, &s->super);
+    } else if (fake.deaf > 0) {
+        put(&qp->waiting, &s->super);
+        fake_go_on(qp->other->qp.context);
+    } else if (NULL == qp->waiting.first && deliver(qp, s)) {
         free(s);
     } else {
         if (NULL == qp->waiting.first) {

@@ -61,6 +61,56 @@ static void all_pairs_at_once(void **state)
     assert_int_equal(fake.queue_pairs, FAKE_NODES * (FAKE_NODES - 1));
 }
 
+/* Who was asked does not hear the first word, as siw does not at times: it is said again, so that who was asked may send
+ * in its turn; but only where that happens. */
+static void the_first_word_is_overlooked(void **state)
+{
+    (void) state;
+    for (unsigned deaf = 0; deaf <= 3; ++deaf) {
+        fake.is_iwarp = true;
+        fake.has_srq = false;
+        fake.deaf = deaf;
+        for (unsigned i = 1; i <= 2; ++i) {
+            vb_config_t c = config_of(&process[i]);
+            c.rules.word_ns = 3000000;
+            c.rules.words = 2;
+            assert_true(start(i, &c, NULL));
+        }
+        meet(1, 2);
+        assert_int_equal(say(1, 2, 0), VB_AGAIN);
+        until(1, 2, VB_OPEN);
+        until(2, 1, deaf <= 2 ? VB_OPEN : VB_ACCEPTING);
+        const vb_conn_t *conn = vb_peer_connection(process[1].peer[2]);
+        for (int i = 0; i < 2000 && 0 != conn->deadline; ++i) {
+            const struct timespec t = {.tv_nsec = 50000};
+            nanosleep(&t, NULL);
+            settle();
+        }
+        assert_int_equal(vb_port_counters(process[1].port)->repeated,
+                         2); /* nothing has come back */
+        assert_int_equal(conn->deadline, 0);
+        assert_int_equal(vb_port_counters(process[1].port)->timed_out, 0);
+        if (deaf <= 1) {
+            assert_int_equal(say(2, 1, 7), VB_OK);
+            assert_int_equal(say(2, 1, 8), VB_OK);
+            settle();
+            assert_int_equal(process[1].got[0], 7);
+        }
+        (void) teardown(state);
+        (void) setup(state);
+    }
+    vb_config_t c = config_of(&process[1]); /* RoCE */
+    c.rules.word_ns = 3000000;
+    c.rules.words = 2;
+    assert_true(start(1, &c, NULL));
+    c = config_of(&process[2]);
+    assert_true(start(2, &c, NULL));
+    meet(1, 2);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    assert_int_equal(vb_peer_connection(process[1].peer[2])->deadline, 0);
+}
+
 /* Whoever is connected to is told first by a process that nobody here has met. */
 static void an_unknown_peer_may_connect(void **state)
 {
@@ -393,6 +443,7 @@ int main(void)
         TEST(a_message_makes_the_connection),
         TEST(both_at_once_make_one_connection),
         TEST(all_pairs_at_once),
+        TEST(the_first_word_is_overlooked),
         TEST(an_unknown_peer_may_connect),
         TEST(strangers_are_refused),
         TEST(other_sizes_are_refused),

@@ -403,6 +403,40 @@ static void who_asks_sends_first(void **state)
     assert_int_equal(b.state, VB_OPEN);
 }
 
+/* It is repeated while nothing arrives, but not for ever. */
+static void the_first_word_may_be_lost(void **state)
+{
+    static const vb_conn_rules_t repeats = {
+        .attempt_ns = 1000, .backoff_ns = 10, .tries = 3, .word_ns = 100, .words = 2};
+    vb_conn_t c;
+    (void) state;
+    for (int hears = 0; hears < 3; ++hears) {
+        uint64_t now = 3, patience = repeats.word_ns;
+        vb_conn_init(&c, 1, 2);
+        (void) on(&c, VB_ON_WANTED, 0);
+        (void) on(&c, VB_ON_ADDRESS, 1);
+        (void) on(&c, VB_ON_ROUTE, 2);
+        assert_int_equal(vb_conn_step(&c, VB_ON_ESTABLISHED, now, &repeats),
+                         VB_DO_FIRST | VB_DO_READY);
+        for (int i = 0; i < hears; ++i) {
+            assert_int_equal(c.deadline, now + patience);
+            now = c.deadline;
+            assert_int_equal(vb_conn_step(&c, VB_ON_TIMEOUT, now, &repeats), VB_DO_FIRST);
+            assert_int_equal(c.state, VB_OPEN);
+            patience *= 8;
+        }
+        assert_int_equal(vb_conn_step(&c, VB_ON_ARRIVED, now, &repeats), 0);
+        assert_int_equal(c.deadline, 0);
+        assert_int_equal(vb_conn_step(&c, VB_ON_TIMEOUT, now, &repeats), 0);
+    }
+    vb_conn_init(&c, 1, 2);
+    open_mine(&c);
+    c.deadline = 9;
+    c.words = repeats.words - 1;
+    assert_int_equal(vb_conn_step(&c, VB_ON_TIMEOUT, 9, &repeats), VB_DO_FIRST); /* the last */
+    assert_int_equal(c.deadline, 0);
+}
+
 /* Both ask; what of it is heard first, and when, is one of many orders. One connection remains. */
 static void crossed_attempts_become_one(void **state)
 {
@@ -563,6 +597,7 @@ int main(void)
         cmocka_unit_test(queues_are_never_deeper_than_they_are),
         cmocka_unit_test(some_requests_ask_for_a_completion),
         cmocka_unit_test(who_asks_sends_first),
+        cmocka_unit_test(the_first_word_may_be_lost),
         cmocka_unit_test(crossed_attempts_become_one),
         cmocka_unit_test(attempts_are_repeated_and_end),
         cmocka_unit_test(an_end_is_an_error_unless_goodbye_was_said),

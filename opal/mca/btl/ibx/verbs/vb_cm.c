@@ -207,7 +207,11 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
         reject(port, asked->id, VB_BUSY);
     }
     if (todo & VB_DO_FIRST) {
-        set_rnr_timer(peer->link);
+        if (todo & VB_DO_READY) {
+            set_rnr_timer(peer->link);
+        } else {
+            ++port->counters.repeated;
+        }
         (void) vb_post_control(peer->link, VB_CREDIT);
     }
     if (todo & VB_DO_READY) {
@@ -459,7 +463,7 @@ static void check_deadlines(vb_port_t *port)
     const uint64_t now = vb_now();
     for (vb_peer_t *peer = port->peers; NULL != peer && port->deadlines > 0; peer = peer->next) {
         if (vb_conn_is_late(&peer->conn, now)) {
-            const bool attempt = VB_WAITING != peer->conn.state;
+            const bool attempt = VB_WAITING != peer->conn.state && VB_OPEN != peer->conn.state;
             if (attempt) {
                 ++port->counters.timed_out;
                 vb_peer_why(peer, "no answer");

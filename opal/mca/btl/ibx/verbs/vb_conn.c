@@ -31,6 +31,14 @@ static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rule
     return enter(conn, VB_WAITING, now + (rules->backoff_ns << doublings), VB_DO_DROP);
 }
 
+/* The first word, and until when something should have arrived. */
+static unsigned say(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules, unsigned actions)
+{
+    const bool again = conn->words < rules->words;
+    const uint64_t patience = again ? rules->word_ns << 3 * conn->words : 0;
+    return enter(conn, VB_OPEN, again ? now + patience : 0, VB_DO_FIRST | actions);
+}
+
 static unsigned in_my_attempt(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
                               const vb_conn_rules_t *rules)
 {
@@ -42,8 +50,11 @@ static unsigned in_my_attempt(vb_conn_t *conn, vb_conn_event_t event, uint64_t n
         return VB_ROUTING == conn->state ? enter(conn, VB_CONNECTING, conn->deadline, VB_DO_CONNECT)
                                          : 0;
     case VB_ON_ESTABLISHED:
-        return VB_CONNECTING == conn->state ? enter(conn, VB_OPEN, 0, VB_DO_FIRST | VB_DO_READY)
-                                            : 0;
+        if (VB_CONNECTING != conn->state) {
+            return 0;
+        }
+        conn->words = 0;
+        return say(conn, now, rules, VB_DO_READY);
     case VB_ON_ASKED:
         return conn->stands
                    ? VB_DO_CROSSED
@@ -120,6 +131,14 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
         switch (event) {
         case VB_ON_ASKED:
             return VB_DO_BUSY;
+        case VB_ON_ARRIVED:
+            return enter(conn, VB_OPEN, 0, 0);
+        case VB_ON_TIMEOUT:
+            if (0 == conn->deadline) {
+                return 0;
+            }
+            ++conn->words;
+            return say(conn, now, rules, 0);
         case VB_ON_GOODBYE:
             return enter(conn, VB_PARTED, 0, 0);
         case VB_ON_FAILED:

@@ -6,7 +6,9 @@
  *   crossed   both asked at once. The attempt of the process with the smaller name stands: its owner
  *             rejects the other's, and the other gives its own up when it hears of that or is asked
  *   first     who asked sends first (RFC 5044 section 7.1 wants it of iWARP); who was asked keeps its
- *             messages until something has arrived. So it is done on all fabrics
+ *             messages until something has arrived. So it is done on all fabrics. The first word can be lost on the
+ *             way to who was asked (siw does not look at what comes while its accept goes on, until more comes), so
+ *             it is repeated a few times while nothing arrives
  *
  * Pure: time is a parameter (nanoseconds), actions are returned. docs/verbs.md has the table. */
 #ifndef VB_CONN_H
@@ -64,7 +66,7 @@ enum {
     VB_DO_ACCEPT = 16,   /* the peer's attempt */
     VB_DO_CROSSED = 32,  /* reject it: mine stands */
     VB_DO_BUSY = 64,     /* reject it: not now */
-    VB_DO_FIRST = 128,   /* send the first word */
+    VB_DO_FIRST = 128,   /* send the first word, perhaps again */
     VB_DO_READY = 256,   /* messages may go */
     VB_DO_BYE = 512,     /* say goodbye, then drop */
     VB_DO_REPORT = 1024, /* the peer is lost */
@@ -74,6 +76,8 @@ typedef struct vb_conn_rules {
     uint64_t attempt_ns; /* an attempt may take this long */
     uint64_t backoff_ns; /* then the next begins after this, twice as long each time */
     uint32_t tries;      /* so many attempts of mine, at least 1 */
+    uint64_t word_ns; /* the first word is said again after this, then after 8 times as long, ... */
+    uint32_t words;   /* so many times */
 } vb_conn_rules_t;
 
 typedef struct vb_conn {
@@ -81,6 +85,7 @@ typedef struct vb_conn {
     bool stands;    /* my attempt, if both ask */
     bool is_wanted; /* something waits to be sent */
     uint32_t tries;
+    uint32_t words;    /* said again */
     uint64_t deadline; /* 0: none */
 } vb_conn_t;
 

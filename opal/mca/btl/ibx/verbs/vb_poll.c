@@ -100,7 +100,8 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         return false;
     }
     ++link->arrived;
-    if (VB_ACCEPTING == peer->conn.state) {
+    if (VB_ACCEPTING == peer->conn.state
+        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
     if (is_control) {

@@ -46,7 +46,9 @@ void vb_config_default(vb_config_t *config)
         .retries = 7,
         .rules = {.attempt_ns = UINT64_C(10000000000),
                   .backoff_ns = UINT64_C(50000000),
-                  .tries = 8},
+                  .tries = 8,
+                  .word_ns = UINT64_C(100000000),
+                  .words = 2}, /* with the first one below VB_CONTROL_MAX */
         .datagram = {.after = 0,
                      .max_connections = 64,
                      .receives = 2048,
@@ -234,6 +236,9 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     bool is_good = port->wake >= 0 && bind_address(port, why, size)
                    && vb_port_examine(port, port->listener->port_num, why, size)
                    && open_queues(port, why, size);
+    if (VB_IWARP != port->able.fabric) {
+        port->config.rules.words = 0; /* no other fabric forgets the first one */
+    }
     if (is_good) {
         port->hybrid =
             vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));

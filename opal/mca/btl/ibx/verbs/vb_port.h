@@ -126,7 +126,7 @@ typedef struct vb_config {
 void vb_config_default(vb_config_t *config);
 
 typedef struct vb_counters {
-    uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, lost;
+    uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost;
     uint64_t strangers;     /* requests refused for what they said */
     uint64_t bad_messages;  /* arrived and refused */
     uint64_t starved;       /* limit events: the receive queue ran low */
