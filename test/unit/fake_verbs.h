@@ -42,9 +42,9 @@ typedef struct fake {
     unsigned seed;              /* of these */
     bool
         late_reads; /* are done at fake_finish_reads, though what was posted behind them is done before (as siw) */
-    unsigned
-        deaf; /* messages of a queue pair that stay unheard until another comes: the first (siw overlooks
-                    * what comes while its accept goes on) */
+    /* The first messages of each queue pair, so many, stay unheard until another comes (siw overlooks what comes while its
+     * accept goes on). */
+    unsigned deaf;
     /* For benchmarks, not with datagrams: the processor does not move data, but for the first 64 bytes
      * of a message, and looks up no keys. */
     bool hands_off;
