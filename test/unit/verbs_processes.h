@@ -67,7 +67,7 @@ static inline vb_config_t config_of(process_t *p)
     c.window_max = 64;
     c.link_window_max = 64;
     c.window_quiet_ns = 0;
-    c.rules = (vb_conn_rules_t){.attempt_ns = 2000000, .backoff_ns = 1000000, .tries = 3};
+    c.rules = (vb_conn_rules_t){.attempt_ns = 20000000, .backoff_ns = 1000000, .tries = 3};
     c.thread = false;
     c.context = p;
     c.done = on_done;
