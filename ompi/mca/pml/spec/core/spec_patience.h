@@ -38,12 +38,18 @@
 #define SPEC_PATIENCE_LEAST UINT64_C(65536)
 
 typedef struct spec_patience {
-    uint32_t wait;    /* 0: they do not cross */
+    uint32_t wait;    /* 0: they do not cross; looked at without the lock */
     uint32_t balance; /* what may be waited */
-    /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. */
+    /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. Looked at, too. */
     uint32_t ps_per_byte;
     bool vain; /* the last wait was in vain, as far as is known */
 } spec_patience_t;
+
+/* Some look at these two without the lock, at what they were a moment ago. */
+static inline void spec_patience_set(uint32_t *looked_at, uint32_t to)
+{
+    __atomic_store_n(looked_at, to, __ATOMIC_RELAXED);
+}
 
 /* How long a message of this length moves. */
 static inline uint64_t spec_patience_worth(const spec_patience_t *p, uint64_t length)
@@ -61,9 +67,9 @@ static inline void spec_patience_moved(spec_patience_t *p, uint64_t length, uint
         return;
     }
     const uint32_t now = ps < UINT32_MAX ? (uint32_t) ps : UINT32_MAX;
-    p->ps_per_byte = 0 == p->ps_per_byte || now < p->ps_per_byte
-                         ? now
-                         : p->ps_per_byte + (now - p->ps_per_byte) / 32;
+    spec_patience_set(&p->ps_per_byte, 0 == p->ps_per_byte || now < p->ps_per_byte
+                                           ? now
+                                           : p->ps_per_byte + (now - p->ps_per_byte) / 32);
 }
 
 static inline void spec_patience_earn(spec_patience_t *p, uint64_t worth, uint32_t part)
@@ -79,9 +85,10 @@ static inline void spec_patience_crossed(spec_patience_t *p, uint64_t length)
 {
     spec_patience_earn(p, spec_patience_worth(p, length), SPEC_PATIENCE_TRY);
     if (0 == p->wait) {
-        p->wait = SPEC_PATIENCE_FIRST_NS;
+        spec_patience_set(&p->wait, SPEC_PATIENCE_FIRST_NS);
     } else if (p->vain) {
-        p->wait = p->wait < SPEC_PATIENCE_MOST_NS / 2 ? 2 * p->wait : SPEC_PATIENCE_MOST_NS;
+        spec_patience_set(&p->wait, p->wait < SPEC_PATIENCE_MOST_NS / 2 ? 2 * p->wait
+                                                                        : SPEC_PATIENCE_MOST_NS);
     }
     p->vain = false;
 }
@@ -91,10 +98,10 @@ static inline uint32_t spec_patience_of(spec_patience_t *p)
 {
     if (p->vain) {
         p->vain = false;
-        p->wait /= 2;
+        spec_patience_set(&p->wait, p->wait / 2);
     }
     if (p->wait < SPEC_PATIENCE_LEAST_NS) {
-        p->wait = 0;
+        spec_patience_set(&p->wait, 0);
     }
     const uint32_t ns = p->wait < p->balance ? p->wait : p->balance;
     return ns < SPEC_PATIENCE_LEAST_NS ? 0 : ns;
