@@ -5,13 +5,16 @@
  * --mode bw    windows of 64 nonblocking messages, each answered by an empty message; us = one message
  * --mode rate  the same with messages of 8 bytes and many windows per repetition
  * Every size is warmed up and then measured in repetitions. A line per size:
- *     lat  size= us= min_us= repetitions= noisy= errors=
+ *     lat  size= us= min_us= [udp_us= udp_ratio=] repetitions= noisy= errors=
  *     bw   size= us= min_us= mb_s= max_mb_s= repetitions= noisy= errors=
  *     rate size= us= min_us= msg_s= max_msg_s= repetitions= noisy= errors=
  * us, mb_s, msg_s = median over the repetitions; min_us, max_ = the best one. 1 MB = 10^6 bytes.
  * repetitions = how many the result comes from; those in which a process lost its processor to another are left out
  * (noisy=1: hardly any others, so all are in).
+ * --bare 1, mode lat: every repetition is also run over plain UDP sockets (bare_udp.h), in turns with MPI, by the same processes.
+ * udp_us = median of those; udp_ratio = median of MPI / UDP of one repetition.
  * Data: in mode lat the last message of each repetition is checked, else the last window. */
+#include "bare_udp.h"
 #include "bench.h"
 
 static const char *const modes[] = {"lat", "bw", "rate", NULL};
@@ -90,6 +93,7 @@ int main(int argc, char **argv)
     /* Round trips or windows of a repetition; 0: as many as fit the mode and size. */
     int inner = (int) bench_number("--inner", 0, 0);
     window = (int) bench_number("--window", 64, 1);
+    const bool bare = LAT == mode && 0 != bench_number("--bare", 0, 0);
     bench_options_end();
 
     for (int i = 0; i < n; ++i) {
@@ -101,7 +105,13 @@ int main(int argc, char **argv)
     requests = calloc((size_t) window, sizeof(requests[0]));
     double *us = calloc((size_t) repetitions, sizeof(us[0]));
     int *disturbed = calloc((size_t) repetitions, sizeof(disturbed[0]));
+    double *udp = calloc((size_t) repetitions, sizeof(udp[0])),
+           *ratio = calloc((size_t) repetitions, sizeof(ratio[0]));
     int warm = repetitions / WARM_SHARE + 1;
+    const int s = bare ? bare_udp_open() : -1;
+    if (bare && s < 0) {
+        bench_usage("--bare: no UDP socket between the ranks: %s", strerror(errno));
+    }
 
     for (int i = 0; i < n; ++i) {
         size_t size = sizes[i], place = (size + 7) / 8 * 8;
@@ -112,20 +122,30 @@ int main(int argc, char **argv)
         for (int r = -warm; r < repetitions; ++r) {
             uint64_t key = ((uint64_t) i << 32) + 2 * (uint64_t) (r + warm);
             long preemptions = bench_preemptions();
+            const bool both = s >= 0 && size <= BARE_UDP_MAX;
+            double u = both && 0 == r % 2 ? bare_udp_ping_pong(s, out, in, size, times) : 0;
             double t = LAT == mode ? ping_pong(size, times, key) : stream(size, place, times, key);
+            u = both && 0 != r % 2 ? bare_udp_ping_pong(s, out, in, size, times) : u;
             if (r >= 0) {
                 us[r] = t;
+                udp[r] = u;
+                ratio[r] = u > 0 ? t / u : 0;
                 disturbed[r] = bench_preemptions() != preemptions;
             }
         }
         int noisy;
-        size_t kept = bench_undisturbed(us, disturbed, (size_t) repetitions, &noisy);
+        size_t kept = bench_undisturbed(udp, disturbed, (size_t) repetitions, &noisy);
+        (void) bench_undisturbed(ratio, disturbed, (size_t) repetitions, &noisy);
+        (void) bench_undisturbed(us, disturbed, (size_t) repetitions, &noisy);
         double median = stat_median(us, kept), least = us[0];
         long errors = bench_errors();
         if (0 != bench.rank) {
             continue;
         }
         printf("%s size=%zu us=%.4f min_us=%.4f ", modes[mode], size, median, least);
+        if (s >= 0) {
+            printf("udp_us=%.4f udp_ratio=%.3f ", stat_median(udp, kept), stat_median(ratio, kept));
+        }
         if (BW == mode) {
             printf("mb_s=%.1f max_mb_s=%.1f ", mb_per_s((double) size, median), mb_per_s((double) size, least));
         } else if (RATE == mode) {
@@ -134,6 +154,11 @@ int main(int argc, char **argv)
         printf("repetitions=%zu noisy=%d errors=%ld\n", kept, noisy, errors);
         fflush(stdout);
     }
+    if (s >= 0) {
+        close(s);
+    }
+    free(ratio);
+    free(udp);
     free(disturbed);
     free(us);
     free(requests);
