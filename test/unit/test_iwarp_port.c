@@ -116,6 +116,7 @@ static void trains(void **state)
     print_message("%lu calls for 5000 messages, %lu trains\n", (unsigned long) p->send_calls,
                   (unsigned long) p->trains);
     assert_true(p->send_calls < 5000);
+    assert_true(0 == p->trains || iw_port_counters(e[1].port)->joins > 0);
     ends_close(e);
 }
 
@@ -169,6 +170,24 @@ static void message_to(end_t *e, unsigned from, uint32_t number, uint32_t length
     iw_port_flush(e[from].port, e[from].engine);
     expect(e, 1 - from, IW_RECEIVED, c);
     assert_int_equal(c->length, length);
+}
+
+/* One that comes alone is taken with the cheapest call. */
+static void a_conversation_is_not_joined(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 30 * S);
+    for (uint32_t i = 0; i < 1000; ++i) {
+        for (unsigned from = 0; from < 2; ++from) {
+            iw_completion_t c;
+            message_to(e, from, i, 100, &c);
+            assert_int_equal(iw_post_receive(e[1 - from].engine, c.context, LENGTH, c.context),
+                             IW_OK);
+        }
+    }
+    assert_int_equal(iw_port_counters(e[0].port)->joins, 0);
+    assert_int_equal(iw_port_counters(e[1].port)->joins, 0);
+    ends_close(e);
 }
 
 /* Messages that stay where their datagrams are: as long as they are read nothing is written there, and there
@@ -429,6 +448,7 @@ int main(void)
         cmocka_unit_test(lending),
         cmocka_unit_test(trains),
         cmocka_unit_test(what_follows_a_loan),
+        cmocka_unit_test(a_conversation_is_not_joined),
         cmocka_unit_test(messages_stay),
         cmocka_unit_test(data_goes_through_faults),
         cmocka_unit_test(strangers),

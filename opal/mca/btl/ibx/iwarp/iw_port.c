@@ -125,7 +125,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         errno = ENOMEM;
         return NULL;
     }
-    p->vlen = 1;
+    p->intake.slots = 1;
     p->lend.pipe[0] = -1;
     if (c->lend) {
         iw_lend_open(&p->lend);

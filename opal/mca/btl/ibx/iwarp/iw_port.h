@@ -33,6 +33,7 @@ typedef struct iw_port_config {
 
 typedef struct iw_port_counters {
     uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
+    uint64_t joins; /* times the kernel was asked to join datagrams to trains */
     uint64_t send_calls;
     uint64_t trains;  /* messages to the kernel that were several datagrams */
     uint64_t lent;    /* datagrams whose payload the kernel did not copy */

@@ -5,12 +5,8 @@
 
 #include <sys/mman.h>
 
-#define PAGE   4096 /* or a multiple: then less is given back */
-#define STREAM 3    /* receive calls in a row that found something make a stream */
-#define DRAIN  8    /* receive calls in a row of who takes all there is */
-#define IDLE                                                                                       \
-    4096 /* receive calls in vain since the last train until trains are given up for cheaper calls */
-#define LEAVE 64                  /* and then until there cannot be one that was on its way */
+#define PAGE  4096                /* or a multiple: then less is given back */
+#define DRAIN 8                   /* receive calls in a row of who takes all there is */
 #define QUIET UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 
 /* The size of the datagrams of which the kernel made one train, or 0. */
@@ -38,7 +34,7 @@ static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *d
 static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct mmsghdr *m)
 {
     const uint8_t *data = m->msg_hdr.msg_iov->iov_base;
-    size_t left = m->msg_len, size = APART == p->joining ? 0 : train_size(&m->msg_hdr);
+    size_t left = m->msg_len, size = IW_APART == p->intake.joining ? 0 : train_size(&m->msg_hdr);
     unsigned n = 0;
     do {
         size_t part = 0 == size || left < size ? left : size;
@@ -54,7 +50,7 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
 static unsigned take_alone(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     uint8_t *data = p->in_piece[0].iov_base;
-    if (!p->stay || 0 == p->spares || p->faulty || APART != p->joining) {
+    if (!p->stay || 0 == p->spares || p->faulty || IW_APART != p->intake.joining) {
         return take_message(p, e, now, &p->in[0]);
     }
     if (iw_engine_input_stay(e, now, data, p->in[0].msg_len)) {
@@ -69,12 +65,14 @@ void iw_port_read(iw_port_t *p, const void *data)
     p->spare[p->spares++] = iw_port_slot(p, i);
 }
 
-/* Shall the kernel join what comes? */
-static void set_joining(iw_port_t *p, int on)
+/* Tells the kernel. */
+static void set_joining(iw_port_t *p, iw_intake_do_t what)
 {
-    if (0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &on, sizeof(on))) {
-        p->joining = on ? JOINED : LEAVING;
-        p->idle = 0;
+    const int on = IW_INTAKE_JOIN == what;
+    if (IW_INTAKE_NOTHING != what && p->joins
+        && 0 == setsockopt(p->socket, IPPROTO_UDP, UDP_GRO, &on, sizeof(on))) {
+        p->count.joins += on;
+        iw_intake_told(&p->intake, on);
     }
 }
 
@@ -82,19 +80,19 @@ static void set_joining(iw_port_t *p, int on)
  * time. It cannot tell a train, so none must come. */
 static int take(iw_port_t *p)
 {
-    if (1 == p->vlen && APART == p->joining) {
+    if (1 == p->intake.slots && IW_APART == p->intake.joining) {
         ssize_t length = recv(p->socket, p->in_piece[0].iov_base, SLOT, MSG_DONTWAIT);
         p->in[0].msg_hdr.msg_controllen = 0;
         p->in[0].msg_len = (unsigned) length;
         return length < 0 ? -1 : 1;
     }
-    for (unsigned i = 0; i < p->vlen; ++i) {
+    for (unsigned i = 0; i < p->intake.slots; ++i) {
         struct msghdr *h = &p->in[i].msg_hdr;
-        const bool joined = APART != p->joining;
+        const bool joined = IW_APART != p->intake.joining;
         h->msg_control = joined ? p->in_control[i].space : NULL;
         h->msg_controllen = joined ? sizeof(p->in_control[i].space) : 0;
     }
-    return recvmmsg(p->socket, p->in, p->vlen, MSG_DONTWAIT, NULL);
+    return recvmmsg(p->socket, p->in, p->intake.slots, MSG_DONTWAIT, NULL);
 }
 
 /* Quiet for a while: no memory for what may never come again. */
@@ -114,14 +112,7 @@ static void at_rest(iw_port_t *p)
         give_back(p);
     }
     ++p->count.receive_empty;
-    p->vlen = 1;
-    p->streak = 0;
-    if (LEAVING == p->joining && ++p->idle >= LEAVE) {
-        p->joining =
-            APART; /* what had been joined has been taken, or was just being delivered and is there by now */
-    } else if (JOINED == p->joining && ++p->idle >= IDLE) {
-        set_joining(p, 0);
-    }
+    set_joining(p, iw_intake_empty(&p->intake));
 }
 
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
@@ -133,7 +124,6 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
         at_rest(p);
         return 0;
     }
-    const bool joins = JOINED == p->joining;
     size_t bytes = 0;
     p->in_at = now;
     p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW || p->stay;
@@ -141,34 +131,15 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
         bytes += p->in[i].msg_len;
         n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
     }
-    if (joins && n > (unsigned) got) {
-        p->idle = 0;
-    }
-    /* A message alone is taken with the cheapest call; of many large ones no more than stay in the
-     * cache until they are looked at. */
-    if (++p->streak < STREAM) {
-        return n;
-    }
-    p->idle = 0;
-    if ((unsigned) got == p->vlen) {
-        unsigned most = bytes / (size_t) got > 16384 ? 2 : SLOTS;
-        p->vlen = 2 * p->vlen < most ? 2 * p->vlen : most;
-        if (p->joins && JOINED != p->joining) {
-            set_joining(p, 1);
-        }
-    }
+    set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes));
     return n;
 }
 
 unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     unsigned n = 0;
-    if (p->joins && JOINED != p->joining) {
-        set_joining(p, 1);
-    }
-    p->idle = 0;
     for (unsigned calls = 0; calls < DRAIN; ++calls) {
-        p->vlen = SLOTS;
+        p->intake.slots = SLOTS;
         ++p->count.receive_calls;
         const int got = take(p);
         if (got > 0) {
@@ -178,11 +149,14 @@ unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
         for (int i = 0; i < got; ++i) {
             n += take_message(p, e, now, &p->in[i]);
         }
+        if (got > 0) {
+            set_joining(p, iw_intake_all(&p->intake, (unsigned) got));
+        }
         if (got < SLOTS) {
             break;
         }
     }
     p->count.receive_empty += 0 == n;
-    p->vlen = 1;
+    p->intake.slots = 1;
     return n;
 }

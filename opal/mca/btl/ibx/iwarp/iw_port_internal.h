@@ -7,6 +7,7 @@
 #    error "the first line of the file is to define _GNU_SOURCE: struct mmsghdr"
 #endif
 
+#include "iw_intake.h"
 #include "iw_lend.h"
 #include "iw_port.h"
 
@@ -26,7 +27,7 @@
 #endif
 
 #define BATCH     64    /* datagrams sent with one call */
-#define SLOTS     8     /* receive buffers that one call can fill */
+#define SLOTS     IW_INTAKE_SLOTS
 #define SPARES    4     /* more of them, for those whose message has not been read yet */
 #define SLOT      65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
@@ -66,11 +67,7 @@ struct iw_port {
     uint32_t space;
     uint16_t limit;  /* longest datagram of the interface */
     uint64_t looked; /* when iw_port_progress was called last */
-    unsigned vlen;   /* receive buffers offered to the kernel */
-    /* Trains: none can be there; the kernel makes them; it makes none any more, some may be there. */
-    enum { APART, JOINED, LEAVING } joining;
-    unsigned streak; /* receive calls in a row that found something */
-    unsigned idle;   /* and that found nothing since the last stream */
+    iw_intake_t intake;
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */

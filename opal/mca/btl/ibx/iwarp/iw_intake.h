@@ -1,0 +1,85 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* How datagrams are taken from the kernel: for how many a call offers buffers, and whether the kernel shall join those of
+ * one sender to trains (UDP_GRO).
+ *
+ * A datagram that comes alone is taken with the cheapest call there is, which cannot tell a train from a datagram, and its
+ * message may stay where it is. So the kernel joins only while several were waiting at once: after a call that
+ * offered more than one buffer and filled all. Messages that merely follow each other - a ping-pong, a barrier -
+ * never are. What had been joined may still come for a while after the kernel was told to stop.
+ *
+ * Pure. Threads: the port's lock. */
+#ifndef IW_INTAKE_H
+#define IW_INTAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define IW_INTAKE_SLOTS  8     /* receive buffers that one call can fill */
+#define IW_INTAKE_STREAM 3     /* calls in a row that found something until the next offers more buffers */
+#define IW_INTAKE_IDLE   4096  /* calls in vain since the last train until trains are given up */
+#define IW_INTAKE_LEAVE  64    /* and then until there cannot be one that was on its way */
+#define IW_INTAKE_LARGE  16384 /* bytes: of datagrams above only two stay in the cache until they are looked at */
+
+typedef struct iw_intake {
+    unsigned slots; /* buffers that the next call offers */
+    /* Trains: none can be there; the kernel makes them; it makes none any more, some may be there. */
+    enum { IW_APART, IW_JOINED, IW_LEAVING } joining;
+    unsigned streak; /* calls in a row that found something */
+    unsigned idle;   /* calls that found nothing since the last train */
+} iw_intake_t;
+
+/* What the kernel is to be told. */
+typedef enum iw_intake_do { IW_INTAKE_NOTHING, IW_INTAKE_JOIN, IW_INTAKE_PART } iw_intake_do_t;
+
+/* It has been told, and agreed. */
+static inline void iw_intake_told(iw_intake_t *t, bool joins)
+{
+    t->joining = joins ? IW_JOINED : IW_LEAVING;
+    t->idle = 0;
+}
+
+/* A call found nothing. */
+static inline iw_intake_do_t iw_intake_empty(iw_intake_t *t)
+{
+    t->slots = 1;
+    t->streak = 0;
+    if (IW_LEAVING == t->joining && ++t->idle >= IW_INTAKE_LEAVE) {
+        t->joining = IW_APART; /* what had been joined has been taken, or was just being delivered and is there by now */
+    } else if (IW_JOINED == t->joining && ++t->idle >= IW_INTAKE_IDLE) {
+        return IW_INTAKE_PART;
+    }
+    return IW_INTAKE_NOTHING;
+}
+
+/* A call filled so many buffers, with so many datagrams and bytes. */
+static inline iw_intake_do_t iw_intake_found(iw_intake_t *t, unsigned filled, unsigned datagrams,
+                                             size_t bytes)
+{
+    if (datagrams > filled) {
+        t->idle = 0;
+    }
+    if (++t->streak < IW_INTAKE_STREAM || filled < t->slots) {
+        return IW_INTAKE_NOTHING;
+    }
+    const bool waited = t->slots > 1;
+    const unsigned most = bytes / filled > IW_INTAKE_LARGE ? 2 : IW_INTAKE_SLOTS;
+    t->slots = 2 * t->slots < most ? 2 * t->slots : most;
+    if (!waited) {
+        return IW_INTAKE_NOTHING;
+    }
+    t->idle = 0;
+    return IW_JOINED == t->joining ? IW_INTAKE_NOTHING : IW_INTAKE_JOIN;
+}
+
+/* Who calls now takes everything, with calls that offer all buffers, as the agent's thread does: the last one filled so
+ * many. */
+static inline iw_intake_do_t iw_intake_all(iw_intake_t *t, unsigned filled)
+{
+    if (filled < 2) {
+        return IW_INTAKE_NOTHING;
+    }
+    t->idle = 0;
+    return IW_JOINED == t->joining ? IW_INTAKE_NOTHING : IW_INTAKE_JOIN;
+}
+
+#endif
