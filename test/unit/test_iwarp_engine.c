@@ -399,6 +399,112 @@ static void an_answer_asks_for_nothing(void **state)
     link_fini(&t.link);
 }
 
+/* What leaves a pair of which every message is cut: datagrams of the path's size, or the last of a message. */
+typedef struct sizes {
+    unsigned full, others; /* since the last look, from engine 0 */
+    size_t most;
+} sizes_t;
+
+#define ETHERNET 1472
+
+static void ethernet(iw_config_t *c)
+{
+    c->datagram_max = ETHERNET;
+}
+
+static void note_size(void *context, unsigned from, const uint8_t *data, size_t length)
+{
+    sizes_t *s = context;
+    (void) data;
+    s->most = length > s->most ? length : s->most;
+    if (0 == from && length == ETHERNET) {
+        ++s->full;
+    } else if (0 == from) {
+        ++s->others;
+    }
+}
+
+/* A message and its answer, each with the acknowledgement of the other, in datagrams of one size but the last: so that
+ * they are one train for the kernel. */
+static void what_is_cut_has_one_size(void **state)
+{
+    (void) state;
+    enum { LENGTH = 4096, ROUNDS = 40, KNOWN = 20 };
+    pair_t t;
+    sizes_t sizes = {0};
+    iw_completion_t c;
+    uint8_t *data = must_alloc(LENGTH), *buffer[2] = {must_alloc(LENGTH), must_alloc(LENGTH)};
+    link_tune = ethernet;
+    pair_init(&t, NULL, 41);
+    t.link.tap = note_size;
+    t.link.tap_context = &sizes;
+    for (int i = 0; i < ROUNDS; ++i) {
+        sizes.full = sizes.others = 0;
+        for (unsigned to = 1; to < 2; --to) {
+            fill(data, (uint32_t) i, LENGTH);
+            post_one(&t.link, to, buffer[to], LENGTH);
+            assert_int_equal(send_bytes(0 == to ? t.b : t.a, data, LENGTH, 0), IW_OK);
+            do {
+                assert_true(wait_completion(&t.link, to, &c, S));
+            } while (IW_RECEIVED != c.what);
+            assert_true(filled(buffer[to], (uint32_t) i, LENGTH));
+        }
+        if (i >= KNOWN) {
+            assert_int_equal(sizes.full, 2);
+            assert_int_equal(sizes.others, 1);
+        }
+    }
+    link_fini(&t.link);
+    link_tune = NULL;
+    free(data);
+    free(buffer[0]);
+    free(buffer[1]);
+}
+
+/* What is sent again has the length that it was cut to, perhaps without an acknowledgement: one that does not fit any
+ * more goes by itself. */
+static void what_is_sent_again_fits(void **state)
+{
+    (void) state;
+    enum { LENGTH = 40000, ROUNDS = 100 };
+    iw_fault_rates_t lossy;
+    pair_t t;
+    sizes_t sizes = {0};
+    assert_true(iw_fault_parse(&lossy, "drop=0.2,reorder=0.1"));
+    uint8_t *data = must_alloc(LENGTH), *buffer[2] = {must_alloc(LENGTH), must_alloc(LENGTH)};
+    link_tune = ethernet;
+    pair_init(&t, &lossy, 42);
+    t.link.tap = note_size;
+    t.link.tap_context = &sizes;
+    for (int i = 0; i < ROUNDS; ++i) {
+        /* Both at once: each has much to acknowledge; now and then one has no buffer, and says so. */
+        const bool refuses = 0 == i % 4;
+        assert_int_equal(send_bytes(t.b, data, LENGTH, IW_QUIET), IW_OK);
+        if (refuses) {
+            link_run(&t.link, t.link.now + MS / 10);
+        } else {
+            post_one(&t.link, 0, buffer[0], LENGTH);
+        }
+        post_one(&t.link, 1, buffer[1], LENGTH);
+        assert_int_equal(send_bytes(t.a, data, LENGTH, IW_QUIET), IW_OK);
+        if (refuses) {
+            link_run(&t.link, t.link.now + MS);
+            post_one(&t.link, 0, buffer[0], LENGTH);
+        }
+        for (unsigned to = 0; to < 2; ++to) {
+            iw_completion_t c;
+            expect(&t.link, to, IW_RECEIVED, IW_OK, &c);
+        }
+    }
+    assert_true(iw_engine_counters(t.link.engine[0])->segments_resent > 100);
+    assert_in_range(sizes.most, 1, ETHERNET);
+    link_fini(&t.link);
+    link_tune = NULL;
+    free(data);
+    free(buffer[0]);
+    free(buffer[1]);
+}
+
 /* Its ring of buffers is empty for much longer than a peer may be silent: the sender waits, asks now and then, and
  * resumes; another sender is as patient; nothing is lost or out of order. */
 static void buffers_come_after_minutes(void **state)
@@ -576,6 +682,8 @@ int main(void)
         cmocka_unit_test(buffers_come_after_minutes),
         cmocka_unit_test(a_lost_tail_is_found_soon),
         cmocka_unit_test(an_answer_asks_for_nothing),
+        cmocka_unit_test(what_is_cut_has_one_size),
+        cmocka_unit_test(what_is_sent_again_fits),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),
         cmocka_unit_test(a_black_hole_is_found),
         cmocka_unit_test(unreliable_datagrams),

@@ -14,11 +14,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define IW_INTAKE_SLOTS  8     /* receive buffers that one call can fill */
-#define IW_INTAKE_STREAM 3     /* calls in a row that found something until the next offers more buffers */
-#define IW_INTAKE_IDLE   4096  /* calls in vain since the last train until trains are given up */
-#define IW_INTAKE_LEAVE  64    /* and then until there cannot be one that was on its way */
-#define IW_INTAKE_LARGE  16384 /* bytes: of datagrams above only two stay in the cache until they are looked at */
+#define IW_INTAKE_SLOTS 8 /* receive buffers that one call can fill */
+#define IW_INTAKE_STREAM                                                                           \
+    3 /* calls in a row that found something until the next offers more buffers */
+#define IW_INTAKE_IDLE  4096 /* calls in vain since the last train until trains are given up */
+#define IW_INTAKE_LEAVE 64   /* and then until there cannot be one that was on its way */
+#define IW_INTAKE_LARGE                                                                            \
+    16384 /* bytes: of datagrams above only two stay in the cache until they are looked at */
 
 typedef struct iw_intake {
     unsigned slots; /* buffers that the next call offers */
@@ -44,7 +46,8 @@ static inline iw_intake_do_t iw_intake_empty(iw_intake_t *t)
     t->slots = 1;
     t->streak = 0;
     if (IW_LEAVING == t->joining && ++t->idle >= IW_INTAKE_LEAVE) {
-        t->joining = IW_APART; /* what had been joined has been taken, or was just being delivered and is there by now */
+        t->joining =
+            IW_APART; /* what had been joined has been taken, or was just being delivered and is there by now */
     } else if (IW_JOINED == t->joining && ++t->idle >= IW_INTAKE_IDLE) {
         return IW_INTAKE_PART;
     }

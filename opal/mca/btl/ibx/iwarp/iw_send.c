@@ -12,16 +12,43 @@ void iw_segment_free(iw_segment_t *s)
 
 /* ---- cutting ---- */
 
-/* Payload that fits into a datagram the path carries, whatever else has to go with it. The room for
- * an acknowledgement is left free even if there is none: datagrams of one size go through the
- * kernel many at a time. */
-static uint32_t payload_room(const iw_peer_t *p, size_t header)
+/* What an acknowledgement adds to a datagram with a body: IW_RANGES_PIGGYBACK ranges at most. */
+static size_t ack_size(const iw_peer_t *p, unsigned ranges)
 {
-    size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + sizeof(iw_ack_t)
-                    + sizeof(iw_rnr_t) + IW_RANGES_PIGGYBACK * sizeof(iw_range_t) + sizeof(iw_seq_t)
-                    + header;
+    return sizeof(iw_ack_t) + (p->rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
+}
+
+/* And what the next one will be given; 0: none is due, or it goes by itself. */
+static size_t ack_due_size(const iw_peer_t *p)
+{
+    iw_range_t range[IW_RANGES_PIGGYBACK + 1];
+    uint64_t largest;
+    if (0 == p->unacked && !p->ack_now) {
+        return 0;
+    }
+    const unsigned n = iw_seen_ranges(&p->seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
+    return 0 == n || n > IW_RANGES_PIGGYBACK ? 0 : ack_size(p, n);
+}
+
+/* Payload that fits into a datagram the path carries, with an acknowledgement of that size. */
+static uint32_t payload_room(const iw_peer_t *p, size_t header, size_t ack)
+{
+    const size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + ack
+                          + sizeof(iw_seq_t) + header;
     const size_t room = p->path.size - prefix;
     return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
+}
+
+/* Of left bytes, those of the next datagram. Whatever goes with it, it has the size of the path if more follow:
+ * datagrams of one size go through the kernel many at a time. */
+static uint32_t payload_of(const iw_peer_t *p, size_t header, uint32_t left)
+{
+    const uint32_t sure = payload_room(p, header, ack_size(p, IW_RANGES_PIGGYBACK));
+    if (left <= sure) {
+        return left;
+    }
+    const uint32_t room = payload_room(p, header, ack_due_size(p));
+    return left < room ? left : room;
 }
 
 static size_t header_size(const iw_request_t *r)
@@ -73,13 +100,12 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     if (NULL == s) {
         return NULL;
     }
-    uint32_t room = payload_room(p, header_size(r));
     uint32_t left = IW_DO_READ == r->operation ? 0 : r->length - r->cut;
     *s = (iw_segment_t){.peer = p,
                         .request = r,
                         .ssn = p->next_ssn++,
                         .offset = r->cut,
-                        .length = (uint16_t) (left < room ? left : room)};
+                        .length = (uint16_t) payload_of(p, header_size(r), left)};
     if (IW_DO_SEND == r->operation && 0 == r->cut) {
         r->msn = p->send_msn++;
     }
@@ -349,6 +375,12 @@ static bool is_hollow(const iw_segment_t *s)
                                      IW_REMOTE_READ, r->local_to + s->offset, s->length, &at, NULL);
 }
 
+/* A segment keeps the length that it was cut to, with the acknowledgement of then. */
+static bool has_room_for_ack(const iw_peer_t *p, const iw_segment_t *s)
+{
+    return s->length <= payload_room(p, header_size(s->request), ack_due_size(p));
+}
+
 /* A datagram of a segment that is in no list. False: the connection ended over it. */
 static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 {
@@ -363,7 +395,9 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
         return true;
     }
     begin(p, k, IW_SEGMENT);
-    piggyback(p, k, now);
+    if (!s->resent || has_room_for_ack(p, s)) {
+        piggyback(p, k, now);
+    }
     iw_seq_t *seq = put(k, sizeof(*seq));
     size_t before = k->piece[0].iov_len;
     if (!put_segment(k, s)) {
