@@ -3,8 +3,6 @@
  * tag, packet number; then its blocks; then its segment. */
 #include "iw_internal.h"
 
-#define CONN_INDEX_MASK ((1u << 20) - 1)
-
 /* Counts a refusal. */
 static void refuse(uint64_t *counter)
 {
@@ -14,7 +12,7 @@ static void refuse(uint64_t *counter)
 /* Whose datagram, if it says truly; NULL: nobody's we know, and counted. */
 static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
 {
-    uint32_t conn = iw_get32(f->head->conn), at = conn & CONN_INDEX_MASK;
+    uint32_t conn = iw_get32(f->head->conn), at = conn & IW_CONN_INDEX_MASK;
     if (0 != conn) {
         if (at >= e->conns || NULL == e->conn[at] || e->conn[at]->conn != conn) {
             refuse(&e->count.refused_connection);

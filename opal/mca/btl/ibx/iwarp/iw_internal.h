@@ -269,19 +269,29 @@ struct iw_engine {
     uint32_t talkers_last; /* and in the last */
 };
 
+#define IW_CONN_INDEX_BITS 20 /* of a connection's number: its place; the others are random */
+#define IW_CONN_INDEX_MASK ((1u << IW_CONN_INDEX_BITS) - 1)
+
 /* iw_engine.c */
 bool iw_done_reserve(iw_engine_t *e); /* before anything that will bring a completion */
+void iw_done_forget(iw_peer_t *p);    /* completions not polled yet do not lead to it any more */
 void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
                  uint32_t length);
 void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t *p, void *data,
                           uint32_t length); /* data: not NULL if it stayed in its datagram */
+uint64_t iw_random(iw_engine_t *e);
+
+/* iw_receive.c */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
+void iw_receive_wake(
+    iw_engine_t *e); /* peers that were told to wait for a buffer can be told to go on */
+
+/* iw_peer.c */
 iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);
 bool iw_peer_activate(iw_peer_t *p, uint64_t now);
 void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
 void iw_peer_free(iw_peer_t *p);
-uint64_t iw_random(iw_engine_t *e);
 
 /* iw_request.c */
 bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);

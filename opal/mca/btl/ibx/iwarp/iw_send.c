@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What leaves: requests are cut into segments, segments become datagrams. */
-#include "iw_internal.h"
+/* What leaves: requests are cut into segments, and what may leave does. */
+#include "iw_build.h"
 
 void iw_segment_free(iw_segment_t *s)
 {
@@ -11,58 +11,6 @@ void iw_segment_free(iw_segment_t *s)
 }
 
 /* ---- cutting ---- */
-
-/* What an acknowledgement adds to a datagram with a body: IW_RANGES_PIGGYBACK ranges at most. */
-static size_t ack_size(const iw_peer_t *p, unsigned ranges)
-{
-    return sizeof(iw_ack_t) + (p->rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
-}
-
-/* And what the next one will be given; 0: none is due, or it goes by itself. */
-static size_t ack_due_size(const iw_peer_t *p)
-{
-    iw_range_t range[IW_RANGES_PIGGYBACK + 1];
-    uint64_t largest;
-    if (0 == p->unacked && !p->ack_now) {
-        return 0;
-    }
-    const unsigned n = iw_seen_ranges(&p->seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
-    return 0 == n || n > IW_RANGES_PIGGYBACK ? 0 : ack_size(p, n);
-}
-
-/* Payload that fits into a datagram the path carries, with an acknowledgement of that size. */
-static uint32_t payload_room(const iw_peer_t *p, size_t header, size_t ack)
-{
-    const size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + ack
-                          + sizeof(iw_seq_t) + header;
-    const size_t room = p->path.size - prefix;
-    return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
-}
-
-/* Of left bytes, those of the next datagram. Whatever goes with it, it has the size of the path if more follow:
- * datagrams of one size go through the kernel many at a time. */
-static uint32_t payload_of(const iw_peer_t *p, size_t header, uint32_t left)
-{
-    const uint32_t sure = payload_room(p, header, ack_size(p, IW_RANGES_PIGGYBACK));
-    if (left <= sure) {
-        return left;
-    }
-    const uint32_t room = payload_room(p, header, ack_due_size(p));
-    return left < room ? left : room;
-}
-
-static size_t header_size(const iw_request_t *r)
-{
-    switch (r->operation) {
-    case IW_DO_WRITE:
-    case IW_DO_RESPONSE:
-        return sizeof(iw_tagged_t);
-    case IW_DO_READ:
-        return sizeof(iw_untagged_t) + sizeof(iw_read_request_t);
-    default:
-        return sizeof(iw_untagged_t);
-    }
-}
 
 static iw_request_t *first_send(const iw_peer_t *p)
 {
@@ -105,7 +53,7 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
                         .request = r,
                         .ssn = p->next_ssn++,
                         .offset = r->cut,
-                        .length = (uint16_t) payload_of(p, header_size(r), left)};
+                        .length = (uint16_t) iw_build_payload(p, r, left)};
     if (IW_DO_SEND == r->operation && 0 == r->cut) {
         r->msn = p->send_msn++;
     }
@@ -124,221 +72,6 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
         --p->serving;
     }
     return s;
-}
-
-/* ---- building ---- */
-
-static void *put(iw_packet_t *k, size_t length)
-{
-    void *at = k->head + k->piece[0].iov_len;
-    k->piece[0].iov_len += length;
-    return at;
-}
-
-static void begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
-{
-    k->to = p->address;
-    k->peer = p;
-    k->segment = NULL;
-    k->had_ack = k->may_fragment = k->probe = false;
-    k->count = 1;
-    k->piece[0] = (struct iovec){k->head, 0};
-    iw_head_t *h = put(k, sizeof(*h));
-    uint64_t pn = p->next_pn++, floor = pn;
-    if (!iw_list_empty(&p->in_flight)) {
-        floor = IW_ITEM(p->in_flight.next, iw_segment_t, link)->pn;
-    }
-    *h = (iw_head_t){.version_type = (uint8_t) (IW_VERSION << 4 | type),
-                     .floor = iw_be16((uint16_t) (pn - floor)),
-                     .conn = iw_be32(p->remote_conn),
-                     .pn = iw_be64(pn)};
-    if (!p->confirmed) {
-        iw_hello_t *hello = put(k, sizeof(*hello));
-        h->flags |= IW_F_HELLO;
-        *hello = (iw_hello_t){.identity = iw_be64(p->engine->config.identity),
-                              .generation = iw_be64(p->generation),
-                              .answers = iw_be64(p->remote_generation),
-                              .conn = iw_be32(p->conn),
-                              .datagram = iw_be16(p->engine->config.datagram_max),
-                              .version_max = IW_VERSION,
-                              .reads = p->engine->config.reads};
-    }
-}
-
-/* Bytes that this peer may have in flight: its share of what the port buffers. */
-static uint32_t window_for(const iw_engine_t *e)
-{
-    uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
-    uint32_t share = e->config.receive_space / (talkers > 0 ? talkers : 1);
-    uint32_t least = 2u * (e->config.datagram_max + IW_OVERHEAD);
-    return share > least ? share : least;
-}
-
-static void put_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
-{
-    iw_range_t range[IW_RANGES_MAX + 1];
-    uint64_t largest = 0;
-    /* One more than fits tells whether all was said. */
-    unsigned n = iw_seen_ranges(&p->seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
-    if (0 == n) {
-        p->ack_now = false;
-        p->ack_at = 0;
-        return;
-    }
-    if (n > max) {
-        p->ack_now = true; /* by itself */
-        return;
-    }
-    uint64_t delay = (now - p->largest_at) / IW_US;
-    iw_ack_t *ack = put(k, sizeof(*ack));
-    *ack = (iw_ack_t){.largest = iw_be32((uint32_t) largest),
-                      .next = iw_be32(p->expected),
-                      .window = iw_be32(window_for(p->engine)),
-                      .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
-                      .ranges = iw_be16((uint16_t) n)};
-    memcpy(put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));
-    k->head[offsetof(iw_head_t, flags)] |= IW_F_ACK;
-    if (p->rnr) {
-        iw_rnr_t *rnr = put(k, sizeof(*rnr));
-        rnr->refused = iw_be32((uint32_t) p->rnr_refused);
-        k->head[offsetof(iw_head_t, flags)] |= IW_F_RNR;
-    }
-    k->had_ack = true;
-    p->ack_now = false;
-    p->ack_at = 0;
-    p->unacked = p->unacked_bytes = 0;
-    ++p->engine->count.acks_out;
-}
-
-static void piggyback(iw_peer_t *p, iw_packet_t *k, uint64_t now)
-{
-    if (p->unacked > 0 || p->ack_now) {
-        put_ack(p, k, IW_RANGES_PIGGYBACK, now);
-    }
-}
-
-static uint32_t length_of(const iw_packet_t *k)
-{
-    size_t length = 0;
-    for (unsigned i = 0; i < k->count; ++i) {
-        length += k->piece[i].iov_len;
-    }
-    return (uint32_t) length;
-}
-
-/* Headers and data in a row, where the data has room before it: the kernel and the tag are quicker with one
- * piece than with two. Of long ones a port may lend the kernel the pages instead of having them copied
- * (iw_lend.h), and what is lent must not change: they stay apart. */
-static void join(iw_packet_t *k, const iw_request_t *r)
-{
-    const size_t length = k->piece[0].iov_len;
-    if (2 != k->count || 0 == (r->flags & IW_HEADROOM) || k->piece[1].iov_base != r->piece[0].iov_base
-        || length > IW_HEADROOM_SIZE || k->piece[1].iov_len > IW_JOIN_MAX) {
-        return;
-    }
-    k->piece[0].iov_base = memcpy((uint8_t *) k->piece[1].iov_base - length, k->head, length);
-    k->piece[0].iov_len += k->piece[1].iov_len;
-    k->count = 1;
-}
-
-/* The tag goes in when everything else is. */
-static void finish(iw_peer_t *p, iw_packet_t *k)
-{
-    iw_head_t *h = k->piece[0].iov_base;
-    k->length = length_of(k);
-    h->tag = iw_be64(0);
-    h->tag = iw_be64(iw_auth_tag(&p->auth, k->piece, k->count));
-    ++p->engine->count.packets_out;
-    p->engine->count.bytes_out += k->length;
-}
-
-static void put_untagged(iw_packet_t *k, uint8_t opcode, bool last, uint32_t qn, uint32_t msn,
-                         uint32_t mo)
-{
-    iw_untagged_t *h = put(k, sizeof(*h));
-    *h = (iw_untagged_t){.ddp = IW_DDP_VERSION | (last ? IW_DDP_LAST : 0),
-                         .rdmap = IW_RDMAP_VERSION | opcode,
-                         .qn = iw_be32(qn),
-                         .msn = iw_be32(msn),
-                         .mo = iw_be32(mo)};
-}
-
-static void put_tagged(iw_packet_t *k, uint8_t opcode, bool last, uint32_t stag, uint64_t to)
-{
-    iw_tagged_t *h = put(k, sizeof(*h));
-    *h = (iw_tagged_t){.ddp = IW_DDP_TAGGED | IW_DDP_VERSION | (last ? IW_DDP_LAST : 0),
-                       .rdmap = IW_RDMAP_VERSION | opcode,
-                       .stag = iw_be32(stag),
-                       .to = iw_be64(to)};
-}
-
-/* The part [offset, offset + length) of the user's pieces. */
-static void put_payload(iw_packet_t *k, const iw_request_t *r, uint32_t offset, uint32_t length)
-{
-    if (0 == length) {
-        return;
-    }
-    if (r->flags & IW_INLINE) {
-        memcpy(put(k, length), r->data + offset, length);
-        return;
-    }
-    size_t skip = offset;
-    for (unsigned i = 0; length > 0; ++i) {
-        size_t part = r->piece[i].iov_len;
-        if (skip >= part) {
-            skip -= part;
-            continue;
-        }
-        part -= skip;
-        part = part < length ? part : length;
-        k->piece[k->count++] = (struct iovec){(uint8_t *) r->piece[i].iov_base + skip, part};
-        skip = 0;
-        length -= (uint32_t) part;
-    }
-}
-
-static void put_read_request(iw_packet_t *k, const iw_request_t *r)
-{
-    put_untagged(k, IW_OP_READ_REQUEST, true, IW_QN_READ, r->msn, 0);
-    iw_read_request_t *q = put(k, sizeof(*q));
-    *q = (iw_read_request_t){.sink_stag = iw_be32(r->local_stag),
-                             .sink_to = iw_be64(0),
-                             .length = iw_be32(r->length),
-                             .source_stag = iw_be32(r->stag),
-                             .source_to = iw_be64(r->to)};
-}
-
-/* DDP header and payload of a segment. False: the memory it was to come from is gone. */
-static bool put_segment(iw_packet_t *k, const iw_segment_t *s)
-{
-    const iw_request_t *r = s->request;
-    uint8_t *at;
-    switch (r->operation) {
-    case IW_DO_SEND:
-    case IW_DO_DATAGRAM:
-        put_untagged(k, IW_OP_SEND, s->last, IW_QN_SEND, r->msn, s->offset);
-        put_payload(k, r, s->offset, s->length);
-        return true;
-    case IW_DO_WRITE:
-        put_tagged(k, IW_OP_WRITE, s->last, r->stag, r->to + s->offset);
-        put_payload(k, r, s->offset, s->length);
-        return true;
-    case IW_DO_READ:
-        put_read_request(k, r);
-        return true;
-    default:
-        /* Checked for each segment, each time it is sent: the owner may have taken the memory back. */
-        if (IW_ACCESS_OK
-            != iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer, IW_REMOTE_READ,
-                               r->local_to + s->offset, s->length, &at, NULL)) {
-            return false;
-        }
-        put_tagged(k, IW_OP_READ_RESPONSE, s->last, r->stag, r->to + s->offset);
-        if (s->length > 0) {
-            k->piece[k->count++] = (struct iovec){at, s->length};
-        }
-        return true;
-    }
 }
 
 static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint64_t pn,
@@ -375,12 +108,6 @@ static bool is_hollow(const iw_segment_t *s)
                                      IW_REMOTE_READ, r->local_to + s->offset, s->length, &at, NULL);
 }
 
-/* A segment keeps the length that it was cut to, with the acknowledgement of then. */
-static bool has_room_for_ack(const iw_peer_t *p, const iw_segment_t *s)
-{
-    return s->length <= payload_room(p, header_size(s->request), ack_due_size(p));
-}
-
 /* A datagram of a segment that is in no list. False: the connection ended over it. */
 static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 {
@@ -394,25 +121,25 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
         ++p->resent_out;
         return true;
     }
-    begin(p, k, IW_SEGMENT);
-    if (!s->resent || has_room_for_ack(p, s)) {
-        piggyback(p, k, now);
+    iw_build_begin(p, k, IW_SEGMENT);
+    if (!s->resent || iw_build_ack_fits(p, s)) {
+        iw_build_piggyback(p, k, now);
     }
-    iw_seq_t *seq = put(k, sizeof(*seq));
+    iw_seq_t *seq = iw_build_put(k, sizeof(*seq));
     size_t before = k->piece[0].iov_len;
-    if (!put_segment(k, s)) {
+    if (!iw_build_segment(k, s)) {
         iw_segment_free(s);
         iw_rdmap_terminate(p, IW_TERM_STAG, 0);
         return false;
     }
     seq->ssn = iw_be32(s->ssn);
-    uint32_t length = length_of(k);
+    uint32_t length = iw_build_length(k);
     seq->ulpdu.length = iw_be16((uint16_t) (length - before));
     if (wants_ack(p, s, length)) {
         k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
     }
-    join(k, s->request);
-    finish(p, k);
+    iw_build_join(k, s->request);
+    iw_build_finish(p, k);
     k->segment = s;
     k->may_fragment = k->length > p->path.size;
     in_flight(p, s, k, pn, now);
@@ -430,12 +157,12 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_t now)
 {
     iw_segment_t s = {.request = r, .length = (uint16_t) r->length, .last = true};
-    begin(p, k, IW_DATAGRAM);
-    piggyback(p, k, now);
-    iw_ulpdu_t *ulpdu = put(k, sizeof(*ulpdu));
+    iw_build_begin(p, k, IW_DATAGRAM);
+    iw_build_piggyback(p, k, now);
+    iw_ulpdu_t *ulpdu = iw_build_put(k, sizeof(*ulpdu));
     ulpdu->length = iw_be16((uint16_t) (sizeof(iw_untagged_t) + r->length));
-    put_segment(k, &s);
-    finish(p, k);
+    iw_build_segment(k, &s);
+    iw_build_finish(p, k);
     iw_request_report(r, IW_OK);
     iw_request_release(r);
 }
@@ -444,14 +171,14 @@ static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t siz
 {
     static const uint8_t zeros[IW_DATAGRAM_MAX];
     uint64_t pn = p->next_pn;
-    begin(p, k, IW_PROBE);
-    piggyback(p, k, now);
+    iw_build_begin(p, k, IW_PROBE);
+    iw_build_piggyback(p, k, now);
     k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
     if (size > k->piece[0].iov_len) {
         k->piece[k->count++] =
             (struct iovec){(void *) (uintptr_t) zeros, size - k->piece[0].iov_len};
     }
-    finish(p, k);
+    iw_build_finish(p, k);
     k->segment = s;
     k->probe = k->length > p->path.size;
     in_flight(p, s, k, pn, now);
@@ -582,25 +309,12 @@ static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
         *bytes += packet[n++].length;
     }
     if (p->ack_now && n < max) {
-        begin(p, &packet[n], IW_CONTROL);
-        put_ack(p, &packet[n], IW_RANGES_MAX, now);
-        finish(p, &packet[n++]);
+        iw_build_begin(p, &packet[n], IW_CONTROL);
+        iw_build_ack(p, &packet[n], IW_RANGES_MAX, now);
+        iw_build_finish(p, &packet[n++]);
         ++p->engine->count.acks_alone;
     }
     return n;
-}
-
-static void build_terminate(iw_peer_t *p, iw_packet_t *k)
-{
-    begin(p, k, IW_TERMINATE);
-    iw_ulpdu_t *ulpdu = put(k, sizeof(*ulpdu));
-    ulpdu->length = iw_be16(sizeof(iw_untagged_t) + sizeof(iw_terminate_t));
-    put_untagged(k, IW_OP_TERMINATE, true, IW_QN_TERMINATE, 1, 0);
-    iw_terminate_t *t = put(k, sizeof(*t));
-    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term >> 8),
-                          .code = (uint8_t) p->term,
-                          .ssn = iw_be32(p->term_ssn)};
-    finish(p, k);
 }
 
 static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
@@ -621,12 +335,12 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
     case IW_DOWN:
         if (p->term_pending) {
             p->term_pending = false;
-            build_terminate(p, &packet[n++]);
+            iw_build_terminate(p, &packet[n++]);
         }
         break;
     case IW_CLOSING:
-        begin(p, &packet[n], IW_CLOSE);
-        finish(p, &packet[n]);
+        iw_build_begin(p, &packet[n], IW_CLOSE);
+        iw_build_finish(p, &packet[n]);
         packet[n++].peer = NULL;
         iw_peer_free(p);
         break;

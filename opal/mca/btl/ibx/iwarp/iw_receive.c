@@ -1,0 +1,123 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The shared receive queue: buffers for messages, whoever they come from. */
+#include "iw_internal.h"
+
+#include <stdlib.h>
+
+/* Last in, first out: the buffer posted last is the one most likely to be in the cache, and buffers
+ * that are never needed are never touched. */
+static bool receive_grow(iw_engine_t *e)
+{
+    uint32_t room = 0 == e->receive_room ? 64 : 2 * e->receive_room;
+    iw_receive_t *stack = realloc(e->receive, room * sizeof(*stack));
+    if (NULL == stack) {
+        return false;
+    }
+    e->receive = stack;
+    e->receive_room = room;
+    return true;
+}
+
+void iw_receive_wake(iw_engine_t *e)
+{
+    for (iw_link_t *next, *l = e->rnr_peers.next; l != &e->rnr_peers && e->receive_count > 0;
+         l = next) {
+        iw_peer_t *p = IW_ITEM(l, iw_peer_t, waiting);
+        next = l->next;
+        if (p->held < e->config.quota) {
+            iw_list_remove(l);
+            p->rnr = false;
+            p->ack_now = true;
+            iw_ready(p);
+        }
+    }
+}
+
+iw_status_t iw_post_receive(iw_engine_t *e, void *buffer, uint32_t length, void *context)
+{
+    /* Messages that are given up put their buffers back. */
+    if ((e->receive_count + e->messages.in_use >= e->receive_room && !receive_grow(e))
+        || !iw_done_reserve(e)) {
+        return IW_NO_MEMORY;
+    }
+    e->receive[e->receive_count++] = (iw_receive_t){buffer, context, length};
+    if (!iw_list_empty(&e->rnr_peers)) {
+        iw_receive_wake(e);
+    }
+    return IW_OK;
+}
+
+/* At most one event is on its way. */
+static void limit_check(iw_engine_t *e)
+{
+    if (e->receive_count < e->limit && !e->limit_told && iw_done_reserve(e)) {
+        e->limit = 0;
+        e->limit_told = true;
+        iw_complete(e, NULL, NULL, IW_LIMIT_REACHED, IW_OK, 0);
+    }
+}
+
+void iw_arm_limit(iw_engine_t *e, uint32_t limit)
+{
+    e->limit = limit;
+    limit_check(e);
+}
+
+uint32_t iw_receives_free(const iw_engine_t *e)
+{
+    return e->receive_count;
+}
+
+void *iw_receive_idle(const iw_engine_t *e, uint32_t before)
+{
+    return before < e->receive_count ? e->receive[e->receive_count - 1 - before].context : NULL;
+}
+
+uint32_t iw_receives_lowest(iw_engine_t *e)
+{
+    const uint32_t lowest = e->receive_lowest;
+    e->receive_lowest = e->receive_count;
+    return lowest;
+}
+
+bool iw_withdraw_receive(iw_engine_t *e, void **context)
+{
+    if (0 == e->receive_count) {
+        return false;
+    }
+    *context = e->receive[0].context;
+    e->receive[0] = e->receive[--e->receive_count];
+    if (e->receive_count < e->receive_lowest) {
+        e->receive_lowest = e->receive_count;
+    }
+    return true;
+}
+
+void iw_set_receive_space(iw_engine_t *e, uint32_t bytes)
+{
+    e->config.receive_space = bytes;
+}
+
+/* False: there is none, or none to spare. A message that arrives ahead of its turn must leave one
+ * for each message before it and one more: if those ahead could take all, the one whose turn it is
+ * would wait for buffers that wait for it. The one whose turn it is can always be completed and
+ * polled, whatever the peers hold, so its buffer comes back. */
+bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive)
+{
+    if (e->receive_count <= spare || p->held + spare >= e->config.quota) {
+        return false;
+    }
+    *receive = e->receive[--e->receive_count];
+    if (e->receive_count < e->receive_lowest) {
+        e->receive_lowest = e->receive_count;
+    }
+    ++p->held;
+    limit_check(e);
+    return true;
+}
+
+void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive)
+{
+    --p->held;
+    e->receive[e->receive_count++] = *receive;
+}
