@@ -78,6 +78,7 @@ sub mpi_use_sanitizer {
         TSAN_OPTIONS => "$common:ignore_noninstrumented_modules=1:history_size=5:suppressions=$suppressions",
     );
     my @names = grep { 'address' eq $sanitizer xor /TSAN/ } sort keys %options;
+    $ENV{SPEC_SANITIZER} = $sanitizer; # for scripts
     $ENV{SPEC_RANK_WORDS} = join ' ', '-x LD_PRELOAD=' . join(':', @runtime), map { "-x $_=$options{$_}" } @names;
 }
 
