@@ -63,6 +63,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->handle = 0;
     sendreq->key = NULL;
     sendreq->hold = NULL;
+    sendreq->announced = false;
     sendreq->in_flight = 0;
     sendreq->scheduling = 0;
     spec_list_init(&sendreq->ranges);
