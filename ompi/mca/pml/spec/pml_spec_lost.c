@@ -156,6 +156,10 @@ static bool turn(mca_pml_spec_pending_t *pending)
     const mca_pml_spec_lost_t *lost = SPEC_ENTRY(pending, mca_pml_spec_lost_t, pending);
     for (uint32_t cid = 0; cid < 65536u; ++cid) {
         int32_t rank;
+        if (NULL == mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]) {
+            cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
+            continue;
+        }
         mca_pml_spec_comm_t *comm = comm_with(cid, lost->name, &rank);
         if (NULL != comm) {
             ompi_communicator_t *keep = comm->ompi_comm;

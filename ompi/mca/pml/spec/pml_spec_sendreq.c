@@ -147,6 +147,10 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char 
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_UNLIKELY(NULL == sendreq)) {
         mca_pml_spec_refuse(what, "no send has this handle");
+    } else if (OPAL_UNLIKELY(mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST)) {
+        /* The program has its memory back. */
+        mca_pml_spec_refuse(what, "its send has ended: the process was given up");
+        return NULL;
     }
     return sendreq;
 }

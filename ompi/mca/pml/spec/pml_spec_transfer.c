@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* RDMA transfers, and how a message is shared among transports. */
+#include "pml_spec_lost.h"
 #include "pml_spec_patience.h"
 #include "pml_spec_proto.h"
 
@@ -120,11 +121,22 @@ static bool keeps_order(const mca_pml_spec_transfer_t *t)
     return mca_btl_ibx_promises(t->btl->btl) & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
+/* Puts are of sends, gets of receives. */
+static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
+{
+    const mca_pml_spec_send_request_t *sendreq = t->request;
+    const mca_pml_spec_recv_request_t *recvreq = t->request;
+    return mca_pml_spec_lost(t->is_put ? sendreq->peer : recvreq->peer);
+}
+
 /* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
 static bool issue(mca_pml_spec_transfer_t *t)
 {
     mca_btl_base_module_t *btl = t->btl->btl;
     const size_t limit = t->is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    if (peer_is_lost(t)) { /* the program may have its memory back, and another transport would still work */
+        t->status = OMPI_ERR_UNREACH;
+    }
     while (t->issued < t->length && t->status >= 0) {
         const uint64_t left = t->length - t->issued;
         const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
