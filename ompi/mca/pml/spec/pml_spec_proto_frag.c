@@ -276,6 +276,10 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
         mca_pml_spec_refuse("FRAG", "its data lies beyond the receive's buffer");
         return;
     }
+    if (OPAL_UNLIKELY(!mca_pml_spec_take_owed(&recvreq->owed, length))) {
+        mca_pml_spec_refuse("FRAG", "it brings more than was asked for");
+        return;
+    }
     uint64_t bytes = length;
     if (OPAL_LIKELY(recvreq->is_flat)) {
         mca_pml_spec_recv_place(recvreq, &packet, sizeof(*hdr), hdr->offset, length);

@@ -79,6 +79,7 @@ void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
     (void) mca_pml_spec_recv_handle(recvreq);
     recvreq->rtr_btl = bml_btl;
+    recvreq->owed = (int64_t) recvreq->capacity;
     if (NULL != bml_btl->btl->btl_register_mem) {
         mca_btl_base_registration_handle_t *key = NULL;
         mca_bml_base_register_mem(bml_btl, recvreq->flat, recvreq->capacity,

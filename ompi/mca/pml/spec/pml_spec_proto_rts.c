@@ -135,6 +135,7 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
+    sendreq->owed = (int64_t) sendreq->req_send.req_bytes_packed;
     if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
         sendreq->announced = true;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
@@ -185,14 +186,18 @@ static const char *cts_check(const mca_pml_spec_cts_hdr_t *cts,
     if (cts->offset > total || cts->length > total - cts->offset || cts->waive > total) {
         return "its range lies outside the message";
     }
-    if (cts->length > (uint64_t) sendreq->left
-        || cts->waive > (uint64_t) sendreq->left - cts->length) {
-        return "it asks for more than is left of the message";
-    }
     if ((cts->flags & MCA_PML_SPEC_CTS_PUT) && !sendreq->is_flat) {
         return "it asks to put what is not one block";
     }
     return NULL;
+}
+
+/* The same for its bytes, which are taken then. */
+static const char *cts_take(const mca_pml_spec_cts_hdr_t *cts, mca_pml_spec_send_request_t *sendreq)
+{
+    return mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)
+               ? NULL
+               : "it asks for more than is left of the message";
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
@@ -208,6 +213,9 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
         return;
     }
     const char *wrong = cts_check(cts, sendreq);
+    if (NULL == wrong) {
+        wrong = cts_take(cts, sendreq);
+    }
     if (NULL != wrong) {
         mca_pml_spec_refuse("CTS", wrong);
         return;
@@ -273,6 +281,7 @@ static void ask_copy(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint
                                         .offset = offset,
                                         .length = length,
                                         .waive = take_waive(recvreq)};
+    (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) length);
     mca_pml_spec_control_send(recvreq->peer->endpoint, NULL, &cts, sizeof(cts));
 }
 
@@ -306,6 +315,7 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
         memcpy(cts.key, key, cts.hdr.key_len);
     }
     cts.hdr.waive = take_waive(recvreq);
+    (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) stripe->length);
     mca_pml_spec_control_send(recvreq->peer->endpoint, stripe->btl, &cts,
                               sizeof(cts.hdr) + cts.hdr.key_len);
 }
@@ -413,6 +423,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
     recvreq->waive = rts->length - want + inside;
     recvreq->missing = (int64_t) (want - inside);
+    recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
@@ -435,7 +446,12 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
         mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_find(fin->handle, "FIN");
         if (NULL != sendreq) {
             const bool whole = seg[0].seg_len < sizeof(*fin);
-            mca_pml_spec_send_account(sendreq, whole ? (uint64_t) sendreq->left : fin->bytes, fin->status);
+            const uint64_t bytes = whole ? sendreq->req_send.req_bytes_packed : fin->bytes;
+            if (OPAL_UNLIKELY(!mca_pml_spec_take_owed(&sendreq->owed, bytes))) {
+                mca_pml_spec_refuse("FIN", "it covers more than is left of the message");
+                return;
+            }
+            mca_pml_spec_send_account(sendreq, bytes, fin->status);
         }
         return;
     }
@@ -443,8 +459,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
     if (NULL == recvreq) {
         return;
     }
-    if (0 == fin->bytes || fin->bytes > recvreq->capacity) {
-        mca_pml_spec_refuse("FIN", "it tells of more bytes than the receive has room for");
+    if (0 == fin->bytes || !mca_pml_spec_take_owed(&recvreq->owed, fin->bytes)) {
+        mca_pml_spec_refuse("FIN", "it tells of bytes that were not asked for");
         return;
     }
     mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);

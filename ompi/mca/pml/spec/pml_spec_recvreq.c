@@ -224,6 +224,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->matched = false;
     recvreq->converts = false; /* a restart may have another peer */
     recvreq->missing = 0;
+    recvreq->owed = 0;
     recvreq->waive = 0;
     recvreq->watched_since = 0;
     recvreq->hopes = false;

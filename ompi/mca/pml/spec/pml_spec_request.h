@@ -69,6 +69,7 @@ typedef struct mca_pml_spec_send_request {
     uint64_t handle;       /* mine on the wire, 0: none */
     uint64_t r;            /* the receive's handle, once known */
     volatile int64_t left; /* bytes not yet known to be delivered */
+    volatile int64_t owed; /* sender first: bytes that the receiver has not answered for */
     int32_t status;        /* first error */
     mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
     mca_bml_base_btl_t *key_btl;
@@ -104,6 +105,7 @@ typedef struct mca_pml_spec_recv_request {
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */
     volatile int64_t missing;
+    volatile int64_t owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
     mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
     int32_t status; /* first error */
     struct {        /* registrations of the buffer that were offered to the sender */
@@ -130,6 +132,24 @@ static inline void mca_pml_spec_stage(const void *request, const mca_pml_spec_pr
     MCA_PML_SPEC_VERBOSE(50, "request %p: %s: %s -> %s", request, proto->name, proto->stage[*stage],
                          proto->stage[to]);
     *stage = to;
+}
+
+/* A peer's packet accounts for so many bytes: they must be among those that it owes. What this process moves itself
+ * is not, so that no packet completes a request on which a transport still works. */
+static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes)
+{
+    int64_t have = MCA_PML_SPEC_SEEN(*owed);
+    do {
+        if (OPAL_UNLIKELY(bytes > (uint64_t) have)) {
+            return false;
+        }
+        if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
+            *owed = have - (int64_t) bytes;
+            return true;
+        }
+    } while (!__atomic_compare_exchange_n(owed, &have, have - (int64_t) bytes, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    return true;
 }
 
 /* ---- send requests: pml_spec_sendreq.c ---- */

@@ -131,10 +131,6 @@ void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t by
     if (OPAL_UNLIKELY(status < 0)) {
         sendreq->status = status;
     }
-    if (OPAL_UNLIKELY(bytes > (uint64_t) MCA_PML_SPEC_GLANCE(sendreq->left))) {
-        mca_pml_spec_refuse("an answer to a send", "it covers more than is left of the message");
-        return;
-    }
     if (0 == mca_pml_spec_add64(&sendreq->left, -(int64_t) bytes)) {
         mca_pml_spec_send_done(sendreq);
     }
