@@ -236,6 +236,29 @@ static void no_memory_to_grow(void **state)
 
 /* ---- credits: no shared queue, and a fabric where a message without a buffer ends the stream ---- */
 
+/* Half of a window that has no buffers is never owed: credits come back by what there is. */
+static void no_memory_to_grow_with_credits(void **state)
+{
+    (void) state;
+    iwarp();
+    begin(2);
+    open_up(1, 2);
+    fake.registrations_left = 0;
+    for (unsigned i = 0; i < 500; ++i) {
+        (void) say(1, 2, 1);
+        progress(1 + (0 == i % 20));
+    }
+    settle();
+    assert_true(vb_port_counters(process[2].port)->grown > 1);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    const unsigned before = process[2].received;
+    for (unsigned i = 0; i < 100; ++i) {
+        (void) say(1, 2, 1);
+        settle();
+    }
+    assert_int_equal(process[2].received, before + 100);
+}
+
 static void iwarp_never_sends_without_a_buffer(void **state)
 {
     (void) state;
@@ -386,6 +409,7 @@ int main(void)
         TEST(without_shared_queue_where_there_is_none),
         TEST(switched_off_by_parameter),
         TEST(no_memory_to_grow),
+        TEST(no_memory_to_grow_with_credits),
     };
     return cmocka_run_group_tests_name("verbs_window", tests, NULL, NULL);
 }

@@ -104,8 +104,8 @@ static inline void vb_credit_posted(vb_credit_t *c, uint32_t n)
     }
 }
 
-/* Is it time for a control message that brings the credits? Half of the window: by then nothing that
- * goes the other way has brought them. */
+/* Is it time for a control message that brings the credits? Half of the window, as far as it has buffers: by then nothing
+ * that goes the other way has brought them. */
 static inline bool vb_credit_is_due(const vb_credit_t *c, uint32_t window)
 {
     return c->owed > 0 && c->owed >= window / 2;

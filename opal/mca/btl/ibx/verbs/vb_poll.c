@@ -41,7 +41,7 @@ static void message_done(vb_link_t *link, uint32_t buffer)
 {
     vb_rx_return(link->rx, buffer);
     vb_credit_posted(&link->credit, vb_rx_fill(link->rx));
-    if (vb_credit_is_due(&link->credit, link->rx->window.current)
+    if (vb_credit_is_due(&link->credit, vb_rx_held(link->rx))
         && VB_OPEN == link->peer->conn.state) {
         (void) vb_post_control(link, VB_CREDIT);
     }

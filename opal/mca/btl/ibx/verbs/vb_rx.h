@@ -81,6 +81,14 @@ void vb_rx_starved(vb_rx_t *rx, uint64_t now);
 /* Now and then. */
 void vb_rx_look(vb_rx_t *rx, uint64_t now);
 
+/* Buffers for messages that are there, posted or taken: fewer than the window if memory, or entries of the completion queue,
+ * are out. */
+static inline uint32_t vb_rx_held(const vb_rx_t *rx)
+{
+    const uint32_t all = rx->posted + rx->taken, held = all > rx->spare ? all - rx->spare : 0;
+    return held < rx->window.current ? held : rx->window.current;
+}
+
 /* Buffers for messages that are posted. */
 static inline uint32_t vb_rx_free(const vb_rx_t *rx)
 {
