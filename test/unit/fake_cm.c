@@ -10,9 +10,16 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     c->channel.fd = eventfd(0, EFD_NONBLOCK);
     return &c->channel;
 }
+/* A request that nobody has looked at ends with the channel. */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-    clear(&((channel_t *) channel)->events);
+    cm_event_t *e;
+    while (NULL != (e = take(&((channel_t *) channel)->events))) {
+        if (RDMA_CM_EVENT_CONNECT_REQUEST == e->event.event) {
+            (void) rdma_destroy_id(e->event.id);
+        }
+        free(e);
+    }
     close(channel->fd);
     free(channel);
 }
@@ -82,11 +89,10 @@ int rdma_destroy_id(struct rdma_cm_id *gone)
             cm_id_t *id = *at;
             *at = id->next;
             if (NULL != id->other) {
+                const bool is_answered = id->is_accepted || id->other->is_accepted;
                 id->other->other = NULL;
-                if (!id->is_accepted
-                    && !id->other->is_accepted) { /* a request that is not answered */
-                    tell(id->other, RDMA_CM_EVENT_REJECTED, 28, NULL, NULL, 0);
-                }
+                tell(id->other, is_answered ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_REJECTED,
+                     is_answered ? 0 : 28, NULL, NULL, 0);
             }
             free(id);
             --fake.ids;

@@ -28,7 +28,7 @@ static void arrive(const datagram_t *d)
     while (NULL != qp && qp->qp.qp_num != d->to) {
         qp = qp->next_ud;
     }
-    if (NULL == qp || IBV_QPS_INIT == qp->state || IBV_QPS_RESET == qp->state) {
+    if (NULL == qp || qp->is_broken || IBV_QPS_INIT == qp->state || IBV_QPS_RESET == qp->state) {
         return;
     }
     if (d->qkey != qp->qkey) {
@@ -46,6 +46,7 @@ static void arrive(const datagram_t *d)
     if (fits) {
         memset((void *) (uintptr_t) r->sge.addr, 0xee, 40);
         memcpy((void *) (uintptr_t) (r->sge.addr + 40), d->data, d->size);
+        guard(&r->sge, d->size + 40);
     }
     fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num,
                   fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR, d->size + 40);
@@ -80,7 +81,7 @@ int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
         }
         if (s->size > 128u << fake.mtu) {
             ++fake.too_long;
-        } else if (percent() >= fake.lost) {
+        } else if (!qp->is_broken && percent() >= fake.lost) {
             datagram_t *d = malloc(sizeof(*d) + s->size);
             *d = (datagram_t){.from = qp->qp.qp_num,
                               .to = wr->wr.ud.remote_qpn,
@@ -106,6 +107,13 @@ int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
         free(s);
     }
     return 0;
+}
+
+void fake_mute(unsigned node)
+{
+    for (qp_t *qp = uds; NULL != qp; qp = qp->next_ud) {
+        qp->is_broken |= qp->qp.context == &fake_nodes[node].context;
+    }
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -41,6 +41,7 @@ static bool deliver(qp_t *qp, sending_t *s)
                       && fake_is_allowed(r->sge.lkey, r->sge.addr, s->size, IBV_ACCESS_LOCAL_WRITE);
     if (fits) {
         memcpy((void *) (uintptr_t) r->sge.addr, s->data, fake_moved(s->size));
+        guard(&r->sge, s->size);
     }
     fake_complete(to->qp.recv_cq, r->wr_id, to->qp.qp_num,
                   fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR, s->size);
@@ -101,7 +102,8 @@ sending_t *fake_gather(const struct ibv_send_wr *wr)
 /* What a torn write left out. */
 typedef struct {
     item_t super;
-    void *at;
+    uint64_t at;
+    uint32_t rkey; /* it may be gone meanwhile */
     size_t size;
     char data[];
 } rest_t;
@@ -111,7 +113,9 @@ void fake_finish_writes(void)
 {
     rest_t *r;
     while (NULL != (r = take(&rests))) {
-        memcpy(r->at, r->data, r->size);
+        if (fake_is_allowed(r->rkey, r->at, r->size, IBV_ACCESS_REMOTE_WRITE)) {
+            memcpy((void *) (uintptr_t) r->at, r->data, r->size);
+        }
         free(r);
     }
 }
@@ -144,7 +148,8 @@ static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
     if (fake.torn_writes) {
         now = size > 16 ? size - 16 : 0;
         rest_t *r = calloc(1, sizeof(*r) + now);
-        r->at = at;
+        r->at = (uintptr_t) at;
+        r->rkey = wr->wr.rdma.rkey;
         r->size = now;
         memcpy(r->data, data, now);
         put(&rests, &r->super);

@@ -152,8 +152,8 @@ bool fake_is_allowed(uint32_t key, uint64_t at, size_t length, int access)
     }
     for (mr_t *mr = mrs; NULL != mr; mr = mr->next) {
         if (mr->mr.lkey == key) {
-            return at >= (uintptr_t) mr->mr.addr
-                   && at + length <= (uintptr_t) mr->mr.addr + mr->mr.length
+            return at >= (uintptr_t) mr->mr.addr && length <= mr->mr.length
+                   && at - (uintptr_t) mr->mr.addr <= mr->mr.length - length
                    && access == (mr->access & access);
         }
     }
@@ -239,6 +239,7 @@ static void add_receive(queue_t *q, const struct ibv_recv_wr *wr, unsigned max)
     receive_t *r = calloc(1, sizeof(*r));
     r->wr_id = wr->wr_id;
     r->sge = wr->sg_list[0];
+    guard(&r->sge, r->sge.length);
     fake.overflows += q->n >= max;
     put(q, &r->super);
 }

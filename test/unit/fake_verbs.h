@@ -97,4 +97,7 @@ uint64_t fake_rnr_ns(uint8_t code);
 /* An event of the adapter. */
 void fake_device_fatal(unsigned node);
 
+/* No datagram goes from or to the node any more. */
+void fake_mute(unsigned node);
+
 #endif
