@@ -26,6 +26,11 @@ void fake_break_pair(qp_t *qp)
 static bool deliver(qp_t *qp, sending_t *s)
 {
     qp_t *to = qp->other;
+    if (to->is_broken) {
+        fake_complete(qp->qp.send_cq, s->wr_id, qp->qp.qp_num, IBV_WC_RETRY_EXC_ERR, 0);
+        fake_break_pair(qp);
+        return true;
+    }
     receive_t *r = fake_take_receive(to);
     if (NULL == r && fake.is_iwarp) {
         ++fake.torn;
