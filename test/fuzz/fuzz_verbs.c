@@ -365,7 +365,7 @@ static bool owes_refusal(const process_t *p)
 {
     const world_t *w = p->world;
     return p->has_heard_nonsense && 0 == p->port->counters.bad_messages && 0 == p->lost
-           && !w->may_lose && !w->is_parted;
+           && !w->may_lose && !w->is_parted && !w->has_stalled;
 }
 
 static bool is_over(const world_t *w)
