@@ -1,19 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* libFuzzer: any bytes as a datagram, to the parser alone and to an engine with each kind of
  * protection. Nothing is read outside the datagram, and without the key nothing changes. */
+#include "fuzz_script.h"
 #include "iw_frame.h"
 #include "iw_link.h"
 #include "iw_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static void parse(const uint8_t *data, size_t size)
 {

@@ -2,28 +2,16 @@
 /* libFuzzer: the input is a script for two engines that talk to each other - calls of the application,
  * passing time, faults, and datagrams that are nearly right (the connection, numbers and lengths fit,
  * the rest is anything). After each step everything the engines count must be consistent. */
+#include "fuzz_script.h"
 #include "iw_internal.h"
 #include "iw_link.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
 enum { MEMORY = 8192, BUFFER = 3000 };
 
 /* Datagrams of one script: some thousand of them tell no more than these, and take as long as a thousand scripts. */
 enum { ENOUGH = 4000 };
-
-typedef struct script {
-    const uint8_t *at;
-    size_t left;
-} script_t;
 
 typedef struct world {
     link_t link;
@@ -38,21 +26,6 @@ typedef struct world {
     uint8_t roomy[2][IW_HEADROOM_SIZE + MEMORY];
     bool has_roomy[2]; /* a message from there is under way */
 } world_t;
-
-static unsigned next(script_t *s)
-{
-    if (0 == s->left) {
-        return 0;
-    }
-    --s->left;
-    return *s->at++;
-}
-
-static unsigned next16(script_t *s)
-{
-    unsigned high = next(s);
-    return high << 8 | next(s);
-}
 
 static unsigned count(const iw_link_t *list)
 {

@@ -7,6 +7,7 @@
  * no memory is touched that nobody offered, and once the peer is given up every request ends.
  *
  * The component is built into the program, as is the transport. */
+#include "fuzz_script.h"
 #include "held_btl.h"
 
 #include "ompi/mca/pml/spec/pml_spec.h"
@@ -20,20 +21,10 @@
 
 #include <mpi.h>
 #include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 const char *__asan_default_options(void);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Messages and receives of one script, their longest, handles that were seen, steps until all must be quiet. */
 enum { MANY = 20, LONGEST = 9000, SEEN = 32, TAGS = 3, STEPS = 20000, FORGED = 600 };
@@ -59,11 +50,6 @@ typedef struct receive {
     bool done, cancelled, cancels;
     MPI_Status status;
 } receive_t;
-
-typedef struct script {
-    const uint8_t *at;
-    size_t left;
-} script_t;
 
 typedef struct world {
     MPI_Comm comm;
@@ -149,15 +135,6 @@ static bool touches(uint64_t address, uint64_t size, bool write)
 }
 
 /* ---- calls of the application ---- */
-
-static unsigned next(script_t *s)
-{
-    if (0 == s->left) {
-        return 0;
-    }
-    --s->left;
-    return *s->at++;
-}
 
 /* Small, just around the limits of the transport, or long. */
 static size_t length_of(unsigned byte)

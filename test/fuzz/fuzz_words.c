@@ -2,23 +2,14 @@
 /* libFuzzer: what comes as text - parameters, hints of MPI_Alloc_mem, the file of a profile - and the addresses that a peer
  * publishes. The first byte says which. What is taken makes sense; what is refused has changed nothing. */
 #include "freq_hints.h"
+#include "fuzz_script.h"
 #include "iw_fault.h"
 #include "opal/mca/btl/ibx/btl_ibx_net.h"
 #include "spec_profile.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { RANKS = 5, MILLION = 1000000 };
 

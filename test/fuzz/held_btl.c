@@ -2,21 +2,13 @@
 /* See held_btl.h. */
 #include "held_btl.h"
 
+#include "fuzz_script.h"
+
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { THINGS = 4096, WINDOWS = 512, EAGER = 512, FRAGMENT = 700, OPERATION = 3000 };
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 struct mca_btl_base_endpoint_t {
     unsigned module;

@@ -13,7 +13,8 @@
  *
  * Order: messages and writes of one peer arrive in the order of their posting; so a message posted
  * after a write is delivered when the write's data is there. A message posted after a read, with
- * VB_FENCE, leaves when the read's data is here.
+ * VB_FENCE, leaves when the read's data is here. Writes that are under way to the same bytes by datagrams (hybrid
+ * mode) may be placed in either order.
  *
  * Threads: vb_port_lock protects a port and all that belongs to it; all functions are called with it,
  * unless they say otherwise. A thread of the port's own accepts and makes connections and fills the
