@@ -136,14 +136,17 @@ static bool run(mca_pml_spec_send_request_t *sendreq)
     return starved;
 }
 
+/* The guard of schedule is held, so that the request is still there: a second range may have taken the first one along
+ * meanwhile. */
 static bool retry(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    guard(sendreq);
     sendreq->waiting = 0;
-    bool again = run(sendreq) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1);
-    unguard(sendreq);
+    const bool again = run(sendreq) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1);
+    if (!again) {
+        unguard(sendreq);
+    }
     return !again;
 }
 
@@ -151,6 +154,7 @@ static bool retry(mca_pml_spec_pending_t *pending)
 static void schedule(mca_pml_spec_send_request_t *sendreq)
 {
     if (OPAL_UNLIKELY(run(sendreq)) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1)) {
+        guard(sendreq);
         sendreq->pending.retry = retry;
         mca_pml_spec_pend(&sendreq->pending);
     }
