@@ -133,7 +133,8 @@ void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq
 static void ping(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_comm_t *comm = peer->comm;
-    mca_pml_spec_ping_hdr_t hdr = {.type = MCA_PML_SPEC_PING, .src = comm->my_rank};
+    mca_pml_spec_ping_hdr_t hdr = {
+        .type = MCA_PML_SPEC_PING, .epoch = comm->epoch, .src = comm->my_rank};
     mca_bml_base_endpoint_t *endpoint =
         MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     hdr.ctx = peer->ctx;
@@ -254,10 +255,14 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
         return;
     }
     mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
+    if (NULL != peer && peer->recv.epoch_is_known && hdr->epoch != peer->recv.epoch) {
+        return; /* asked in a communicator that is gone */
+    }
     mca_bml_base_endpoint_t *endpoint =
         NULL == peer || !MCA_PML_SPEC_SEEN(peer->ctx_known) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         const mca_pml_spec_pong_hdr_t pong = {.type = MCA_PML_SPEC_PONG,
+                                              .epoch = hdr->epoch,
                                               .ctx = peer->ctx,
                                               .src = peer->comm->my_rank,
                                               .asked = hdr->asked,
@@ -275,8 +280,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
         return;
     }
     mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
-    if (NULL == peer) {
-        return;
+    if (NULL == peer || hdr->epoch != peer->comm->epoch) {
+        return; /* its communicator was freed meanwhile */
     }
     lock();
     const bool expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());

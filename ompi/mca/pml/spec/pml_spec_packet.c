@@ -145,6 +145,16 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
 
 void mca_pml_spec_refuse(const char *what, const char *why)
 {
+    static bool told;
+    mca_pml_spec_refuse_late(what, why);
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        opal_output(0, "pml/spec: refused %s: %s. What was sent so is missing somewhere; the next such packets are only "
+                       "counted (pml_spec_refused)", what, why);
+    }
+}
+
+void mca_pml_spec_refuse_late(const char *what, const char *why)
+{
     MCA_PML_SPEC_COUNT(refused);
     MCA_PML_SPEC_VERBOSE(10, "refused %s: %s", what, why);
 }

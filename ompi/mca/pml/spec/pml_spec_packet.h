@@ -122,7 +122,10 @@ typedef struct mca_pml_spec_pending {
 
 void mca_pml_spec_pend(mca_pml_spec_pending_t *pending);
 
-/* A packet made no sense: count it, say so. */
+/* A packet made no sense: count it. The first is told on the standard error, for what it should have done will not
+ * happen: a damaged packet, a forged one or a fault of this component. */
 void mca_pml_spec_refuse(const char *what, const char *why);
+/* The same for what a process that was given up may still send. */
+void mca_pml_spec_refuse_late(const char *what, const char *why);
 
 #endif

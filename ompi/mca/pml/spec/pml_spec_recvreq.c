@@ -103,7 +103,7 @@ mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char 
         mca_pml_spec_refuse(what, "no receive has this handle");
     } else if (OPAL_UNLIKELY(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST)) {
         /* The program has its memory back. */
-        mca_pml_spec_refuse(what, "its receive has ended: the process was given up");
+        mca_pml_spec_refuse_late(what, "its receive has ended: the process was given up");
         return NULL;
     }
     return recvreq;

@@ -145,7 +145,7 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char 
         mca_pml_spec_refuse(what, "no send has this handle");
     } else if (OPAL_UNLIKELY(mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST)) {
         /* The program has its memory back. */
-        mca_pml_spec_refuse(what, "its send has ended: the process was given up");
+        mca_pml_spec_refuse_late(what, "its send has ended: the process was given up");
         return NULL;
     }
     return sendreq;

@@ -192,7 +192,7 @@ typedef struct mca_pml_spec_stop_hdr {
 
 typedef struct mca_pml_spec_ping_hdr {
     uint8_t type;
-    uint8_t reserved;
+    uint8_t epoch; /* of the process that asks */
     uint16_t ctx;
     int32_t src;    /* rank of the process that asks */
     uint64_t asked; /* its clock, ns */
@@ -200,7 +200,7 @@ typedef struct mca_pml_spec_ping_hdr {
 
 typedef struct mca_pml_spec_pong_hdr {
     uint8_t type;
-    uint8_t reserved;
+    uint8_t epoch; /* as in the PING */
     uint16_t ctx;
     int32_t src;    /* rank of the process that answers */
     uint64_t asked; /* as in the PING */
