@@ -148,8 +148,8 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        opal_output(0, "pml/spec: refused %s: %s. What was sent so is missing somewhere; the next such packets are only "
-                       "counted (pml_spec_refused)", what, why);
+        opal_output(0, "pml/spec: refused %s: %s. What it should have done is missing somewhere; "
+                       "the next are only counted (pml_spec_refused)", what, why);
     }
 }
 
