@@ -2,6 +2,7 @@
 /* See pml_spec_packet.h. */
 #include "pml_spec_packet.h"
 
+#include "pml_spec_explain.h"
 #include "pml_spec_lost.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
@@ -148,8 +149,8 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        opal_output(0, "pml/spec: refused %s: %s. What it should have done is missing somewhere; "
-                       "the next are only counted (pml_spec_refused)", what, why);
+        mca_pml_spec_explain_alone("packet refused", mca_pml_spec_host_of(&ompi_proc_local()->super),
+                                   what, why);
     }
 }
 
