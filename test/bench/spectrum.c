@@ -2,7 +2,8 @@
 /* The spectrum of buffer reuse (000 section 5.5.1, figures 5.6 and 5.8): buffers 1 to COUNT of one
  * size, buffer i is sent i times, in an order drawn from a seed; allocated back to back, or each on
  * pages of its own. Then every reuse count by itself, with as many buffers as it takes: what a
- * program gains or loses that reuses its buffers just so often (0: never, that is once).
+ * program gains or loses that reuses its buffers just so often, and one that never does, in --sends
+ * messages. Finding that out has a price, once for a process: few messages show it, many what comes after.
  *
  * No MPI. What is compared is what the processor does per message at its sender:
  *
@@ -21,7 +22,7 @@
  *
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS] [--notes 1|0]
  *                 [--budget 5] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
- *                 [--measure 20]
+ *                 [--sends 300000] [--measure 20]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
@@ -35,13 +36,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 201 };
 
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, notes, budget, each, measure;
+    long count, pairs, share, register_ns, notes, budget, each, sends, measure;
     spectrum_op_t op;
     const spectrum_wire_t *wire;
 } opt = {.count = 1000,
@@ -51,6 +53,7 @@ static struct {
          .notes = 1,
          .budget = FREQ_BUDGET_PERMILLE,
          .each = 1,
+         .sends = 300000,
          .measure = 20,
          .wire = &spectrum_memory};
 
@@ -296,17 +299,62 @@ static uint32_t below(uint32_t n)
     return (uint32_t) ((rng >> 32) * n >> 32);
 }
 
-static void new_work(work_t *w, uint32_t buffers, size_t size, bool is_apart)
+/* The same memory of WINDOW bytes at all addresses: more buffers than there is memory for. */
+static char *map_often(size_t size)
+{
+    enum { WINDOW = 32 << 20 };
+    const int fd = memfd_create("spectrum", MFD_CLOEXEC);
+    char *area =
+        fd < 0 || 0 != ftruncate(fd, WINDOW)
+            ? MAP_FAILED
+            : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (size_t at = 0; MAP_FAILED != area && at < size; at += WINDOW) {
+        const size_t part = size - at < WINDOW ? size - at : WINDOW;
+        if (MAP_FAILED
+            == mmap(area + at, part, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                    fd, 0)) {
+            munmap(area, size);
+            area = MAP_FAILED;
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return area;
+}
+
+static char *map(size_t size)
+{
+    enum { OFTEN = 64 << 20 };
+    return size > OFTEN
+               ? map_often(size)
+               : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void new_work(work_t *w, uint32_t buffers, size_t size, size_t stride)
 {
     w->size = size;
-    w->stride = is_apart ? (size + 2 * PAGE - 1) / PAGE * PAGE : (size + 63) / 64 * 64;
-    w->area_size = buffers * w->stride + PAGE;
-    w->area = mmap(NULL, w->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    w->stride = stride;
+    w->area_size = (buffers * stride + size + PAGE - 1) / PAGE * PAGE;
+    w->area = map(w->area_size);
+    w->order = malloc(w->n * sizeof(*w->order));
     if (MAP_FAILED == w->area || NULL == w->order) {
         perror("spectrum: memory");
         exit(1);
     }
     memset(w->area, 1, w->area_size);
+}
+
+static void free_work(work_t *w)
+{
+    munmap(w->area, w->area_size);
+    free(w->order);
+}
+
+/* Of buffers each on pages of its own. */
+static size_t apart(size_t size)
+{
+    return (size + 2 * PAGE - 1) / PAGE * PAGE;
 }
 
 /* A slice of messages from `at` on, which goes round at the end. ns. */
@@ -418,8 +466,7 @@ static void row(const char *what, size_t size, long uses, const work_t *w, const
 static void spectrum(size_t size, bool is_apart, const freq_rule_t *rule)
 {
     work_t w = {.n = (size_t) opt.count * (size_t) (opt.count + 1) / 2};
-    w.order = malloc(w.n * sizeof(*w.order));
-    new_work(&w, (uint32_t) opt.count, size, is_apart);
+    new_work(&w, (uint32_t) opt.count, size, is_apart ? apart(size) : (size + 63) / 64 * 64);
     size_t n = 0;
     for (uint32_t i = 0; i < opt.count; ++i) {
         for (uint32_t use = 0; use <= i; ++use) {
@@ -432,19 +479,17 @@ static void spectrum(size_t size, bool is_apart, const freq_rule_t *rule)
         w.order[j] = t;
     }
     row(is_apart ? "pages-apart" : "back-to-back", size, -1, &w, rule);
-    munmap(w.area, w.area_size);
-    free(w.order);
+    free_work(&w);
 }
 
 /* Every buffer is used so often, in turns of 100 buffers. */
 static void each(size_t size, uint32_t uses, const freq_rule_t *rule)
 {
-    enum { TURN = 100, SENDS = 200000, MOST = 2000 };
-    uint32_t buffers = SENDS / uses / TURN * TURN;
-    buffers = buffers < TURN ? TURN : buffers > MOST ? MOST : buffers;
+    enum { TURN = 100 };
+    uint32_t buffers = (uint32_t) opt.sends / uses / TURN * TURN;
+    buffers = buffers < TURN ? TURN : buffers;
     work_t w = {.n = (size_t) buffers * uses};
-    w.order = malloc(w.n * sizeof(*w.order));
-    new_work(&w, buffers, size, true);
+    new_work(&w, buffers, size, apart(size));
     size_t n = 0;
     for (uint32_t turn = 0; turn < buffers; turn += TURN) {
         for (uint32_t use = 0; use < uses; ++use) {
@@ -454,29 +499,20 @@ static void each(size_t size, uint32_t uses, const freq_rule_t *rule)
         }
     }
     row("each", size, uses, &w, rule);
-    munmap(w.area, w.area_size);
-    free(w.order);
+    free_work(&w);
 }
 
 /* No buffer is used twice: what the table costs a program that has no use for it. */
 static void fresh(size_t size, const freq_rule_t *rule)
 {
-    enum { SENDS = 300000, STEP = 64 };
-    work_t w = {
-        .n = SENDS, .stride = STEP, .size = size, .area_size = SENDS * STEP + FREQ_SIZE_MAX};
-    w.order = malloc(w.n * sizeof(*w.order));
-    w.area = mmap(NULL, w.area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (MAP_FAILED == w.area || NULL == w.order) {
-        perror("spectrum: memory");
-        exit(1);
-    }
-    memset(w.area, 1, w.area_size);
-    for (uint32_t i = 0; i < SENDS; ++i) {
+    enum { STEP = 64 };
+    work_t w = {.n = (size_t) opt.sends};
+    new_work(&w, (uint32_t) w.n, size, STEP);
+    for (uint32_t i = 0; i < w.n; ++i) {
         w.order[i] = i;
     }
     row("never-again", size, 1, &w, rule);
-    munmap(w.area, w.area_size);
-    free(w.order);
+    free_work(&w);
 }
 
 /* ---- options ---- */
@@ -529,6 +565,7 @@ static void options(int argc, char **argv)
                    {"--budget", &opt.budget, 0, 1000},
                    {"--post", &spectrum_memory_post_ns, 0, 100000000},
                    {"--each", &opt.each, 0, 1},
+                   {"--sends", &opt.sends, 1, 10000000},
                    {"--measure", &opt.measure, 1, 1000}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {

@@ -60,13 +60,12 @@ typedef struct world {
     unsigned ins;
     uint64_t handle[SEEN]; /* that packets have carried */
     unsigned handles;
-    uint32_t
-        requests; /* of earlier scripts with handles: their peer was lost (docs/known-issues.md) */
-    uint64_t refused; /* packets, in earlier scripts */
-    bool half;    /* only one transport breaks when the peer is given up */
-    bool sudden;  /* and what it sent before has not come */
-    bool lies;    /* the peer has */
-    bool aborted; /* and the job would have ended */
+    uint32_t requests; /* of earlier scripts with handles: their peer was lost (docs/known-issues.md) */
+    uint64_t refused;  /* packets, in earlier scripts */
+    bool half;         /* only one transport breaks when the peer is given up */
+    bool sudden;       /* and what it sent before has not come */
+    bool lies;         /* the peer has */
+    bool aborted;      /* and the job would have ended */
 } world_t;
 
 static world_t w;
