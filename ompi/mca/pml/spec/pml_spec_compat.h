@@ -37,6 +37,7 @@
 
 #if OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
 
+#    include "ompi/errhandler/errhandler.h"
 #    include "ompi/mca/rte/rte.h"
 #    include "opal/threads/mutex.h"
 
@@ -108,6 +109,16 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
 {
     (void) proc;
     return false;
+}
+
+/* A request of the communicator has ended in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
+ * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
+ * an error that ends the job once it is seen ends it here. Any thread; no lock is held. */
+static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
+{
+    if (&ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
+        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that pml/spec could not complete");
+    }
 }
 
 /* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
@@ -241,6 +252,12 @@ static inline bool mca_pml_spec_on_device(const void *buf)
     int device;
     uint64_t flags;
     return opal_accelerator.check_addr(buf, &device, &flags) > 0;
+}
+
+/* (5.0 returns from MPI_Waitall.) */
+static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
+{
+    (void) comm, (void) error;
 }
 
 static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
