@@ -87,6 +87,10 @@ static void looks(void)
     if (counts && 0 == tl.rank) {
         printf("fetched by the send: %d of %d\n", fetched, LOOKS);
         CHECK(fetched > 0, "no send of %d looked", LOOKS);
+        if (0 == fetched) { /* seen once, and not why */
+            tl_print_counters("pml_spec_");
+            tl_print_counters("btl_ibx_");
+        }
     }
     MPI_Win_free(&win);
     FREE(in);
