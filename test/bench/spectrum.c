@@ -22,7 +22,7 @@
  *
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS] [--notes 1|0]
  *                 [--budget 5] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
- *                 [--sends 300000] [--measure 20]
+ *                 [--sends 2000000] [--measure 20]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
 #define _GNU_SOURCE
@@ -53,7 +53,7 @@ static struct {
          .notes = 1,
          .budget = FREQ_BUDGET_PERMILLE,
          .each = 1,
-         .sends = 300000,
+         .sends = 2000000,
          .measure = 20,
          .wire = &spectrum_memory};
 

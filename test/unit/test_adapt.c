@@ -256,6 +256,7 @@ static void clock_keeps_the_quickest_answer(void **state)
     assert_true(spec_clock_ask(&c, 1000));
     assert_false(spec_clock_ask(&c, 1500)); /* one question at a time */
     assert_false(spec_clock_answer(&c, 999, 1, 2000));
+    assert_false(spec_clock_answer(&c, 1000, 1, 999)); /* before it was asked */
     assert_true(spec_clock_answer(&c, 1000, 1000 + 9000 + shift, 1000 + 10000)); /* was busy */
     assert_int_equal(spec_clock_one_way(&c), 5000);
     assert_true(spec_clock_ask(&c, 20000));

@@ -5,7 +5,12 @@
 
 #include <time.h>
 
+#include "faulty.h"
 #include "freq_measure.h"
+
+FAULTY(void *, calloc, NULL, (size_t n, size_t size), (n, size))
+FAULTY(int, posix_memalign, ENOMEM, (void **to, size_t alignment, size_t size),
+       (to, alignment, size))
 
 enum { TAKES = 20000 };
 
@@ -181,10 +186,30 @@ static void a_refusal_ends_it(void **state)
     assert_false(freq_measure(&probe, NO_HURRY, &costs));
     assert_int_equal(t.gives, all - 2);
 
+    freq_probe_t without = probe;
+    without.again = NULL;
+    again_from_the_start();
+    t.refuse_take = 100; /* a use, where it is taken anew */
+    assert_false(freq_measure(&without, NO_HURRY, &costs));
+    assert_int_equal(t.gives, t.takes - 1);
+
     again_from_the_start();
     t.refuse_again = 10;
     assert_false(freq_measure(&probe, NO_HURRY, &costs));
     assert_int_equal(t.gives, t.takes);
+}
+
+static void without_memory_nothing_is_measured(void **state)
+{
+    (void) state;
+    freq_costs_t costs;
+    again_from_the_start();
+    faulty_calloc = (faulty_t){.times = 1, .error = ENOMEM};
+    assert_false(freq_measure(&probe, NO_HURRY, &costs));
+    faulty_posix_memalign = (faulty_t){.times = 1};
+    assert_false(freq_measure(&probe, NO_HURRY, &costs));
+    assert_int_equal(faulty_calloc.hits + faulty_posix_memalign.hits, 2);
+    assert_int_equal(t.takes, 0);
 }
 
 /* A transport that takes 2 ms for each registration, and 1 ms to measure. */
@@ -208,6 +233,7 @@ int main(void)
         cmocka_unit_test(without_again_it_is_taken_and_given),
         cmocka_unit_test(a_place_that_is_not_known_costs_nothing),
         cmocka_unit_test(a_refusal_ends_it),
+        cmocka_unit_test(without_memory_nothing_is_measured),
         cmocka_unit_test(what_is_too_slow_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

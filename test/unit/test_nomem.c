@@ -10,6 +10,7 @@
 
 static bool is_out;
 static uint32_t refused;
+static uint32_t spare; /* so many succeed although memory is out */
 
 void *__real_calloc(size_t n, size_t size);
 void *__real_malloc(size_t size);
@@ -20,6 +21,10 @@ void *__wrap_realloc(void *p, size_t size);
 
 static bool fails(void)
 {
+    if (is_out && spare > 0) {
+        --spare;
+        return false;
+    }
     refused += is_out;
     return is_out;
 }
@@ -43,7 +48,7 @@ static int setup(void **state)
 {
     (void) state;
     is_out = false;
-    refused = 0;
+    refused = spare = 0;
     return 0;
 }
 
@@ -55,6 +60,8 @@ static void handles(void **state)
     is_out = true;
     assert_int_equal(spec_handle_open(&table, &object[0]), 0);
     assert_true(refused > 0);
+    spare = 1; /* for the list of chunks, not for a chunk */
+    assert_int_equal(spec_handle_open(&table, &object[0]), 0);
     is_out = false;
     uint64_t handle[2000], n = 0;
     handle[n] = spec_handle_open(&table, &object[n]);
@@ -70,6 +77,19 @@ static void handles(void **state)
     is_out = false;
     assert_int_not_equal(spec_handle_open(&table, &object[n]), 0);
     spec_handle_fini(&table);
+}
+
+static void adaptation(void **state)
+{
+    (void) state;
+    spec_adapt_t a;
+    const spec_envelope_t envelope = {.peer = 1, .tag = 7};
+    spec_adapt_init(&a, 16, (spec_adapt_policy_t){.window = 16, .stop_below = 1});
+    is_out = true;
+    assert_null(spec_adapt_open(&a, envelope));
+    is_out = false;
+    assert_non_null(spec_adapt_open(&a, envelope));
+    spec_adapt_fini(&a);
 }
 
 static void matching_begins(void **state)
@@ -231,10 +251,10 @@ static void ledger(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(handles, setup),         cmocka_unit_test_setup(matching_begins, setup),
-        cmocka_unit_test_setup(posting, setup),         cmocka_unit_test_setup(growing, setup),
-        cmocka_unit_test_setup(walking, setup),         cmocka_unit_test_setup(all_or_nothing, setup),
-        cmocka_unit_test_setup(ledger, setup),
+        cmocka_unit_test_setup(handles, setup),         cmocka_unit_test_setup(adaptation, setup),
+        cmocka_unit_test_setup(matching_begins, setup), cmocka_unit_test_setup(posting, setup),
+        cmocka_unit_test_setup(growing, setup),         cmocka_unit_test_setup(walking, setup),
+        cmocka_unit_test_setup(all_or_nothing, setup),  cmocka_unit_test_setup(ledger, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,19 @@ static void what_a_port_with_a_shared_queue_tells(void **state)
     assert_int_equal(vb_port_wanted(process[1].port), 8);
 }
 
+static int post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    (void) qp;
+    *bad = wr;
+    return ENOMEM;
+}
+
+static int poll_nothing(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    (void) cq, (void) n, (void) wc;
+    return -1;
+}
+
 /* Measured with a queue pair of its own, which is gone afterwards, and nobody is told of it. Where the device does not
  * let that be measured it says so. */
 static void what_two_pieces_cost(void **state)
@@ -236,6 +249,14 @@ static void what_two_pieces_cost(void **state)
     fake.registrations_left = 0;
     assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
     fake.registrations_left = -1;
+    struct ibv_context_ops *ops = &context_of(1)->ops;
+    const struct ibv_context_ops good = *ops;
+    ops->post_send = post_nothing;
+    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
+    ops->post_send = good.post_send;
+    ops->poll_cq = poll_nothing;
+    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
+    *ops = good;
     assert_int_equal(fake.queue_pairs, queue_pairs);
     assert_int_equal(fake.memory_regions, regions);
     assert_int_equal(say(1, 2, 100), VB_OK);

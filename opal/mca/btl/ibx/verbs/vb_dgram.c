@@ -144,7 +144,7 @@ vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives,
     memset(&attr, 0, sizeof(attr));
     vb_dgram_t *d = calloc(1, sizeof(*d));
     if (NULL == d || 0 != ibv_query_port(port->context, port->able.port, &attr)) {
-        snprintf(why, size, "out of memory");
+        snprintf(why, size, "its port does not say what it can, or memory is out");
         free(d);
         return NULL;
     }
@@ -232,11 +232,6 @@ const uint8_t *vb_dgram_current(const vb_dgram_t *d, size_t *length)
 {
     *length = d->current_length;
     return d->current;
-}
-
-bool vb_dgram_is(const vb_dgram_t *d, const struct ibv_qp *qp)
-{
-    return d->qp == qp;
 }
 
 /* ---- addresses ---- */

@@ -72,7 +72,4 @@ void vb_dgram_look(vb_dgram_t *dgram, uint64_t now);
 /* Of the datagram being taken at the moment; for the engine's `unknown`. */
 const uint8_t *vb_dgram_current(const vb_dgram_t *dgram, size_t *length);
 
-/* Is it this queue pair? */
-bool vb_dgram_is(const vb_dgram_t *dgram, const struct ibv_qp *qp);
-
 #endif

@@ -182,7 +182,7 @@ vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size)
     }
     vb_hybrid_t *h = calloc(1, sizeof(*h));
     if (NULL == h || 0 != ibv_query_device(port->context, &device)) {
-        snprintf(why, size, "out of memory");
+        snprintf(why, size, "its device does not say what it can, or memory is out");
         free(h);
         return NULL;
     }
