@@ -2,8 +2,8 @@
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # A process of a job dies while the others wait for a large message of it: mpirun must end with an
 # error within a minute, by each of three ways to die and over three transports, and by falling silent, which btl/ibx
-# notices after btl_ibx_iwarp_peer_timeout, also where it is waited for only then. Where errors are returned, requests with a silent process end in errors and
-# the others go on.
+# notices after btl_ibx_iwarp_peer_timeout, also where it is waited for only then. Where errors are returned, requests with
+# a silent process end in errors and the others go on.
 use strict;
 use warnings;
 use FindBin;

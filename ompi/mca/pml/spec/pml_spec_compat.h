@@ -117,7 +117,7 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
 static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
 {
     if (&ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
-        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that pml/spec could not complete");
+        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that nobody waits for yet");
     }
 }
 
