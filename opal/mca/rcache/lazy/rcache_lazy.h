@@ -29,6 +29,7 @@ typedef struct mca_rcache_lazy_component {
     int policy; /* lazy_policy_at */
     size_t max_bytes, max_entries;
     unsigned merge;
+    size_t around;
     bool fork_flush;
     bool summary;
     unsigned long long seed;

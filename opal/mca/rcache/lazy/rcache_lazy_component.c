@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HELP_FILE    "help-mpi-rcache-lazy.txt"
 #define POLICIES_MAX 16
@@ -71,6 +72,16 @@ static int lazy_register_parameters(void)
         "registration larger by no more than this share. Unit: per cent of the buffer; 0: never; "
         "default 100",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, NULL, &c->merge);
+    c->around = 65536;
+    add("around",
+        "A buffer that is smaller is registered with the block of so many bytes that it lies in, "
+        "if that can be, so that "
+        "its neighbours need not be: registering is dear by the call. Not what others may reach, "
+        "and nothing where a fork takes "
+        "registered memory away from the child (Linux before 5.12, RDMAV_FORK_SAFE). Unit: bytes, "
+        "a power of two, 0 or from a "
+        "page to 1 GiB; 0: no more than was asked for; default 65536",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, NULL, &c->around);
     c->fork_flush = true;
     add("fork_flush",
         "Forget all registrations when the process forks. Needed with adapters on Linux before "
@@ -89,13 +100,29 @@ static int lazy_register_parameters(void)
     return OPAL_SUCCESS;
 }
 
+/* NULL: nothing. */
+static const char *what_is_wrong(void)
+{
+    const mca_rcache_lazy_component_t *c = &mca_rcache_lazy_component;
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    if (c->is_wrong) {
+        return "rcache_lazy_policy is not the name of a policy";
+    }
+    if (c->merge > 1000) {
+        return "rcache_lazy_merge must not be more than 1000 per cent";
+    }
+    if (0 != c->around
+        && (c->around < page || c->around > 1u << 30 || 0 != (c->around & (c->around - 1)))) {
+        return "rcache_lazy_around must be 0 or a power of two from the size of a page to 1 GiB";
+    }
+    return NULL;
+}
+
 static mca_rcache_base_module_t *lazy_init(mca_rcache_base_resources_t *resources)
 {
-    if (mca_rcache_lazy_component.is_wrong || mca_rcache_lazy_component.merge > 1000) {
-        opal_show_help(HELP_FILE, "bad parameters", true,
-                       mca_rcache_lazy_component.is_wrong
-                           ? "rcache_lazy_policy is not the name of a policy"
-                           : "rcache_lazy_merge must not be more than 1000 per cent");
+    const char *wrong = what_is_wrong();
+    if (NULL != wrong) {
+        opal_show_help(HELP_FILE, "bad parameters", true, wrong);
         return NULL;
     }
     return mca_rcache_lazy_module_new(resources);

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define CHUNK 64u /* entries that are allocated together */
+/* Neighbours are registered unasked while so many blocks of them are within the limit. */
+#define AROUND_SHARE 16
 
 /* Why a thread must take the lock. */
 enum { NOTHING_IS_KEPT = 1, OVER_LIMIT = 2, DISOWNED = 4 };
@@ -396,6 +398,7 @@ static bool is_disowned(const lazy_cache_t *cache)
 typedef struct wish {
     uintptr_t base, bound;
     uint32_t access;
+    bool wide; /* as in an entry */
 } wish_t;
 
 /* The pages of [address, address + size). False: there is no such interval. */
@@ -409,7 +412,7 @@ static bool wish_of(const lazy_cache_t *cache, uintptr_t address, size_t size, u
     if (address > UINTPTR_MAX - mask || size > UINTPTR_MAX - mask - address) {
         return false;
     }
-    *wish = (wish_t){address & ~mask, (address + size + mask) & ~mask, access};
+    *wish = (wish_t){address & ~mask, (address + size + mask) & ~mask, access, false};
     return true;
 }
 
@@ -422,31 +425,57 @@ static bool may_grow(const lazy_cache_t *cache, const wish_t *wish, uintptr_t ba
            && bound - base <= cache->config.max_bytes;
 }
 
-/* What to register: what is wished and, if that is not much larger, what overlaps it, so that the
- * next use of either finds one registration of both. */
-static wish_t plan(const lazy_cache_t *cache, const wish_t *wish)
+/* What is asked for and what is around it: the next use of a neighbour finds it registered, and registering is dear by
+ * the call, not by the page. Of what is in two blocks the rest of the second, since the first may be there already. */
+static wish_t with_neighbours(const lazy_cache_t *cache, const wish_t *asked)
 {
-    wish_t plan = *wish;
-    lazy_entry_t *e = lazy_index_floor(&cache->index, wish->base);
-    if (NULL != e && lazy_bound(e) >= wish->bound) {
-        /* Only the rights are missing. The users of both would otherwise end each other's. */
-        return (wish_t){lazy_base(e), lazy_bound(e), wish->access | lazy_access(e)};
+    const size_t around = cache->config.around;
+    if (around <= asked->bound - asked->base || around > cache->config.max_bytes / AROUND_SHARE) {
+        return *asked;
     }
+    const uintptr_t block = asked->base & ~(around - 1);
+    const uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
+    const uintptr_t base = bound - block > around ? asked->base : block;
+    return (wish_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
+}
+
+/* Also what overlaps the wish, if that is not much larger. */
+static void join_overlaps(const lazy_cache_t *cache, const wish_t *wish, wish_t *plan)
+{
+    lazy_entry_t *e = lazy_index_floor(&cache->index, wish->base);
     for (; NULL != e && lazy_bound(e) > wish->base; e = lazy_index_before(&cache->index, e)) {
-        if (!may_grow(cache, wish, lazy_base(e), plan.bound)) {
+        if (!may_grow(cache, wish, lazy_base(e), plan->bound)) {
             break;
         }
-        plan.base = lazy_base(e);
-        plan.access |= lazy_access(e);
+        plan->base = lazy_base(e);
+        plan->access |= lazy_access(e);
+        plan->wide |= e->wide;
     }
     /* From the last to the first: the first that may is the one that reaches furthest. */
     for (e = lazy_index_touching(&cache->index, wish->base, wish->bound);
          NULL != e && lazy_base(e) > wish->base && lazy_bound(e) > wish->bound;
          e = lazy_index_before(&cache->index, e)) {
-        if (may_grow(cache, wish, plan.base, lazy_bound(e))) {
-            plan.bound = lazy_bound(e);
+        if (may_grow(cache, wish, plan->base, lazy_bound(e))) {
+            plan->bound = lazy_bound(e);
+            plan->wide |= e->wide;
             break;
         }
+    }
+}
+
+/* What to register for a wish: that and, if it is not much larger, what overlaps it, so that the
+ * next use of either finds one registration of both. */
+static wish_t with_overlaps(const lazy_cache_t *cache, const wish_t *wish)
+{
+    wish_t plan = *wish;
+    lazy_entry_t *e = lazy_index_floor(&cache->index, wish->base);
+    if (NULL != e && lazy_bound(e) >= wish->bound) {
+        /* Only the rights are missing. The users of both would otherwise end each other's. */
+        return (wish_t){lazy_base(e), lazy_bound(e), wish->access | lazy_access(e),
+                        wish->wide || e->wide};
+    }
+    if (!wish->wide) { /* a neighbour's next use finds the registration that there is */
+        join_overlaps(cache, wish, &plan);
     }
     /* Everything inside will be replaced: let it serve the same users. */
     for (e = lazy_index_touching(&cache->index, plan.base, plan.bound);
@@ -456,6 +485,22 @@ static wish_t plan(const lazy_cache_t *cache, const wish_t *wish)
         }
     }
     return plan;
+}
+
+/* Would others reach memory that nobody gave them? */
+static bool is_too_open(const lazy_cache_t *cache, const wish_t *wish)
+{
+    return wish->wide && 0 != (wish->access & cache->config.apart);
+}
+
+static wish_t plan(const lazy_cache_t *cache, const wish_t *asked)
+{
+    const wish_t all = with_neighbours(cache, asked);
+    wish_t plan = with_overlaps(cache, &all);
+    if (is_too_open(cache, &plan)) {
+        plan = with_overlaps(cache, asked);
+    }
+    return is_too_open(cache, &plan) ? *asked : plan;
 }
 
 /* No entry may cover another: those inside the wish go, and those that cover it (with too few
@@ -491,6 +536,7 @@ static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const wish_t *wi
     atomic_store_explicit(&e->base, wish->base, memory_order_release);
     atomic_store_explicit(&e->bound, wish->bound, memory_order_release);
     atomic_store_explicit(&e->access, wish->access, memory_order_release);
+    e->wide = wish->wide;
     lazy_status_t status;
     do {
         status = cache->config.make(cache->config.context, e);

@@ -52,6 +52,11 @@ typedef struct lazy_config {
     size_t max_bytes, max_entries; /* of what is kept; what is in use is never refused for it */
     size_t page;    /* registrations begin and end at multiples of it; a power of two */
     unsigned merge; /* a registration may become larger than asked for by this share. Per cent */
+    /* A power of two, at least a page: what is within a block of so many bytes, aligned to it, is registered with all of
+     * the block, if that can be; 0: as asked for. What is registered with any of the rights `apart` is no larger than what was
+     * asked for, by one use or several: by those others reach it. */
+    size_t around;
+    uint32_t apart;
     uint64_t seed;  /* of the policy `random` and of the index */
 } lazy_config_t;
 

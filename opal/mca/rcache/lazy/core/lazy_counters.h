@@ -18,7 +18,8 @@
     COUNT(misses, "uses that did not")                                                             \
     COUNT(registrations, "registrations made")                                                     \
     COUNT(deregistrations, "registrations ended")                                                  \
-    COUNT(merges, "registrations made larger than asked for, to cover what overlaps")              \
+    COUNT(merges,                                                                                  \
+          "registrations made larger than asked for, to cover what overlaps or is around it")      \
     COUNT(merges_undone, "such registrations that could not be made; made as asked for instead")   \
     COUNT(privates,                                                                                \
           "registrations for one user, not shared (asked for so, or there are no hooks)")          \
