@@ -275,6 +275,9 @@ void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_
 /* ---- btl_ibx_verbs_rdma.c ---- */
 
 int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
+/* The rights to ask the cache for: for iWARP the answer to a read is a tagged write (RFC 5040 section 5.2), so what is written
+ * here can be written by others, and the cache is to know it. */
+int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
 mca_btl_base_registration_handle_t *
 mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                                void *base, size_t size, uint32_t flags);

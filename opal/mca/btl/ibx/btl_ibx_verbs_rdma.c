@@ -23,12 +23,14 @@ static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
     if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->has_atomics) {
         r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
     }
-    /* The answer to a read is a tagged write for iWARP (RFC 5040 section 5.2): its target needs the
-     * right. */
-    if (module->is_iwarp && r & IBV_ACCESS_LOCAL_WRITE) {
-        r |= IBV_ACCESS_REMOTE_WRITE;
-    }
     return r;
+}
+
+int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access)
+{
+    return module->is_iwarp && access & MCA_RCACHE_ACCESS_LOCAL_WRITE
+               ? access | MCA_RCACHE_ACCESS_REMOTE_WRITE
+               : access;
 }
 
 /* For peers that come by datagrams. False: no room.
@@ -138,7 +140,9 @@ mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint
     mca_rcache_base_registration_t *base_reg = NULL;
     (void) endpoint;
     const int rc = module->rcache->rcache_register(
-        module->rcache, base, size, 0, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &base_reg);
+        module->rcache, base, size, 0,
+        mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)),
+        &base_reg);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == base_reg)) {
         return NULL;
     }
