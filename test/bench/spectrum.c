@@ -43,7 +43,7 @@ enum { PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 201 };
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, notes, budget, each, sends, measure;
+    long count, pairs, share, register_ns, notes, budget, each, sends, measure, around;
     spectrum_op_t op;
     const spectrum_wire_t *wire;
 } opt = {.count = 1000,
@@ -55,6 +55,7 @@ static struct {
          .each = 1,
          .sends = 2000000,
          .measure = 20,
+         .around = 65536,
          .wire = &spectrum_memory};
 
 static double now_ns(void)
@@ -87,6 +88,7 @@ static lazy_status_t pin(void *context, lazy_entry_t *e)
     (void) context;
     if (opt.register_ns < 0 && 0 != mlock((void *) lazy_base(e), lazy_size(e))) {
         ++device.failed;
+        (void) munlock((void *) lazy_base(e), lazy_size(e));
         return LAZY_NO_RESOURCES;
     }
     if (NULL != opt.wire->enter && !opt.wire->enter(e)) {
@@ -129,10 +131,12 @@ static lazy_entry_t *device_find(freq_usage_t *table, const char *base, size_t s
             return NULL;
         }
     }
+    const uint64_t before = freq_gate_now();
     if (!device_register(base, size, &e)) {
         freq_usage_refused(table, base, size);
         return NULL;
     }
+    freq_usage_registered(table, size, freq_gate_now() - before);
     atomic_store_explicit(note, e, memory_order_release);
     return e;
 }
@@ -148,6 +152,7 @@ static void device_forget(void)
                                   .max_entries = 1 << 20,
                                   .page = PAGE,
                                   .merge = 100,
+                                  .around = (size_t) opt.around,
                                   .seed = 1};
     if (NULL != device.cache) {
         (void) lazy_destroy(device.cache);
@@ -182,7 +187,7 @@ static __attribute__((noinline)) void message_asked(char *buffer, size_t size)
 {
     freq_note_t *note;
     const uint64_t start = freq_gate_place_starts(&hot.gate);
-    if (freq_gate_is_open(&hot.gate, buffer) && freq_usage_find(&usage, buffer, size, &note)) {
+    if (freq_usage_find(&usage, buffer, size, &note)) {
         lazy_entry_t *e = device_find(&usage, buffer, size, note, &hot.gate, start);
         if (NULL != e) {
             atomic_store_explicit(&placed, atomic_load_explicit(&placed, memory_order_relaxed) + 1,
@@ -198,8 +203,10 @@ static __attribute__((noinline)) void message_asked(char *buffer, size_t size)
 /* The same code for both ways: where the compiler puts a function makes differences of more than one per cent by itself. */
 static void message(char *buffer, size_t size)
 {
-    if (size <= hot.wire->inline_max() || size < hot.asks || freq_gate_rests(&hot.gate, size)) {
+    if (size <= hot.wire->inline_max() || size < hot.asks) {
         hot.wire->copied(buffer, size, NULL);
+    } else if (freq_gate_passes(&hot.gate, buffer, size)) {
+        hot.wire->copied(buffer, size, &hot.gate);
     } else {
         message_asked(buffer, size);
     }
@@ -566,7 +573,8 @@ static void options(int argc, char **argv)
                    {"--post", &spectrum_memory_post_ns, 0, 100000000},
                    {"--each", &opt.each, 0, 1},
                    {"--sends", &opt.sends, 1, 10000000},
-                   {"--measure", &opt.measure, 1, 1000}};
+                   {"--measure", &opt.measure, 1, 1000},
+                   {"--around", &opt.around, 0, 1 << 20}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {
         bool known = i + 1 < argc;

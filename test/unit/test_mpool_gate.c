@@ -8,50 +8,44 @@ enum { LINES = 256, SIZE = 4096 };
 
 /* ---- the gate ---- */
 
-static void while_it_rests_copies_are_counted(void **state)
+static void while_it_rests_all_pass_and_are_counted(void **state)
 {
     (void) state;
-    freq_gate_t gate = {.copies = 100, .rest = 103};
-    assert_true(freq_gate_rests(&gate, 1000));
-    assert_true(freq_gate_rests(&gate, 1));
-    assert_true(freq_gate_rests(&gate, 2000));
+    freq_gate_t gate = {.copies = 100, .rest = 103, .next = 103, .sample = 0};
+    const void *buffer = (const void *) 0x12345000;
+    assert_true(freq_gate_passes(&gate, buffer, 1000));
+    assert_true(freq_gate_passes(&gate, buffer, 1));
+    assert_true(freq_gate_passes(&gate, buffer, 2000));
     assert_int_equal(gate.copies, 103);
     assert_int_equal(gate.bytes_copied, 3001);
-    assert_false(
-        freq_gate_rests(&gate, 500)); /* it is to be asked: nobody knows yet whether it is copied */
+    /* It is to be asked: nobody knows yet whether it is copied. */
+    assert_false(freq_gate_passes(&gate, buffer, 500));
     assert_int_equal(gate.copies, 103);
     assert_int_equal(gate.bytes_copied, 3001);
+    freq_gate_copied(&gate, 500);
+    assert_int_equal(gate.copies, 104);
+    assert_int_equal(gate.bytes_copied, 3501);
 }
 
-static void it_is_open_for_a_sample_of_the_buffers(void **state)
+static void a_sample_of_the_buffers_does_not_pass(void **state)
 {
     (void) state;
     for (uint32_t bits = 0; bits <= 6; ++bits) {
-        freq_gate_t gate = {.copies = 1, .sample = (1u << bits) - 1};
-        unsigned open = 0;
+        freq_gate_t gate = {.next = UINT64_MAX, .sample = (1u << bits) - 1};
+        unsigned asked = 0;
         for (uintptr_t i = 1; i <= 64 * 1000; ++i) {
-            const void *buffer = (const void *) (i * 4096);
-            const bool is_open = freq_gate_is_open(&gate, buffer);
-            assert_int_equal(is_open, freq_gate_is_open(&gate, buffer)); /* always the same ones */
-            open += is_open;
+            const char *buffer = (const char *) (i * FREQ_GATE_BLOCK);
+            const bool passes = freq_gate_passes(&gate, buffer, SIZE);
+            assert_int_equal(passes,
+                             freq_gate_passes(&gate, buffer, SIZE)); /* always the same ones */
+            /* And their neighbours. */
+            assert_int_equal(passes,
+                             freq_gate_passes(&gate, buffer + FREQ_GATE_BLOCK - SIZE, SIZE));
+            asked += !passes;
         }
         const unsigned expected = 64 * 1000 >> bits;
-        assert_in_range(open, expected - expected / 5, expected + expected / 5);
+        assert_in_range(asked, expected - expected / 5, expected + expected / 5);
     }
-}
-
-static void now_and_then_it_is_open_for_all(void **state)
-{
-    (void) state;
-    freq_gate_t gate = {.sample = UINT32_MAX};
-    unsigned open = 0;
-    for (unsigned i = 0; i < 10 * FREQ_SETTLE; ++i) {
-        open += freq_gate_is_open(&gate, (const void *) 0x12345000);
-        freq_gate_copied(&gate, SIZE);
-    }
-    assert_int_equal(open, 10);
-    assert_int_equal(gate.copies, 10 * FREQ_SETTLE);
-    assert_int_equal(gate.bytes_copied, 10ull * FREQ_SETTLE * SIZE);
 }
 
 static void few_copies_are_timed(void **state)
@@ -126,6 +120,38 @@ static void the_median_counts(void **state)
     }
 }
 
+/* Of what is dear once and cheap many times the mean counts, whatever the order. */
+static void the_mean_counts(void **state)
+{
+    (void) state;
+    freq_mean_t mean = {0};
+    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_ONE);
+    freq_mean_add(&mean, 4000, 4000);
+    for (int i = 1; i < FREQ_SCALE_SAMPLES; ++i) {
+        assert_false(freq_mean_settle(&mean));
+        freq_mean_add(&mean, 0, 4000);
+    }
+    assert_true(freq_mean_settle(&mean));
+    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_ONE / FREQ_SCALE_SAMPLES);
+    assert_false(freq_mean_settle(&mean)); /* each counts once */
+    /* What was interrupted counts as so many, nothing as nothing; little change is none. */
+    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+        freq_mean_add(&mean, 1e12, 4000);
+        freq_mean_add(&mean, 4000, 0);
+    }
+    assert_true(freq_mean_settle(&mean));
+    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_MOST);
+    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+        freq_mean_add(&mean, 4000 * 3.9, 4000);
+    }
+    assert_false(freq_mean_settle(&mean));
+    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+        freq_mean_add(&mean, -20, 4000);
+    }
+    assert_true(freq_mean_settle(&mean));
+    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_MEAN_LEAST);
+}
+
 /* ---- a table whose costs change ---- */
 
 typedef struct {
@@ -165,14 +191,54 @@ static void table_free(table_t *t)
 
 static bool look(table_t *t, uintptr_t at)
 {
-    if (freq_gate_rests(&t->gate, SIZE)) {
+    if (freq_gate_passes(&t->gate, (void *) at, SIZE)) {
         return false;
     }
-    if (freq_gate_is_open(&t->gate, (void *) at) && freq_usage_look(&t->usage, (void *) at, SIZE)) {
+    if (freq_usage_look(&t->usage, (void *) at, SIZE)) {
         return true;
     }
     freq_gate_copied(&t->gate, SIZE);
     return false;
+}
+
+/* Every buffer is looked at. */
+static void watch_all(table_t *t)
+{
+    t->gate.sample = 0;
+}
+
+/* Every FREQ_SETTLE copies, whatever the buffers; when there is nothing left for looks, as soon as there may be. */
+static void now_and_then_the_table_is_asked(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    t->gate.sample = UINT32_MAX;
+    for (uint64_t i = 1; i <= 10; ++i) {
+        t->usage.budget.spent = INT32_MAX; /* no reason to look at more */
+        for (unsigned k = 0; k < FREQ_SETTLE; ++k) {
+            assert_true(freq_gate_passes(&t->gate, (void *) 0x12345000, SIZE));
+        }
+        assert_int_equal(t->gate.copies, i * FREQ_SETTLE);
+        assert_int_equal(t->usage.settled, (i - 1) * FREQ_SETTLE);
+        t->gate.sample = UINT32_MAX;
+        assert_false(freq_gate_passes(&t->gate, (void *) 0x12345000, SIZE));
+        assert_false(freq_usage_look(&t->usage, (void *) 0x12345000, SIZE));
+        assert_int_equal(t->usage.settled, i * FREQ_SETTLE);
+        assert_int_equal(t->gate.next, (i + 1) * FREQ_SETTLE);
+    }
+    watch_all(t);
+    t->usage.budget.looks = -1;
+    assert_false(look(t, 0x10000));
+    assert_int_equal(t->gate.sample, 1);
+    const uint64_t until = t->gate.rest;
+    assert_true(until >= t->gate.copies - 1 + FREQ_SETTLE);
+    while (t->gate.copies < until) {
+        assert_true(freq_gate_passes(&t->gate, (void *) 0x10000, SIZE));
+    }
+    assert_false(look(t, 0x10000));
+    assert_true(t->gate.rest <= t->gate.copies && t->gate.next > t->gate.copies);
+    assert_true(t->gate.sample <= 1);
+    table_free(t);
 }
 
 /* Copies of buffers that are used once, each of which takes so long, and findings; until all were taken notice of. */
@@ -210,12 +276,67 @@ static void the_rule_follows_what_copies_take(void **state)
     table_free(t);
 }
 
+static void settle(table_t *t, int times)
+{
+    static uintptr_t at = 0x200000000;
+    for (int i = 0; i < times; ++i) {
+        for (int k = 0; k < FREQ_SETTLE; ++k) {
+            (void) look(t, at += 8192);
+        }
+    }
+}
+
+/* What the few that were in place took says nothing any more when there have been none for long. */
+static void no_finding_stays_dear_unseen(void **state)
+{
+    (void) state;
+    table_t *t = table_new(0);
+    take(t, 250, 190);
+    assert_int_equal(after(t), FREQ_NEVER);
+    settle(t, FREQ_SCALE_SAMPLES + 1);
+    assert_int_equal(after(t), (4000 / 200 + 1 + 3) / 4); /* C stays */
+    table_free(t);
+}
+
+/* A registration is paid before, at the price of most; then what it took. */
+static void what_a_registration_took_is_paid(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    freq_budget_t *b = &t->usage.budget;
+    const uint32_t class = freq_class_of(SIZE);
+    const int64_t price = b->price[class], clock = 20;
+    assert_int_equal(price, 4000 * FREQ_BUDGET_UNIT);
+    b->saved = 5 * price;
+    freq_usage_registered(&t->usage, SIZE, 4000 + clock);
+    assert_int_equal(b->saved, 5 * price);
+    freq_usage_registered(&t->usage, SIZE, clock);
+    assert_int_equal(b->saved, 6 * price);
+    freq_usage_registered(&t->usage, SIZE, 1000 + clock);
+    assert_int_equal(b->saved, 6 * price + price * 3 / 4);
+    freq_usage_registered(&t->usage, SIZE, UINT64_MAX / 2); /* stopped meanwhile */
+    assert_int_equal(b->saved, 7 * price + price * 3 / 4 - FREQ_BUDGET_DEAREST * price);
+    freq_usage_registered(&t->usage, 64, 1); /* of no class */
+    table_free(t);
+
+    /* Most is found registered with a neighbour: soon it is worth it. */
+    t = table_new(5);
+    assert_int_equal(after(t), (4000 / 50 + 1) * 25 / 100 + 1);
+    for (int i = 0; i < 8 * FREQ_SCALE_SAMPLES; ++i) {
+        freq_usage_registered(&t->usage, SIZE, 0 == i % 8 ? 4000 + clock : clock);
+    }
+    settle(t, 2);
+    assert_int_equal(after(t), (500 / 50 + 1 + 3) / 4);
+    assert_int_equal(t->usage.budget.price[class], price / 8);
+    table_free(t);
+}
+
 /* What becomes frequent since the rule is another is paid like anything. */
 static void none_is_frequent_that_is_not_paid(void **state)
 {
     (void) state;
     table_t *t = table_new(5);
-    t->gate.sample = 0;
+    watch_all(t);
     t->usage.budget.looks = t->usage.budget.most;
     const uint32_t uses = after(t);
     for (uint32_t i = 0; i + 1 < uses; ++i) {
@@ -248,7 +369,7 @@ static void a_full_count_is_enough(void **state)
     (void) state;
     table_t *t = table_new(5);
     freq_rule_fixed(&t->usage.rule, UINT32_MAX);
-    t->gate.sample = 0;
+    watch_all(t);
     assert_false(look(t, 0x10000));
     freq_entry_t *entry = NULL;
     for (uint32_t l = 0; l < LINES && NULL == entry; ++l) {
@@ -298,11 +419,11 @@ static void the_least_size_is_worth_the_gate(void **state)
     assert_int_equal(freq_rule_after(&t->usage.rule, freq_class_of(512)), FREQ_NEVER);
     assert_int_equal(freq_usage_least(&t->usage),
                      448); /* 70 ns if C is twice that, a quarter of it above 50 */
-    t->costs.gate = 40 / FREQ_WORTH;
+    t->costs.gate = 40.0 / FREQ_WORTH;
     assert_int_equal(freq_usage_least(&t->usage), 640); /* 100 ns: more than 40 gained */
-    t->costs.gate = 4000 / FREQ_WORTH;
+    t->costs.gate = 4000.0 / FREQ_WORTH;
     assert_int_equal(freq_usage_least(&t->usage), 28672); /* 4480 ns */
-    t->costs.gate = 40000 / FREQ_WORTH;
+    t->costs.gate = 40000.0 / FREQ_WORTH;
     assert_int_equal(freq_usage_least(&t->usage), 0);
     freq_usage_by_costs(&t->usage, &t->costs, 25, 0); /* the rule alone */
     assert_int_equal(freq_usage_least(&t->usage), 448);
@@ -318,13 +439,16 @@ static void the_least_size_is_worth_the_gate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(while_it_rests_copies_are_counted),
-        cmocka_unit_test(it_is_open_for_a_sample_of_the_buffers),
-        cmocka_unit_test(now_and_then_it_is_open_for_all),
+        cmocka_unit_test(while_it_rests_all_pass_and_are_counted),
+        cmocka_unit_test(a_sample_of_the_buffers_does_not_pass),
+        cmocka_unit_test(now_and_then_the_table_is_asked),
         cmocka_unit_test(few_copies_are_timed),
         cmocka_unit_test(one_place_is_timed),
         cmocka_unit_test(the_median_counts),
+        cmocka_unit_test(the_mean_counts),
         cmocka_unit_test(the_rule_follows_what_copies_take),
+        cmocka_unit_test(no_finding_stays_dear_unseen),
+        cmocka_unit_test(what_a_registration_took_is_paid),
         cmocka_unit_test(none_is_frequent_that_is_not_paid),
         cmocka_unit_test(a_full_count_is_enough),
         cmocka_unit_test(a_refusal_takes_back_what_was_counted),

@@ -23,7 +23,7 @@ static const void *own(uint32_t thread, uint32_t i)
 
 static const void *shared(uint32_t i)
 {
-    return (const void *) (uintptr_t) (UINT64_C(0x600000000000) + i * 12288);
+    return (const void *) (uintptr_t) (UINT64_C(0x600000000000) + i * (65536 + 12288));
 }
 
 static void *use(void *context)
@@ -109,15 +109,18 @@ static void *send(void *context)
                                  ? shared(rng_below(&rng, SHARED))
                                  : (const void *) (uintptr_t) (rng_next(&rng) >> 20);
         freq_note_t *note;
-        if (freq_gate_rests(&gate, 4096)) {
-            continue;
+        uint64_t start;
+        if (!freq_gate_passes(&gate, buffer, 4096)) {
+            start = freq_gate_place_starts(&gate);
+            if (freq_usage_find(&usage, buffer, 4096, &note)) {
+                freq_gate_place_ends(&gate, start);
+                if (NULL == atomic_exchange(note, &gate)) {
+                    freq_usage_registered(&usage, 4096, 1000);
+                }
+                continue;
+            }
+            freq_gate_copied(&gate, 4096);
         }
-        uint64_t start = freq_gate_place_starts(&gate);
-        if (freq_gate_is_open(&gate, buffer) && freq_usage_find(&usage, buffer, 4096, &note)) {
-            freq_gate_place_ends(&gate, start);
-            continue;
-        }
-        freq_gate_copied(&gate, 4096);
         start = freq_gate_copy_starts(&gate);
         freq_gate_copy_ends(&gate, 0 == start ? 0 : freq_gate_now() - 500 * (1 + round % 2), 4096);
     }

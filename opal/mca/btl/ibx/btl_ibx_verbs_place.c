@@ -105,8 +105,10 @@ static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, v
             return NULL;
         }
     }
+    const uint64_t before = freq_gate_now();
     mca_btl_ibx_verbs_reg_t *reg = find(module, data, length, access);
     if (OPAL_LIKELY(NULL != reg)) {
+        module->freq->registered(module->table, length, freq_gate_now() - before);
         atomic_store_explicit(note, reg, memory_order_release);
     } else {
         module->freq->refused(module->table, data, length);
@@ -119,8 +121,7 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_
 {
     mca_mpool_freq_note_t *note;
     const uint64_t start = freq_gate_place_starts(&module->gate);
-    if (freq_gate_is_open(&module->gate, data)
-        && module->freq->is_frequent(module->table, data, length, &note)) {
+    if (module->freq->is_frequent(module->table, data, length, &note)) {
         mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note, start);
         if (OPAL_LIKELY(NULL != reg)) {
             mca_mpool_freq_add(&module->traffic->in_place, 1);
@@ -150,9 +151,9 @@ bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
         job->is_inline = true;
         return true;
     }
-    job->placed =
-        mca_btl_ibx_verbs_place(module, job->local, job->length,
-                                puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE);
+    job->placed = mca_btl_ibx_verbs_place(
+        module, job->local, job->length,
+        mca_btl_ibx_verbs_access(module, puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE));
     if (NULL != job->placed) {
         job->lkey = job->placed->mr->lkey;
         return true;

@@ -35,7 +35,7 @@ static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs
         return mca_btl_ibx_verbs_place_any(module, data, length, access);
     }
     if (0 == module->public.place_min || length < module->public.place_min
-        || freq_gate_rests(&module->gate, length)) {
+        || freq_gate_passes(&module->gate, data, length)) {
         return NULL;
     }
     return mca_btl_ibx_verbs_place_asked(module, data, length, access);

@@ -63,8 +63,9 @@ static int freq_register(void)
     c->budget = FREQ_BUDGET_PERMILLE;
     add("budget",
         "What looking buffers up and registering them may cost beyond what was gained by it: this "
-        "share of the time that copying all small messages takes. Unit: per mille, range 1 to 1000; "
-        "default 5",
+        "share of the time that copying all small messages takes. Unit: per mille, range 1 to "
+        "1000; "
+        "default 3",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &c->budget);
     c->table_lines = 4096;
     add("table_lines",

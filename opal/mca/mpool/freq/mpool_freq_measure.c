@@ -69,7 +69,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 5"
+#define FORMAT "mpool/freq costs 6"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {

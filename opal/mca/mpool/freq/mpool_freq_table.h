@@ -11,12 +11,12 @@
  *     }
  *     ...
  *     // least: what freq->least said, if not 0; gate: transport.gate
- *     if (size >= module->least && !freq_gate_rests(&module->gate, size)) {
+ *     if (size >= module->least && !freq_gate_passes(&module->gate, data, size)) {
  *         start = freq_gate_place_starts(&module->gate);
- *         if (freq_gate_is_open(&module->gate, data)
- *             && freq->is_frequent(module->table, data, size, &note)) {
+ *         if (freq->is_frequent(module->table, data, size, &note)) {
  *             if (what is noted serves) freq_gate_place_ends(&module->gate, start);
  *             else if (registering it fails) freq->refused(module->table, data, size);
+ *             else freq->registered(module->table, size, the ns that took);
  *         }
  *         if (it is not to be sent in place) freq_gate_copied(&module->gate, size);
  *     }
@@ -29,7 +29,7 @@
  * Registrations are the BTL's: it finds them in its cache (rcache), which also sees to memory that
  * goes away while it is registered. What the table knows of such memory is dropped as well.
  *
- * Threads: is_frequent and refused may be called by any number at once; they allocate nothing, make
+ * Threads: is_frequent, registered and refused may be called by any number at once; they allocate nothing, make
  * no system call and wait for nobody. The others are for start-up and end. */
 #ifndef MPOOL_FREQ_TABLE_H
 #define MPOOL_FREQ_TABLE_H
@@ -45,7 +45,7 @@
 #include "opal/mca/mpool/base/base.h"
 #include "core/freq_gate.h"
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 4
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 5
 
 /* The table knows of nothing larger, and says no. */
 enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
@@ -96,13 +96,16 @@ typedef struct mca_mpool_freq_service {
     mca_mpool_freq_table_t *(*open)(const mca_mpool_freq_transport_t *transport);
     /* The table is used no more. Its counts stay in the summary. */
     void (*close)(mca_mpool_freq_table_t *table);
-    /* The buffer is used, and the gate is open for it. True: send (or fetch) it in place; *note is then the buffer's.
+    /* The buffer is used, and did not pass the gate. True: send (or fetch) it in place; *note is then the buffer's.
      * false: copy it, and count that at the gate. */
     bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size,
                         mca_mpool_freq_note_t **note);
     /* is_frequent said true, but the registration that was noted is gone. True: make another one;
      * false: too many were made of late for what they gained, copy. */
     bool (*may_renew)(mca_mpool_freq_table_t *table, size_t size);
+    /* is_frequent said true, nothing (that serves) was noted, and registering the buffer took so many ns: also if the cache
+     * had it already. */
+    void (*registered)(mca_mpool_freq_table_t *table, size_t size, uint64_t ns);
     /* is_frequent said true, but the buffer could not be registered. */
     void (*refused)(mca_mpool_freq_table_t *table, const void *base, size_t size);
     /* Break-even count of a size, and the uses after which is_frequent says true; 0: never. */

@@ -129,6 +129,11 @@ static bool may_renew(mca_mpool_freq_table_t *table, size_t size)
     return freq_usage_may_renew(&table->usage, size);
 }
 
+static void registered(mca_mpool_freq_table_t *table, size_t size, uint64_t ns)
+{
+    freq_usage_registered(&table->usage, size, ns);
+}
+
 static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size)
 {
     freq_usage_refused(&table->usage, base, size);
@@ -170,6 +175,7 @@ const mca_mpool_freq_service_t mca_mpool_freq_the_service = {
     .close = table_close,
     .is_frequent = is_frequent,
     .may_renew = may_renew,
+    .registered = registered,
     .refused = refused,
     .counts = counts,
     .least = least,

@@ -13,11 +13,13 @@ static int32_t units(double ns)
     return !(u > 0) ? 0 : u < 1 ? 1 : u > INT32_MAX ? INT32_MAX : (int32_t) u;
 }
 
-void freq_budget_copies(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille)
+void freq_budget_again(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille)
 {
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const size_t size = freq_class_size(class);
-        const double c = freq_cost_at(costs->c, size);
+        const double c = freq_cost_at(costs->c, size), r = freq_cost_at(costs->r, size);
+        atomic_store_explicit(&budget->price[class], (int64_t) (r * FREQ_BUDGET_UNIT),
+                              memory_order_relaxed);
         atomic_store_explicit(&budget->earns[class], units(c * permille / 1000 / 2),
                               memory_order_relaxed);
         atomic_store_explicit(&budget->gains[class],
@@ -34,24 +36,33 @@ void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t
     budget->add = units(costs->add - costs->look);
     budget->gate = units(costs->gate);
     budget->keep = FREQ_BUDGET_KEEP * (budget->rare + budget->add) + 2 * FREQ_SETTLE * budget->gate;
-    freq_budget_copies(budget, costs, permille);
+    freq_budget_again(budget, costs, permille);
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        const double r = freq_cost_at(costs->r, freq_class_size(class));
-        budget->price[class] = (int64_t) (r * FREQ_BUDGET_UNIT);
-        if (budget->most < FREQ_BUDGET_REGISTRATIONS * budget->price[class]) {
-            budget->most = FREQ_BUDGET_REGISTRATIONS * budget->price[class];
+        if (budget->most < FREQ_BUDGET_REGISTRATIONS * freq_budget_price_of(budget, class)) {
+            budget->most = FREQ_BUDGET_REGISTRATIONS * freq_budget_price_of(budget, class);
         }
     }
-    budget->saved = FREQ_BUDGET_START * budget->price[freq_class_of(FREQ_BUDGET_START_SIZE)];
+    budget->saved =
+        FREQ_BUDGET_START * freq_budget_price_of(budget, freq_class_of(FREQ_BUDGET_START_SIZE));
     budget->young = FREQ_BUDGET_YOUNG;
     budget->looks =
         FREQ_BUDGET_START_LOOKS * budget->rare + FREQ_BUDGET_START_WATCHED * budget->gate;
 }
 
-bool freq_budget_is_rich(freq_budget_t *budget)
+void freq_budget_took(freq_budget_t *budget, uint32_t class, double ns)
+{
+    const double price = (double) freq_budget_price_of(budget, class);
+    const double took = ns * FREQ_BUDGET_UNIT, most = FREQ_BUDGET_DEAREST * price;
+    freq_budget_set(budget, &budget->saved,
+                    freq_budget_in(&budget->saved)
+                        + (int64_t) (price - (took < most ? took : most)));
+}
+
+bool freq_budget_is_rich(freq_budget_t *budget, uint32_t class)
 {
     const int64_t spent = atomic_exchange_explicit(&budget->spent, 0, memory_order_relaxed);
-    return freq_budget_in(&budget->looks) >= 2 * FREQ_BUDGET_RICH * (spent > 0 ? spent : 0);
+    return freq_budget_in(&budget->saved) >= FREQ_BUDGET_AHEAD * freq_budget_price_of(budget, class)
+           && freq_budget_in(&budget->looks) >= 2 * FREQ_BUDGET_RICH * (spent > 0 ? spent : 0);
 }
 
 uint64_t freq_budget_rest(const freq_budget_t *budget, uint32_t class)

@@ -33,7 +33,7 @@
 #include <stdatomic.h>
 
 enum {
-    FREQ_BUDGET_PERMILLE = 5,
+    FREQ_BUDGET_PERMILLE = 3,
     FREQ_BUDGET_REGISTRATIONS = 64,
     FREQ_BUDGET_START = 8, /* registrations of FREQ_BUDGET_START_SIZE bytes */
     FREQ_BUDGET_START_SIZE = 8192,
@@ -41,11 +41,13 @@ enum {
     FREQ_BUDGET_START_WATCHED = 12288,
     FREQ_BUDGET_YOUNG = 20480,      /* so many messages, at first, */
     FREQ_BUDGET_YOUNG_TIMES = 40,   /* earn so many times as much */
-    FREQ_BUDGET_RICH = 16,          /* times what was spent of late: to spend twice as much */
+    FREQ_BUDGET_RICH = 16,          /* times what was spent of late: to spend twice as much, */
+    FREQ_BUDGET_AHEAD = 16,         /* if so many registrations can be paid */
     FREQ_BUDGET_AGAIN = 8,          /* looks, to look at any after there was nothing left */
     FREQ_BUDGET_KEEP = 64,          /* looks, before what is gained is for registrations */
     FREQ_BUDGET_PLENTY = 4,         /* times that */
-    FREQ_BUDGET_COUNTED = 75,       /* percent of a gain */
+    FREQ_BUDGET_COUNTED = 90,       /* percent of a gain */
+    FREQ_BUDGET_DEAREST = 4,        /* times the price of a registration */
     FREQ_BUDGET_REST_MAX = 1 << 20, /* messages */
     FREQ_BUDGET_UNIT = 256
 };
@@ -59,8 +61,8 @@ typedef struct freq_budget {
         add;      /* rare: where few are made; add: besides, of a buffer that is not known */
     int64_t gate; /* of a message that may be looked up */
     int64_t keep; /* of looks, before gains are for registrations */
-    int64_t price[FREQ_CLASSES];
-    /* Of C, which may become another. */
+    _Atomic int64_t price[FREQ_CLASSES]; /* of R */
+    /* Of C, which may become another, as R may. */
     _Atomic int32_t earns[FREQ_CLASSES]; /* for each account */
     _Atomic int32_t gains[FREQ_CLASSES]; /* what is counted of it */
 } freq_budget_t;
@@ -68,8 +70,8 @@ typedef struct freq_budget {
 /* permille: the share, 0 to 1000. */
 void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille);
 
-/* C is another. */
-void freq_budget_copies(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille);
+/* R, C or V are others. What is in the accounts stays, and so does the most there may be. */
+void freq_budget_again(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille);
 
 static inline int64_t freq_budget_in(const _Atomic int64_t *account)
 {
@@ -136,31 +138,44 @@ static inline void freq_budget_watched(freq_budget_t *budget, uint64_t messages)
                     freq_budget_in(&budget->looks) - (int64_t) messages * budget->gate);
 }
 
-/* Can twice as much be spent on looks as since the last time it was asked? */
-bool freq_budget_is_rich(freq_budget_t *budget);
+/* Can twice as much be spent on looks as since the last time it was asked? Not while what is found could not be
+ * registered: looks at frequent buffers that are copied all the same would eat what the others gain. */
+bool freq_budget_is_rich(freq_budget_t *budget, uint32_t class);
 
 /* Messages of the class that earn what looking anew takes. */
 uint64_t freq_budget_rest(const freq_budget_t *budget, uint32_t class);
 
-/* It was left in place. */
+/* It was left in place. The look is paid back: it is a part of V, but for what it takes more where few are made. */
 static inline void freq_budget_gain(freq_budget_t *budget, uint32_t class, bool was_rare)
 {
-    const int64_t gained = atomic_load_explicit(&budget->gains[class], memory_order_relaxed);
-    freq_budget_spend(budget, -freq_budget_price(budget, was_rare));
+    const int64_t paid = freq_budget_price(budget, was_rare);
+    const int64_t gained =
+        atomic_load_explicit(&budget->gains[class], memory_order_relaxed) - (paid - budget->look);
+    freq_budget_spend(budget, -paid);
     _Atomic int64_t *account =
         freq_budget_in(&budget->looks) < budget->keep ? &budget->looks : &budget->saved;
     freq_budget_set(budget, account, freq_budget_in(account) + gained);
 }
 
+static inline int64_t freq_budget_price_of(const freq_budget_t *budget, uint32_t class)
+{
+    return atomic_load_explicit((_Atomic int64_t *) &budget->price[class], memory_order_relaxed);
+}
+
 /* May a buffer be registered? That is paid. */
 static inline bool freq_budget_pay(freq_budget_t *budget, uint32_t class)
 {
-    const int64_t saved = freq_budget_in(&budget->saved);
-    if (saved < budget->price[class]) {
+    const int64_t saved = freq_budget_in(&budget->saved),
+                  price = freq_budget_price_of(budget, class);
+    if (saved < price) {
         return false;
     }
-    freq_budget_set(budget, &budget->saved, saved - budget->price[class]);
+    freq_budget_set(budget, &budget->saved, saved - price);
     return true;
 }
+
+/* It took so long, and that is what is paid: at most FREQ_BUDGET_DEAREST times the price. What took longer was something
+ * else at the same time. */
+void freq_budget_took(freq_budget_t *budget, uint32_t class, double ns);
 
 #endif

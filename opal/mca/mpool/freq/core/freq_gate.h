@@ -1,7 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Gate: what every small message pays for the table of buffer usage, and all that most messages pay
- * which it is of no use to. Read and counted by the transport itself; a message for which it is open
- * is one to ask the table of (freq_usage_find), every other is copied.
+ * which it is of no use to. Read and counted by the transport itself: a message that passes is copied,
+ * every other is one to ask the table of (freq_usage_find).
+ *
+ * Passing is a few instructions, and fewer while nothing is asked of any buffer. They count: what being watched
+ * costs every message is to be earned by the buffers that are in place, of which there are few at first.
  *
  * Copies are counted here, since the budget earns by them (freq_budget.h); what one of many takes is
  * noted for freq_scale.h.
@@ -18,16 +21,20 @@
 
 enum {
     FREQ_SAMPLE_MAX = 63, /* one buffer in 64 */
-    FREQ_SETTLE = 512,    /* so many copies earn together, and one of them is timed */
-    FREQ_GATE_TIMES = 9,  /* of the first */
-    FREQ_GATE_APART = 32  /* one in so many */
+    FREQ_GATE_BLOCK =
+        65536, /* bytes: buffers so near are looked up together, since they may be registered together */
+    FREQ_SETTLE = 1024,  /* so many copies earn together, and one of them is timed */
+    FREQ_GATE_TIMES = 9, /* of the first */
+    FREQ_GATE_APART = 32 /* one in so many */
 };
 
 /* Zeroed at first. Best where a transport has what it reads for each message anyway: a cache line of its
  * own may cost more than all that is done with it. */
 typedef struct freq_gate {
     _Atomic uint64_t copies, bytes_copied;
-    _Atomic uint64_t rest; /* nothing is asked before so many copies */
+    _Atomic uint64_t rest; /* no buffer is asked of before so many copies */
+    _Atomic uint64_t
+        next; /* after so many the table has something to do, whatever the buffer; not before rest */
     /* Bits of a buffer's hash, 2^k - 1: only buffers that have none of them are looked up. */
     _Atomic uint32_t sample;
     _Atomic uint16_t times;   /* so many copies are to be timed */
@@ -39,10 +46,12 @@ typedef struct freq_gate {
 
 static inline bool freq_gate_has(uint32_t sample, const void *base)
 {
-    return 0 == (((uint64_t) (uintptr_t) base * UINT64_C(0x9e3779b97f4a7c15) >> 32) & sample);
+    return 0
+           == (((uint64_t) (uintptr_t) base / FREQ_GATE_BLOCK * UINT64_C(0x9e3779b97f4a7c15) >> 32)
+               & sample);
 }
 
-/* The message is copied. */
+/* A message that did not pass is copied all the same. */
 static inline void freq_gate_copied(freq_gate_t *gate, size_t size)
 {
     atomic_store_explicit(&gate->copies,
@@ -53,28 +62,17 @@ static inline void freq_gate_copied(freq_gate_t *gate, size_t size)
                           memory_order_relaxed);
 }
 
-/* At first, by each message: true, nothing is asked now; it is copied, and was counted. As little as can be: for a program
- * that the table is of no use to this is all, nearly always. */
-static inline bool freq_gate_rests(freq_gate_t *gate, size_t size)
+/* By each message, first. True: it is to be copied, and was counted; false: ask the table. */
+static inline bool freq_gate_passes(freq_gate_t *gate, const void *base, size_t size)
 {
-    if (atomic_load_explicit(&gate->copies, memory_order_relaxed)
-        >= atomic_load_explicit(&gate->rest, memory_order_relaxed)) {
+    const uint64_t copies = atomic_load_explicit(&gate->copies, memory_order_relaxed);
+    if (copies >= atomic_load_explicit(&gate->rest, memory_order_relaxed)
+        && (copies >= atomic_load_explicit(&gate->next, memory_order_relaxed)
+            || freq_gate_has(atomic_load_explicit(&gate->sample, memory_order_relaxed), base))) {
         return false;
     }
     freq_gate_copied(gate, size);
     return true;
-}
-
-/* Then: is the table to be asked? Also by a message that is not of the sample, when there is something
- * to be settled. */
-static inline bool freq_gate_is_open(const freq_gate_t *gate, const void *base)
-{
-    const uint64_t copies =
-        atomic_load_explicit((_Atomic uint64_t *) &gate->copies, memory_order_relaxed);
-    return 0 == copies % FREQ_SETTLE
-           || freq_gate_has(
-               atomic_load_explicit((_Atomic uint32_t *) &gate->sample, memory_order_relaxed),
-               base);
 }
 
 static inline uint64_t freq_gate_now(void)

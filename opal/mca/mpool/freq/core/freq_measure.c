@@ -8,17 +8,17 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* The pages: those that are registered once, each sample its own with one between any two; those
- * that V holds registered; one of the largest size to copy to. The first of them are copied from. */
+/* The pages: those that are registered once, each time in an aligned block of their own, with which a cache may register them
+ * (rcache/lazy); those that V holds registered; one of the largest size to copy to. The first of them are copied from. */
 enum {
     PAGE = 4096,
+    BLOCK = FREQ_SIZE_MAX / PAGE,
     SAMPLES = 11,
-    SAMPLE_PAGES = 46, /* of all sizes, and one behind each */
     LOOKS = 512,
     RARE = 32, /* copies between looks that are rare */
     HELD = 64,
-    HELD_STRIDE = 2, /* pages */
-    HELD_AT = SAMPLES * SAMPLE_PAGES,
+    HELD_STRIDE = 3, /* pages */
+    HELD_AT = SAMPLES * 2 * BLOCK,
     BOUNCE_AT = HELD_AT + HELD * HELD_STRIDE,
     PAGES = BOUNCE_AT + FREQ_SIZE_MAX / PAGE,
     LINES = 4096,
@@ -30,7 +30,7 @@ _Static_assert(LOOKS <= BOUNCE_AT, "each look is of a page of its own");
 typedef struct {
     const freq_probe_t *probe;
     double start, ns;
-    char *area;
+    char *area; /* begins a block */
     freq_usage_t usage;
     freq_release_t release;
     freq_gate_t gate;
@@ -100,9 +100,9 @@ static bool take_again(const bench_t *b, uint32_t i)
 
 typedef enum { NOTHING, LOOK, LOOK_AND_TAKE } what_t;
 
-/* ns: of so many, each timed by itself with so many copies of a page before it. Negative: a registration was not
- * to be had. */
-static double between_copies(bench_t *b, what_t what, uint32_t n, uint32_t copies)
+/* ns: of so many pages, from one on, each timed by itself with so many copies of a page before it. Negative: a registration
+ * was not to be had. */
+static double between_copies(bench_t *b, what_t what, uint32_t first, uint32_t n, uint32_t copies)
 {
     double took[LOOKS];
     for (uint32_t i = 0, from = 0; i < n; ++i) {
@@ -112,7 +112,7 @@ static double between_copies(bench_t *b, what_t what, uint32_t n, uint32_t copie
         bool ok = true;
         freq_note_t *note;
         const double start = now_ns();
-        if (NOTHING != what && freq_usage_find(&b->usage, page(b, i), PAGE, &note)
+        if (NOTHING != what && freq_usage_find(&b->usage, page(b, first + i), PAGE, &note)
             && LOOK_AND_TAKE == what) {
             ok = take_again(b, i % b->holds);
         }
@@ -129,59 +129,56 @@ static double at_least(double least, double value)
     return value > least ? value : least;
 }
 
-/* Whatever the samples say, a use is not free. Nor is the gate: with test/bench/spectrum it never took less than that, also
- * where it took half of it in a row. */
-enum { LEAST_NS = 5, LEAST_GATE_NS = 8 };
+/* Whatever the samples say, neither is free. */
+enum { LEAST_NS = 5, LEAST_GATE_NS = 1 };
 
-/* What a transport does for a message that may be looked up and is copied, without the copy; in a row, since it takes less
- * than the clock. In a row the processor does several at once and nothing leaves the nearest cache: GATE_TIMES is what it
- * took between copies beside this, with test/bench/spectrum. */
+/* What a message that may be looked up and passes (freq_gate.h) takes longer than one while nothing is looked up; in a row,
+ * since it takes less than the clock. In a row the processor does several at once and guesses all of them right: GATE_TIMES is
+ * what it took between copies beside this, with test/bench/spectrum. */
 enum { GATE_TIMES = 2 };
 
-static double gate_once(bench_t *b)
+static double passing(const bench_t *b, freq_gate_t gate)
 {
-    freq_gate_t gate = {.sample = FREQ_SAMPLE_MAX};
     const double start = now_ns();
     for (uint32_t i = 0; i < LOOKS; ++i) {
-        const char *buffer = page(b, i);
-        if (freq_gate_rests(&gate, PAGE)) {
-            continue;
+        if (!freq_gate_passes(&gate, page(b, i), PAGE)) {
+            freq_gate_copied(&gate, PAGE);
         }
-        uint64_t at = freq_gate_place_starts(&gate);
-        if (freq_gate_is_open(&gate, buffer)) {
-            freq_gate_place_ends(&gate, at);
-        }
-        freq_gate_copied(&gate, PAGE);
-        at = freq_gate_copy_starts(&gate);
         __asm__ volatile("" : : "r"(&gate) : "memory");
-        freq_gate_copy_ends(&gate, at, PAGE);
     }
     return (now_ns() - start) / LOOKS;
 }
 
+static double gate_once(const bench_t *b)
+{
+    const double rests = passing(b, (freq_gate_t){.rest = UINT64_MAX});
+    return passing(b, (freq_gate_t){.next = UINT64_MAX, .sample = FREQ_SAMPLE_MAX}) - rests;
+}
+
 static bool measure_v(bench_t *b, freq_costs_t *costs)
 {
-    double add[2], clock[SAMPLES], look[SAMPLES], rare[SAMPLES], use[SAMPLES], gate[SAMPLES];
+    double clock[SAMPLES], look[SAMPLES], rare[SAMPLES], use[SAMPLES], gate[SAMPLES];
     uint32_t n = 0;
-    (void) between_copies(b, NOTHING, LOOKS, 1);
-    add[0] = between_copies(b, LOOK, LOOKS, 1); /* none was known */
-    add[1] = between_copies(b, NOTHING, LOOKS, 1);
+    (void) between_copies(b, NOTHING, 0, LOOKS, 1);
+    /* None is known; where many are not, few are looked at. */
+    const double add = between_copies(b, LOOK, 0, LOOKS / RARE, RARE);
+    (void) between_copies(b, LOOK, LOOKS / RARE, LOOKS - LOOKS / RARE, 1);
     for (; n < SAMPLES && (0 == n || !is_over(b, V_PERCENT / 100.0)); ++n) {
-        clock[n] = between_copies(b, NOTHING, LOOKS / 2, 1);
-        look[n] = between_copies(b, LOOK, LOOKS, 1) - clock[n];
-        use[n] = between_copies(b, LOOK_AND_TAKE, LOOKS, 1);
+        clock[n] = between_copies(b, NOTHING, 0, LOOKS / 2, 1);
+        look[n] = between_copies(b, LOOK, 0, LOOKS, 1) - clock[n];
+        use[n] = between_copies(b, LOOK_AND_TAKE, 0, LOOKS, 1);
         if (use[n] < 0) {
             return false;
         }
         use[n] -= clock[n];
         gate[n] = GATE_TIMES * gate_once(b);
-        rare[n] = between_copies(b, LOOK, LOOKS / RARE, RARE) - clock[n];
+        rare[n] = between_copies(b, LOOK, 0, LOOKS / RARE, RARE) - clock[n];
     }
     costs->clock = typical(clock, n);
     costs->gate = at_least(LEAST_GATE_NS, typical(gate, n));
     costs->look = at_least(LEAST_NS, typical(look, n));
     costs->rare = at_least(costs->look, typical(rare, n));
-    costs->add = at_least(costs->look, add[0] - add[1]);
+    costs->add = at_least(costs->rare, add - costs->clock);
     costs->v = at_least(costs->look, typical(use, n));
     return true;
 }
@@ -209,7 +206,7 @@ static double copy_once(const bench_t *b, size_t size)
 {
     const double start = now_ns();
     for (uint32_t i = 0; i < COPIES; ++i) {
-        copy(b, page(b, (i & 7) * (FREQ_SIZE_MAX / PAGE)), size);
+        copy(b, page(b, (i & 7) * BLOCK), size);
     }
     return (now_ns() - start) / COPIES;
 }
@@ -227,23 +224,27 @@ static double register_once(const bench_t *b, char *buffer, size_t size)
     return cost;
 }
 
+/* Of a page and of a block; what is between them is on the line. */
 static bool measure_r_and_c(bench_t *b, freq_costs_t *costs)
 {
-    double r[FREQ_POINTS][SAMPLES], c[FREQ_POINTS][SAMPLES];
-    uint32_t n = 0, at = 0;
+    double r[2][SAMPLES], c[FREQ_POINTS][SAMPLES];
+    uint32_t n = 0;
     for (; n < SAMPLES && (0 == n || !is_over(b, 1)); ++n) {
         for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
-            const size_t size = (size_t) FREQ_SIZE_MIN << i;
-            c[i][n] = copy_once(b, size);
-            r[i][n] = register_once(b, page(b, at), size);
-            at += 1 + (uint32_t) ((size + PAGE - 1) / PAGE);
+            c[i][n] = copy_once(b, (size_t) FREQ_SIZE_MIN << i);
+        }
+        for (uint32_t i = 0; i < 2; ++i) {
+            r[i][n] = register_once(b, page(b, (2 * n + i) * BLOCK), 0 == i ? PAGE : FREQ_SIZE_MAX);
             if (r[i][n] < 0 || is_over(b, 4)) {
                 return false;
             }
         }
     }
+    const double one = typical(r[0], n), all = typical(r[1], n);
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
-        costs->r[i] = typical(r[i], n);
+        const double size = (double) ((size_t) FREQ_SIZE_MIN << i);
+        const double pages = size > PAGE ? size / PAGE : 1;
+        costs->r[i] = one + (all > one ? all - one : 0) * (pages - 1) / (BLOCK - 1);
         costs->c[i] = typical(c[i], n);
     }
     /* More bytes do not take less time: what disturbed a sample of the smaller ones is left out. A C that
@@ -279,10 +280,11 @@ bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs)
     b->probe = probe;
     b->ns = ns;
     /* Not from malloc: pages of our own, so that no registration of somebody else covers them. */
-    b->area = mmap(NULL, (size_t) PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
-    bool ok = MAP_FAILED != b->area;
+    const size_t mapped = (size_t) (PAGES + BLOCK) * PAGE;
+    char *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool ok = MAP_FAILED != map;
     if (ok) {
+        b->area = map + (-(uintptr_t) map & (FREQ_SIZE_MAX - 1));
         memset(b->area, 1, (size_t) PAGES * PAGE);
         memset(lines, 0, freq_usage_bytes(LINES));
         freq_rule_t rule;
@@ -290,7 +292,7 @@ bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs)
         freq_usage_init(&b->usage, lines, LINES, &rule, &b->release, &b->gate);
         b->start = now_ns();
         ok = measure_in(b, costs);
-        (void) munmap(b->area, (size_t) PAGES * PAGE);
+        (void) munmap(map, mapped);
     }
     free(lines);
     free(b);

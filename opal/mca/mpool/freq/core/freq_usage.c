@@ -17,6 +17,14 @@ size_t freq_usage_bytes(uint32_t lines)
            * (sizeof(freq_line_t) + FREQ_LINE_ENTRIES * sizeof(freq_note_t) + sizeof(uint32_t));
 }
 
+/* Buffers of this sample are looked up, and the next settling is due in its time. */
+static void watch(freq_usage_t *usage, uint32_t sample)
+{
+    atomic_store_explicit(&usage->gate->next, load(&usage->gate->copies) + FREQ_SETTLE,
+                          memory_order_relaxed);
+    atomic_store_explicit(&usage->gate->sample, sample, memory_order_relaxed);
+}
+
 void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const freq_rule_t *rule,
                      freq_release_t *release, freq_gate_t *gate)
 {
@@ -30,13 +38,16 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
                             .rule = *rule,
                             .adding = ATOMIC_FLAG_INIT,
                             .sketch = (_Atomic uint32_t *) (note + lines * FREQ_LINE_ENTRIES)};
+    watch(usage, 0);
 }
 
-/* The costs, with C and V so many times what was measured. */
-static freq_costs_t scaled(const freq_costs_t *costs, uint32_t copies, uint32_t places)
+/* The costs, with R, C and V so many times what was measured. */
+static freq_costs_t scaled(const freq_costs_t *costs, uint32_t registrations, uint32_t copies,
+                           uint32_t places)
 {
     freq_costs_t c = *costs;
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
+        c.r[i] *= (double) registrations / FREQ_SCALE_ONE;
         c.c[i] *= (double) copies / FREQ_SCALE_ONE;
     }
     c.v *= (double) places / FREQ_SCALE_ONE;
@@ -53,7 +64,7 @@ void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_
     freq_rule_make(&usage->rule, costs, share);
     if (permille > 0) {
         freq_budget_make(&usage->budget, costs, permille);
-        atomic_store_explicit(&usage->gate->sample, FREQ_SAMPLE_START, memory_order_relaxed);
+        watch(usage, FREQ_SAMPLE_START);
     }
 }
 
@@ -64,7 +75,8 @@ size_t freq_usage_least(const freq_usage_t *usage)
     }
     /* What is too small now may not be later. But every message that is asked of pays for the gate, and what gains
      * less than a few of these when it is in place makes no program faster. */
-    const freq_costs_t likely = scaled(usage->costs, FREQ_SCALE_LIKELY, FREQ_SCALE_ONE);
+    const freq_costs_t likely =
+        scaled(usage->costs, FREQ_SCALE_ONE, FREQ_SCALE_LIKELY, FREQ_SCALE_ONE);
     const double worth = 0 == usage->permille ? 0 : FREQ_WORTH * likely.gate;
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const double gain = freq_gain_at(&likely, freq_class_size(class));
@@ -161,10 +173,11 @@ typedef struct {
     uint64_t buffers, frequent;
 } census_t;
 
-static census_t census(freq_usage_t *usage)
+/* Of every line, or of one in so many. */
+static census_t census(freq_usage_t *usage, uint32_t stride)
 {
     census_t c = {0};
-    for (uint32_t l = 0; l <= usage->mask; ++l) {
+    for (uint32_t l = 0; l <= usage->mask; l += stride) {
         for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
             const uint64_t key = load(&usage->line[l].entry[i].key);
             const uint64_t state = load(&usage->line[l].entry[i].state);
@@ -181,7 +194,7 @@ static census_t census(freq_usage_t *usage)
 }
 
 /* A home line is full, condition (2) of 5.3.4. Is condition (1) true as well? Asked when the table
- * has grown by a part, since a census takes its time. The lock is held. */
+ * has grown by a part, and of some of the lines, since a census takes its time. The lock is held. */
 static bool is_to_close(freq_usage_t *usage)
 {
     const uint64_t added = load(&usage->added);
@@ -190,7 +203,7 @@ static bool is_to_close(freq_usage_t *usage)
         return false;
     }
     usage->judged_at = added;
-    const census_t c = census(usage);
+    const census_t c = census(usage, usage->mask / FREQ_JUDGE_LINES + 1);
     return c.frequent * 100 < c.buffers * FREQ_OPEN_PERCENT;
 }
 
@@ -339,6 +352,18 @@ bool freq_usage_look_asleep(freq_usage_t *usage, const void *base, size_t size, 
     return freq_usage_look_on(usage, base, size, class, note);
 }
 
+void freq_usage_registered(freq_usage_t *usage, size_t size, uint64_t ns)
+{
+    const uint32_t class = freq_class_of(size);
+    if (NULL != usage->costs && FREQ_CLASSES != class) {
+        const double took = (double) ns - usage->costs->clock;
+        freq_mean_add(&usage->of_registrations, took, freq_cost_at(usage->costs->r, size));
+        if (usage->permille > 0) {
+            freq_budget_took(&usage->budget, class, took);
+        }
+    }
+}
+
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
 {
     const uint32_t class = freq_class_of(size);
@@ -361,7 +386,7 @@ void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size)
 
 void freq_usage_count(freq_usage_t *usage, freq_usage_counts_t *counts)
 {
-    const census_t c = census(usage);
+    const census_t c = census(usage, 1);
     *counts =
         (freq_usage_counts_t){.buffers = c.buffers,
                               .frequent = c.frequent,
@@ -397,13 +422,21 @@ static void rescale(freq_usage_t *usage)
     if (0 != place) {
         atomic_store_explicit(&usage->gate->timed_place, 0, memory_order_relaxed);
         is_new |= freq_scale_add(&usage->of_places, (double) place - m->clock, m->v);
+        usage->unplaced = 0;
+    } else if (++usage->unplaced >= FREQ_SCALE_SAMPLES) {
+        /* The few that were in place found their registration in no cache, and now that there are none it is not said
+         * that more would not pay. */
+        is_new |= freq_scale_forget(&usage->of_places);
+        usage->unplaced = 0;
     }
+    is_new |= freq_mean_settle(&usage->of_registrations);
     if (is_new) {
         const freq_costs_t costs =
-            scaled(m, freq_scale_now(&usage->of_copies), freq_scale_now(&usage->of_places));
+            scaled(m, freq_mean_now(&usage->of_registrations), freq_scale_now(&usage->of_copies),
+                   freq_scale_now(&usage->of_places));
         freq_rule_make(&usage->rule, &costs, usage->share);
         if (usage->permille > 0) {
-            freq_budget_copies(&usage->budget, &costs, usage->permille);
+            freq_budget_again(&usage->budget, &costs, usage->permille);
         }
     }
 }
@@ -412,13 +445,14 @@ static void rescale(freq_usage_t *usage)
 static void rest(freq_usage_t *usage, uint32_t class)
 {
     const uint64_t messages = freq_budget_rest(&usage->budget, class);
+    const uint64_t until = load(&usage->gate->copies) + messages;
     const uint32_t sample = atomic_load_explicit(&usage->gate->sample, memory_order_relaxed);
     if (sample < FREQ_SAMPLE_MAX) {
         atomic_store_explicit(&usage->gate->sample, 2 * sample + 1, memory_order_relaxed);
     }
     atomic_store_explicit(&usage->rested, messages, memory_order_relaxed);
-    atomic_store_explicit(&usage->gate->rest, load(&usage->gate->copies) + messages,
-                          memory_order_relaxed);
+    atomic_store_explicit(&usage->gate->next, until, memory_order_relaxed);
+    atomic_store_explicit(&usage->gate->rest, until, memory_order_relaxed);
 }
 
 /* The copies since the last time earn, as so many of their mean size: C is all but linear. */
@@ -433,7 +467,9 @@ static void settle_locked(freq_usage_t *usage)
     const uint64_t rested = atomic_exchange_explicit(&usage->rested, 0, memory_order_relaxed);
     atomic_store_explicit(&usage->settled, copies, memory_order_relaxed);
     usage->bytes_settled = bytes;
+    const uint32_t sample = atomic_load_explicit(&usage->gate->sample, memory_order_relaxed);
     if (NULL == usage->costs || FREQ_CLASSES == class) {
+        watch(usage, sample);
         return;
     }
     freq_budget_earn(&usage->budget, class, n < UINT32_MAX ? (uint32_t) n : UINT32_MAX);
@@ -441,11 +477,10 @@ static void settle_locked(freq_usage_t *usage)
     rescale(usage);
     atomic_store_explicit(&usage->gate->times, 1, memory_order_relaxed);
     atomic_store_explicit(&usage->gate->times_place, true, memory_order_relaxed);
-    const uint32_t sample = atomic_load_explicit(&usage->gate->sample, memory_order_relaxed);
     if (freq_budget_is_out(&usage->budget)) {
         rest(usage, class);
-    } else if (freq_budget_is_rich(&usage->budget)) {
-        atomic_store_explicit(&usage->gate->sample, sample / 2, memory_order_relaxed);
+    } else {
+        watch(usage, freq_budget_is_rich(&usage->budget, class) ? sample / 2 : sample);
     }
 }
 
@@ -462,9 +497,6 @@ bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_no
     const uint32_t class = freq_class_of(size);
     if (load(&usage->gate->copies) - load(&usage->settled) >= FREQ_SETTLE) {
         settle(usage);
-        if (load(&usage->gate->copies) < load(&usage->gate->rest)) {
-            return false;
-        }
     }
     if (FREQ_CLASSES == class || FREQ_NEVER == freq_rule_after(&usage->rule, class)
         || !freq_gate_has(atomic_load_explicit(&usage->gate->sample, memory_order_relaxed), base)) {

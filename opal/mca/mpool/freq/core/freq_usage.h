@@ -41,13 +41,14 @@ enum {
     FREQ_LINE_ENTRIES = 4,
     FREQ_CHAIN_LINES = 4,    /* home line included */
     FREQ_OPEN_PERCENT = 20,  /* 000 section 5.3.4: "a typical value" */
-    FREQ_JUDGE_FRACTION = 8, /* growth is judged again when the table has grown by this part */
+    FREQ_JUDGE_FRACTION = 8, /* growth is judged again when the table has grown by this part, */
+    FREQ_JUDGE_LINES = 256,  /* by so many of its lines: on them are some hundred buffers */
     FREQ_SKETCH_WINDOW = 1024,
     FREQ_SLEEP_WINDOWS = 8, /* so many windows without a use of the table: asleep */
     FREQ_ASLEEP_STRIDE = 64,
     FREQ_SAMPLE_START = 15, /* one buffer in 16 */
     /* In place a message is to gain so many times what the gate costs, or the table is not asked of its size. */
-    FREQ_WORTH = 16
+    FREQ_WORTH = 128
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), how often it was used since, and
@@ -79,7 +80,9 @@ typedef struct freq_usage {
     _Atomic bool settling;
     const freq_costs_t *costs; /* C as measured; NULL: none are known, and there are no bounds */
     uint32_t share, permille;
-    freq_scale_t of_copies, of_places; /* C and V now, beside what was measured */
+    freq_scale_t of_copies, of_places; /* C and V now, beside what was measured; R: */
+    freq_mean_t of_registrations;
+    uint32_t unplaced;        /* settlings since the last finding was timed */
     _Atomic uint64_t used;    /* looks at buffers that the table knew */
     _Atomic uint64_t avoided; /* of these, said to go in place */
 
@@ -134,7 +137,7 @@ void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_
 /* The least size of which the table is to be asked; 0: none is. */
 size_t freq_usage_least(const freq_usage_t *usage);
 
-/* The buffer is about to be sent (or put, or fetched into), and the gate is open for it. True: in
+/* The buffer is about to be sent (or put, or fetched into), and did not pass the gate. True: in
  * place, and *note is the buffer's; false: by copy, to be counted at the gate. Settles what is due. */
 bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_note_t **note);
 
@@ -152,6 +155,9 @@ static inline bool freq_usage_may_renew(freq_usage_t *usage, size_t size)
     const uint32_t class = freq_class_of(size);
     return FREQ_CLASSES != class && freq_budget_pay(&usage->budget, class);
 }
+
+/* The buffer was registered, or found registered already; that took so long, ns. */
+void freq_usage_registered(freq_usage_t *usage, size_t size, uint64_t ns);
 
 /* The buffer could not be registered: it has to earn it once more. */
 void freq_usage_refused(freq_usage_t *usage, const void *base, size_t size);
