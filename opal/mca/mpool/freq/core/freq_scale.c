@@ -64,5 +64,5 @@ bool freq_mean_settle(freq_mean_t *mean)
     const uint64_t sum = atomic_exchange_explicit(&mean->sum, 0, memory_order_relaxed);
     (void) atomic_fetch_sub_explicit(&mean->n, n, memory_order_relaxed);
     return moved(&mean->now, freq_mean_now(mean),
-                 bounded((double) (sum / n), FREQ_SCALE_MEAN_LEAST));
+                 bounded((double) sum / n, FREQ_SCALE_MEAN_LEAST));
 }
