@@ -127,29 +127,29 @@ static void the_mean_counts(void **state)
     freq_mean_t mean = {0};
     assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_ONE);
     freq_mean_add(&mean, 4000, 4000);
-    for (int i = 1; i < FREQ_SCALE_SAMPLES; ++i) {
+    for (int i = 1; i < FREQ_MEAN_SAMPLES; ++i) {
         assert_false(freq_mean_settle(&mean));
         freq_mean_add(&mean, 0, 4000);
     }
     assert_true(freq_mean_settle(&mean));
-    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_ONE / FREQ_SCALE_SAMPLES);
+    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_ONE / FREQ_MEAN_SAMPLES);
     assert_false(freq_mean_settle(&mean)); /* each counts once */
     /* What was interrupted counts as so many, nothing as nothing; little change is none. */
-    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+    for (int i = 0; i < FREQ_MEAN_SAMPLES; ++i) {
         freq_mean_add(&mean, 1e12, 4000);
         freq_mean_add(&mean, 4000, 0);
     }
     assert_true(freq_mean_settle(&mean));
-    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_MOST);
-    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+    assert_int_equal(freq_mean_now(&mean), FREQ_MEAN_MOST);
+    for (int i = 0; i < FREQ_MEAN_SAMPLES; ++i) {
         freq_mean_add(&mean, 4000 * 3.9, 4000);
     }
     assert_false(freq_mean_settle(&mean));
-    for (int i = 0; i < FREQ_SCALE_SAMPLES; ++i) {
+    for (int i = 0; i < FREQ_MEAN_SAMPLES; ++i) {
         freq_mean_add(&mean, -20, 4000);
     }
     assert_true(freq_mean_settle(&mean));
-    assert_int_equal(freq_mean_now(&mean), FREQ_SCALE_MEAN_LEAST);
+    assert_int_equal(freq_mean_now(&mean), FREQ_MEAN_LEAST);
 }
 
 /* ---- a table whose costs change ---- */
@@ -322,12 +322,100 @@ static void what_a_registration_took_is_paid(void **state)
     /* Most is found registered with a neighbour: soon it is worth it. */
     t = table_new(5);
     assert_int_equal(after(t), (4000 / 50 + 1) * 25 / 100 + 1);
-    for (int i = 0; i < 8 * FREQ_SCALE_SAMPLES; ++i) {
+    for (int i = 0; i < 2 * FREQ_MEAN_SAMPLES; ++i) {
         freq_usage_registered(&t->usage, SIZE, 0 == i % 8 ? 4000 + clock : clock);
     }
     settle(t, 2);
     assert_int_equal(after(t), (500 / 50 + 1 + 3) / 4);
     assert_int_equal(t->usage.budget.price[class], price / 8);
+    table_free(t);
+}
+
+/* V is timed where most messages are in place, and nowhere else: where most are copied it is no V. */
+static void findings_are_timed_where_most_are_in_place(void **state)
+{
+    (void) state;
+    table_t *t = table_new(5);
+    settle(t, 3);
+    assert_false(t->gate.times_place);
+    t->usage.avoided += FREQ_SETTLE / 2;
+    settle(t, 1);
+    assert_false(t->gate.times_place);
+    t->usage.avoided += 2 * FREQ_SETTLE;
+    settle(t, 1);
+    assert_true(t->gate.times_place);
+    settle(t, 1);
+    assert_false(t->gate.times_place);
+    table_free(t);
+}
+
+/* A clock by which each look takes so long. */
+static uint64_t clock_ns, look_ns;
+static uint64_t look_clock(void)
+{
+    return clock_ns += look_ns;
+}
+
+/* Past the gate, whatever it says, with as much as there can be for looks and nothing for registrations. */
+static void look_at(table_t *t, uintptr_t at)
+{
+    t->usage.budget.looks = t->usage.budget.most;
+    t->usage.budget.saved = 0;
+    assert_false(freq_usage_look(&t->usage, (void *) at, SIZE));
+}
+
+/* Looks cost what they take where few are made: some are timed, of buffers that were known and of others, but not the first
+ * after a pause. */
+static void looks_cost_what_they_take(void **state)
+{
+    (void) state;
+    enum { AT = 0x10000 }; /* a block of every sample has none of the bits: */
+    table_t *t = table_new(5);
+    freq_budget_t *b = &t->usage.budget;
+    const int64_t rare = b->rare, add = b->add, keep = b->keep;
+    uintptr_t block = AT;
+    while (!freq_gate_has(FREQ_SAMPLE_MAX, (void *) block)) {
+        block += FREQ_GATE_BLOCK;
+    }
+    assert_int_equal(rare, 20 * FREQ_BUDGET_UNIT);
+    assert_int_equal(add, (100 - 20) * FREQ_BUDGET_UNIT);
+    t->usage.now = look_clock;
+    look_ns = 20 + 3 * 100; /* the clock's, and three times as long as taking one in was to take */
+    unsigned looks = 0;
+    uint64_t first = 0;
+    for (; b->add == add && looks < 1000; ++looks) {
+        look_at(t, block + looks);
+        first = 0 == first && clock_ns > 0 ? looks + 1 : first;
+    }
+    assert_int_equal(first, 8);
+    assert_int_equal(looks, 8 * FREQ_SCALE_SAMPLES);
+    assert_int_equal(b->add, (3 * 100 - 20) * FREQ_BUDGET_UNIT);
+    assert_int_equal(b->rare, rare);
+    assert_true(b->keep > keep);
+    look_ns = 20 + 5 * 20;
+    for (looks = 0; b->rare == rare && looks < 1000; ++looks) {
+        look_at(t, block);
+    }
+    assert_int_equal(looks, 8 * FREQ_SCALE_SAMPLES);
+    assert_int_equal(b->rare, 5 * 20 * FREQ_BUDGET_UNIT);
+    assert_int_equal(b->look,
+                     10 * FREQ_BUDGET_UNIT); /* where most are looked at it is another thing */
+    /* No more than was asked for until it settles again, and none where all are looked at. */
+    const uint64_t before = clock_ns;
+    for (unsigned i = 0; i < 100; ++i) {
+        look_at(t, block);
+    }
+    assert_int_equal(clock_ns, before);
+    t->usage.times_looks = 5;
+    watch_all(t);
+    for (unsigned i = 0; i < 100; ++i) {
+        look_at(t, block);
+    }
+    assert_int_equal(clock_ns, before);
+    t->usage.times_looks = 0;
+    t->gate.sample = UINT32_MAX; /* none is looked at */
+    settle(t, 2);
+    assert_int_equal(t->usage.times_looks, 1);
     table_free(t);
 }
 
@@ -449,6 +537,8 @@ int main(void)
         cmocka_unit_test(the_rule_follows_what_copies_take),
         cmocka_unit_test(no_finding_stays_dear_unseen),
         cmocka_unit_test(what_a_registration_took_is_paid),
+        cmocka_unit_test(findings_are_timed_where_most_are_in_place),
+        cmocka_unit_test(looks_cost_what_they_take),
         cmocka_unit_test(none_is_frequent_that_is_not_paid),
         cmocka_unit_test(a_full_count_is_enough),
         cmocka_unit_test(a_refusal_takes_back_what_was_counted),

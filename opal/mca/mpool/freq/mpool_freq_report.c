@@ -254,15 +254,19 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
         "    P, to send in place: %.1f ns; a message that may be looked up: %.1f ns; the clock: "
         "%.1f ns\n",
         table->costs.p, table->costs.gate, table->costs.clock);
-    fprintf(
-        out,
-        "    of late R was %.2f, C %.2f and V %.2f times what was measured; one buffer in %u is "
-        "looked up\n",
-        (double) freq_mean_now(&table->usage.of_registrations) / FREQ_SCALE_ONE,
-        (double) freq_scale_now(&table->usage.of_copies) / FREQ_SCALE_ONE,
-        (double) freq_scale_now(&table->usage.of_places) / FREQ_SCALE_ONE,
-        1 + atomic_load_explicit(&table->gate->sample, memory_order_relaxed));
-    fprintf(out, "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f ns, at most "
+    fprintf(out,
+            "    of late R was %.2f, C %.2f and V %.2f times what was measured; where few buffers "
+            "are looked up that took %.2f, "
+            "taking one in %.2f times; one buffer in %u is looked up\n",
+            (double) freq_mean_now(&table->usage.of_registrations) / FREQ_SCALE_ONE,
+            (double) freq_scale_now(&table->usage.of_copies) / FREQ_SCALE_ONE,
+            (double) freq_scale_now(&table->usage.of_places) / FREQ_SCALE_ONE,
+            (double) freq_scale_now(&table->usage.of_looks) / FREQ_SCALE_ONE,
+            (double) freq_scale_now(&table->usage.of_adds) / FREQ_SCALE_ONE,
+            1 + atomic_load_explicit(&table->gate->sample, memory_order_relaxed));
+    fprintf(out,
+            "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f "
+            "ns, at most "
             "%.1f ns\n",
             mca_mpool_freq_component.budget,
             (double) freq_budget_in(&table->usage.budget.looks) / FREQ_BUDGET_UNIT,

@@ -7,8 +7,8 @@
  *
  *   in    to each half of a share (FREQ_BUDGET_PERMILLE) of what copying each small message costs, of
  *         the first FREQ_BUDGET_YOUNG messages FREQ_BUDGET_YOUNG_TIMES as much; FREQ_BUDGET_COUNTED
- *         percent of what a message gained that was left in place, for looks while there are few, else
- *         for registrations; its own look is paid back
+ *         percent of what a message gained that was left in place, for looks while there are few, or where
+ *         there is plenty for registrations, else for these; its own look is paid back
  *   out   what a look costs, each, more where few are made, and more of a buffer that the table takes in;
  *         what every message costs that may be looked up (freq_gate.h); what a registration costs, each
  *
@@ -57,12 +57,13 @@ typedef struct freq_budget {
     int64_t most;                 /* in each */
     _Atomic uint32_t young;       /* messages yet to come that earn more */
     _Atomic int64_t spent;        /* on looks, less what came back; for who asks, and resets it */
-    int64_t look, rare,
-        add;      /* rare: where few are made; add: besides, of a buffer that is not known */
-    int64_t gate; /* of a message that may be looked up */
-    int64_t keep; /* of looks, before gains are for registrations */
+    int64_t look;                 /* where most messages are looked up */
+    int64_t gate;                 /* of a message that may be looked up */
+    /* These may become others. */
+    _Atomic int64_t rare,
+        add;              /* a look where few are made; besides, of a buffer that is not known */
+    _Atomic int64_t keep; /* of looks, before gains are for registrations */
     _Atomic int64_t price[FREQ_CLASSES]; /* of R */
-    /* Of C, which may become another, as R may. */
     _Atomic int32_t earns[FREQ_CLASSES]; /* for each account */
     _Atomic int32_t gains[FREQ_CLASSES]; /* what is counted of it */
 } freq_budget_t;
@@ -70,7 +71,7 @@ typedef struct freq_budget {
 /* permille: the share, 0 to 1000. */
 void freq_budget_make(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille);
 
-/* R, C or V are others. What is in the accounts stays, and so does the most there may be. */
+/* The costs are others, but for `look` and `gate`. What is in the accounts stays, and so does the most there may be. */
 void freq_budget_again(freq_budget_t *budget, const freq_costs_t *costs, uint32_t permille);
 
 static inline int64_t freq_budget_in(const _Atomic int64_t *account)
@@ -94,7 +95,8 @@ static inline void freq_budget_earn(freq_budget_t *budget, uint32_t class, uint3
                            * atomic_load_explicit(&budget->earns[class], memory_order_relaxed);
     atomic_store_explicit(&budget->young, young - more, memory_order_relaxed);
     /* Half each; all for registrations where there is plenty for looks. */
-    const bool is_plenty = freq_budget_in(&budget->looks) > FREQ_BUDGET_PLENTY * budget->keep;
+    const bool is_plenty =
+        freq_budget_in(&budget->looks) > FREQ_BUDGET_PLENTY * freq_budget_in(&budget->keep);
     _Atomic int64_t *other = is_plenty ? &budget->saved : &budget->looks;
     freq_budget_set(budget, &budget->saved, freq_budget_in(&budget->saved) + earned);
     freq_budget_set(budget, other, freq_budget_in(other) + earned);
@@ -102,7 +104,7 @@ static inline void freq_budget_earn(freq_budget_t *budget, uint32_t class, uint3
 
 static inline int64_t freq_budget_price(const freq_budget_t *budget, bool is_rare)
 {
-    return is_rare ? budget->rare : budget->look;
+    return is_rare ? freq_budget_in(&budget->rare) : budget->look;
 }
 
 /* Negative: something comes back. */
@@ -128,7 +130,7 @@ static inline void freq_budget_look(freq_budget_t *budget, bool is_rare)
 /* It was of a buffer that the table did not know. */
 static inline void freq_budget_added(freq_budget_t *budget)
 {
-    freq_budget_spend(budget, budget->add);
+    freq_budget_spend(budget, freq_budget_in(&budget->add));
 }
 
 /* So many messages could have been looked up. */
@@ -145,6 +147,11 @@ bool freq_budget_is_rich(freq_budget_t *budget, uint32_t class);
 /* Messages of the class that earn what looking anew takes. */
 uint64_t freq_budget_rest(const freq_budget_t *budget, uint32_t class);
 
+static inline int64_t freq_budget_price_of(const freq_budget_t *budget, uint32_t class)
+{
+    return atomic_load_explicit((_Atomic int64_t *) &budget->price[class], memory_order_relaxed);
+}
+
 /* It was left in place. The look is paid back: it is a part of V, but for what it takes more where few are made. */
 static inline void freq_budget_gain(freq_budget_t *budget, uint32_t class, bool was_rare)
 {
@@ -152,14 +159,11 @@ static inline void freq_budget_gain(freq_budget_t *budget, uint32_t class, bool 
     const int64_t gained =
         atomic_load_explicit(&budget->gains[class], memory_order_relaxed) - (paid - budget->look);
     freq_budget_spend(budget, -paid);
-    _Atomic int64_t *account =
-        freq_budget_in(&budget->looks) < budget->keep ? &budget->looks : &budget->saved;
+    const bool is_for_looks =
+        freq_budget_in(&budget->looks) < freq_budget_in(&budget->keep)
+        || freq_budget_in(&budget->saved) > FREQ_BUDGET_AHEAD * freq_budget_price_of(budget, class);
+    _Atomic int64_t *account = is_for_looks ? &budget->looks : &budget->saved;
     freq_budget_set(budget, account, freq_budget_in(account) + gained);
-}
-
-static inline int64_t freq_budget_price_of(const freq_budget_t *budget, uint32_t class)
-{
-    return atomic_load_explicit((_Atomic int64_t *) &budget->price[class], memory_order_relaxed);
 }
 
 /* May a buffer be registered? That is paid. */

@@ -82,7 +82,9 @@ static inline uint64_t freq_gate_now(void)
     return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
 }
 
-/* Around the copying itself: what starts gives is for ends, 0 nearly always. */
+/* Around the copying itself: what starts gives is for ends, 0 nearly always. The last stores of a copy are only on their
+ * way when memcpy returns, and what comes after waits for them; where a copy goes to memory that is in no near cache, that
+ * is half of what it takes. So what is timed has a fence at both ends. */
 static inline uint64_t freq_gate_copy_starts(const freq_gate_t *gate)
 {
     if (__builtin_expect(
@@ -92,12 +94,14 @@ static inline uint64_t freq_gate_copy_starts(const freq_gate_t *gate)
                       % FREQ_GATE_APART) {
         return 0;
     }
+    atomic_thread_fence(memory_order_seq_cst);
     return freq_gate_now();
 }
 
 static inline void freq_gate_copy_ends(freq_gate_t *gate, uint64_t start, size_t size)
 {
     if (__builtin_expect(0 != start, 0)) {
+        atomic_thread_fence(memory_order_seq_cst);
         const uint64_t ns = freq_gate_now() - start;
         const uint16_t times = atomic_load_explicit(&gate->times, memory_order_relaxed);
         if (times > 0 && times <= FREQ_GATE_TIMES && ns < UINT32_MAX && size < UINT32_MAX) {

@@ -9,9 +9,9 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint32_t bounded(double scale, uint32_t least)
+static uint32_t bounded(double scale, uint32_t least, uint32_t most)
 {
-    return scale > FREQ_SCALE_MOST ? FREQ_SCALE_MOST : scale < least ? least : (uint32_t) scale;
+    return scale > most ? most : scale < least ? least : (uint32_t) scale;
 }
 
 static bool moved(uint32_t *now, uint32_t before, uint32_t value)
@@ -29,7 +29,8 @@ bool freq_scale_add(freq_scale_t *scale, double ns, double expected)
     if (!(expected > 0)) {
         return false;
     }
-    scale->sample[scale->n++] = bounded(ns / expected * FREQ_SCALE_ONE, FREQ_SCALE_LEAST);
+    scale->sample[scale->n++] =
+        bounded(ns / expected * FREQ_SCALE_ONE, FREQ_SCALE_LEAST, FREQ_SCALE_MOST);
     if (scale->n < FREQ_SCALE_SAMPLES) {
         return false;
     }
@@ -48,7 +49,8 @@ bool freq_scale_forget(freq_scale_t *scale)
 void freq_mean_add(freq_mean_t *mean, double ns, double expected)
 {
     if (expected > 0) {
-        (void) atomic_fetch_add_explicit(&mean->sum, bounded(ns / expected * FREQ_SCALE_ONE, 0),
+        (void) atomic_fetch_add_explicit(&mean->sum,
+                                         bounded(ns / expected * FREQ_SCALE_ONE, 0, FREQ_MEAN_MOST),
                                          memory_order_relaxed);
         (void) atomic_fetch_add_explicit(&mean->n, 1, memory_order_relaxed);
     }
@@ -57,12 +59,12 @@ void freq_mean_add(freq_mean_t *mean, double ns, double expected)
 bool freq_mean_settle(freq_mean_t *mean)
 {
     const uint32_t n = atomic_load_explicit(&mean->n, memory_order_relaxed);
-    if (n < FREQ_SCALE_SAMPLES) {
+    if (n < FREQ_MEAN_SAMPLES) {
         return false;
     }
     /* What is added between the two is of the next. */
     const uint64_t sum = atomic_exchange_explicit(&mean->sum, 0, memory_order_relaxed);
     (void) atomic_fetch_sub_explicit(&mean->n, n, memory_order_relaxed);
     return moved(&mean->now, freq_mean_now(mean),
-                 bounded((double) sum / n, FREQ_SCALE_MEAN_LEAST));
+                 bounded((double) sum / n, FREQ_MEAN_LEAST, FREQ_MEAN_MOST));
 }

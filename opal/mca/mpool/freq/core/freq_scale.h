@@ -1,10 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Scale: what something takes now, beside what it took when the costs were measured (freq_rule.h).
  *
- * R, C and V are measured once, at start-up, with buffers of our own. The program's come from where it left
+ * R, C, V and what a look takes are measured once, at start-up, with buffers of our own. The program's come from where it left
  * them: the memory, another core, the nearest cache; what finding a registration reads is in a cache or
  * not; and a machine is faster at one time than at another. So some copies and some findings are timed
- * while the program runs, and C (V) is taken as so many times as high as the median of the last
+ * while the program runs, and C (V, a look) is taken as so many times as high as the median of the last
  * FREQ_SCALE_SAMPLES was.
  *
  * Registering is another thing: most of it may be for nothing, since the cache has registered the neighbours of
@@ -23,10 +23,12 @@ enum {
     FREQ_SCALE_ONE = 256, /* the unit */
     FREQ_SCALE_SAMPLES = 9,
     FREQ_SCALE_LEAST = FREQ_SCALE_ONE / 4,
-    FREQ_SCALE_MOST = 4 * FREQ_SCALE_ONE,
+    FREQ_SCALE_MOST = 16 * FREQ_SCALE_ONE,
     FREQ_SCALE_LIKELY = 2 * FREQ_SCALE_ONE, /* of copies: ours come from a cache */
     FREQ_SCALE_STEP = 4,                    /* a change of less than one part in so many is none */
-    FREQ_SCALE_MEAN_LEAST = FREQ_SCALE_ONE / 64
+    FREQ_MEAN_SAMPLES = 32, /* the first of each block takes longest, and they come first */
+    FREQ_MEAN_LEAST = FREQ_SCALE_ONE / 64,
+    FREQ_MEAN_MOST = 4 * FREQ_SCALE_ONE /* what took longer was something else */
 };
 
 typedef struct freq_scale {

@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 #include "freq_usage.h"
 
+enum { LOOKS_APART = 8 }; /* one in so many may be timed */
+
 static inline uint64_t load(_Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);
@@ -37,21 +39,37 @@ void freq_usage_init(freq_usage_t *usage, void *memory, uint32_t lines, const fr
                             .gate = gate,
                             .rule = *rule,
                             .adding = ATOMIC_FLAG_INIT,
+                            .now = freq_gate_now,
                             .sketch = (_Atomic uint32_t *) (note + lines * FREQ_LINE_ENTRIES)};
     watch(usage, 0);
 }
 
-/* The costs, with R, C and V so many times what was measured. */
-static freq_costs_t scaled(const freq_costs_t *costs, uint32_t registrations, uint32_t copies,
-                           uint32_t places)
+static double times(double cost, uint32_t scale)
 {
-    freq_costs_t c = *costs;
+    return cost * (double) scale / FREQ_SCALE_ONE;
+}
+
+/* What is known now of what was measured. */
+static freq_costs_t costs_now(const freq_usage_t *usage)
+{
+    freq_costs_t c = *usage->costs;
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
-        c.r[i] *= (double) registrations / FREQ_SCALE_ONE;
-        c.c[i] *= (double) copies / FREQ_SCALE_ONE;
+        c.r[i] = times(c.r[i], freq_mean_now(&usage->of_registrations));
+        c.c[i] = times(c.c[i], freq_scale_now(&usage->of_copies));
     }
-    c.v *= (double) places / FREQ_SCALE_ONE;
+    c.v = times(c.v, freq_scale_now(&usage->of_places));
+    c.rare = times(c.rare, freq_scale_now(&usage->of_looks));
+    c.add = times(c.add, freq_scale_now(&usage->of_adds));
     return c;
+}
+
+static void by_costs_now(freq_usage_t *usage)
+{
+    const freq_costs_t costs = costs_now(usage);
+    freq_rule_make(&usage->rule, &costs, usage->share);
+    if (usage->permille > 0) {
+        freq_budget_again(&usage->budget, &costs, usage->permille);
+    }
 }
 
 void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_t share,
@@ -61,6 +79,7 @@ void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_
     usage->share = share;
     usage->permille = permille;
     atomic_store_explicit(&usage->gate->times, FREQ_GATE_TIMES, memory_order_relaxed);
+    atomic_store_explicit(&usage->times_looks, 2 * FREQ_SCALE_SAMPLES, memory_order_relaxed);
     freq_rule_make(&usage->rule, costs, share);
     if (permille > 0) {
         freq_budget_make(&usage->budget, costs, permille);
@@ -75,8 +94,10 @@ size_t freq_usage_least(const freq_usage_t *usage)
     }
     /* What is too small now may not be later. But every message that is asked of pays for the gate, and what gains
      * less than a few of these when it is in place makes no program faster. */
-    const freq_costs_t likely =
-        scaled(usage->costs, FREQ_SCALE_ONE, FREQ_SCALE_LIKELY, FREQ_SCALE_ONE);
+    freq_costs_t likely = *usage->costs;
+    for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
+        likely.c[i] = times(likely.c[i], FREQ_SCALE_LIKELY);
+    }
     const double worth = 0 == usage->permille ? 0 : FREQ_WORTH * likely.gate;
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
         const double gain = freq_gain_at(&likely, freq_class_size(class));
@@ -431,13 +452,7 @@ static void rescale(freq_usage_t *usage)
     }
     is_new |= freq_mean_settle(&usage->of_registrations);
     if (is_new) {
-        const freq_costs_t costs =
-            scaled(m, freq_mean_now(&usage->of_registrations), freq_scale_now(&usage->of_copies),
-                   freq_scale_now(&usage->of_places));
-        freq_rule_make(&usage->rule, &costs, usage->share);
-        if (usage->permille > 0) {
-            freq_budget_again(&usage->budget, &costs, usage->permille);
-        }
+        by_costs_now(usage);
     }
 }
 
@@ -476,7 +491,15 @@ static void settle_locked(freq_usage_t *usage)
     freq_budget_watched(&usage->budget, n > rested ? n - rested : 0);
     rescale(usage);
     atomic_store_explicit(&usage->gate->times, 1, memory_order_relaxed);
-    atomic_store_explicit(&usage->gate->times_place, true, memory_order_relaxed);
+    if (0 == atomic_load_explicit(&usage->times_looks, memory_order_relaxed)) {
+        atomic_store_explicit(&usage->times_looks, 1, memory_order_relaxed);
+    }
+    /* What finding takes while most are copied is no V: what is read for it has left the caches by the next time, because of
+     * the copies. Looks are as dear then (of_looks), and that is counted. */
+    const uint64_t avoided = load(&usage->avoided);
+    atomic_store_explicit(&usage->gate->times_place, avoided - usage->placed >= n,
+                          memory_order_relaxed);
+    usage->placed = avoided;
     if (freq_budget_is_out(&usage->budget)) {
         rest(usage, class);
     } else {
@@ -490,6 +513,50 @@ static void settle(freq_usage_t *usage)
         settle_locked(usage);
         atomic_store_explicit(&usage->settling, false, memory_order_release);
     }
+}
+
+/* A look that is to be timed is over. Two at once: one is not counted. */
+static void looked(freq_usage_t *usage, uint64_t start, bool was_known)
+{
+    const double ns = (double) (usage->now() - start) - usage->costs->clock;
+    const uint16_t left = atomic_load_explicit(&usage->times_looks, memory_order_relaxed);
+    if (left > 0 && !atomic_exchange_explicit(&usage->settling, true, memory_order_acquire)) {
+        atomic_store_explicit(&usage->times_looks, (uint16_t) (left - 1), memory_order_relaxed);
+        if (was_known ? freq_scale_add(&usage->of_looks, ns, usage->costs->rare)
+                      : freq_scale_add(&usage->of_adds, ns, usage->costs->add)) {
+            by_costs_now(usage);
+        }
+        atomic_store_explicit(&usage->settling, false, memory_order_release);
+    }
+}
+
+static bool look_up(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                    freq_note_t **note)
+{
+    const uint64_t key = freq_usage_key(base, class);
+    freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
+    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
+        if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
+            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
+        }
+    }
+    return freq_usage_look_on(usage, base, size, class, note);
+}
+
+/* Not the first after a pause, for which even the code is in no cache. */
+static bool is_to_be_timed(freq_usage_t *usage)
+{
+    return 0 != atomic_load_explicit(&usage->times_looks, memory_order_relaxed)
+           && LOOKS_APART - 1 == (load(&usage->used) + load(&usage->unknown)) % LOOKS_APART;
+}
+
+static bool look_up_timed(freq_usage_t *usage, const void *base, size_t size, uint32_t class,
+                          freq_note_t **note)
+{
+    const uint64_t unknown = load(&usage->unknown), start = usage->now();
+    const bool is_frequent = look_up(usage, base, size, class, note);
+    looked(usage, start, unknown == load(&usage->unknown));
+    return is_frequent;
 }
 
 bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_note_t **note)
@@ -506,16 +573,12 @@ bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_no
         rest(usage, class);
         return false;
     }
-    freq_budget_look(&usage->budget, freq_usage_is_rare(usage));
+    const bool is_rare = freq_usage_is_rare(usage);
+    freq_budget_look(&usage->budget, is_rare);
     if (__builtin_expect(atomic_load_explicit(&usage->asleep, memory_order_relaxed), 0)) {
         return freq_usage_look_asleep(usage, base, size, class, note);
     }
-    const uint64_t key = freq_usage_key(base, class);
-    freq_line_t *line = &usage->line[freq_usage_home(usage, key)];
-    for (uint32_t i = 0; i < FREQ_LINE_ENTRIES; ++i) {
-        if (key == atomic_load_explicit(&line->entry[i].key, memory_order_relaxed)) {
-            return freq_usage_use(usage, &line->entry[i], base, size, class, note);
-        }
-    }
-    return freq_usage_look_on(usage, base, size, class, note);
+    return is_rare && __builtin_expect(is_to_be_timed(usage), 0)
+               ? look_up_timed(usage, base, size, class, note)
+               : look_up(usage, base, size, class, note);
 }

@@ -21,6 +21,8 @@
  * of the uses would take as much longer to find the first buffer that is frequent. What these gain pays
  * for a larger part.
  *
+ * Prices are what things take now (freq_scale.h): copies, findings and looks are timed now and then, all registrations.
+ *
  * Entries are dropped when their memory goes away (freq_release.h) and when their registration is
  * refused.
  *
@@ -82,6 +84,10 @@ typedef struct freq_usage {
     uint32_t share, permille;
     freq_scale_t of_copies, of_places; /* C and V now, beside what was measured; R: */
     freq_mean_t of_registrations;
+    freq_scale_t of_looks,
+        of_adds;              /* looks where few are made, at buffers that were known or not */
+    uint64_t placed;          /* `avoided` when it was settled last */
+    uint64_t (*now)(void);    /* what looks are timed by, ns: freq_gate_now, or that of a test */
     uint32_t unplaced;        /* settlings since the last finding was timed */
     _Atomic uint64_t used;    /* looks at buffers that the table knew */
     _Atomic uint64_t avoided; /* of these, said to go in place */
@@ -89,12 +95,13 @@ typedef struct freq_usage {
     /* read by every use that is looked at */
     freq_line_t *line;
     freq_note_t *note; /* one for each entry; zero when the entry changes hands */
-    uint32_t mask;  /* lines - 1 */
-    uint32_t shift; /* of the hash */
+    uint32_t mask;     /* lines - 1 */
+    uint32_t shift;    /* of the hash */
     freq_release_t *release;
     freq_rule_t rule;
     freq_budget_t budget; /* without bounds unless it is made */
     _Atomic bool closed, asleep;
+    _Atomic uint16_t times_looks; /* so many are to be timed */
     /* Entries that are not frequent and were added before this are forgotten. */
     _Atomic uint64_t forget;
 
@@ -102,8 +109,8 @@ typedef struct freq_usage {
     _Alignas(64) atomic_flag adding; /* covers the next two; nobody waits for it */
     uint64_t judged_at;              /* `added` when growth was judged last, 0: never */
     uint64_t used_before;            /* `used` when it was last asked whether to sleep */
-    _Atomic bool chained; /* some buffer is not in its home line */
-    _Atomic uint64_t unknown; /* looks at buffers that the table did not know */
+    _Atomic bool chained;            /* some buffer is not in its home line */
+    _Atomic uint64_t unknown;        /* looks at buffers that the table did not know */
     _Atomic uint64_t added, dropped, no_room, refused, closings, openings;
     _Atomic uint32_t skipped;          /* uses since the last that was looked at, asleep */
     _Atomic uint32_t *sketch;          /* while closed: the last buffer not taken, per home line */
