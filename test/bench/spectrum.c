@@ -1,7 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The spectrum of buffer reuse (000 section 5.5.1, figures 5.6 and 5.8): buffers 1 to COUNT of one
  * size, buffer i is sent i times, in an order drawn from a seed; allocated back to back, or each on
- * pages of its own. Then every reuse count by itself, with as many buffers as it takes: what a
+ * pages of its own; then such buffers among twice as many messages of buffers that are never used again (mixed). Then
+ * every reuse count by itself, with as many buffers as it takes: what a
  * program gains or loses that reuses its buffers just so often, and one that never does, in --sends
  * messages. Finding that out has a price, once for a process: few messages show it, many what comes after.
  *
@@ -21,7 +22,7 @@
  * start; times and ratios are medians over these, with the quartiles of the ratio. --budget 0: without bounds, the thesis' rule alone.
  *
  * usage: spectrum [--sizes 128,...] [--count 1000] [--pairs 5] [--share 25] [--register NS] [--notes 1|0]
- *                 [--budget 5] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
+ *                 [--budget 2] [--wire memory|verbs] [--op send|put|get] [--post NS] [--each 1|0]
  *                 [--sends 2000000] [--measure 20]
  *
  * Output: a table to read, and a line 'spectrum key=value ...' for each row, 'costs size= ...' for each size. */
@@ -533,7 +534,7 @@ static void mixed(size_t size, const freq_rule_t *rule)
         w.order[i] =
             i % 3 ? i : (uint32_t) (w.n + below((uint32_t) opt.count) * (apart(size) / STEP));
     }
-    row("mixed", size, 0, &w, rule);
+    row("mixed", size, -1, &w, rule);
     free_work(&w);
 }
 

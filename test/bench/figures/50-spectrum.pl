@@ -9,7 +9,7 @@
     program => 'spectrum', quick => [qw(--sizes 4096 --count 50 --pairs 1 --each 0)], default => [qw(--sizes 1024,8192 --count 200 --pairs 3)], full => [],
     sides => ['alone'], one_side => 1, x => 'uses', panel => [qw(scheme size)],
     reduce => sub { my ($r) = @_; $r->{uses} = 'all' if ($r->{uses} // 0) < 0; return $r },
-    names => {'scheme=each' => 'each so often', 'scheme=back-to-back' => 'spectrum, back to back', 'scheme=pages-apart' => 'spectrum, pages apart', 'scheme=never-again' => 'never used again'},
+    names => {'scheme=each' => 'each so often', 'scheme=back-to-back' => 'spectrum, back to back', 'scheme=pages-apart' => 'spectrum, pages apart', 'scheme=never-again' => 'never used again', 'scheme=mixed' => 'one of three used again'},
     values => [
         {of => 'spectrum', key => 'freq_ns', name => 'table', unit => 'ns', better => 'less', beside => 'copied'},
         {of => 'spectrum', key => 'copy_ns', name => 'copied', unit => 'ns'},

@@ -33,14 +33,14 @@
 #include <stdatomic.h>
 
 enum {
-    FREQ_BUDGET_PERMILLE = 3,
+    FREQ_BUDGET_PERMILLE = 2,
     FREQ_BUDGET_REGISTRATIONS = 64,
     FREQ_BUDGET_START = 8, /* registrations of FREQ_BUDGET_START_SIZE bytes */
     FREQ_BUDGET_START_SIZE = 8192,
     FREQ_BUDGET_START_LOOKS = 512, /* and of as many messages at their gate: */
     FREQ_BUDGET_START_WATCHED = 12288,
     FREQ_BUDGET_YOUNG = 20480,      /* so many messages, at first, */
-    FREQ_BUDGET_YOUNG_TIMES = 40,   /* earn so many times as much */
+    FREQ_BUDGET_YOUNG_TIMES = 36,   /* earn so many times as much */
     FREQ_BUDGET_RICH = 16,          /* times what was spent of late: to spend twice as much, */
     FREQ_BUDGET_AHEAD = 16,         /* if so many registrations can be paid */
     FREQ_BUDGET_AGAIN = 8,          /* looks, to look at any after there was nothing left */
