@@ -65,7 +65,7 @@ static int freq_register(void)
         "What looking buffers up and registering them may cost beyond what was gained by it: this "
         "share of the time that copying all small messages takes. Unit: per mille, range 1 to "
         "1000; "
-        "default 3",
+        "default 2",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &c->budget);
     c->table_lines = 4096;
     add("table_lines",
