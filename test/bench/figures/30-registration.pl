@@ -7,7 +7,7 @@
         'Here: the same shape; a hit in lazy does not depend on how much is cached.',
     ],
     runs => [
-        {program => 'spectrum', arguments => [qw(--count 20 --pairs 1 --each 0 --sizes 128,512,1024,4096,8192,16384)]},
+        {program => 'spectrum', arguments => [qw(--count 20 --pairs 1 --each 0 --sends 1000 --sizes 128,512,1024,4096,8192,16384)]},
         {program => 'rcache', arguments => [qw(--mode cost)]}, {program => 'rcache', arguments => [qw(--mode hit)]},
     ],
     reduce => sub { my ($r) = @_; $r->{size} //= $r->{buffers} if ($r->{threads} // 0) == 1; return $r },

@@ -6,7 +6,7 @@
         'The thesis: latency improves by up to 14 % in the ping-pong, 12.7 % over the spectrum (8 KiB), of which the copy is a part; below 128 bytes nothing (section 5.5.1).',
         'Here only the processor\'s part is measured, so shares are larger; a buffer that is used little more than 25 % of n times loses, which is the rule\'s bet.',
     ],
-    program => 'spectrum', quick => [qw(--sizes 4096 --count 50 --pairs 1 --each 0)], default => [qw(--sizes 1024,8192 --count 200 --pairs 3)], full => [],
+    program => 'spectrum', quick => [qw(--sizes 4096 --count 50 --pairs 1 --each 0 --sends 100000)], default => [qw(--sizes 1024,8192 --count 200 --pairs 3 --sends 200000)], full => [qw(--pairs 3 --sends 200000)],
     sides => ['alone'], one_side => 1, x => 'uses', panel => [qw(scheme size)],
     reduce => sub { my ($r) = @_; $r->{uses} = 'all' if ($r->{uses} // 0) < 0; return $r },
     names => {'scheme=each' => 'each so often', 'scheme=back-to-back' => 'spectrum, back to back', 'scheme=pages-apart' => 'spectrum, pages apart', 'scheme=never-again' => 'never used again', 'scheme=mixed' => 'one of three used again'},
