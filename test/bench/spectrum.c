@@ -197,7 +197,6 @@ static __attribute__((noinline)) void message_asked(char *buffer, size_t size)
             return;
         }
     }
-    freq_gate_copied(&hot.gate, size);
     hot.wire->copied(buffer, size, &hot.gate);
 }
 
@@ -206,7 +205,7 @@ static void message(char *buffer, size_t size)
 {
     if (size <= hot.wire->inline_max() || size < hot.asks) {
         hot.wire->copied(buffer, size, NULL);
-    } else if (freq_gate_passes(&hot.gate, buffer, size)) {
+    } else if (freq_gate_passes(&hot.gate, buffer)) {
         hot.wire->copied(buffer, size, &hot.gate);
     } else {
         message_asked(buffer, size);

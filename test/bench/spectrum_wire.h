@@ -26,7 +26,7 @@ typedef struct spectrum_wire {
     size_t (*inline_max)(void);
     /* ns that in_place costs beyond copied, but for the copy (P of freq_rule.h); NULL: nothing. */
     double (*place_ns)(void);
-    /* By way of a fragment. gate: of the table, whose copies may be timed; NULL: there is none. */
+    /* By way of a fragment. gate: of the table, which counts the copy; NULL: there is none. */
     void (*copied)(char *buffer, size_t size, freq_gate_t *gate);
     /* From (into) where it is; spectrum_complete is called once the wire is done with it. */
     void (*in_place)(char *buffer, size_t size, lazy_entry_t *e);
@@ -46,11 +46,9 @@ extern const spectrum_wire_t spectrum_verbs;
 /* memcpy, as a transport does it that has a table, or none. */
 static inline void spectrum_copy(void *to, const void *from, size_t size, freq_gate_t *gate)
 {
-    const uint64_t start = NULL == gate ? 0 : freq_gate_copy_starts(gate);
+    const uint64_t start = freq_gate_copy_starts(gate);
     memcpy(to, from, size);
-    if (NULL != gate) {
-        freq_gate_copy_ends(gate, start, size);
-    }
+    freq_gate_copy_ends(gate, start, size);
 }
 
 /* In spectrum.c. */

@@ -149,10 +149,7 @@ static uint32_t after;
 static bool is_frequent(const void *buffer, size_t size)
 {
     mca_mpool_freq_note_t *note;
-    if (freq_gate_passes(&gate, buffer, size)) {
-        return false;
-    }
-    if (freq->is_frequent(table, buffer, size, &note)) {
+    if (!freq_gate_passes(&gate, buffer) && freq->is_frequent(table, buffer, size, &note)) {
         return true;
     }
     freq_gate_copied(&gate, size);

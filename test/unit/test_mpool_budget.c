@@ -73,7 +73,8 @@ static void use(world_t *w, uintptr_t address)
     ++w->sends;
     const bool rests = w->gate.copies < w->gate.rest;
     w->spent += rests ? 0 : w->costs.gate;
-    if (freq_gate_passes(&w->gate, buffer, SIZE)) {
+    if (freq_gate_passes(&w->gate, buffer)) {
+        freq_gate_copied(&w->gate, SIZE);
         w->spent += w->c;
         w->rested += rests;
         return;
@@ -87,9 +88,9 @@ static void use(world_t *w, uintptr_t address)
         (double) (u->unknown - unknown)
         * (is_rare ? w->dearer * (w->costs.add - w->costs.rare) : w->costs.add - w->costs.look);
     if (!is_place) {
-        freq_gate_copied(&w->gate, SIZE);
-        if (0 != freq_gate_copy_starts(&w->gate)) {
-            freq_gate_copy_ends(&w->gate, freq_gate_now() - (uint64_t) w->c, SIZE);
+        const uint64_t start = freq_gate_copy_starts(&w->gate);
+        freq_gate_copy_ends(&w->gate, start, SIZE);
+        if (0 != start) {
             w->gate.timed[w->gate.times] = (uint64_t) w->c << 32 | SIZE; /* by this world's clock */
         }
         w->spent += w->c;
@@ -265,10 +266,8 @@ static void lost_registrations_are_paid(void **state)
     unsigned renewed = 0, sends = 0;
     for (; sends < 200000; ++sends) {
         freq_note_t *note;
-        if (freq_gate_passes(&w->gate, (void *) 0x100000, SIZE)) {
-            continue;
-        }
-        if (freq_usage_find(&w->usage, (void *) 0x100000, SIZE, &note)) {
+        if (!freq_gate_passes(&w->gate, (void *) 0x100000)
+            && freq_usage_find(&w->usage, (void *) 0x100000, SIZE, &note)) {
             renewed += freq_usage_may_renew(&w->usage, SIZE);
         } else {
             freq_gate_copied(&w->gate, SIZE);

@@ -110,7 +110,7 @@ static void *send(void *context)
                                  : (const void *) (uintptr_t) (rng_next(&rng) >> 20);
         freq_note_t *note;
         uint64_t start;
-        if (!freq_gate_passes(&gate, buffer, 4096)) {
+        if (!freq_gate_passes(&gate, buffer)) {
             start = freq_gate_place_starts(&gate);
             if (freq_usage_find(&usage, buffer, 4096, &note)) {
                 freq_gate_place_ends(&gate, start);
@@ -119,7 +119,6 @@ static void *send(void *context)
                 }
                 continue;
             }
-            freq_gate_copied(&gate, 4096);
         }
         start = freq_gate_copy_starts(&gate);
         freq_gate_copy_ends(&gate, 0 == start ? 0 : freq_gate_now() - 500 * (1 + round % 2), 4096);

@@ -87,17 +87,18 @@ int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
 /* The user's memory as the second piece, if that pays. What fits the work request is copied there in
  * any case. */
 static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag,
-                     opal_convertor_t *convertor, size_t length)
+                     opal_convertor_t *convertor, size_t length, freq_gate_t **gate)
 {
     void *data;
     const vb_peer_t *peer = frag->endpoint->peer;
+    *gate = NULL;
     if (opal_convertor_need_buffers(convertor)
         || (NULL != peer
             && sizeof(vb_hdr_t) + frag->segment[0].seg_len + length <= vb_inline_max(peer))) {
         return false;
     }
     opal_convertor_get_current_pointer(convertor, &data);
-    frag->user = mca_btl_ibx_verbs_place(module, data, length, 0);
+    frag->user = mca_btl_ibx_verbs_place(module, data, length, 0, gate);
     if (NULL == frag->user) {
         return false;
     }
@@ -125,18 +126,17 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
     size_t length = btl->btl_max_send_size - reserve;
     length = *size < length ? *size : length;
     frag->segment[0].seg_len = reserve;
-    if (length > 0 && !in_place(module, frag, convertor, length)) {
+    freq_gate_t *gate;
+    if (length > 0 && !in_place(module, frag, convertor, length, &gate)) {
         struct iovec iov = {.iov_base = (char *) (header_of(frag) + 1) + reserve,
                             .iov_len = length};
         uint32_t n = 1;
-        const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, length);
+        const uint64_t start = freq_gate_copy_starts(gate);
         if (0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
             frag_return(module, frag);
             return NULL;
         }
-        if (!opal_convertor_need_buffers(convertor)) {
-            freq_gate_copy_ends(&module->gate, start, length);
-        }
+        freq_gate_copy_ends(gate, start, length);
         frag->segment[0].seg_len = reserve + length;
     }
     *size = length;

@@ -133,6 +133,7 @@ typedef struct mca_btl_ibx_verbs_job {
     mca_btl_ibx_verbs_reg_t *placed;
     opal_free_list_item_t *bounce;
     char *user;
+    freq_gate_t *gate; /* where that copy is counted, or NULL */
     uint64_t remote;
     uint64_t base; /* of the remote memory, and its name, for datagrams */
     uint32_t datagrams;

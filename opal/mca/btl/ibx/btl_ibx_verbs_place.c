@@ -46,8 +46,7 @@ void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
         return;
     }
     module->lazy = mca_rcache_lazy_service(module->rcache);
-    snprintf(name, sizeof(name), "ibx verbs %.48s",
-             vb_port_abilities(module->port)->device);
+    snprintf(name, sizeof(name), "ibx verbs %.48s", vb_port_abilities(module->port)->device);
     const mca_mpool_freq_transport_t transport = {.name = name,
                                                   .register_mem = register_once,
                                                   .deregister_mem = deregister_once,
@@ -84,8 +83,7 @@ static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *d
                                      int32_t access)
 {
     mca_rcache_base_registration_t *reg = NULL;
-    const int rc =
-        module->rcache->rcache_register(module->rcache, data, length, 0, access, &reg);
+    const int rc = module->rcache->rcache_register(module->rcache, data, length, 0, access, &reg);
     return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
 }
 
@@ -129,7 +127,6 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_
             return reg;
         }
     }
-    freq_gate_copied(&module->gate, length);
     return NULL;
 }
 
@@ -153,7 +150,7 @@ bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
     }
     job->placed = mca_btl_ibx_verbs_place(
         module, job->local, job->length,
-        mca_btl_ibx_verbs_access(module, puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE));
+        mca_btl_ibx_verbs_access(module, puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE), &job->gate);
     if (NULL != job->placed) {
         job->lkey = job->placed->mr->lkey;
         return true;
@@ -170,9 +167,9 @@ bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
     job->local = item->ptr;
     job->lkey = ((mca_btl_ibx_verbs_reg_t *) item->registration)->mr->lkey;
     if (puts) {
-        const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, job->length);
+        const uint64_t start = freq_gate_copy_starts(job->gate);
         memcpy(job->local, job->user, job->length);
-        freq_gate_copy_ends(&module->gate, start, job->length);
+        freq_gate_copy_ends(job->gate, start, job->length);
     }
     return true;
 }
@@ -181,9 +178,9 @@ void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx
 {
     if (NULL != job->bounce) {
         if (MCA_BTL_IBX_VERBS_GET == job->type && OPAL_SUCCESS == job->status) {
-            const uint64_t start = mca_btl_ibx_verbs_copy_starts(module, job->length);
+            const uint64_t start = freq_gate_copy_starts(job->gate);
             memcpy(job->user, job->local, job->length);
-            freq_gate_copy_ends(&module->gate, start, job->length);
+            freq_gate_copy_ends(job->gate, start, job->length);
         }
         job->local = job->user;
         mca_btl_ibx_verbs_put_item(&module->frags, job->bounce);

@@ -26,26 +26,22 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t 
 
 /* A use of the user's memory as payload of a message; `access` are rights of the rcache framework
  * that the adapter needs. Its registration, to be given back to the cache when the use is over; NULL:
- * copy it. The port's lock is not held. */
+ * copy it, and count that at *gate (freq_gate_copy_starts, freq_gate_copy_ends). The port's lock is not held. */
 static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module,
                                                                void *data, size_t length,
-                                                               int32_t access)
+                                                               int32_t access, freq_gate_t **gate)
 {
+    *gate = NULL;
     if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
         return mca_btl_ibx_verbs_place_any(module, data, length, access);
     }
-    if (0 == module->public.place_min || length < module->public.place_min
-        || freq_gate_passes(&module->gate, data, length)) {
+    if (0 == module->public.place_min || length < module->public.place_min) {
         return NULL;
     }
-    return mca_btl_ibx_verbs_place_asked(module, data, length, access);
-}
-
-/* Around copying what stays not in place: now and then the table wants to know what that takes. */
-static inline uint64_t mca_btl_ibx_verbs_copy_starts(const mca_btl_ibx_verbs_module_t *module,
-                                                     size_t length)
-{
-    return length >= module->public.place_min ? freq_gate_copy_starts(&module->gate) : 0;
+    *gate = &module->gate;
+    return freq_gate_passes(&module->gate, data)
+               ? NULL
+               : mca_btl_ibx_verbs_place_asked(module, data, length, access);
 }
 
 /* The same for a put or get of the job, which has no registration: in place, in the work request, or

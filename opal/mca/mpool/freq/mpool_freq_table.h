@@ -11,17 +11,17 @@
  *     }
  *     ...
  *     // least: what freq->least said, if not 0; gate: transport.gate
- *     if (size >= module->least && !freq_gate_passes(&module->gate, data, size)) {
+ *     if (size >= module->least && !freq_gate_passes(&module->gate, data)) {
  *         start = freq_gate_place_starts(&module->gate);
  *         if (freq->is_frequent(module->table, data, size, &note)) {
  *             if (what is noted serves) freq_gate_place_ends(&module->gate, start);
  *             else if (registering it fails) freq->refused(module->table, data, size);
  *             else freq->registered(module->table, size, the ns that took);
  *         }
- *         if (it is not to be sent in place) freq_gate_copied(&module->gate, size);
  *     }
  *     if (it is to be copied) {
- *         start = freq_gate_copy_starts(&module->gate); ...; freq_gate_copy_ends(&module->gate, start, size);
+ *         // gate: NULL if size < module->least
+ *         start = freq_gate_copy_starts(gate); ...; freq_gate_copy_ends(gate, start, size);
  *     }
  *     ...
  *     freq->close(module->table);                       // before the BTL goes
@@ -45,7 +45,7 @@
 #include "opal/mca/mpool/base/base.h"
 #include "core/freq_gate.h"
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 5
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 6
 
 /* The table knows of nothing larger, and says no. */
 enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };
@@ -97,7 +97,7 @@ typedef struct mca_mpool_freq_service {
     /* The table is used no more. Its counts stay in the summary. */
     void (*close)(mca_mpool_freq_table_t *table);
     /* The buffer is used, and did not pass the gate. True: send (or fetch) it in place; *note is then the buffer's.
-     * false: copy it, and count that at the gate. */
+     * false: copy it; that is counted at the gate. */
     bool (*is_frequent)(mca_mpool_freq_table_t *table, const void *base, size_t size,
                         mca_mpool_freq_note_t **note);
     /* is_frequent said true, but the registration that was noted is gone. True: make another one;

@@ -50,7 +50,7 @@ enum {
     FREQ_ASLEEP_STRIDE = 64,
     FREQ_SAMPLE_START = 15, /* one buffer in 16 */
     /* In place a message is to gain so many times what the gate costs, or the table is not asked of its size. */
-    FREQ_WORTH = 128
+    FREQ_WORTH = 80
 };
 
 /* What is known of a buffer: when it was added (time of freq_release.h), how often it was used since, and
@@ -145,7 +145,7 @@ void freq_usage_by_costs(freq_usage_t *usage, const freq_costs_t *costs, uint32_
 size_t freq_usage_least(const freq_usage_t *usage);
 
 /* The buffer is about to be sent (or put, or fetched into), and did not pass the gate. True: in
- * place, and *note is the buffer's; false: by copy, to be counted at the gate. Settles what is due. */
+ * place, and *note is the buffer's; false: by copy, which is counted at the gate where it is made. Settles what is due. */
 bool freq_usage_find(freq_usage_t *usage, const void *base, size_t size, freq_note_t **note);
 
 /* The same for those who keep no notes. */
