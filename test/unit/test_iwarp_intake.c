@@ -12,13 +12,20 @@ static iw_intake_t new_intake(void)
 }
 
 /* As the port does: whatever is asked for happens. */
-static iw_intake_do_t found(iw_intake_t *t, unsigned filled, unsigned datagrams, size_t bytes)
+static iw_intake_do_t part_found(iw_intake_t *t, unsigned filled, unsigned datagrams, size_t bytes,
+                                 bool goes_on)
 {
-    const iw_intake_do_t what = iw_intake_found(t, filled, datagrams, bytes);
+    const iw_intake_do_t what = iw_intake_found(t, filled, datagrams, bytes, goes_on);
     if (IW_INTAKE_NOTHING != what) {
         iw_intake_told(t, IW_INTAKE_JOIN == what);
     }
     return what;
+}
+
+/* Messages that are one datagram each. */
+static iw_intake_do_t found(iw_intake_t *t, unsigned filled, unsigned datagrams, size_t bytes)
+{
+    return part_found(t, filled, datagrams, bytes, false);
 }
 
 static iw_intake_do_t empty(iw_intake_t *t)
@@ -76,7 +83,8 @@ static void who_is_refused_asks_again(void **state)
     iw_intake_t t = new_intake();
     burst(&t, IW_INTAKE_STREAM, SMALL);
     for (int i = 0; i < 5; ++i) {
-        assert_int_equal(iw_intake_found(&t, t.slots, t.slots, t.slots * SMALL), IW_INTAKE_JOIN);
+        assert_int_equal(iw_intake_found(&t, t.slots, t.slots, t.slots * SMALL, false),
+                         IW_INTAKE_JOIN);
     }
 }
 
@@ -117,6 +125,37 @@ static void trains_end(void **state)
     assert_int_equal(t.joining, IW_JOINED);
 }
 
+/* A ping-pong of messages that are cut in three. */
+static void parts_of_a_message_are_joined(void **state)
+{
+    (void) state;
+    iw_intake_t t = new_intake();
+    assert_int_equal(part_found(&t, 1, 1, SMALL, true), IW_INTAKE_NOTHING);
+    assert_int_equal(t.slots, IW_INTAKE_SLOTS);
+    assert_int_equal(part_found(&t, 2, 2, 2 * SMALL, false), IW_INTAKE_JOIN);
+    for (unsigned round = 0; round < 2 * IW_INTAKE_IDLE; ++round) {
+        assert_int_equal(empty(&t), IW_INTAKE_NOTHING);
+        assert_int_equal(t.slots, 1);
+        assert_int_equal(part_found(&t, 1, 3, 3 * SMALL, false), IW_INTAKE_NOTHING);
+        assert_int_equal(t.joining, IW_JOINED);
+    }
+    /* Parts that come one by one: nothing would be joined. */
+    t = new_intake();
+    for (unsigned round = 0; round < 10; ++round) {
+        assert_int_equal(part_found(&t, 1, 1, SMALL, true), IW_INTAKE_NOTHING);
+        assert_int_equal(empty(&t), IW_INTAKE_NOTHING);
+        assert_int_equal(found(&t, 1, 1, SMALL), IW_INTAKE_NOTHING);
+        assert_int_equal(empty(&t), IW_INTAKE_NOTHING);
+    }
+    /* Two that belong to nothing. */
+    t.slots = IW_INTAKE_SLOTS;
+    assert_int_equal(found(&t, 2, 2, 2 * SMALL), IW_INTAKE_NOTHING);
+    /* Large parts fill the cache. */
+    t = new_intake();
+    assert_int_equal(part_found(&t, 1, 1, IW_INTAKE_LARGE + 1, true), IW_INTAKE_NOTHING);
+    assert_int_equal(t.slots, 1);
+}
+
 static void who_takes_all_joins_what_waited(void **state)
 {
     (void) state;
@@ -132,9 +171,13 @@ static void who_takes_all_joins_what_waited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_conversation_is_not_joined), cmocka_unit_test(a_burst_is_joined),
-        cmocka_unit_test(who_is_refused_asks_again),    cmocka_unit_test(large_ones_are_taken_by_two),
-        cmocka_unit_test(trains_end),                   cmocka_unit_test(who_takes_all_joins_what_waited),
+        cmocka_unit_test(a_conversation_is_not_joined),
+        cmocka_unit_test(a_burst_is_joined),
+        cmocka_unit_test(who_is_refused_asks_again),
+        cmocka_unit_test(large_ones_are_taken_by_two),
+        cmocka_unit_test(trains_end),
+        cmocka_unit_test(who_takes_all_joins_what_waited),
+        cmocka_unit_test(parts_of_a_message_are_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

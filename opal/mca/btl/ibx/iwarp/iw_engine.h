@@ -197,6 +197,9 @@ void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, siz
  * buffer. True: it does, and its completion says where; the memory is left alone until who polls that has
  * read it. */
 bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size_t length);
+/* Was the last datagram that came in a part of a message, and not the last one? What was sent along with it is there
+ * already, or about to be. */
+bool iw_engine_goes_on(const iw_engine_t *engine);
 
 /* Up to max datagrams to be sent before anything else is called (what they point to can go away
  * then). Packets to one peer follow each other, those of one size too. Of large ones only as many as

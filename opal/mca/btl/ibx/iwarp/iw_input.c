@@ -167,6 +167,7 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
     iw_frame_t f;
     bool eliciting;
     now = iw_time(e, now);
+    e->goes_on = false;
     ++e->count.packets_in;
     e->count.bytes_in += length;
     switch (iw_frame_check(data, length, &f)) {
@@ -234,6 +235,11 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
         }
     }
     iw_timer_set(p);
+}
+
+bool iw_engine_goes_on(const iw_engine_t *e)
+{
+    return e->goes_on;
 }
 
 bool iw_engine_input_stay(iw_engine_t *e, uint64_t now, uint8_t *data, size_t length)

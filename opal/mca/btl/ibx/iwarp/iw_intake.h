@@ -4,8 +4,10 @@
  *
  * A datagram that comes alone is taken with the cheapest call there is, which cannot tell a train from a datagram, and its
  * message may stay where it is. So the kernel joins only while several were waiting at once: after a call that
- * offered more than one buffer and filled all. Messages that merely follow each other - a ping-pong, a barrier -
- * never are. What had been joined may still come for a while after the kernel was told to stop.
+ * offered more than one buffer and filled all, or found two parts of a message. Messages that merely follow each other - a
+ * ping-pong, a barrier - never are. The parts of a message are sent together: after one that is not the last the next call
+ * offers all buffers, and the kernel makes a train of each such message from then on: one call instead of one for each
+ * part. What had been joined may still come for a while after the kernel was told to stop.
  *
  * Pure. Threads: the port's lock. */
 #ifndef IW_INTAKE_H
@@ -28,6 +30,7 @@ typedef struct iw_intake {
     enum { IW_APART, IW_JOINED, IW_LEAVING } joining;
     unsigned streak; /* calls in a row that found something */
     unsigned idle;   /* calls that found nothing since the last train */
+    bool goes_on;    /* the message of the datagram that came last */
 } iw_intake_t;
 
 /* What the kernel is to be told. */
@@ -45,6 +48,7 @@ static inline iw_intake_do_t iw_intake_empty(iw_intake_t *t)
 {
     t->slots = 1;
     t->streak = 0;
+    t->goes_on = false;
     if (IW_LEAVING == t->joining && ++t->idle >= IW_INTAKE_LEAVE) {
         t->joining =
             IW_APART; /* what had been joined has been taken, or was just being delivered and is there by now */
@@ -54,19 +58,24 @@ static inline iw_intake_do_t iw_intake_empty(iw_intake_t *t)
     return IW_INTAKE_NOTHING;
 }
 
-/* A call filled so many buffers, with so many datagrams and bytes. */
+/* A call filled so many buffers, with so many datagrams and bytes; the message of the last one goes on. */
 static inline iw_intake_do_t iw_intake_found(iw_intake_t *t, unsigned filled, unsigned datagrams,
-                                             size_t bytes)
+                                             size_t bytes, bool goes_on)
 {
+    const bool is_small = bytes / filled <= IW_INTAKE_LARGE;
+    const bool are_parts = t->goes_on && filled > 1;
     if (datagrams > filled) {
         t->idle = 0;
     }
-    if (++t->streak < IW_INTAKE_STREAM || filled < t->slots) {
-        return IW_INTAKE_NOTHING;
+    t->goes_on = goes_on && is_small;
+    const bool is_stream = ++t->streak >= IW_INTAKE_STREAM && filled == t->slots;
+    const bool waited = (is_stream && t->slots > 1) || are_parts;
+    const unsigned most = is_small ? IW_INTAKE_SLOTS : 2;
+    if (t->goes_on) {
+        t->slots = most;
+    } else if (is_stream) {
+        t->slots = 2 * t->slots < most ? 2 * t->slots : most;
     }
-    const bool waited = t->slots > 1;
-    const unsigned most = bytes / filled > IW_INTAKE_LARGE ? 2 : IW_INTAKE_SLOTS;
-    t->slots = 2 * t->slots < most ? 2 * t->slots : most;
     if (!waited) {
         return IW_INTAKE_NOTHING;
     }

@@ -262,6 +262,7 @@ struct iw_engine {
     uint32_t peer_count;
 
     bool may_stay; /* the message of the datagram that is coming in; false again when it does */
+    bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 
     uint64_t epoch_start;
     uint32_t epoch;

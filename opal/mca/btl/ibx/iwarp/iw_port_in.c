@@ -131,7 +131,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
         bytes += p->in[i].msg_len;
         n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
     }
-    set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes));
+    set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes, iw_engine_goes_on(e)));
     return n;
 }
 

@@ -356,6 +356,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
         return verdict;
     }
     ++e->count.segments_in;
+    e->goes_on = !d.last;
     if (NULL != early) {
         ++e->count.segments_early;
         *early = (iw_early_t){.message = turn.message,
