@@ -5,7 +5,7 @@
  * is 'rank N: as it should be'. */
 #include "testlib.h"
 
-enum { LARGE = 1 << 20, MIDDLE = 60000, SMALL = 8, REQUESTS = 9 };
+enum { LARGE = 1 << 20, MIDDLE = 200000, SMALL = 8, REQUESTS = 9 };
 
 /* Every code but success is an error here: which class, MPI leaves open. */
 static void expect_error(int code, const char *what)

@@ -272,7 +272,7 @@ static void an_answer_of_another_size(void **state)
     meet(1, 2);
     (void) say(1, 2, 0);
     until(1, 2, VB_DEAD);
-    assert_non_null(strstr(process[1].why, "btl_ibx_max_send_size"));
+    assert_non_null(strstr(process[1].why, "btl_ibx_verbs_max_send_size"));
 }
 
 /* A process in the place of one that said goodbye is let in; in the place of one that was lost it is not: what was

@@ -112,7 +112,7 @@ static int ibx_register(void)
     c->window_initial = IBX_WINDOW_INITIAL;
     add("window_initial",
         "Receive buffers of an interface in the beginning. Doubled whenever half are in use. Unit: "
-        "buffers of btl_ibx_max_send_size, range 2 to window_max; default 8",
+        "buffers of btl_ibx_max_send_size or btl_ibx_verbs_max_send_size, range 2 to window_max; default 8",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->window_initial);
     c->window_max = IBX_WINDOW_MAX;
     add("window_max", "Most receive buffers of an interface. Unit: buffers, up to 65536; default 4096",
@@ -565,9 +565,11 @@ const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
     .public.promises = MCA_BTL_IBX_ORDERED,
     .public.super = {
         .btl_component = &mca_btl_ibx_component.super,
-        .btl_eager_limit = 8192,
-        .btl_rndv_eager_limit = 8192,
-        .btl_max_send_size = 8192,
+        /* As over TCP: from there on a rendezvous takes less than what the copy at the receiver does, below up to three
+         * times as long. Buffers that are not filled cost address space, not memory. */
+        .btl_eager_limit = 65536,
+        .btl_rndv_eager_limit = 65536,
+        .btl_max_send_size = 65536,
         .btl_rdma_pipeline_send_length = 0,
         .btl_rdma_pipeline_frag_size = 4u << 20,
         .btl_min_rdma_pipeline_size = 0,

@@ -140,6 +140,17 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; "
         "default 8",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
+    p->eager_limit = 8192;
+    add(version, "verbs_eager_limit",
+        "Longest message, with its headers, that is sent without asking, over adapters (over UDP: "
+        "btl_ibx_eager_limit). Unit: bytes, up to verbs_max_send_size; default 8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->eager_limit);
+    p->max_send_size = 8192;
+    add(version, "verbs_max_send_size",
+        "Size of the registered buffers, and so the longest fragment of a message, over adapters; the "
+        "same in the whole job (over UDP: btl_ibx_max_send_size). Unit: bytes, 1024 to 1048576; default "
+        "8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->max_send_size);
     p->inplace_min = 2048;
     add(version, "verbs_inplace_min",
         "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent "
@@ -150,7 +161,7 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
     p->place_rdma_max = 8192;
     add(version, "verbs_place_rdma_max",
-        "With mpool/freq: puts and gets up to this size, and up to btl_ibx_max_send_size, need no "
+        "With mpool/freq: puts and gets up to this size, and up to btl_ibx_verbs_max_send_size, need no "
         "memory that is registered before: the transport copies, or works in place where the "
         "buffer is used "
         "frequently. Unit: bytes; default 8192",
@@ -194,6 +205,8 @@ static bool check_params(void)
         : p->ack_timeout > 31                             ? "btl_ibx_verbs_ack_timeout"
         : p->retries > 7                                  ? "btl_ibx_verbs_retries"
         : p->max_rc > 65536                               ? "btl_ibx_max_rc"
+        : p->max_send_size < 1024 || p->max_send_size > 1u << 20 ? "btl_ibx_verbs_max_send_size"
+        : p->eager_limit > p->max_send_size                      ? "btl_ibx_verbs_eager_limit"
         : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
         : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
                                                           : NULL;
@@ -347,7 +360,7 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->window_quiet_ns = options->window_quiet_ns;
     config->link_window_max = p->link_window_max;
     config->buffer_size =
-        (uint32_t) (options->standard->btl_max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
+        (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->send_depth = p->send_depth;
     config->entries = p->cq_entries;
     config->inline_max = p->inline_max;
@@ -512,9 +525,9 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     module->public.magic = MCA_BTL_IBX_MAGIC;
     module->public.version = MCA_BTL_IBX_VERSION;
     module->public.promises = MCA_BTL_IBX_ORDERED;
-    module->super.btl_eager_limit = standard->btl_eager_limit;
-    module->super.btl_rndv_eager_limit = standard->btl_rndv_eager_limit;
-    module->super.btl_max_send_size = standard->btl_max_send_size;
+    module->super.btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    module->super.btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    module->super.btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
     module->super.btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
     module->super.btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
     module->super.btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;

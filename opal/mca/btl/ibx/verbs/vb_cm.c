@@ -299,7 +299,7 @@ static void on_rejected(vb_peer_t *peer, const struct rdma_cm_event *event)
                                              : VB_ON_REJECTED;
         vb_peer_why(peer, VB_FULL == hello.answer ? "it has connections enough (btl_ibx_max_rc)"
                           : VB_ON_REFUSED == what ? "it does not know this process, or its "
-                                                    "btl_ibx_max_send_size or version is another"
+                                                    "btl_ibx_verbs_max_send_size or version is another"
                                                   : "it is busy");
     } else {
         vb_peer_why(peer, "nobody listens there (status %d)", event->status);

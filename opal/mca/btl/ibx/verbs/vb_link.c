@@ -141,7 +141,7 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
     if (hello->buffer != link->peer->port->config.buffer_size) {
         vb_peer_why(
             link->peer,
-            "its receive buffers have %u bytes and mine %u (btl_ibx_max_send_size is to be the "
+            "its receive buffers have %u bytes and mine %u (btl_ibx_verbs_max_send_size is to be the "
             "same for all)",
             hello->buffer, link->peer->port->config.buffer_size);
         return false;
