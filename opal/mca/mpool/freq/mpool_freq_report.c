@@ -274,7 +274,10 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
             (double) table->usage.budget.most / FREQ_BUDGET_UNIT);
     const size_t least = freq_usage_least(&table->usage);
     if (least > 0) {
-        fprintf(out, "    messages from %zu bytes on may go in place\n", least);
+        fprintf(out,
+                "    messages from %zu bytes on may go in place: smaller ones would gain less than %d "
+                "times what one that may be looked up costs\n",
+                least, FREQ_WORTH);
     } else {
         fprintf(out, "    no message may go in place: it would gain too little\n");
     }
