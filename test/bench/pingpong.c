@@ -13,13 +13,15 @@
  * (noisy=1: hardly any others, so all are in).
  * --bare 1, mode lat: every repetition is also run over plain UDP sockets (bare_udp.h), in turns with MPI, by the same processes.
  * udp_us = median of those; udp_ratio = median of MPI / UDP of one repetition.
+ * More than two processes (neighbours: ranks 0 and 1 on one host, the others elsewhere): all exchange messages first, so that
+ * everybody is connected; then the others sleep, and look for messages from time to time. With --bare 1 not possible.
  * Data: in mode lat the last message of each repetition is checked, else the last window. */
 #include "bare_udp.h"
 #include "bench.h"
 
 static const char *const modes[] = {"lat", "bw", "rate", NULL};
 enum { LAT, BW, RATE };
-enum { TAG = 3, TAG_DONE = 4, WARM_SHARE = 5 };
+enum { TAG = 3, TAG_DONE = 4, TAG_END = 5, WARM_SHARE = 5, ACQUAINT = 20, ASLEEP_US = 20000 };
 
 static char *out, *in;
 static MPI_Request *requests;
@@ -63,7 +65,8 @@ static double stream(size_t size, size_t place, int windows, uint64_t key)
             if (0 == bench.rank) {
                 MPI_Isend(out, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
             } else {
-                MPI_Irecv(in + (size_t) i * place, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
+                MPI_Irecv(in + (size_t) i * place, count, MPI_BYTE, peer, TAG, bench.comm,
+                          &requests[i]);
             }
         }
         MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
@@ -82,10 +85,31 @@ static double stream(size_t size, size_t place, int windows, uint64_t key)
     return us;
 }
 
+/* Everybody has talked to everybody. */
+static void get_acquainted(void)
+{
+    int *words = calloc(2 * (size_t) bench.size, sizeof(words[0]));
+    for (int i = 0; i < ACQUAINT; ++i) {
+        MPI_Alltoall(words, 1, MPI_INT, words + bench.size, 1, MPI_INT, bench.comm);
+    }
+    free(words);
+}
+
+/* Of those that are not measured: until rank 0 says that it is over. */
+static void sleep_through(MPI_Comm all)
+{
+    int over = 0;
+    while (!over) {
+        usleep(ASLEEP_US);
+        MPI_Iprobe(0, TAG_END, all, &over, MPI_STATUS_IGNORE);
+    }
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG_END, all, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const default_sizes[] = {"0,1,8,64,256,1K,2K,4K", "64K,256K,1M,4M", "8"};
-    bench_init(&argc, &argv, 2, true);
+    bench_init(&argc, &argv, 2, false);
     size_t sizes[BENCH_SIZES], largest = 0;
     int mode = bench_choice("--mode", LAT, modes);
     int n = bench_sizes("--sizes", default_sizes[mode], sizes);
@@ -94,7 +118,22 @@ int main(int argc, char **argv)
     int inner = (int) bench_number("--inner", 0, 0);
     window = (int) bench_number("--window", 64, 1);
     const bool bare = LAT == mode && 0 != bench_number("--bare", 0, 0);
+    if (bare && bench.size > 2) {
+        bench_usage("--bare is for two processes");
+    }
     bench_options_end();
+
+    const MPI_Comm all = bench.ctl;
+    if (bench.size > 2) {
+        get_acquainted();
+        MPI_Comm_split(all, bench.rank > 1, bench.rank, &bench.ctl);
+        if (bench.rank > 1) {
+            sleep_through(all);
+            MPI_Comm_free(&bench.ctl);
+            bench.ctl = all;
+            return bench_finish();
+        }
+    }
 
     for (int i = 0; i < n; ++i) {
         largest = sizes[i] > largest ? sizes[i] : largest;
@@ -147,7 +186,8 @@ int main(int argc, char **argv)
             printf("udp_us=%.4f udp_ratio=%.3f ", stat_median(udp, kept), stat_median(ratio, kept));
         }
         if (BW == mode) {
-            printf("mb_s=%.1f max_mb_s=%.1f ", mb_per_s((double) size, median), mb_per_s((double) size, least));
+            printf("mb_s=%.1f max_mb_s=%.1f ", mb_per_s((double) size, median),
+                   mb_per_s((double) size, least));
         } else if (RATE == mode) {
             printf("msg_s=%.0f max_msg_s=%.0f ", 1e6 / median, 1e6 / least);
         }
@@ -164,5 +204,12 @@ int main(int argc, char **argv)
     free(requests);
     free(in);
     free(out);
+    if (bench.size > 2) {
+        for (int i = 2; 0 == bench.rank && i < bench.size; ++i) {
+            MPI_Send(NULL, 0, MPI_BYTE, i, TAG_END, all);
+        }
+        MPI_Comm_free(&bench.ctl);
+        bench.ctl = all;
+    }
     return bench_finish();
 }

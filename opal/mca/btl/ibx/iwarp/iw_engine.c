@@ -193,6 +193,11 @@ bool iw_guard(iw_engine_t *e, uint32_t stag, const atomic_uint *uses)
     return iw_memory_guard(&e->memory, stag, uses);
 }
 
+bool iw_engine_is_connected(const iw_engine_t *e)
+{
+    return e->active > 0;
+}
+
 const iw_counters_t *iw_engine_counters(const iw_engine_t *e)
 {
     return &e->count;

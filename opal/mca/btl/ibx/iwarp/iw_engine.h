@@ -201,6 +201,9 @@ bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size
  * already, or about to be. */
 bool iw_engine_goes_on(const iw_engine_t *engine);
 
+/* Is there a connection to any peer? */
+bool iw_engine_is_connected(const iw_engine_t *engine);
+
 /* Up to max datagrams to be sent before anything else is called (what they point to can go away
  * then). Packets to one peer follow each other, those of one size too. Of large ones only as many as
  * stay in a processor's cache between here, where the tag is made of them, and the kernel, which

@@ -265,11 +265,33 @@ static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
 }
 
+/* After a look that found n datagrams: when is the next one due? */
+static void plan_look(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
+{
+    if (n > 0) {
+        iw_look_begin(&p->look);
+        return;
+    }
+    const uint64_t gap = iw_look_gap(&p->look, now, iw_engine_is_connected(e));
+    if (0 == gap) {
+        iw_look_at(&p->look, 0);
+        return;
+    }
+    const uint64_t deadline = iw_port_deadline(p, e);
+    iw_look_at(&p->look, deadline < now + gap ? deadline : now + gap);
+}
+
+bool iw_port_is_due(const iw_port_t *p)
+{
+    return iw_look_is_at_once(&p->look) || iw_look_is_due(&p->look, iw_port_now());
+}
+
 unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 {
     uint64_t now = p->looked = iw_port_now();
     unsigned n = iw_port_receive(p, e, now);
     go_on(p, e, now);
+    plan_look(p, e, now, n);
     return n;
 }
 
@@ -278,6 +300,7 @@ unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
     uint64_t now = p->looked = iw_port_now();
     unsigned n = iw_port_receive_all(p, e, now);
     go_on(p, e, now);
+    plan_look(p, e, now, n);
     return n;
 }
 

@@ -64,6 +64,10 @@ uint64_t iw_port_looked(const iw_port_t *port);
 /* A message that stayed in the port's memory has been read. */
 void iw_port_read(iw_port_t *port, const void *data);
 
+/* Is it time to look whether something came? Who calls iw_port_progress all the time may ask this first, and leave the kernel
+ * alone while it is not (iw_look.h). Any thread, without the lock. */
+bool iw_port_is_due(const iw_port_t *port);
+
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
 

@@ -9,6 +9,7 @@
 
 #include "iw_intake.h"
 #include "iw_lend.h"
+#include "iw_look.h"
 #include "iw_port.h"
 
 #include <errno.h>
@@ -67,6 +68,7 @@ struct iw_port {
     uint32_t space;
     uint16_t limit;  /* longest datagram of the interface */
     uint64_t looked; /* when iw_port_progress was called last */
+    iw_look_t look;
     iw_intake_t intake;
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
