@@ -54,7 +54,7 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     e->config = *config;
     e->random = config->seed;
     e->last_generation = config->start;
-    e->alarm = UINT64_MAX;
+    e->alarm = e->due = UINT64_MAX;
     iw_list_init(&e->ready);
     iw_list_init(&e->peers);
     iw_list_init(&e->rnr_peers);

@@ -235,6 +235,7 @@ struct iw_engine {
     uint32_t known_used;
 
     iw_peer_t **heap;
+    uint64_t due; /* the time of its first; UINT64_MAX: it is empty */
     uint32_t heap_size;
     uint32_t heap_room;
     uint64_t alarm; /* of the user, in its time; UINT64_MAX: none */

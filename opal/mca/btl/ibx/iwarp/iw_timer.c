@@ -22,7 +22,7 @@ uint64_t iw_time(iw_engine_t *e, uint64_t now)
         }
         time = e->time;
     } else if (time - e->time > late && e->heap_size > 0) {
-        const uint64_t due = e->heap[0]->heap_key > e->time ? e->heap[0]->heap_key : e->time;
+        const uint64_t due = e->due > e->time ? e->due : e->time;
         if (time > due && time - due > late) {
             time = due;
         }
@@ -51,6 +51,9 @@ static void place(iw_engine_t *e, uint32_t at, iw_peer_t *p)
 {
     e->heap[at] = p;
     p->heap_at = at + 1;
+    if (0 == at) {
+        e->due = p->heap_key;
+    }
 }
 
 static void sift_up(iw_engine_t *e, uint32_t at, iw_peer_t *p)
@@ -133,6 +136,9 @@ void iw_timer_drop(iw_peer_t *p)
     uint32_t at = p->heap_at - 1;
     iw_peer_t *last = e->heap[--e->heap_size];
     p->heap_at = 0;
+    if (0 == e->heap_size) {
+        e->due = UINT64_MAX;
+    }
     if (last != p) {
         if (at > 0 && e->heap[(at - 1) / 2]->heap_key > last->heap_key) {
             sift_up(e, at, last);
@@ -144,7 +150,7 @@ void iw_timer_drop(iw_peer_t *p)
 
 uint64_t iw_engine_deadline(const iw_engine_t *e)
 {
-    const uint64_t at = 0 == e->heap_size ? UINT64_MAX : e->heap[0]->heap_key - e->ahead;
+    const uint64_t at = UINT64_MAX == e->due ? UINT64_MAX : e->due - e->ahead;
     return at < e->alarm ? at : e->alarm;
 }
 
@@ -162,7 +168,7 @@ void iw_engine_timers(iw_engine_t *e, uint64_t now)
         }
     }
     now = iw_time(e, now);
-    while (e->heap_size > 0 && e->heap[0]->heap_key <= now) {
+    while (e->due <= now) {
         iw_peer_t *p = e->heap[0];
         uint64_t at = iw_peer_deadline(p);
         if (at <= now) {
