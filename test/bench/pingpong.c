@@ -13,6 +13,8 @@
  * (noisy=1: hardly any others, so all are in).
  * --bare 1, mode lat: every repetition is also run over plain UDP sockets (bare_udp.h), in turns with MPI, by the same processes.
  * udp_us = median of those; udp_ratio = median of MPI / UDP of one repetition.
+ * --posted 1, modes bw and rate: the receives of a window are posted before the sender hears that the last one has arrived,
+ * so the receiver is always first (without it both sides begin a window at the same time).
  * More than two processes (neighbours: ranks 0 and 1 on one host, the others elsewhere): all exchange messages first, so that
  * everybody is connected; then the others sleep, and look for messages from time to time. With --bare 1 not possible.
  * Data: in mode lat the last message of each repetition is checked, else the last window. */
@@ -26,6 +28,7 @@ enum { TAG = 3, TAG_DONE = 4, TAG_END = 5, WARM_SHARE = 5, ACQUAINT = 20, ASLEEP
 static char *out, *in;
 static MPI_Request *requests;
 static int window;
+static bool posted; /* receives come before the sender is told to go on */
 
 /* Half a round trip. */
 static double ping_pong(size_t size, int round_trips, uint64_t key)
@@ -49,6 +52,14 @@ static double ping_pong(size_t size, int round_trips, uint64_t key)
     return us;
 }
 
+/* Of one window, on rank 1. */
+static void post_receives(int count, size_t place)
+{
+    for (int i = 0; i < window; ++i) {
+        MPI_Irecv(in + (size_t) i * place, count, MPI_BYTE, 0, TAG, bench.comm, &requests[i]);
+    }
+}
+
 /* Time of one message among windows of them. The send buffer is one, every receive has its own place. */
 static double stream(size_t size, size_t place, int windows, uint64_t key)
 {
@@ -58,21 +69,26 @@ static double stream(size_t size, size_t place, int windows, uint64_t key)
     } else {
         bench_clear(in, place * (size_t) window);
     }
+    if (posted && 1 == bench.rank) {
+        post_receives(count, place);
+    }
     MPI_Barrier(bench.ctl);
     double start = bench_now();
     for (int w = 0; w < windows; ++w) {
-        for (int i = 0; i < window; ++i) {
-            if (0 == bench.rank) {
-                MPI_Isend(out, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
-            } else {
-                MPI_Irecv(in + (size_t) i * place, count, MPI_BYTE, peer, TAG, bench.comm,
-                          &requests[i]);
-            }
-        }
-        MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
         if (0 == bench.rank) {
+            for (int i = 0; i < window; ++i) {
+                MPI_Isend(out, count, MPI_BYTE, peer, TAG, bench.comm, &requests[i]);
+            }
+            MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
             MPI_Recv(NULL, 0, MPI_BYTE, peer, TAG_DONE, bench.comm, MPI_STATUS_IGNORE);
         } else {
+            if (!posted) {
+                post_receives(count, place);
+            }
+            MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+            if (posted && w + 1 < windows) {
+                post_receives(count, place);
+            }
             MPI_Send(NULL, 0, MPI_BYTE, peer, TAG_DONE, bench.comm);
         }
     }
@@ -117,6 +133,7 @@ int main(int argc, char **argv)
     /* Round trips or windows of a repetition; 0: as many as fit the mode and size. */
     int inner = (int) bench_number("--inner", 0, 0);
     window = (int) bench_number("--window", 64, 1);
+    posted = 0 != bench_number("--posted", 0, 0);
     const bool bare = LAT == mode && 0 != bench_number("--bare", 0, 0);
     if (bare && bench.size > 2) {
         bench_usage("--bare is for two processes");
