@@ -152,8 +152,8 @@ static int module_progress(mca_btl_ibx_module_t *module)
     bool more[BATCH];
     unsigned n, events = 0;
 
-    if (!iw_port_is_due(module->port) && !some_wait(module)) {
-        return 0;
+    if (!iw_port_is_due(module->port)) {
+        return 0; /* who waits for room in the engine waits for a datagram, too */
     }
     if (!mca_btl_ibx_enter(module)) {
         return 0; /* somebody else is at it */
