@@ -8,7 +8,7 @@
  * had no processor - is no part of the wait. Without any connection there is nothing but a peer's first word to come, and
  * that can wait.
  *
- * Pure: the caller gives the time. Threads: the port's lock for all but iw_look_is_due. */
+ * Pure: the caller gives the time. Threads: the port's lock for all but iw_look_is_at_once and iw_look_is_due. */
 #ifndef IW_LOOK_H
 #define IW_LOOK_H
 
@@ -17,10 +17,9 @@
 #include <stdint.h>
 
 #define IW_LOOK_SHARE 32
-#define IW_LOOK_LEAST                                                                              \
-    UINT64_C(                                                                                      \
-        1000) /* ns: asking takes nearly as long, so that less is not worth a look at the clock */
-#define IW_LOOK_MOST UINT64_C(16000) /* ns: asking is a small share of it */
+/* ns. Asking takes about the least, so that less is not worth a look at the clock, and is a small share of the most. */
+#define IW_LOOK_LEAST UINT64_C(1000)
+#define IW_LOOK_MOST  UINT64_C(16000)
 
 typedef struct iw_look {
     atomic_uint_least64_t next; /* 0: at once */
