@@ -147,7 +147,12 @@ static void parts_of_a_message_are_joined(void **state)
         assert_int_equal(found(&t, 1, 1, SMALL), IW_INTAKE_NOTHING);
         assert_int_equal(empty(&t), IW_INTAKE_NOTHING);
     }
+    /* A message of two parts: the second one was there already. */
+    t = new_intake();
+    assert_int_equal(part_found(&t, 1, 1, SMALL, true), IW_INTAKE_NOTHING);
+    assert_int_equal(part_found(&t, 1, 1, SMALL, false), IW_INTAKE_JOIN);
     /* Two that belong to nothing. */
+    t = new_intake();
     t.slots = IW_INTAKE_SLOTS;
     assert_int_equal(found(&t, 2, 2, 2 * SMALL), IW_INTAKE_NOTHING);
     /* Large parts fill the cache. */
