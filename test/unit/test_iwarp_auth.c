@@ -114,7 +114,19 @@ static void pieces_do_not_matter(void **state)
 static void everything_counts(void **state)
 {
     (void) state;
-    const size_t lengths[] = {24, 70, 127, 128, 129, 191, 192, 193, 1151, 1152, 1153, 2176, 4000};
+    const size_t lengths[] = {24,
+                              70,
+                              127,
+                              128,
+                              129,
+                              191,
+                              192,
+                              193,
+                              IW_AUTH_DIRECT + IW_AUTH_BLOCK - 1,
+                              IW_AUTH_DIRECT + IW_AUTH_BLOCK,
+                              IW_AUTH_DIRECT + IW_AUTH_BLOCK + 1,
+                              IW_AUTH_DIRECT + 2 * IW_AUTH_BLOCK,
+                              4000};
     iw_key_t key = {{9}};
     uint8_t data[4001];
     fill(data, sizeof(data), 3);
@@ -151,7 +163,7 @@ static void places_count(void **state)
     iw_auth_init(&a, IW_AUTH_TAG, &key);
     assert_true(iw_auth_prepare(&a));
     uint64_t tag = tag_of(&a, data, MAX);
-    for (size_t block = 0; block + 2 <= 63; ++block) {
+    for (size_t block = 0; (block + 2) * IW_AUTH_BLOCK + IW_AUTH_DIRECT <= MAX; ++block) {
         uint8_t *at = other + IW_AUTH_DIRECT + block * IW_AUTH_BLOCK;
         memcpy(other, data, MAX);
         memcpy(at, data + (at - other) + IW_AUTH_BLOCK, IW_AUTH_BLOCK);

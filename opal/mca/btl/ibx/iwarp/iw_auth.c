@@ -10,10 +10,12 @@
 #include <string.h>
 
 #define BLOCK_HASH 16 /* bytes that a block is hashed to */
-#define BLOCKS_MAX 64 /* of the longest datagram */
+#define BLOCKS_MAX 44 /* of the longest datagram, and whole lanes of hashes */
 #define KEY_LENGTH                                                                                 \
     (IW_AUTH_BLOCK + BLOCKS_MAX * BLOCK_HASH) /* for a block, and for the blocks' hashes */
 _Static_assert(IW_AUTH_DIRECT + BLOCKS_MAX * IW_AUTH_BLOCK >= 65535, "the longest datagram");
+_Static_assert(0 == IW_AUTH_BLOCK % IW_CLNH_LANE && 0 == BLOCKS_MAX * BLOCK_HASH % IW_CLNH_LANE,
+               "the key has no bytes behind it for lanes that are not full");
 
 void iw_key_make(iw_key_t *key)
 {

@@ -25,14 +25,15 @@
 
 typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_CRC, IW_AUTH_OFF } iw_auth_mode_t;
 
-#define IW_AUTH_DIRECT 24   /* bytes given to SipHash as they are: the head (iw_wire.h) */
-#define IW_AUTH_BLOCK  1024 /* bytes hashed to 16 at a time */
+#define IW_AUTH_DIRECT 24 /* bytes given to SipHash as they are: the head (iw_wire.h) */
+#define IW_AUTH_BLOCK                                                                              \
+    1536 /* bytes hashed to 16 at a time: a datagram of Ethernet's usual MTU is one block */
 
 typedef struct iw_key {
     uint8_t b[16];
 } iw_key_t;
 
-/* What is made of one key once, for all datagrams. CLNH's part is 2 KiB and is made for the first
+/* What is made of one key once, for all datagrams. CLNH's part is 2.2 KB and is made for the first
  * datagram. */
 typedef struct iw_auth {
     iw_auth_mode_t mode;
