@@ -30,6 +30,31 @@ static void data_goes_through(void **state)
     }
 }
 
+static void tune_lend_auto(iw_port_config_t *c)
+{
+    c->lend = IW_LEND_AUTO;
+}
+
+/* Lending and copying by turns, until it is known which is cheaper: both bring the data. */
+static void lending_is_measured(void **state)
+{
+    (void) state;
+    enum { LARGE = 17, ROUNDS = 60 }; /* large datagrams in a transfer */
+    end_tune = tune_lend_auto;
+    end_t *e = ends_open("", true, 30 * S);
+    end_tune = NULL;
+    transfer(e, LARGE * 57344, ROUNDS);
+    const uint64_t lent = iw_port_counters(e[0].port)->lent;
+    if (0 == lent) {
+        print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
+    } else {
+        print_message("lent: %u of %u\n", (unsigned) lent, LARGE * ROUNDS);
+        assert_in_range(lent, IW_PRICE_FIRST, LARGE * ROUNDS - IW_PRICE_FIRST);
+    }
+    assert_int_equal(iw_engine_counters(e[1].engine)->refused_tag, 0);
+    ends_close(e);
+}
+
 /* Pages on loan: whatever pieces a datagram has, and whatever the kernel may have against it, it arrives
  * once and whole, and the header can be overwritten at once. */
 static void lending(void **state)
@@ -161,7 +186,8 @@ static void let_stay(iw_port_config_t *c)
 }
 
 /* One message each way, so that each datagram has the blocks of a conversation. */
-static void message_to(end_t *e, unsigned from, uint32_t number, uint32_t length, iw_completion_t *c)
+static void message_to(end_t *e, unsigned from, uint32_t number, uint32_t length,
+                       iw_completion_t *c)
 {
     static uint8_t data[2][LENGTH]; /* until it is acknowledged */
     struct iovec piece = {data[from], length};
@@ -446,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_goes_through),
         cmocka_unit_test(lending),
+        cmocka_unit_test(lending_is_measured),
         cmocka_unit_test(trains),
         cmocka_unit_test(what_follows_a_loan),
         cmocka_unit_test(a_conversation_is_not_joined),

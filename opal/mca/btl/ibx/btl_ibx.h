@@ -165,7 +165,7 @@ typedef struct mca_btl_ibx_component {
     size_t socket_buffer;
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
-    bool lend;
+    int lend;
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;

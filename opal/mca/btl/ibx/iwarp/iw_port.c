@@ -28,7 +28,7 @@ uint64_t iw_port_looked(const iw_port_t *p)
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = IW_LEND_AUTO};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -127,7 +127,8 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     }
     p->intake.slots = 1;
     p->lend.pipe[0] = -1;
-    if (c->lend) {
+    p->lend_price.mode = c->lend;
+    if (IW_LEND_OFF != c->lend) {
         iw_lend_open(&p->lend);
     }
     for (unsigned i = 0; i < LANES; ++i) {

@@ -17,6 +17,7 @@
 
 #include "iw_engine.h"
 #include "iw_fault.h"
+#include "iw_lend_price.h"
 
 typedef struct iw_port iw_port_t;
 
@@ -24,7 +25,7 @@ typedef struct iw_port_config {
     iw_address_t address; /* to be bound to; port 0: any */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
-    bool lend;            /* large payloads go to the kernel by reference (iw_lend.h) if it can */
+    iw_lend_mode_t lend;  /* large payloads go to the kernel by reference (iw_lend.h) if it can */
     bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;

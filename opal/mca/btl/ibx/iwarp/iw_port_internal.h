@@ -75,6 +75,7 @@ struct iw_port {
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
     iw_lend_t lend;
+    iw_lend_price_t lend_price;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];

@@ -27,9 +27,14 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
+static bool is_large(const iw_packet_t *k)
+{
+    return k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+}
+
 static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
 {
-    return p->lend.works && k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+    return p->lend.works && p->lend_price.lends && is_large(k);
 }
 
 /* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
@@ -356,6 +361,35 @@ static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
     }
 }
 
+static unsigned count_large(const iw_port_t *p, unsigned count)
+{
+    unsigned large = 0;
+    for (unsigned i = 0; i < count; ++i) {
+        large += is_large(&p->packet[i]);
+    }
+    return large;
+}
+
+/* A batch with large payloads, in the way that is to be used or tried. False: the kernel has no room. */
+static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned large)
+{
+    const bool lends = iw_lend_price_choose(&p->lend_price);
+    const uint64_t lent = p->count.lent;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < count; ++i) {
+        bytes += p->packet[i].length;
+    }
+    const unsigned messages = arrange(p, count);
+    const uint64_t begin = iw_port_now();
+    if (!send_messages(p, e, messages)) {
+        return false;
+    }
+    if (p->count.lent - lent == (lends ? large : 0)) {
+        iw_lend_price_took(&p->lend_price, bytes, iw_port_now() - begin);
+    }
+    return true;
+}
+
 void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     /* A bound, so that receiving has its turn. */
@@ -364,8 +398,13 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         if (0 == count) {
             continue;
         }
+        const unsigned large = p->lend.works ? count_large(p, count) : 0;
         if (p->faulty && iw_fault_active(&p->fault_out)) {
             send_meddled(p, now, count);
+        } else if (large > 0) {
+            if (!send_large(p, e, count, large)) {
+                return;
+            }
         } else if (1 == count && send_alone(p)) {
             continue;
         } else if (!send_messages(p, e, arrange(p, count))) {

@@ -1,0 +1,72 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Are large payloads lent to the kernel (iw_lend.h), or copied by it? Whichever takes this process less time.
+ *
+ * Lending costs two calls and a look at every page, copying the memory's bandwidth, and which is more differs between
+ * machines: copying 56 KiB takes 12 us on one and 5 us on another. So both are measured, in turns until each is known, then
+ * the one that is not used once in IW_PRICE_AGAIN times, because a machine is not always equally fast. Who receives takes
+ * lent pages one by one, so lending has to be clearly the cheaper one. A sample that was interrupted counts for at most twice
+ * what was known.
+ *
+ * Pure: the caller measures. Threads: the port's lock. */
+#ifndef IW_LEND_PRICE_H
+#define IW_LEND_PRICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define IW_PRICE_FIRST  4   /* samples of each until there is a choice */
+#define IW_PRICE_AGAIN  128 /* batches until the other one is tried */
+#define IW_PRICE_WEIGHT 8 /* a sample changes what is known by so small a part of the difference */
+
+typedef enum iw_lend_mode { IW_LEND_OFF, IW_LEND_ON, IW_LEND_AUTO } iw_lend_mode_t;
+
+typedef struct iw_lend_price {
+    iw_lend_mode_t mode; /* never, always, or what is measured here */
+    uint64_t price[2];   /* ps for each byte: of copying, of lending; 0: not known */
+    unsigned samples[2]; /* up to IW_PRICE_FIRST */
+    unsigned batches;    /* since the other one was tried */
+    bool lends;          /* the batch that is being sent */
+} iw_lend_price_t;
+
+/* Which of the two costs less, as far as is known. */
+static inline bool iw_lend_price_is_less(const iw_lend_price_t *p)
+{
+    return p->price[1] < p->price[0] - p->price[0] / IW_PRICE_WEIGHT;
+}
+
+/* The next batch, which has large payloads: lent? */
+static inline bool iw_lend_price_choose(iw_lend_price_t *p)
+{
+    if (IW_LEND_AUTO != p->mode) {
+        p->lends = IW_LEND_ON == p->mode;
+        return p->lends;
+    }
+    if (p->samples[0] < IW_PRICE_FIRST || p->samples[1] < IW_PRICE_FIRST) {
+        p->lends = p->samples[1] <= p->samples[0];
+        return p->lends;
+    }
+    p->lends = iw_lend_price_is_less(p);
+    if (++p->batches >= IW_PRICE_AGAIN) {
+        p->batches = 0;
+        p->lends = !p->lends;
+    }
+    return p->lends;
+}
+
+/* The batch that was chosen for took so many ns for so many bytes, all of which left as chosen. */
+static inline void iw_lend_price_took(iw_lend_price_t *p, uint64_t bytes, uint64_t ns)
+{
+    uint64_t *price = &p->price[p->lends], sample = (ns * 1000 + bytes) / (bytes + 1);
+    if (p->samples[p->lends] < IW_PRICE_FIRST) {
+        /* The least of the first ones: what touches memory or code for the first time says nothing. */
+        *price = 0 == p->samples[p->lends] || sample < *price ? sample : *price;
+        ++p->samples[p->lends];
+        return;
+    }
+    if (sample > 2 * *price) {
+        sample = 2 * *price;
+    }
+    *price = *price - *price / IW_PRICE_WEIGHT + sample / IW_PRICE_WEIGHT;
+}
+
+#endif
