@@ -53,13 +53,15 @@ static uint32_t check_link(const vb_link_t *link)
 static void check(const process_t *p)
 {
     const vb_port_t *port = p->port;
-    uint32_t links = 0, deadlines = 0, places = 0, rings = 0, entries = 0;
+    uint32_t links = 0, deadlines = 0, attempts = 0, queued = 0, places = 0, rings = 0, entries = 0;
     vb_datagram_use_t use;
     if (NULL == port) {
         return;
     }
     for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         deadlines += 0 != peer->conn.deadline;
+        attempts += vb_conn_is_first_attempt(&peer->conn);
+        queued += peer->is_queued;
         places += peer->has_place;
         MUST(NULL == peer->link || peer->link->peer == peer);
         MUST((VB_OPEN != peer->conn.state && VB_ACCEPTING != peer->conn.state)
@@ -81,6 +83,10 @@ static void check(const process_t *p)
         check_receives(port->rx, &((srq_t *) port->srq)->posted);
         entries += port->rx->entries;
     }
+    for (const vb_peer_t *peer = port->queue; NULL != peer; peer = peer->next_queued) {
+        MUST(peer->is_queued && queued-- > 0);
+    }
+    MUST(0 == queued && attempts == port->attempts);
     MUST(links == port->links && deadlines == port->deadlines);
     MUST(rings == port->rings_n && rings <= port->config.ring_peers);
     MUST(entries == port->entries.used && entries <= port->entries.limit);

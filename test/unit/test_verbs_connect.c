@@ -61,6 +61,89 @@ static void all_pairs_at_once(void **state)
     assert_int_equal(fake.queue_pairs, FAKE_NODES * (FAKE_NODES - 1));
 }
 
+static unsigned under_way(const process_t *p)
+{
+    unsigned n = 0;
+    for (unsigned b = 1; b <= FAKE_NODES; ++b) {
+        n += NULL != p->peer[b] && vb_conn_is_first_attempt(vb_peer_connection(p->peer[b]));
+    }
+    return n;
+}
+
+static unsigned most_under_way; /* of any process */
+
+static void trace_attempts(void *context, const vb_peer_t *peer, vb_conn_state_t from,
+                           vb_conn_event_t event, const char *why)
+{
+    (void) peer, (void) from, (void) event, (void) why;
+    const unsigned n = under_way(context);
+    most_under_way = n > most_under_way ? n : most_under_way;
+}
+
+/* Starts all processes; so many attempts of each at a time. */
+static void begin_with_attempts(uint32_t attempts)
+{
+    most_under_way = 0;
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.attempts = attempts;
+        c.trace = trace_attempts;
+        assert_true(start(i, &c, NULL));
+    }
+}
+
+static void attempts_wait_for_their_turn(void **state)
+{
+    (void) state;
+    begin_with_attempts(1);
+    for (unsigned b = 2; b <= FAKE_NODES; ++b) {
+        meet(1, b);
+        (void) say(1, b, 0);
+        (void) say(1, b, 0); /* in the queue once */
+    }
+    assert_int_equal(under_way(&process[1]), 1);
+    assert_int_equal(vb_port_counters(process[1].port)->queued, FAKE_NODES - 1 - 1);
+    for (unsigned b = 2; b <= FAKE_NODES; ++b) {
+        until(1, b, VB_OPEN);
+    }
+    assert_int_equal(most_under_way, 1);
+    assert_int_equal(vb_port_counters(process[1].port)->asked, FAKE_NODES - 1);
+    assert_int_equal(fake.queue_pairs, 2 * (FAKE_NODES - 1));
+}
+
+/* Whose turn has not come is asked by the peer itself: no attempt is needed. */
+static void who_waits_for_its_turn_may_be_asked(void **state)
+{
+    (void) state;
+    begin_with_attempts(1);
+    meet(1, 2);
+    meet(1, 3);
+    (void) say(1, 2, 0);
+    (void) say(1, 3, 0);
+    (void) say(3, 1, 0);
+    until(3, 1, VB_OPEN);
+    until(1, 2, VB_OPEN);
+    assert_int_equal(say(3, 1, 7), VB_OK); /* who asked says the first word */
+    settle();
+    until(1, 3, VB_OPEN);
+    assert_int_equal(fake.queue_pairs, 4);
+    assert_true(vb_port_counters(process[1].port)->queued > 0);
+}
+
+/* One that fails for good makes room for the next. */
+static void who_is_out_of_reach_keeps_nobody_waiting(void **state)
+{
+    (void) state;
+    begin_with_attempts(1);
+    const struct sockaddr_in nowhere = fake_address(2, 1);
+    process[1].peer[2] = vb_peer_add(process[1].port, process[2].name, &nowhere, 0, &process[1]);
+    meet(1, 3);
+    (void) say(1, 2, 0);
+    (void) say(1, 3, 0);
+    assert_int_equal(under_way(&process[1]) + vb_port_counters(process[1].port)->queued, 2);
+    until(1, 3, VB_OPEN);
+}
+
 /* Who was asked does not hear the first word, as siw does not at times: it is said again, so that who was asked may send
  * in its turn; but only where that happens. */
 static void the_first_word_is_overlooked(void **state)
@@ -443,6 +526,9 @@ int main(void)
         TEST(a_message_makes_the_connection),
         TEST(both_at_once_make_one_connection),
         TEST(all_pairs_at_once),
+        TEST(attempts_wait_for_their_turn),
+        TEST(who_waits_for_its_turn_may_be_asked),
+        TEST(who_is_out_of_reach_keeps_nobody_waiting),
         TEST(the_first_word_is_overlooked),
         TEST(an_unknown_peer_may_connect),
         TEST(strangers_are_refused),

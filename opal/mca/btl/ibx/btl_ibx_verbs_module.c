@@ -140,6 +140,11 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
         "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; "
         "default 8",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
+    p->connect_attempts = d.attempts;
+    add(version, "verbs_connect_attempts",
+        "To so many peers a process begins to connect at a time, the others wait for their turn: requests of all to all at once "
+        "are more than the fabric's managers can answer in time. Unit: peers, 1 to 65536; default 2",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->connect_attempts);
     p->eager_limit = 8192;
     add(version, "verbs_eager_limit",
         "Longest message, with its headers, that is sent without asking, over adapters (over UDP: "
@@ -209,6 +214,7 @@ static bool check_params(void)
         : p->eager_limit > p->max_send_size                      ? "btl_ibx_verbs_eager_limit"
         : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
         : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
+        : p->connect_attempts < 1 || p->connect_attempts > 65536 ? "btl_ibx_verbs_connect_attempts"
                                                           : NULL;
     if (NULL != wrong) {
         char text[96];
@@ -373,6 +379,7 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->retries = (uint8_t) p->retries;
     config->rules.attempt_ns = p->connect_timeout_ms * UINT64_C(1000000);
     config->rules.tries = p->connect_tries;
+    config->attempts = p->connect_attempts;
     config->context = module;
     config->done = mca_btl_ibx_verbs_done;
     config->ready = mca_btl_ibx_verbs_ready;

@@ -16,6 +16,7 @@
     X(refused, c->strangers, "attempts refused for good: not of this job, or another version")     \
     X(retried, c->retried, "attempts of ours that were rejected or failed")                        \
     X(timed_out, c->timed_out, "attempts of ours that got no answer in time")                      \
+    X(queued, c->queued, "peers whose attempt waited for others' to end")                          \
     X(repeated, c->repeated, "first words of connections that were said again")                    \
     X(lost, c->lost, "processes lost")                                                             \
     X(bad_messages, c->bad_messages, "messages that ended a connection by what they said")         \

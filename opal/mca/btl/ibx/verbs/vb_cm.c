@@ -167,9 +167,11 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
 {
     vb_port_t *port = peer->port;
     const bool had_deadline = 0 != peer->conn.deadline;
+    const bool was_first = vb_conn_is_first_attempt(&peer->conn);
     const vb_conn_state_t from = peer->conn.state;
     const unsigned todo = vb_conn_step(&peer->conn, event, vb_now(), &port->config.rules);
     port->deadlines += (0 != peer->conn.deadline) - had_deadline;
+    port->attempts += vb_conn_is_first_attempt(&peer->conn) - was_first;
     bool is_good = true;
 
     if (NULL != port->config.trace) {
@@ -242,9 +244,32 @@ void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event)
     step(peer, event, NULL);
 }
 
+/* Where all talk to all at once, as many attempts as there are peers would keep the fabric's managers busy with requests
+ * that have been given up and made again by the time it is their turn. */
 void vb_peer_wants(vb_peer_t *peer)
 {
-    if (!peer->conn.is_wanted) {
+    vb_port_t *port = peer->port;
+    if (peer->conn.is_wanted || peer->is_queued) {
+        return;
+    }
+    if (VB_IDLE != peer->conn.state || port->attempts < port->config.attempts) {
+        step(peer, VB_ON_WANTED, NULL);
+        return;
+    }
+    ++port->counters.queued;
+    peer->is_queued = true;
+    peer->next_queued = NULL;
+    *(NULL == port->queue ? &port->queue : &port->queue_last->next_queued) = peer;
+    port->queue_last = peer;
+}
+
+/* Whom the peer has asked meanwhile needs no attempt of mine: that it is wanted is all there is to know. */
+static void begin_queued(vb_port_t *port)
+{
+    while (NULL != port->queue && port->attempts < port->config.attempts) {
+        vb_peer_t *peer = port->queue;
+        port->queue = peer->next_queued;
+        peer->is_queued = false;
         step(peer, VB_ON_WANTED, NULL);
     }
 }
@@ -505,7 +530,7 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
                            {.fd = port->channel->fd, .events = POLLIN},
                            {.fd = port->context->async_fd, .events = POLLIN}};
     vb_port_lock(port);
-    const bool is_busy = port->deadlines > 0 || vb_hybrid_needs_tick(port);
+    const bool is_busy = port->deadlines > 0 || NULL != port->queue || vb_hybrid_needs_tick(port);
     vb_port_unlock(port);
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {
         timeout_ms = TICK_MS;
@@ -530,6 +555,7 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
     }
     vb_port_lock(port);
     check_deadlines(port);
+    begin_queued(port);
     if (NULL != port->hybrid) {
         vb_hybrid_tick(port);
     }

@@ -101,6 +101,14 @@ static inline bool vb_conn_is_late(const vb_conn_t *conn, uint64_t now)
     return 0 != conn->deadline && now >= conn->deadline;
 }
 
+/* Is my first attempt under way? A peer that does not answer to it keeps nobody waiting by its further ones. */
+static inline bool vb_conn_is_first_attempt(const vb_conn_t *conn)
+{
+    return 1 == conn->tries
+           && (VB_RESOLVING == conn->state || VB_ROUTING == conn->state
+               || VB_CONNECTING == conn->state);
+}
+
 /* Nothing will ever be sent again. */
 static inline bool vb_conn_is_over(const vb_conn_t *conn)
 {

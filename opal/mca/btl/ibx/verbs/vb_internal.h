@@ -92,6 +92,8 @@ struct vb_peer {
     bool is_cut;             /* disconnected: looked at when all that has arrived is taken */
     bool is_waiting;         /* a post found no room: ready is to be called; in the port's list */
     vb_peer_t *next_waiting;
+    bool is_queued;          /* to be connected when it is its turn; in the port's queue */
+    vb_peer_t *next_queued;
     char why[160];
 };
 
@@ -125,6 +127,8 @@ struct vb_port {
     int wc_at, wc_n;
     uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
+    uint32_t attempts;  /* of mine to connect, under way, each the first to a peer */
+    vb_peer_t *queue, *queue_last; /* whose attempt begins when another one has ended */
     bool has_cut;
     vb_peer_t *waiting;
     vb_link_t *graveyard;

@@ -49,6 +49,7 @@ void vb_config_default(vb_config_t *config)
                   .tries = 8,
                   .word_ns = UINT64_C(100000000),
                   .words = 2}, /* with the first one below VB_CONTROL_MAX */
+        .attempts = 2,
         .datagram = {.after = 0,
                      .max_connections = 64,
                      .receives = 2048,

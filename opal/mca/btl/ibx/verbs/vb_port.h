@@ -96,6 +96,7 @@ typedef struct vb_config {
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
     vb_conn_rules_t rules; /* of connecting */
+    uint32_t attempts;     /* so many first attempts of mine at a time, at least 1; the others wait */
     struct vb_datagram_config {
         uint32_t after; /* messages to a peer until it gets a connection; 0: no datagrams at all */
         uint32_t max_connections; /* then the others stay with datagrams */
@@ -127,7 +128,8 @@ typedef struct vb_config {
 void vb_config_default(vb_config_t *config);
 
 typedef struct vb_counters {
-    uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost;
+    uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
+        queued;
     uint64_t strangers;     /* requests refused for what they said */
     uint64_t bad_messages;  /* arrived and refused */
     uint64_t starved;       /* limit events: the receive queue ran low */
