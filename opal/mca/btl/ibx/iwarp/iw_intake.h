@@ -4,8 +4,8 @@
  *
  * A datagram that comes alone is taken with the cheapest call there is, which cannot tell a train from a datagram, and its
  * message may stay where it is. So the kernel joins only while several were waiting at once: after a call that
- * offered more than one buffer and filled all, or found the next part of a message at once. Messages that merely follow each other - a
- * ping-pong, a barrier - never are. The parts of a message are sent together: after one that is not the last the next call
+ * offered more than one buffer and filled all, or found the next part of a message at once. Messages that merely follow
+ * each other - a ping-pong, a barrier - never are. The parts of a message are sent together: after one that is not the last the next call
  * offers all buffers, and the kernel makes a train of each such message from then on: one call instead of one for each
  * part. What had been joined may still come for a while after the kernel was told to stop.
  *

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Sending without a copy: the kernel gets the pages of the payload on loan (vmsplice(2) and splice(2))
- * instead of copying them. For large datagrams only: below IW_LEND_MIN copying is quicker; above, too, on some machines (iw_lend_price.h).
+ * instead of copying them. For large datagrams only: below IW_LEND_MIN copying is quicker,
+ * above it is on some machines, too (iw_lend_price.h).
  *
  * The pages must not change until the peer has the datagram. Whoever posted them promised that until
  * the acknowledgement; a copy of the datagram that comes later is refused, for its number, its segment

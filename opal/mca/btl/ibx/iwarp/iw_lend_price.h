@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Are large payloads lent to the kernel (iw_lend.h), or copied by it? Whichever takes this process less time.
  *
- * Lending costs two calls and a look at every page, copying the memory's bandwidth, and which is more differs between
- * machines: copying 56 KiB takes 12 us on one and 5 us on another. So both are measured, in turns until each is known, then
+ * Lending costs three calls and a look at every page, copying the memory's bandwidth, and which is more differs between
+ * machines. So both are measured, in turns until each is known, then
  * the one that is not used once in IW_PRICE_AGAIN times, because a machine is not always equally fast. Who receives takes
  * lent pages one by one, so lending has to be clearly the cheaper one. A sample that was interrupted counts for at most twice
  * what was known.
