@@ -424,6 +424,35 @@ static void goodbye_is_no_error_and_comes_last(void **state)
     assert_int_equal(say(2, 1, 1), VB_ENDED);
 }
 
+/* Of a process whose callbacks have nothing to work on any more. */
+static void leaving_says_goodbye_and_calls_nobody(void **state)
+{
+    (void) state;
+    begin(2);
+    process_t *p = &process[1];
+    open_up(1, 2);
+    const unsigned done = p->done, ready = p->ready;
+    unsigned sent = 1;
+    assert_int_equal(send_flags(1, 2, 1, 8, VB_SIGNAL), VB_OK);
+    while (VB_OK == say(1, 2, 0)) { /* until somebody would be called when there is room */
+        ++sent;
+    }
+    for (unsigned i = 0; i < 200; ++i) {
+        progress(2);
+    }
+    vb_port_leave(p->port, 1000000);
+    assert_int_equal(p->done, done);
+    assert_int_equal(p->ready, ready);
+    assert_int_equal(p->lost, 0);
+    (void) ibv_dereg_mr(p->mr);
+    vb_port_close(p->port);
+    p->port = NULL;
+    settle();
+    assert_int_equal(process[2].received, sent);
+    assert_int_equal(process[2].lost, 0);
+    assert_true(vb_conn_is_over(vb_peer_connection(process[2].peer[1])));
+}
+
 /* Also when it was never told before that the connection is there: asked, sent to, and left alone. */
 static void a_short_visit(void **state)
 {
@@ -546,6 +575,7 @@ int main(void)
         TEST(requests_without_a_completion_fail_too),
         TEST(a_broken_connection_fails_what_is_posted),
         TEST(goodbye_is_no_error_and_comes_last),
+        TEST(leaving_says_goodbye_and_calls_nobody),
         TEST(a_short_visit),
         TEST(a_device_that_fails_is_told_of),
         TEST(garbage_ends_the_connection),

@@ -5,6 +5,8 @@
 
 #include "btl_ibx_atomic.h"
 
+#include "opal/runtime/opal_params.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -472,6 +474,20 @@ static int finalize(mca_btl_base_module_t *btl)
     return OPAL_SUCCESS;
 }
 
+static pid_t opener; /* the process of the modules, and not one that it forked */
+
+/* Open MPI 4.1 does not finalize the modules of a spawned process: of the BML, which would, it has one user more than it
+ * ever takes back. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
+ * job. A process that did not get through MPI_Finalize says nothing: its peers are to notice. */
+__attribute__((destructor)) static void leave(void)
+{
+    if (0 == opal_initialized && getpid() == opener) {
+        for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+            vb_port_leave(mca_btl_ibx_verbs_modules[i]->port, LINGER_NS);
+        }
+    }
+}
+
 /* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
  * reach all peers, which those by datagrams do not; else messages. */
 static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
@@ -603,6 +619,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
     const char *wrong;
+    opener = getpid();
     mca_btl_ibx_verbs_modules_n = 0;
     mca_btl_ibx_verbs_locked = options->locked;
     /* Without any device the libraries would complain on standard error. */

@@ -341,6 +341,39 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
     vb_port_bury(port);
 }
 
+static void no_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
+{
+    (void) context, (void) peer, (void) request, (void) status;
+}
+
+static void no_ready(void *context, vb_peer_t *peer)
+{
+    (void) context, (void) peer;
+}
+
+static void no_down(void *context, vb_peer_t *peer, const char *why)
+{
+    (void) context, (void) peer, (void) why;
+}
+
+static void no_stranger(void *context, uint64_t name)
+{
+    (void) context, (void) name;
+}
+
+void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
+{
+    vb_port_lock(port);
+    port->config.done = no_done;
+    port->config.ready = no_ready;
+    port->config.down = no_down;
+    port->config.stranger = no_stranger;
+    port->config.trace = NULL;
+    port->config.way_trace = NULL;
+    vb_port_unlock(port);
+    vb_port_quiesce(port, wait_ns);
+}
+
 void vb_port_close(vb_port_t *port)
 {
     if (NULL != port->listener) {

@@ -158,6 +158,9 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size);
  * and no callback comes. Takes the lock itself. */
 void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns);
 
+/* The same when what the callbacks work on may be gone already: none comes any more, beginning with the call. */
+void vb_port_leave(vb_port_t *port, uint64_t wait_ns);
+
 /* After vb_port_quiesce, and when no memory is registered with vb_port_pd any more. */
 void vb_port_close(vb_port_t *port);
 
