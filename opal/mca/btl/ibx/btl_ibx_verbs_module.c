@@ -476,8 +476,8 @@ static int finalize(mca_btl_base_module_t *btl)
 
 static pid_t opener; /* the process of the modules, and not one that it forked */
 
-/* Open MPI 4.1 does not finalize the modules of a spawned process: of the BML, which would, it has one user more than it
- * ever takes back. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
+/* Open MPI 4.1 does not finalize the modules of a spawned process: the BML, which would, is opened there once more than it
+ * is closed. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
  * job. A process that did not get through MPI_Finalize says nothing: its peers are to notice. */
 __attribute__((destructor)) static void leave(void)
 {

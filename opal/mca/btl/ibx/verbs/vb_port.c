@@ -356,18 +356,13 @@ static void no_down(void *context, vb_peer_t *peer, const char *why)
     (void) context, (void) peer, (void) why;
 }
 
-static void no_stranger(void *context, uint64_t name)
-{
-    (void) context, (void) name;
-}
-
 void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
 {
     vb_port_lock(port);
     port->config.done = no_done;
     port->config.ready = no_ready;
     port->config.down = no_down;
-    port->config.stranger = no_stranger;
+    port->config.stranger = NULL;
     port->config.trace = NULL;
     port->config.way_trace = NULL;
     vb_port_unlock(port);
