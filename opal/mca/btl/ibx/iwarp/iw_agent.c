@@ -3,13 +3,17 @@
 #define _GNU_SOURCE /* ppoll */
 #include "iw_agent.h"
 #include "iw_rtt.h"
+#include "iw_silence.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -44,11 +48,13 @@ struct iw_agent {
     pthread_t thread;
     int wake;              /* eventfd: ends sleeping */
     atomic_ulong calls;    /* of the application; changes say that it is alive */
+    atomic_int caller;     /* the thread that called last */
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_ulong takeovers;
     atomic_bool bulk;    /* large transfers began since the thread looked last */
-    atomic_bool patient; /* it dozes for `patience` */
+    atomic_bool patient; /* it dozes for `patience` or longer */
+    iw_silence_t silence; /* of the thread alone */
     uint64_t rest;       /* of the thread alone */
     uint64_t bulk_until; /* of the thread alone */
 };
@@ -82,6 +88,55 @@ static void doze(iw_agent_t *a, uint64_t time)
     }
 }
 
+/* A short file of /proc about a thread, as text; empty if there is none. */
+static void read_of(int thread, const char *name, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/%s", thread, name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[n < 0 ? 0 : n] = '\0';
+}
+
+/* Processor time, ns; 0: it has ended. The clock is named as Linux composes such names (the complement of the number, and 6
+ * for a thread's time as the scheduler counts it): what pthread_getcpuclockid gives may not be asked for a thread that
+ * may have ended. */
+static uint64_t ran(int thread)
+{
+    struct timespec t;
+    if (0 == thread || 0 != clock_gettime((clockid_t) (~(unsigned) thread << 3 | 6), &t)) {
+        return 0;
+    }
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+/* The second number is the time ready to run and not running. */
+static uint64_t waited(int thread)
+{
+    char text[96], *end;
+    read_of(thread, "schedstat", text, sizeof(text));
+    (void) strtoull(text, &end, 10);
+    return strtoull(end, NULL, 10);
+}
+
+/* The letter follows the name, which is in parentheses and may have such, too. */
+static bool is_ready(int thread)
+{
+    char text[256];
+    read_of(thread, "stat", text, sizeof(text));
+    const char *end = strrchr(text, ')');
+    return NULL != end && 0 == strncmp(end, ") R", 3);
+}
+
+static iw_caller_t caller_of(iw_agent_t *a)
+{
+    const int thread = atomic_load(&a->caller);
+    return (iw_caller_t){.thread = thread, .ran_ns = ran(thread)};
+}
+
 /* The application is there: how long until the next look whether it still is. */
 static void leave_it_to_the_application(iw_agent_t *a)
 {
@@ -94,8 +149,23 @@ static void leave_it_to_the_application(iw_agent_t *a)
     if (bulk) {
         atomic_store(&a->patient, false);
     }
-    doze(a, bulk ? a->config.bulk_patience_ns : a->config.patience_ns);
+    iw_caller_t caller = caller_of(a);
+    caller.waited_ns = waited(caller.thread);
+    doze(a, iw_silence_broken(&a->silence, now, &caller,
+                              bulk ? a->config.bulk_patience_ns : a->config.patience_ns));
     atomic_store(&a->patient, false);
+}
+
+/* It has not called since the last look. False: it would, if it had a processor. */
+static bool is_away(iw_agent_t *a)
+{
+    iw_caller_t caller = caller_of(a);
+    caller.is_ready = !iw_silence_had_turn(&a->silence, &caller) && is_ready(caller.thread);
+    const uint64_t time = iw_silence_goes_on(&a->silence, iw_port_now(), &caller);
+    if (time > 0) {
+        doze(a, time);
+    }
+    return 0 == time;
 }
 
 void iw_agent_expect_bulk(iw_agent_t *a)
@@ -173,7 +243,11 @@ static void *run(void *argument)
             leave_it_to_the_application(a);
             continue;
         }
-        if (!atomic_exchange(&a->in_charge, true)) {
+        if (!atomic_load(&a->in_charge)) {
+            if (IW_AGENT_BACKUP == a->config.mode && !is_away(a)) {
+                continue;
+            }
+            atomic_store(&a->in_charge, true);
             atomic_fetch_add(&a->takeovers, 1);
         }
         be_in_charge(a);
@@ -232,6 +306,11 @@ void iw_agent_unlock(iw_agent_t *a)
 /* Only the application writes it, so no locked instruction is needed. */
 static void alive(iw_agent_t *a)
 {
+    static _Thread_local int me;
+    if (0 == me) {
+        me = (int) syscall(SYS_gettid);
+    }
+    atomic_store_explicit(&a->caller, me, memory_order_relaxed);
     atomic_store_explicit(&a->calls, atomic_load_explicit(&a->calls, memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
