@@ -17,6 +17,8 @@ typedef struct {
     unsigned size; /* entries that there is memory for, a power of two */
     unsigned limit;
     unsigned first, n;
+    bool is_armed;      /* the next completion is told */
+    unsigned taken, acknowledged; /* notices */
 } fake_cq_t;
 
 static inline fake_cq_t *fake_cq_new(struct ibv_context *context, unsigned limit)

@@ -3,6 +3,7 @@
 #include "fake_cq.h"
 #include "fake_objects.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 fake_t fake;
@@ -10,6 +11,8 @@ node_t fake_nodes[FAKE_NODES + 1];
 cm_id_t *fake_ids;
 unsigned fake_next_port, fake_next_number;
 static mr_t *mrs;
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited);
 
 void fake_reset(void)
 {
@@ -31,6 +34,7 @@ void fake_reset(void)
             node->context.async_fd = eventfd(0, EFD_NONBLOCK);
             node->context.device = &node->device;
             node->context.ops.poll_cq = fake_poll_cq;
+            node->context.ops.req_notify_cq = req_notify_cq;
             node->context.ops.post_send = fake_post_send;
             node->context.ops.post_recv = fake_post_recv;
             node->context.ops.post_srq_recv = fake_post_srq_recv;
@@ -171,24 +175,99 @@ size_t fake_moved(size_t size)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int n, void *user,
                              struct ibv_comp_channel *channel, int vector)
 {
-    (void) user, (void) channel, (void) vector;
+    (void) user, (void) vector;
     if (fake.no_cq) {
         errno = ENOMEM;
         return NULL;
     }
-    return &fake_cq_new(context, (unsigned) n)->cq;
+    fake_cq_t *cq = fake_cq_new(context, (unsigned) n);
+    cq->cq.channel = channel;
+    if (NULL != channel) {
+        ++channel->refcnt;
+    }
+    return &cq->cq;
 }
-int ibv_destroy_cq(struct ibv_cq *cq)
+int ibv_destroy_cq(struct ibv_cq *which)
 {
-    fake_cq_free((fake_cq_t *) cq);
+    fake_cq_t *cq = (fake_cq_t *) which;
+    fake.not_acknowledged += cq->taken - cq->acknowledged; /* the library would wait for that */
+    if (NULL != which->channel) {
+        --which->channel->refcnt;
+    }
+    fake_cq_free(cq);
     return 0;
 }
+
+/* ---- notices of completions ---- */
+
+/* What has been told and not been taken: a channel's descriptor is a pipe of pointers. */
+typedef struct {
+    struct ibv_comp_channel channel;
+    int end; /* that is written to */
+} notices_t;
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    int ends[2];
+    notices_t *channel = fake.no_channel ? NULL : calloc(1, sizeof(*channel));
+    if (NULL == channel || 0 != pipe(ends)) {
+        free(channel);
+        errno = EMFILE;
+        return NULL;
+    }
+    channel->channel.context = context;
+    channel->channel.fd = ends[0];
+    channel->end = ends[1];
+    return &channel->channel;
+}
+int ibv_destroy_comp_channel(struct ibv_comp_channel *which)
+{
+    notices_t *channel = (notices_t *) which;
+    if (0 != which->refcnt) {
+        return EBUSY;
+    }
+    close(which->fd);
+    close(channel->end);
+    free(channel);
+    return 0;
+}
+static int req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    (void) solicited;
+    ((fake_cq_t *) cq)->is_armed = !fake.no_notices;
+    return fake.no_notices ? EOPNOTSUPP : 0;
+}
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
+{
+    struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+    *context = NULL;
+    if (1 != poll(&fd, 1, 0) || sizeof(*cq) != read(channel->fd, cq, sizeof(*cq))) {
+        errno = EAGAIN;
+        return -1;
+    }
+    ++((fake_cq_t *) *cq)->taken;
+    return 0;
+}
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
+{
+    ((fake_cq_t *) cq)->acknowledged += n;
+}
+static void tell(fake_cq_t *cq)
+{
+    if (cq->is_armed && NULL != cq->cq.channel) {
+        struct ibv_cq *const which = &cq->cq;
+        cq->is_armed = false;
+        (void) !write(((notices_t *) which->channel)->end, &which, sizeof(which));
+    }
+}
+
 void fake_complete(struct ibv_cq *to, uint64_t wr_id, uint32_t qp_num, enum ibv_wc_status status,
                    size_t size)
 {
     const struct ibv_wc wc = {
         .wr_id = wr_id, .status = status, .qp_num = qp_num, .byte_len = (uint32_t) size};
     fake.overflows += !fake_cq_put((fake_cq_t *) to, &wc);
+    tell((fake_cq_t *) to);
 }
 int fake_poll_cq(struct ibv_cq *from, int most, struct ibv_wc *wc)
 {

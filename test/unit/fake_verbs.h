@@ -31,7 +31,7 @@ typedef struct fake {
     bool no_address, no_route,
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool silent;    /* requests to connect are lost */
-    bool no_cq, no_listen;
+    bool no_cq, no_listen, no_channel, no_notices;
     bool no_queue_pairs; /* RC, but through rdma_cm */
     bool
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
@@ -55,6 +55,7 @@ typedef struct fake {
     unsigned limits;    /* events of a shared queue's limit */
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
     unsigned overflows; /* of completion or work queues */
+    unsigned not_acknowledged; /* notices of completion queues that were destroyed */
     unsigned fences;    /* work requests with IBV_SEND_FENCE */
     uint32_t vendor;    /* ibv_device_attr.vendor_id */
     unsigned signalled, posted, inlined;

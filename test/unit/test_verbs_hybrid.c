@@ -3,6 +3,7 @@
  * changing over to connections in the middle of traffic, limits, and what it costs in memory. */
 #include "spec_unit.h"
 
+#include <poll.h>
 #include <time.h>
 
 #include "fake_verbs.h"
@@ -159,6 +160,7 @@ static int teardown(void **state)
         stop(&process[i]);
     }
     assert_int_equal(fake.overflows, 0);
+    assert_int_equal(fake.not_acknowledged, 0);
     assert_int_equal(fake.too_long, 0);
     assert_int_equal(fake.memory_regions, 0);
     assert_int_equal(fake.queue_pairs, 0);
@@ -312,6 +314,28 @@ static void messages_go_by_datagrams(void **state)
     assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
     assert_int_equal(fake.queue_pairs, 2);
     assert_int_equal(vb_port_counters(process[0].port)->connected, 0);
+}
+
+/* As by connections: what comes after it was asked for is told. */
+static void datagrams_are_told(void **state)
+{
+    (void) state;
+    (void) add(NEVER, 8);
+    (void) add(NEVER, 8);
+    for (unsigned i = 0; i < 2; ++i) {
+        process[i].config.notices = VB_ON;
+        start(&process[i]);
+    }
+    meet(&process[0], &process[1], true);
+    meet(&process[1], &process[0], true);
+    vb_port_lock(process[1].port);
+    struct pollfd fd = {.fd = vb_port_arm(process[1].port), .events = POLLIN};
+    vb_port_unlock(process[1].port);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    want(0, 1, 1);
+    progress(&process[0]);
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    run();
 }
 
 static void lost_late_and_twice(void **state)
@@ -908,6 +932,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(messages_go_by_datagrams),
+        TEST(datagrams_are_told),
         TEST(lost_late_and_twice),
         TEST(nobody_has_a_buffer),
         TEST(the_window_follows_demand),

@@ -117,6 +117,16 @@ static void ports_that_cannot_be_had(void **state)
     refused(&c, "events of the device");
     faulty_ibv_alloc_pd = (faulty_t){.times = 1, .error = ENOMEM};
     refused(&c, "protection domain");
+    vb_config_t with_notices = c;
+    with_notices.notices = VB_ON;
+    fake.no_channel = true;
+    refused(&with_notices, "notices of completions");
+    fake.no_channel = false;
+    kernel.fcntl = (faulty_t){.skip = 4, .times = 1, .error = EBADF};
+    refused(&with_notices, "notices of completions");
+    fake.no_cq = true;
+    refused(&with_notices, "completion queue");
+    fake.no_cq = false;
     faulty_ibv_create_srq = (faulty_t){.times = 1, .error = ENOMEM};
     refused(&c, "shared receive queue");
     out = (faulty_t){.times = 1, .error = ENOMEM, .size = sizeof(vb_rx_t)};

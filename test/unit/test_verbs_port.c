@@ -3,6 +3,7 @@
  * messages, put, get and atomics, messages by rings; all of it, once, in order. */
 #include "verbs_processes.h"
 
+#include <poll.h>
 #include <string.h>
 
 /* ---- messages ---- */
@@ -451,6 +452,109 @@ static void no_memory_for_a_ring(void **state)
     assert_int_equal(vb_port_counters(process[1].port)->ring_sent, 0);
 }
 
+/* ---- notices ---- */
+
+static int arm(unsigned node)
+{
+    vb_port_lock(process[node].port);
+    const int fd = vb_port_arm(process[node].port);
+    vb_port_unlock(process[node].port);
+    return fd;
+}
+
+static bool is_told(int fd)
+{
+    struct pollfd of = {.fd = fd, .events = POLLIN};
+    return 1 == poll(&of, 1, 0);
+}
+
+/* What comes after it was asked for is told, once for all; what was there before is not. */
+static void completions_are_told(void **state)
+{
+    (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.notices = VB_ON;
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    settle();
+    const int fd = arm(2);
+    assert_true(fd >= 0);
+    assert_false(is_told(fd));
+    assert_int_equal(say(1, 2, 1), VB_OK);
+    assert_int_equal(say(1, 2, 2), VB_OK);
+    assert_true(is_told(fd));
+    assert_int_equal(arm(2), fd); /* two messages lie there */
+    assert_false(is_told(fd));
+    settle();
+    assert_int_equal(process[2].received, 2);
+    assert_int_equal(say(1, 2, 3), VB_OK);
+    assert_true(is_told(fd));
+    settle();
+    assert_int_equal(arm(2), fd);
+    assert_false(is_told(fd));
+    /* What was sent is done: that is told, too. */
+    assert_int_equal(send_flags(2, 1, 4, 100, VB_SIGNAL), VB_OK);
+    assert_true(is_told(fd));
+    fake.no_notices = true;
+    assert_int_equal(arm(2), -1);
+}
+
+/* After a while without a message the peer may have gone to sleep: the next one does not go where nothing wakes it. */
+static void sleepers_are_not_written_into_a_ring(void **state)
+{
+    (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.notices = VB_ON;
+        c.ring_after = 4;
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    const vb_counters_t *mine = vb_port_counters(process[1].port);
+    unsigned said = 0;
+    for (; mine->ring_sent < 10 && said < 4000; ++said) {
+        say_until_said(1, 2, (uint8_t) said, 8, VB_INLINE);
+        settle();
+    }
+    assert_true(mine->ring_sent >= 10);
+    for (unsigned round = 0; round < 3; ++round) {
+        (void) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+        const int fd = arm(2);
+        settle();
+        assert_false(is_told(fd));
+        say_until_said(1, 2, (uint8_t) said++, 8, VB_INLINE);
+        assert_true(is_told(fd));
+        settle();
+    }
+    assert_int_equal(process[2].received, said);
+}
+
+static void no_notices_if_not_wanted(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(arm(1), -1);
+}
+
+/* VB_AUTO. */
+static void notices_of_software_alone(void **state)
+{
+    static const uint32_t vendors[] = {0x626d74, 0xffffff, 0x15b3}; /* siw, rxe, an adapter */
+    for (unsigned i = 0; i < 3; ++i) {
+        fake.vendor = vendors[i];
+        vb_config_t c = config_of(&process[1]);
+        c.notices = VB_AUTO;
+        assert_true(start(1, &c, NULL));
+        assert_int_equal(i < 2, vb_port_abilities(process[1].port)->software);
+        assert_int_equal(i < 2, arm(1) >= 0);
+        (void) teardown(state);
+        (void) setup(state);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -477,6 +581,10 @@ int main(void)
         TEST(rings_are_few),
         TEST(no_rings_if_not_wanted),
         TEST(no_memory_for_a_ring),
+        TEST(completions_are_told),
+        TEST(sleepers_are_not_written_into_a_ring),
+        TEST(no_notices_if_not_wanted),
+        TEST(notices_of_software_alone),
     };
     return cmocka_run_group_tests_name("verbs_port", tests, NULL, NULL);
 }

@@ -134,6 +134,7 @@ static inline int teardown(void **state)
         stop(i);
     }
     assert_int_equal(fake.overflows, 0);
+    assert_int_equal(fake.not_acknowledged, 0);
     assert_int_equal(fake.torn, 0);
     assert_int_equal(fake.memory_regions, 0);
     assert_int_equal(fake.queue_pairs, 0);

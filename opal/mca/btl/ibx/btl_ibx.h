@@ -169,6 +169,7 @@ typedef struct mca_btl_ibx_component {
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;
+    int rest; /* microseconds; -1: by the adapters */
     /* state */
     bool locked; /* several threads */
     uint32_t modules_n;

@@ -9,6 +9,7 @@
 #include "btl_ibx_progress.h"
 #include "btl_ibx_rcache.h"
 #include "btl_ibx_rdma.h"
+#include "btl_ibx_rest.h"
 #include "btl_ibx_stats.h"
 #include "btl_ibx_async.h"
 #include "btl_ibx_verbs.h"
@@ -146,6 +147,14 @@ static int ibx_register(void)
     add("fault_seed", "For tests: number that the faults are drawn from; 0: by chance, and printed. "
         "No unit; default 0",
         MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->fault_seed);
+
+    c->rest = -1;
+    add("rest",
+        "A process that has waited for so long, and does nothing else, sleeps until something comes, up to 1 ms at a "
+        "time, instead of polling: the processor is free for an adapter that is a thread of the kernel (siw, "
+        "rxe), or for others. Without effect while other BTLs than ibx and self are in use. Unit: "
+        "microseconds; 0: never; -1: 1000 if all adapters are such threads, else 0; default -1",
+        MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->rest);
 
     c->summary = false;
     add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
@@ -457,6 +466,8 @@ static bool check_parameters(void)
     } else if (c->window_initial < 2 || c->window_max < c->window_initial || c->window_max > 65536) {
         wrong = "btl_ibx_window_initial must be at least 2 and at most btl_ibx_window_max, and that "
                 "at most 65536";
+    } else if (c->rest < -1) {
+        wrong = "btl_ibx_rest must be a number of microseconds, or -1";
     } else if (c->peer_timeout_ms < 100) {
         wrong = "btl_ibx_iwarp_peer_timeout must be at least 100 milliseconds";
     } else if (defaults.super.btl_max_send_size < 1024 || defaults.super.btl_max_send_size > 1u << 20
@@ -489,6 +500,7 @@ static int open_verbs(mca_btl_base_module_t **modules, bool mpi_threads)
         .locked = mpi_threads || opal_using_threads(),
         .auth = (uint8_t) c->auth,
         .peer_timeout_ns = c->peer_timeout_ms * MS,
+        .rest = c->rest,
     };
     return place > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
 }
@@ -526,6 +538,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
         return NULL;
     }
     const int verbs = open_verbs(modules, mpi_threads);
+    mca_btl_ibx_rest_open(c->rest);
     const int interfaces = find_interfaces(found, 0 == verbs);
     const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
     c->locked = mpi_threads || opal_using_threads();
@@ -557,9 +570,14 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     return modules;
 }
 
-static int progress(void)
+static int poll_all(void)
 {
     return mca_btl_ibx_verbs_progress() + mca_btl_ibx_progress();
+}
+
+static int progress(void)
+{
+    return mca_btl_ibx_rest(poll_all(), poll_all);
 }
 
 /* Messages of 64 KiB, which are frequent, with the headers of who sends them. */

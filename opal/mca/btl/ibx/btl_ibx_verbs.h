@@ -20,6 +20,7 @@ typedef struct mca_btl_ibx_verbs_options {
     bool locked;              /* several threads */
     uint8_t auth;             /* iw_auth_mode_t, of datagrams */
     uint64_t peer_timeout_ns; /* of datagrams */
+    int rest;                 /* btl_ibx_rest; not 0: mca_btl_ibx_verbs_arm may be called */
 } mca_btl_ibx_verbs_options_t;
 
 #if MCA_BTL_IBX_VERBS
@@ -34,6 +35,14 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
 size_t mca_btl_ibx_verbs_offer(void *to, size_t max);
 
 int mca_btl_ibx_verbs_progress(void);
+
+/* All ports, and there are some, are of adapters in software. */
+bool mca_btl_ibx_verbs_is_software(void);
+
+/* From now on what comes makes one of these descriptors readable; what has come already does not. Fills in at most max of
+ * them. Returns how many; -1: not possible now. */
+struct pollfd;
+int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max);
 
 #    define MCA_BTL_IBX_VERBS_OFFER_MAX 2048
 
@@ -66,6 +75,18 @@ static inline size_t mca_btl_ibx_verbs_offer(void *offer, size_t max)
 
 static inline int mca_btl_ibx_verbs_progress(void)
 {
+    return 0;
+}
+
+static inline bool mca_btl_ibx_verbs_is_software(void)
+{
+    return false;
+}
+
+struct pollfd;
+static inline int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
+{
+    (void) fd, (void) max;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "opal/runtime/opal_params.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,7 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->send_depth = p->send_depth;
     config->entries = p->cq_entries;
     config->inline_max = p->inline_max;
+    config->notices = options->rest < 0 ? VB_AUTO : 0 == options->rest ? VB_OFF : VB_ON;
     config->ring_peers = p->ring_peers;
     config->ring_after = p->ring_after;
     config->ring_slots = (uint16_t) p->ring_slots;
@@ -755,4 +757,30 @@ int mca_btl_ibx_verbs_progress(void)
         events += module_progress(mca_btl_ibx_verbs_modules[i]);
     }
     return events;
+}
+
+bool mca_btl_ibx_verbs_is_software(void)
+{
+    bool is_software = mca_btl_ibx_verbs_modules_n > 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        is_software &= vb_port_abilities(mca_btl_ibx_verbs_modules[i]->port)->software;
+    }
+    return is_software;
+}
+
+int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n && n < max; ++i) {
+        vb_port_t *port = mca_btl_ibx_verbs_modules[i]->port;
+        if (!vb_port_trylock(port)) {
+            return -1;
+        }
+        fd[n] = (struct pollfd){.fd = vb_port_arm(port), .events = POLLIN};
+        vb_port_unlock(port);
+        if (fd[n++].fd < 0) {
+            return -1;
+        }
+    }
+    return n;
 }

@@ -87,7 +87,7 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
 {
     vb_port_t *port = d->port;
     d->entries.limit = receives + SLOTS;
-    d->cq = ibv_create_cq(port->context, (int) d->entries.limit, NULL, NULL, 0);
+    d->cq = ibv_create_cq(port->context, (int) d->entries.limit, NULL, port->notices, 0);
     if (NULL == d->cq) {
         snprintf(why, size, "no completion queue of %u entries: %s", d->entries.limit,
                  strerror(errno));
@@ -191,6 +191,11 @@ void vb_dgram_close(vb_dgram_t *d)
         (void) ibv_destroy_cq(d->cq);
     }
     free(d);
+}
+
+bool vb_dgram_arm(vb_dgram_t *d)
+{
+    return 0 == ibv_req_notify_cq(d->cq, 0);
 }
 
 void vb_dgram_bind(vb_dgram_t *d, iw_engine_t *engine)

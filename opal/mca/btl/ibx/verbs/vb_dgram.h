@@ -47,6 +47,8 @@ void vb_dgram_close(vb_dgram_t *dgram);
 
 /* The engine that takes what arrives. Before anything else is called. */
 void vb_dgram_bind(vb_dgram_t *dgram, iw_engine_t *engine);
+/* As vb_port_arm, whose channel tells. False: the adapter does not. */
+bool vb_dgram_arm(vb_dgram_t *dgram);
 
 uint16_t vb_dgram_mtu(const vb_dgram_t *dgram);
 const vb_dgram_address_t *vb_dgram_own(const vb_dgram_t *dgram);

@@ -734,6 +734,11 @@ bool vb_hybrid_is_busy(const vb_port_t *port)
     return is_busy;
 }
 
+bool vb_hybrid_arm(vb_port_t *port)
+{
+    return vb_dgram_arm(port->hybrid->dgram);
+}
+
 void vb_hybrid_part(vb_peer_t *peer)
 {
     vb_hybrid_t *h = peer->port->hybrid;

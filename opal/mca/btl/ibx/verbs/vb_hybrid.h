@@ -62,6 +62,8 @@ void vb_hybrid_give_place(vb_peer_t *peer);
 void vb_hybrid_lose(vb_peer_t *peer);
 /* Something is not acknowledged yet, or in the middle of leaving. */
 bool vb_hybrid_is_busy(const vb_port_t *port);
+/* As vb_port_arm, whose channel tells. False: the adapter does not. */
+bool vb_hybrid_arm(vb_port_t *port);
 /* The peer is said goodbye to; requests end. */
 void vb_hybrid_part(vb_peer_t *peer);
 

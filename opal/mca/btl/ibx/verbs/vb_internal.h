@@ -65,6 +65,7 @@ struct vb_link {
     uint16_t sent, arrived; /* through the receive queues, control messages too, modulo 2^16 */
     uint32_t lent;          /* messages in memory of the link that are being delivered */
     vb_ring_out_t ring_out;
+    uint64_t ring_used; /* or would have been: ns of a coarse clock, if the port has notices */
     vb_ring_in_t ring_in;
     struct ibv_mr *ring_mr;
     bool is_distrusted;     /* nothing more is taken from its ring */
@@ -110,6 +111,7 @@ struct vb_port {
     struct rdma_cm_id *listener;
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct ibv_comp_channel *notices; /* of all completion queues; NULL: only polling finds out */
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     vb_rx_t *rx; /* of the shared queue */

@@ -294,3 +294,20 @@ void vb_port_look(vb_port_t *port, uint64_t now)
         }
     }
 }
+
+int vb_port_arm(vb_port_t *port)
+{
+    struct ibv_cq *of;
+    void *context;
+    if (NULL == port->notices) {
+        return -1;
+    }
+    while (0 == ibv_get_cq_event(port->notices, &of, &context)) {
+        ibv_ack_cq_events(of, 1); /* a queue that is not acknowledged cannot be destroyed */
+    }
+    if (0 != ibv_req_notify_cq(port->cq, 0)
+        || (NULL != port->hybrid && !vb_hybrid_arm(port))) {
+        return -1;
+    }
+    return port->notices->fd;
+}

@@ -185,7 +185,16 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
         snprintf(why, size, "no protection domain: %s", strerror(errno));
         return false;
     }
-    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, NULL, 0);
+    if (VB_ON == port->config.notices
+        || (VB_AUTO == port->config.notices && port->able.software)) {
+        port->notices = ibv_create_comp_channel(port->context);
+        if (NULL == port->notices || !make_nonblocking(port->notices->fd)) {
+            snprintf(why, size, "no channel for notices of completions: %s", strerror(errno));
+            return false;
+        }
+    }
+    port->cq =
+        ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
     if (NULL == port->cq) {
         snprintf(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
                  port->entries.limit, strerror(errno));
@@ -386,6 +395,9 @@ void vb_port_close(vb_port_t *port)
     }
     if (NULL != port->cq) {
         (void) ibv_destroy_cq(port->cq);
+    }
+    if (NULL != port->notices) {
+        (void) ibv_destroy_comp_channel(port->notices);
     }
     if (NULL != port->pd) {
         (void) ibv_dealloc_pd(port->pd);

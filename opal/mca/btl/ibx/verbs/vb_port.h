@@ -71,6 +71,7 @@ typedef struct vb_abilities {
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */
     uint32_t mbps;
+    bool software; /* the adapter is a thread of the kernel, which needs a processor */
 } vb_abilities_t;
 
 typedef enum vb_choice { VB_OFF, VB_ON, VB_AUTO } vb_choice_t;
@@ -108,6 +109,7 @@ typedef struct vb_config {
         uint64_t start;           /* wall clock when the process began, ns */
         uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
     } datagram;
+    vb_choice_t notices; /* vb_port_arm will be called; VB_AUTO: if the adapter is software */
     bool thread;   /* false: vb_port_events has to be called (tests) */
     void *context; /* of the callbacks */
     /* A request posted with a context is done. */
@@ -282,6 +284,10 @@ typedef struct vb_received {
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
 /* The messages' buffers are free again. */
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n);
+/* For who does not want to poll: a descriptor that becomes readable with the next completion; not with those that are there
+ * already, so poll once after this. It says nothing of messages in a ring, nor of timers. lock is held. -1: the adapter does not
+ * tell, or the port was not opened for it (vb_config_t: notices). */
+int vb_port_arm(vb_port_t *port);
 /* Once in a while (some 100 ms): the window may shrink. */
 void vb_port_look(vb_port_t *port, uint64_t now);
 

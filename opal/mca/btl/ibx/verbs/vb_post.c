@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 /* Slots of a send queue that data leaves for control messages. */
 #define CONTROL_SLOTS 2u
@@ -128,8 +129,30 @@ static vb_status_t post_to_ring(vb_link_t *link, const struct ibv_sge *message, 
     return status;
 }
 
+/* Time in steps of some milliseconds, those of the kernel's timer: never a call of the kernel, as a precise clock is where
+ * the processor's counter cannot be used. */
+static uint64_t tick(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+/* The peer may have stopped polling: nothing was written to it since the step before this one. What goes to its receive queue
+ * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_rest.h). */
+static bool may_be_asleep(vb_link_t *link)
+{
+    if (NULL == link->peer->port->notices) {
+        return false;
+    }
+    const uint64_t now = tick();
+    const bool is_quiet = now != link->ring_used;
+    link->ring_used = now;
+    return is_quiet;
+}
+
 /* Messages in one piece that fit into the work request with their tail. */
-static bool fits_ring(const vb_link_t *link, const struct ibv_sge *piece, int pieces,
+static bool fits_ring(vb_link_t *link, const struct ibv_sge *piece, int pieces,
                       unsigned flags)
 {
     if (0 == link->ring_out.slots || 1 != pieces || !(flags & VB_INLINE)
@@ -141,7 +164,7 @@ static bool fits_ring(const vb_link_t *link, const struct ibv_sge *piece, int pi
         ++link->peer->port->counters.ring_full;
         return false;
     }
-    return true;
+    return !may_be_asleep(link);
 }
 
 vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv_sge *piece,
