@@ -19,9 +19,9 @@ static atomic_flag asleep = ATOMIC_FLAG_INIT;
 void mca_btl_ibx_rest_open(int microseconds)
 {
     ibx_rest_t *rest = &mca_btl_ibx_rest_state;
-    rest->after = microseconds >= 0                  ? (uint64_t) microseconds * UINT64_C(1000)
+    rest->after = microseconds >= 0                 ? (uint64_t) microseconds * UINT64_C(1000)
                   : mca_btl_ibx_verbs_is_software() ? IBX_REST_AFTER
-                                                     : 0;
+                                                    : 0;
     rest->pace = 0;
     ibx_rest_over(rest);
 }
@@ -100,8 +100,8 @@ int mca_btl_ibx_rest_now(int (*poll_all)(void))
     if (atomic_flag_test_and_set(&asleep)) {
         return 0; /* another thread sleeps; this one polls for both */
     }
-    const int events = 0 == rest->pace ? measure_pace(rest, poll_all)
-                                       : sleep_until_told(rest, time, poll_all);
+    const int events =
+        0 == rest->pace ? measure_pace(rest, poll_all) : sleep_until_told(rest, time, poll_all);
     if (events > 0) {
         ibx_rest_over(rest);
     }

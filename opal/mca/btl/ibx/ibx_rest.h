@@ -18,14 +18,16 @@
 
 #define IBX_REST_AFTER UINT64_C(1000000) /* ns; a good choice where sleeping is one */
 #define IBX_REST_MOST  UINT64_C(1000000) /* ns */
-#define IBX_REST_LOOK  8u                /* polls between two looks at the clock, which may be a call of the kernel; */
-#define IBX_REST_FIRST 64u               /* so many come before the first one: short waits do not pay for it */
+#define IBX_REST_LOOK                                                                              \
+    8u /* polls between two looks at the clock, which may be a call of the kernel; */
+#define IBX_REST_FIRST 64u /* so many come before the first one: short waits do not pay for it */
 /* MPI does more between two polls than who measures the pace, but not so many times as much. */
 #define IBX_REST_SLACK 3u
 
 typedef struct ibx_rest {
-    uint64_t after;             /* ns; 0: never */
-    atomic_uint_fast64_t pace;  /* ns that IBX_REST_LOOK polls take who does nothing else; 0: to be measured */
+    uint64_t after; /* ns; 0: never */
+    atomic_uint_fast64_t
+        pace; /* ns that IBX_REST_LOOK polls take who does nothing else; 0: to be measured */
     atomic_uint polls;          /* in vain, since something came */
     atomic_uint_fast64_t since; /* ns; the wait began; 0: with the next look */
     atomic_uint_fast64_t last;  /* ns; look */
