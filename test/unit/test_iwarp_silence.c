@@ -179,6 +179,7 @@ static int call_when_there_is_a_processor(void)
         long_waits += now - before > IW_SILENCE_MOST - 10 * MS;
         before = now;
         if (iw_agent_enter(a)) {
+            iw_agent_flush(a); /* or the agent, once in charge, could sleep through the rest */
             iw_agent_unlock(a);
         }
     }
@@ -187,11 +188,13 @@ static int call_when_there_is_a_processor(void)
     (void) waitpid(computes, NULL, 0);
     iw_agent_stop(a);
     ends_close(e);
-    if (more > long_waits) {
+    /* A virtual machine whose own processor is taken away looks to its kernel as if the thread ran. */
+    const bool bad = more > long_waits + waits / 4;
+    if (bad) {
         print_error("%u waits, %u long ones, and the agent took over %llu times\n", waits,
                     long_waits, (unsigned long long) more);
     }
-    return more > long_waits ? 1 : waits - long_waits < 5 ? 2 : 0;
+    return bad ? 1 : waits - long_waits < 5 ? 2 : 0;
 }
 
 static void agent_lets_wait(void **state)
