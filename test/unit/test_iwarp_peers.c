@@ -245,6 +245,71 @@ static void a_restarted_process_is_another_one(void **state)
     link_fini(&t.link);
 }
 
+/* What arrived just before the receiver leaves has arrived, though nobody has said so; what nobody will be given, as an
+ * earlier message is missing, has not. */
+static void who_leaves_says_what_it_took(void **state)
+{
+    (void) state;
+    for (int lost = 0; lost < 2; ++lost) {
+        pair_t t;
+        uint8_t buffer[4][8];
+        iw_completion_t c;
+        pair_init(&t, NULL, 40);
+        const iw_counters_t *count = iw_engine_counters(t.link.engine[1]);
+        for (int i = 0; i < 4; ++i) {
+            post_one(&t.link, 1, buffer[i], 8);
+        }
+        assert_int_equal(send_bytes(t.a, "first", 6, IW_INLINE), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        expect(&t.link, 0, IW_SENT, IW_OK, &c);
+        link_run(&t.link, t.link.now + 10 * MS);
+        if (lost) {
+            t.link.cut[1] = true;
+            assert_int_equal(send_bytes(t.a, "lost", 5, IW_INLINE), IW_OK);
+            link_run(&t.link, t.link.now + 1);
+            t.link.cut[1] = false;
+        }
+        const uint64_t before = count->segments_in;
+        assert_int_equal(send_bytes(t.a, "last", 5, IW_INLINE), IW_OK);
+        while (before == count->segments_in) {
+            assert_true(link_step(&t.link, t.link.now + S));
+        }
+        assert_int_equal(iw_engine_poll(t.link.engine[0], &c, 1), 0);
+        iw_engine_leave(t.link.engine[1]);
+        for (int i = 0; i <= lost; ++i) {
+            expect(&t.link, 0, IW_SENT, lost ? IW_CLOSED : IW_OK, &c);
+        }
+        expect(&t.link, 0, IW_PEER_DOWN, IW_CLOSED, &c);
+        link_fini(&t.link);
+    }
+}
+
+/* Nobody has to find out by himself. */
+static void leaving_is_said_to_all(void **state)
+{
+    (void) state;
+    enum { PEERS = 4 };
+    link_t l;
+    iw_peer_t *peer[PEERS];
+    uint8_t buffer[8];
+    iw_completion_t c;
+    link_init(&l, PEERS + 1, NULL, 41);
+    for (unsigned i = 0; i < PEERS; ++i) {
+        peer[i] = link_peer(&l, i, PEERS, NULL);
+        (void) link_peer(&l, PEERS, i, NULL);
+        post_one(&l, PEERS, buffer, 8);
+        assert_int_equal(send_bytes(peer[i], "x", 1, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&l, PEERS, IW_RECEIVED, IW_OK, &c);
+    }
+    link_run(&l, l.now + 10 * MS);
+    iw_engine_leave(l.engine[PEERS]);
+    for (unsigned i = 0; i < PEERS; ++i) {
+        expect(&l, i, IW_PEER_DOWN, IW_CLOSED, &c);
+    }
+    assert_false(iw_engine_is_connected(l.engine[PEERS]));
+    link_fini(&l);
+}
+
 static iw_peer_t *let_in(void *context, iw_engine_t *engine, uint64_t identity)
 {
     link_t *l = context;
@@ -342,6 +407,8 @@ int main(void)
         cmocka_unit_test(nobody_there_is_dead_too),
         cmocka_unit_test(a_peer_that_comes_back),
         cmocka_unit_test(a_restarted_process_is_another_one),
+        cmocka_unit_test(who_leaves_says_what_it_took),
+        cmocka_unit_test(leaving_is_said_to_all),
         cmocka_unit_test(unknown_peers_are_asked_for),
         cmocka_unit_test(memory_of_a_peer),
         cmocka_unit_test(memory_of_a_peer_that_talked),

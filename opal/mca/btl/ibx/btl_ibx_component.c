@@ -14,11 +14,14 @@
 #include "btl_ibx_async.h"
 #include "btl_ibx_verbs.h"
 
+#include "opal/runtime/opal_params.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
 #define MS UINT64_C(1000000)
@@ -44,6 +47,7 @@ static void add_choice(const char *name, const char *help, int level,
 }
 
 static mca_btl_ibx_module_t defaults; /* the standard parameters of a BTL are kept here */
+static pid_t opener;                  /* the process of the modules, and not one that it forked */
 
 static int ibx_register(void)
 {
@@ -179,6 +183,7 @@ static int ibx_close(void)
     mca_btl_ibx_fault_close();
     free(mca_btl_ibx_component.modules);
     mca_btl_ibx_component.modules = NULL;
+    mca_btl_ibx_component.modules_n = 0;
     return OPAL_SUCCESS;
 }
 
@@ -250,6 +255,26 @@ static void module_free(mca_btl_ibx_module_t *module)
     OBJ_DESTRUCT(&module->atomics);
     OBJ_DESTRUCT(&module->lock);
     free(module);
+}
+
+/* Open MPI 4.1 does not finalize the modules of a spawned process: the BML, which would, is opened there once more than it
+ * is closed. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
+ * job. A process that did not get through MPI_Finalize says nothing: its peers are to notice. */
+__attribute__((destructor)) static void leave(void)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    if (0 != opal_initialized || getpid() != opener) {
+        return;
+    }
+    mca_btl_ibx_verbs_leave();
+    for (uint32_t i = 0; i < c->modules_n; ++i) {
+        if (NULL != c->modules[i]->agent) {
+            iw_agent_stop(c->modules[i]->agent);
+            c->modules[i]->agent = NULL;
+        }
+        iw_engine_leave(c->modules[i]->engine);
+        iw_port_flush(c->modules[i]->port, c->modules[i]->engine);
+    }
 }
 
 static int module_finalize(mca_btl_base_module_t *btl)
@@ -528,6 +553,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
     (void) progress_threads;
     *n = 0;
+    opener = getpid();
     if (!check_parameters()) {
         return NULL;
     }

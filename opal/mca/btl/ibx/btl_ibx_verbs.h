@@ -44,6 +44,9 @@ bool mca_btl_ibx_verbs_is_software(void);
 struct pollfd;
 int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max);
 
+/* The program ends, and nobody has finalized the modules: goodbyes to the peers, and nothing of Open MPI is called. */
+void mca_btl_ibx_verbs_leave(void);
+
 #    define MCA_BTL_IBX_VERBS_OFFER_MAX 2048
 
 #else
@@ -88,6 +91,10 @@ static inline int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
 {
     (void) fd, (void) max;
     return 0;
+}
+
+static inline void mca_btl_ibx_verbs_leave(void)
+{
 }
 
 #endif

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
 
@@ -476,17 +475,10 @@ static int finalize(mca_btl_base_module_t *btl)
     return OPAL_SUCCESS;
 }
 
-static pid_t opener; /* the process of the modules, and not one that it forked */
-
-/* Open MPI 4.1 does not finalize the modules of a spawned process: the BML, which would, is opened there once more than it
- * is closed. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
- * job. A process that did not get through MPI_Finalize says nothing: its peers are to notice. */
-__attribute__((destructor)) static void leave(void)
+void mca_btl_ibx_verbs_leave(void)
 {
-    if (0 == opal_initialized && getpid() == opener) {
-        for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-            vb_port_leave(mca_btl_ibx_verbs_modules[i]->port, LINGER_NS);
-        }
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        vb_port_leave(mca_btl_ibx_verbs_modules[i]->port, LINGER_NS);
     }
 }
 
@@ -621,7 +613,6 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
     const char *wrong;
-    opener = getpid();
     mca_btl_ibx_verbs_modules_n = 0;
     mca_btl_ibx_verbs_locked = options->locked;
     /* Without any device the libraries would complain on standard error. */

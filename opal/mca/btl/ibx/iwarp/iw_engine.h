@@ -124,6 +124,8 @@ iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_
 /* End the connection, if there is one, and forget the peer; its requests complete with IW_FLUSHED.
  * The handle is not valid any more. A CLOSE leaves with the next iw_engine_output. */
 void iw_peer_remove(iw_peer_t *peer);
+/* The same for all peers there are. */
+void iw_engine_leave(iw_engine_t *engine);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 

@@ -227,13 +227,27 @@ void iw_peer_remove(iw_peer_t *p)
     if (NULL != k && k->peer == p) {
         k->peer = NULL;
     }
+    /* What the peer sent has not failed because its acknowledgement was lost, or was not due yet. */
+    const bool took_all = iw_list_empty(&p->early) && iw_list_empty(&p->messages);
     tear_down(p, IW_FLUSHED, NULL);
     iw_done_forget(p);
     --e->peer_count;
     if (IW_ACTIVE == p->state && 0 != p->remote_generation) {
         p->state = IW_CLOSING;
+        p->ack_now = took_all;
         iw_ready(p);
     } else {
         iw_peer_free(p);
+    }
+}
+
+void iw_engine_leave(iw_engine_t *e)
+{
+    for (iw_link_t *next, *l = e->peers.next; l != &e->peers; l = next) {
+        iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
+        next = l->next;
+        if (IW_CLOSING != p->state) {
+            iw_peer_remove(p);
+        }
     }
 }

@@ -340,6 +340,9 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
         break;
     case IW_CLOSING:
         iw_build_begin(p, &packet[n], IW_CLOSE);
+        if (p->ack_now) {
+            iw_build_ack(p, &packet[n], IW_RANGES_MAX, now);
+        }
         iw_build_finish(p, &packet[n]);
         packet[n++].peer = NULL;
         iw_peer_free(p);
