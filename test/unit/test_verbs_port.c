@@ -555,6 +555,19 @@ static void notices_of_software_alone(void **state)
     }
 }
 
+/* Nobody has asked for them: then it is done without. */
+static void no_channel_is_no_reason(void **state)
+{
+    (void) state;
+    fake.vendor = 0xffffff; /* rxe */
+    fake.no_channel = true;
+    vb_config_t c = config_of(&process[1]);
+    c.notices = VB_AUTO;
+    assert_true(start(1, &c, NULL));
+    assert_true(vb_port_abilities(process[1].port)->software);
+    assert_int_equal(arm(1), -1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -585,6 +598,7 @@ int main(void)
         TEST(sleepers_are_not_written_into_a_ring),
         TEST(no_notices_if_not_wanted),
         TEST(notices_of_software_alone),
+        TEST(no_channel_is_no_reason),
     };
     return cmocka_run_group_tests_name("verbs_port", tests, NULL, NULL);
 }

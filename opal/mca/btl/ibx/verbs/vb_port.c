@@ -174,6 +174,31 @@ static bool bind_address(vb_port_t *port, char *why, size_t size)
     return true;
 }
 
+static void close_notices(vb_port_t *port)
+{
+    if (NULL != port->notices) {
+        (void) ibv_destroy_comp_channel(port->notices);
+        port->notices = NULL;
+    }
+}
+
+/* False: there are none, but there must be. Otherwise who waits polls, as over other adapters. */
+static bool open_notices(vb_port_t *port)
+{
+    const bool must = VB_ON == port->config.notices;
+    if (!must && (VB_AUTO != port->config.notices || !port->able.software)) {
+        return true;
+    }
+    port->notices = ibv_create_comp_channel(port->context);
+    if (NULL != port->notices && make_nonblocking(port->notices->fd)) {
+        return true;
+    }
+    if (!must) {
+        close_notices(port);
+    }
+    return !must;
+}
+
 static bool open_queues(vb_port_t *port, char *why, size_t size)
 {
     if (!make_nonblocking(port->context->async_fd)) {
@@ -185,16 +210,11 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
         snprintf(why, size, "no protection domain: %s", strerror(errno));
         return false;
     }
-    if (VB_ON == port->config.notices
-        || (VB_AUTO == port->config.notices && port->able.software)) {
-        port->notices = ibv_create_comp_channel(port->context);
-        if (NULL == port->notices || !make_nonblocking(port->notices->fd)) {
-            snprintf(why, size, "no channel for notices of completions: %s", strerror(errno));
-            return false;
-        }
+    if (!open_notices(port)) {
+        snprintf(why, size, "no channel for notices of completions: %s", strerror(errno));
+        return false;
     }
-    port->cq =
-        ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
+    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
     if (NULL == port->cq) {
         snprintf(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
                  port->entries.limit, strerror(errno));
@@ -396,9 +416,7 @@ void vb_port_close(vb_port_t *port)
     if (NULL != port->cq) {
         (void) ibv_destroy_cq(port->cq);
     }
-    if (NULL != port->notices) {
-        (void) ibv_destroy_comp_channel(port->notices);
-    }
+    close_notices(port);
     if (NULL != port->pd) {
         (void) ibv_dealloc_pd(port->pd);
     }

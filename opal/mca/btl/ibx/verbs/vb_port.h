@@ -109,7 +109,7 @@ typedef struct vb_config {
         uint64_t start;           /* wall clock when the process began, ns */
         uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
     } datagram;
-    vb_choice_t notices; /* vb_port_arm will be called; VB_AUTO: if the adapter is software */
+    vb_choice_t notices; /* vb_port_arm will be called; VB_AUTO: if the adapter is software, and can */
     bool thread;   /* false: vb_port_events has to be called (tests) */
     void *context; /* of the callbacks */
     /* A request posted with a context is done. */
