@@ -191,7 +191,10 @@ static void golden_bytes_of_the_end(void **state)
     link_run(&s.link, s.link.now + 10 * MS);
     iw_peer_remove(s.a);
     s.a = NULL;
-    play(&s, (const char *const[]){"0 16000000 e0100001 0000000000000002 0000000000000000", NULL});
+    play(&s, (const char *const[]){/* CLOSE with ACK: of the datagram of 9989 us ago */
+                                   "0 16020000 e0100001 0000000000000002 0000000000000000"
+                                   "  00000001 00000000 00100000 2705 0001 0000 0001",
+                                   NULL});
     link_fini(&s.link);
 }
 
