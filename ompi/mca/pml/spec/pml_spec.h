@@ -49,6 +49,7 @@ typedef struct mca_pml_spec_module {
     int adapt_window;
     int adapt_entries;
     size_t patience_max; /* microseconds */
+    int gather; /* messages */
     bool summary;
     char *profile; /* file, or NULL */
 

@@ -12,6 +12,8 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
 
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
 #include <stdlib.h>
 
 mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid)
@@ -99,9 +101,13 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         return NULL;
     }
     size_t limit = SIZE_MAX;
+    peer->looks = mca_btl_ibx_looks(endpoint->btl_eager.bml_btls[0].btl);
     for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
-        size_t l = endpoint->btl_eager.bml_btls[i].btl->btl_eager_limit;
-        limit = l < limit ? l : limit;
+        const mca_btl_base_module_t *btl = endpoint->btl_eager.bml_btls[i].btl;
+        limit = btl->btl_eager_limit < limit ? btl->btl_eager_limit : limit;
+        if (NULL == mca_btl_ibx_looks(btl)) {
+            peer->looks = NULL;
+        }
     }
     limit -= sizeof(mca_pml_spec_match_hdr_t);
     peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;

@@ -13,6 +13,7 @@
 #ifndef PML_SPEC_COMM_H
 #define PML_SPEC_COMM_H
 
+#include "core/spec_burst.h"
 #include "core/spec_clock.h"
 #include "core/spec_flow.h"
 #include "core/spec_match.h"
@@ -36,12 +37,14 @@ typedef struct mca_pml_spec_peer {
     bool is_self;
     bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
+    const volatile uint32_t *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 
     /* Me as the sender. send_lock covers all up to turning. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_flow_out_t flow_out; /* each message changes it and the next */
     spec_send_t send;
+    spec_burst_t burst;    /* without the lock */
     spec_run_t run;        /* also broken without the lock, which costs a turn at most */
     spec_exchange_t exchange; /* large messages both ways */
     spec_patience_t patience; /* of sends, for RTRs */

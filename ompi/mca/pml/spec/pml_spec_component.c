@@ -151,6 +151,15 @@ static int spec_register(void)
         "Unit: microseconds, any size, above 2000 as 2000; default 2000, 0: never",
         OPAL_INFO_LVL_6, &mca_pml_spec.patience_max);
 
+    mca_pml_spec.gather = 32;
+    register_int("gather",
+                 "Nonblocking sends of up to 32 KiB to one process with no other MPI call that waits or "
+                 "tests between them: the first four leave at once, those behind them wait for "
+                 "each other, at most so many, or for the next call that waits or tests, where the "
+                 "transport can send several at a time (btl/ibx over UDP). Unit: messages, range 1 (never "
+                 "wait) to 4096; default 32. Lower it for a program that begins to compute after many sends",
+                 OPAL_INFO_LVL_5, &mca_pml_spec.gather);
+
     mca_pml_spec.adapt_entries = 4096;
     register_int("adapt_entries",
                  "With speculation auto: for how many (communicator, source, tag) a process "
@@ -187,6 +196,7 @@ static int spec_register(void)
     }
     if (!in_range("pml_spec_verbose", mca_pml_spec.verbose, 0, 100)
         || !in_range("pml_spec_pipeline_depth", mca_pml_spec.pipeline_depth, 1, 1024)
+        || !in_range("pml_spec_gather", mca_pml_spec.gather, 1, 4096)
         || !in_range("pml_spec_free_list_inc", mca_pml_spec.free_list_inc, 1, 65536)
         || !in_range("pml_spec_adapt_threshold", mca_pml_spec.adapt_threshold, 0, 100)
         || !in_range("pml_spec_adapt_window", mca_pml_spec.adapt_window, 1, 65536)

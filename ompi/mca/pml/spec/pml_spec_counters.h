@@ -12,6 +12,7 @@
 /* X(name, description) */
 #define MCA_PML_SPEC_COUNTERS(X)                                                                   \
     X(sent_eager, "messages sent with their data at once")                                         \
+    X(gathered, "of them, those that waited for others to leave with (pml_spec_gather)")           \
     X(sent_rts, "messages announced by RTS (sender first)")                                        \
     X(sent_rtr, "messages written into a buffer offered by an RTR (receiver first)")               \
     X(bytes_eager, "bytes sent with the message header")                                           \

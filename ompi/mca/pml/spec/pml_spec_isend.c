@@ -56,6 +56,10 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
         return NEEDS_REQUEST;
     }
+    const bool gathers = !wait && NULL != peer->looks;
+    if (gathers && spec_burst_is_on(&peer->burst, *peer->looks)) {
+        return NEEDS_REQUEST; /* which is complete when others have taken it along */
+    }
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
     if (!wait && NULL == bml_btl->btl->btl_sendi) {
         return NEEDS_REQUEST;
@@ -78,14 +82,17 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     }
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
     if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
+        if (gathers) {
+            (void) spec_burst_waits(&peer->burst, *peer->looks, length, (uint32_t) mca_pml_spec.gather);
+        }
         return GONE;
     }
     if (!wait) {
         return NUMBERED;
     }
     volatile bool sent = false;
-    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq, mark_sent,
-                                    (void *) (uintptr_t) &sent)) {
+    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq, MCA_PML_SPEC_EAGER_FLAGS,
+                                    mark_sent, (void *) (uintptr_t) &sent)) {
     case MCA_PML_SPEC_NO_ROOM:
         return NUMBERED;
     case MCA_PML_SPEC_UNDER_WAY:
@@ -111,6 +118,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
     sendreq->is_flat = true;
     sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
     sendreq->seq = seq;
+    sendreq->gathers = false;
     sendreq->stopped = false;
     mca_pml_spec_send_begin(sendreq, NULL);
 }

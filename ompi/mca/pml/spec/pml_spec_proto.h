@@ -6,6 +6,8 @@
 #include "pml_spec_counters.h"
 #include "pml_spec_request.h"
 
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
 /* ---- eager: pml_spec_proto_eager.c ---- */
 
 /* What the transport did with a message. */
@@ -18,6 +20,10 @@ typedef enum mca_pml_spec_sent {
 
 #define MCA_PML_SPEC_EAGER_FLAGS                                                                   \
     (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
+
+/* The same for a message of a request. */
+#define MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq)                                                       \
+    (MCA_PML_SPEC_EAGER_FLAGS | ((sendreq)->gathers ? MCA_BTL_IBX_MORE : 0u))
 
 /* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
  * it has none or no room now; else the message needs nothing more of this process. Inline, because
@@ -64,8 +70,8 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
  * callback is called only if UNDER_WAY is returned. */
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                             const void *data, size_t length, int32_t tag,
-                                            uint32_t seq, mca_btl_base_completion_fn_t callback,
-                                            void *cbdata);
+                                            uint32_t seq, uint32_t flags,
+                                            mca_btl_base_completion_fn_t callback, void *cbdata);
 void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq);
 /* The message of an EAGER packet was matched to recvreq. */
 static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,

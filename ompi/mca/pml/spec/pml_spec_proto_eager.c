@@ -3,20 +3,18 @@
 #include "pml_spec_lost.h"
 #include "pml_spec_proto.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
-
 enum { NEW, SENDING, WAITING };
 
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                             const void *data, size_t length, int32_t tag,
-                                            uint32_t seq, mca_btl_base_completion_fn_t callback,
-                                            void *cbdata)
+                                            uint32_t seq, uint32_t flags,
+                                            mca_btl_base_completion_fn_t callback, void *cbdata)
 {
     const mca_pml_spec_match_hdr_t match =
         mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
     mca_btl_base_descriptor_t *des = NULL;
 
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, MCA_PML_SPEC_EAGER_FLAGS);
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, flags);
     if (OPAL_UNLIKELY(NULL == des)) {
         return MCA_PML_SPEC_NO_ROOM;
     }
@@ -57,8 +55,8 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
     size_t size = sendreq->req_send.req_bytes_packed;
     mca_btl_base_descriptor_t *des = NULL;
     mca_bml_base_prepare_src(bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER,
-                             sizeof(*match), &size, MCA_PML_SPEC_EAGER_FLAGS | MCA_BTL_DES_SEND_ALWAYS_CALLBACK,
-                             &des);
+                             sizeof(*match), &size,
+                             MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
     if (NULL == des) {
         return false;
     }
@@ -83,7 +81,8 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     size_t size = sendreq->req_send.req_bytes_packed;
     opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
     mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size, MCA_PML_SPEC_EAGER_FLAGS);
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size,
+                       MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq));
     if (NULL == des) {
         return false;
     }
@@ -122,7 +121,7 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
             && !mca_btl_ibx_places(bml_btl->btl, length))) {
         mca_pml_spec_sent_t sent =
             mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
-                                    request_sent, sendreq);
+                                    MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq), request_sent, sendreq);
         if (MCA_PML_SPEC_SENT == sent) {
             mca_pml_spec_send_done(sendreq);
         }
@@ -157,6 +156,7 @@ void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, SENDING);
     if (OPAL_UNLIKELY(!try_once(sendreq))) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
+        sendreq->gathers = false; /* it has waited */
         sendreq->pending.retry = retry;
         mca_pml_spec_pend(&sendreq->pending);
     }

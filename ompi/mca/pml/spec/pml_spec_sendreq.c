@@ -285,6 +285,12 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
         (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
     }
     sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
+    sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->looks && sendreq->first == length
+                       && !rendezvous && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
+                       && spec_burst_waits(&peer->burst, *peer->looks, length, (uint32_t) mca_pml_spec.gather);
+    if (sendreq->gathers) {
+        MCA_PML_SPEC_COUNT(gathered);
+    }
     const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
     peer->flow_out.spent -= rest;
     mca_pml_spec_unlock(&peer->send_lock);

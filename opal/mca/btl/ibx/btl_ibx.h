@@ -140,6 +140,7 @@ struct mca_btl_ibx_module {
     opal_free_list_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
     opal_free_list_t jobs;
     opal_free_list_t keys;
+    opal_list_t gathered;      /* fragments that wait for others, posted; whoever sent them is told */
     opal_list_t waiting_frags; /* the engine had no room; in their order */
     opal_list_t waiting_jobs;
     opal_list_t atomics;       /* jobs that wait for their answer */
@@ -172,6 +173,7 @@ typedef struct mca_btl_ibx_component {
     int rest; /* microseconds; -1: by the adapters */
     /* state */
     bool locked; /* several threads */
+    volatile uint32_t looks; /* calls of progress; one that another thread undoes does not matter */
     uint32_t modules_n;
     mca_btl_ibx_module_t **modules;
 } mca_btl_ibx_component_t;
@@ -220,6 +222,16 @@ static inline void mca_btl_ibx_flush(mca_btl_ibx_module_t *module)
         iw_agent_flush(module->agent);
     } else {
         iw_port_flush(module->port, module->engine);
+    }
+}
+
+/* What was posted may wait for the next flush, or look. The lock is held. */
+static inline void mca_btl_ibx_gather(mca_btl_ibx_module_t *module)
+{
+    if (NULL != module->agent) {
+        iw_agent_gather(module->agent);
+    } else {
+        iw_port_gather(module->port);
     }
 }
 

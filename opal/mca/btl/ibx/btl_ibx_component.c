@@ -250,6 +250,7 @@ static void module_free(mca_btl_ibx_module_t *module)
     OBJ_DESTRUCT(&module->endpoints);
     OPAL_LIST_DESTRUCT(&module->gone);
     OBJ_DESTRUCT(&module->by_name);
+    OBJ_DESTRUCT(&module->gathered);
     OBJ_DESTRUCT(&module->waiting_frags);
     OBJ_DESTRUCT(&module->waiting_jobs);
     OBJ_DESTRUCT(&module->atomics);
@@ -349,6 +350,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->gone, opal_list_t);
+    OBJ_CONSTRUCT(&module->gathered, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
     OBJ_CONSTRUCT(&module->atomics, opal_list_t);
@@ -612,7 +614,8 @@ static int progress(void)
 const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
     .public.magic = MCA_BTL_IBX_MAGIC,
     .public.version = MCA_BTL_IBX_VERSION,
-    .public.promises = MCA_BTL_IBX_ORDERED,
+    .public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS,
+    .public.looks = &mca_btl_ibx_component.looks,
     .public.super = {
         .btl_component = &mca_btl_ibx_component.super,
         /* At 64 KiB a rendezvous takes up to two times as long as the copy at the receiver that it spares. Buffers that

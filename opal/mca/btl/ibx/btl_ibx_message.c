@@ -196,11 +196,19 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     }
     mca_btl_ibx_lock(module);
     iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
-    const bool tell = at_once && IW_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    const bool gathers = at_once && IW_OK == status && (flags & MCA_BTL_IBX_MORE);
+    const bool tell = at_once && IW_OK == status && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
         frag->is_complete = at_once;
-        frag->holds = tell ? 2 : 1;
-        mca_btl_ibx_flush(module);
+        frag->holds = tell || gathers ? 2 : 1;
+        if (gathers) {
+            opal_list_append(&module->gathered, (opal_list_item_t *) frag);
+        }
+        if (flags & MCA_BTL_IBX_MORE) {
+            mca_btl_ibx_gather(module);
+        } else {
+            mca_btl_ibx_flush(module);
+        }
     } else if (IW_AGAIN == status) {
         frag->holds = 1;
         opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
@@ -209,7 +217,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
         return mca_btl_ibx_error(status);
     }
-    if (IW_OK != status || !at_once) {
+    if (IW_OK != status || !at_once || gathers) {
         return OPAL_SUCCESS;
     }
     if (tell) {
@@ -217,6 +225,24 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
         release(module, frag);
     }
     return 1;
+}
+
+void mca_btl_ibx_tell_gathered(mca_btl_ibx_module_t *module)
+{
+    opal_list_t gone;
+    opal_list_item_t *item;
+    OBJ_CONSTRUCT(&gone, opal_list_t);
+    opal_list_join(&gone, opal_list_get_end(&gone), &module->gathered);
+    mca_btl_ibx_unlock(module);
+    while (NULL != (item = opal_list_remove_first(&gone))) {
+        mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) item;
+        if (NULL != frag->base.des_cbfunc) {
+            frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+        }
+        release(module, frag);
+    }
+    OBJ_DESTRUCT(&gone);
+    mca_btl_ibx_lock(module);
 }
 
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status)

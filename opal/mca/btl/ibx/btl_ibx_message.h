@@ -36,6 +36,9 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
 /* A message of our own that fits IW_INLINE_MAX. False: no room now. lock is held. */
 bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size);
 
+/* Tell who sent the fragments that waited for others that they have left. lock is held, but not all the time. */
+void mca_btl_ibx_tell_gathered(mca_btl_ibx_module_t *module);
+
 /* The engine is done with a fragment. lock is not held. */
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status);
 

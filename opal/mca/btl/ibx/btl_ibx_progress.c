@@ -163,6 +163,9 @@ static int module_progress(mca_btl_ibx_module_t *module)
     if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
         look(module, now);
     }
+    if (OPAL_UNLIKELY(!opal_list_is_empty(&module->gathered))) {
+        mca_btl_ibx_tell_gathered(module);
+    }
     n = iw_engine_poll(module->engine, completion, BATCH);
     if (OPAL_LIKELY(0 == n && !some_wait(module))) {
         mca_btl_ibx_unlock(module);
@@ -201,6 +204,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
 int mca_btl_ibx_progress(void)
 {
     int events = 0;
+    ++mca_btl_ibx_component.looks;
     for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
         events += module_progress(mca_btl_ibx_component.modules[i]);
     }

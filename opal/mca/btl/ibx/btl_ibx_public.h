@@ -16,6 +16,9 @@
  * MCA_BTL_IBX_HOLDS: registrations (btl_register_mem) are kept in a cache, and one that is held while its
  * memory is given back to the system does no harm: nobody is given it any more. Who only holds one says
  * so with MCA_BTL_IBX_REG_HOLD in the flags, and never gives its handle to a peer or to a transfer.
+ * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
+ * follow: until one without the flag takes it along, or the component's progress is called. If it lies in the BTL's
+ * buffer its callback is called by the next progress, and btl_send does not return 1. *looks counts the calls of progress.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 #ifndef BTL_IBX_PUBLIC_H
@@ -27,11 +30,17 @@
 #include <string.h>
 
 #define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
-#define MCA_BTL_IBX_VERSION UINT32_C(1) /* changes when the meaning of anything here does */
+#define MCA_BTL_IBX_VERSION UINT32_C(2) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_LANE = 0 };
 enum { MCA_BTL_IBX_REG_HOLD = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
-enum { MCA_BTL_IBX_ORDERED = 1, MCA_BTL_IBX_FENCED = 2, MCA_BTL_IBX_HOLDS = 4 };
+enum { MCA_BTL_IBX_MORE = 1 << 30 };     /* beyond MCA_BTL_DES_* */
+enum {
+    MCA_BTL_IBX_ORDERED = 1,
+    MCA_BTL_IBX_FENCED = 2,
+    MCA_BTL_IBX_HOLDS = 4,
+    MCA_BTL_IBX_GATHERS = 8,
+};
 
 /* The beginning of each module. */
 typedef struct mca_btl_ibx_public {
@@ -40,6 +49,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t version;
     uint32_t promises;
     uint32_t place_min; /* see mca_btl_ibx_places */
+    const volatile uint32_t *looks; /* with MCA_BTL_IBX_GATHERS */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -59,6 +69,14 @@ static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t s
 {
     return 0 != mca_btl_ibx_promises(btl) && 0 != ((const mca_btl_ibx_public_t *) btl)->place_min
            && size >= ((const mca_btl_ibx_public_t *) btl)->place_min;
+}
+
+/* How often this transport was looked at, if it gathers; NULL of any other BTL. */
+static inline const volatile uint32_t *mca_btl_ibx_looks(const mca_btl_base_module_t *btl)
+{
+    return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS
+               ? ((const mca_btl_ibx_public_t *) btl)->looks
+               : NULL;
 }
 
 #endif

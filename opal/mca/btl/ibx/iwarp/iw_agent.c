@@ -341,6 +341,15 @@ void iw_agent_flush(iw_agent_t *a)
     }
 }
 
+void iw_agent_gather(iw_agent_t *a)
+{
+    iw_port_gather(a->port);
+    /* In charge it sleeps, and does not know. */
+    if (atomic_load_explicit(&a->in_charge, memory_order_relaxed)) {
+        wake(a);
+    }
+}
+
 uint64_t iw_agent_takeovers(const iw_agent_t *a)
 {
     return atomic_load(&((iw_agent_t *) (uintptr_t) a)->takeovers);

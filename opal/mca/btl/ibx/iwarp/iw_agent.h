@@ -50,6 +50,9 @@ bool iw_agent_enter(iw_agent_t *agent);
  * agent know that there are timers. */
 void iw_agent_flush(iw_agent_t *agent);
 
+/* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
+void iw_agent_gather(iw_agent_t *agent);
+
 /* Large transfers begin, here or at a peer who was told of memory: for a while the thread is less patient.
  * Any thread, with or without the lock. */
 void iw_agent_expect_bulk(iw_agent_t *agent);

@@ -282,6 +282,11 @@ static void plan_look(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned
     iw_look_at(&p->look, deadline < now + gap ? deadline : now + gap);
 }
 
+void iw_port_gather(iw_port_t *p)
+{
+    iw_look_begin(&p->look);
+}
+
 bool iw_port_is_due(const iw_port_t *p)
 {
     return iw_look_is_at_once(&p->look) || iw_look_is_due(&p->look, iw_port_now());

@@ -72,6 +72,9 @@ bool iw_port_is_due(const iw_port_t *port);
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
 
+/* What was posted may wait until then for more. */
+void iw_port_gather(iw_port_t *port);
+
 /* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
 unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
 /* The same for who comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
