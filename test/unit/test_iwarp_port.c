@@ -426,6 +426,70 @@ static void the_agent_answers_for_a_silent_application(void **state)
     }
 }
 
+/* Messages that may wait for others are not forgotten: the look after them is due at once, and sends them. */
+static void what_waits_leaves_with_the_next_look(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, 60 * S);
+    iw_completion_t c;
+    uint32_t number;
+    struct iovec piece = {&number, sizeof(number)};
+    const uint64_t until = iw_port_now() + 60 * S;
+    do { /* nothing has come for so long that looks are rare */
+        assert_true(iw_port_now() < until);
+        iw_port_progress(e[0].port, e[0].engine);
+    } while (iw_port_is_due(e[0].port));
+    for (number = 0; number < 20; ++number) {
+        assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        iw_port_gather(e[0].port);
+    }
+    assert_true(iw_port_is_due(e[0].port));
+    assert_int_equal(iw_port_counters(e[0].port)->send_calls, 0);
+    iw_port_progress(e[0].port, e[0].engine);
+    for (uint32_t i = 0; i < number; ++i) {
+        expect(e, 1, IW_RECEIVED, &c);
+        assert_memory_equal(c.context, &i, sizeof(i));
+    }
+    ends_close(e);
+}
+
+/* Nor if the application does not look again: the agent's thread sends them, and is told where it sleeps until something
+ * else is due, for a second: a hundred of these are more than the time there is. */
+static void the_agent_sends_what_waits(void **state)
+{
+    (void) state;
+    for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
+        end_t *e = ends_open("", true, 60 * S);
+        iw_agent_config_t config;
+        iw_completion_t c;
+        iw_agent_config_default(&config);
+        config.mode = (iw_agent_mode_t) mode;
+        iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
+        assert_non_null(agent);
+        iw_agent_progress(agent); /* for the last time */
+        const uint64_t until = iw_port_now() + 60 * S;
+        for (uint32_t number = 0; number < 100; ++number) {
+            struct iovec piece = {&number, sizeof(number)};
+            iw_agent_lock(agent);
+            assert_int_equal(iw_post_send(e[1].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+            iw_agent_gather(agent);
+            iw_agent_unlock(agent);
+            while (0 == iw_engine_poll(e[0].engine, &c, 1)) {
+                assert_true(iw_port_now() < until);
+                iw_port_progress(e[0].port, e[0].engine);
+            }
+            assert_int_equal(c.what, IW_RECEIVED);
+            assert_memory_equal(c.context, &number, sizeof(number));
+            iw_post_receive(e[0].engine, c.context, LENGTH, c.context);
+            const struct timespec a_while = {.tv_nsec = 5000000};
+            (void) nanosleep(&a_while, NULL); /* nothing is due any more */
+            iw_port_progress(e[0].port, e[0].engine);
+        }
+        iw_agent_stop(agent);
+        ends_close(e);
+    }
+}
+
 /* However patient the agent is: told of bulk it wakes, and takes over soon. */
 static void the_agent_is_impatient_for_bulk(void **state)
 {
@@ -482,6 +546,8 @@ int main(void)
         cmocka_unit_test(a_dead_process),
         cmocka_unit_test(many_peers),
         cmocka_unit_test(the_agent_answers_for_a_silent_application),
+        cmocka_unit_test(what_waits_leaves_with_the_next_look),
+        cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
     };
     return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
