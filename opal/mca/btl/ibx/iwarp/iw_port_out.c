@@ -417,6 +417,6 @@ void iw_port_flush(iw_port_t *p, iw_engine_t *e)
 {
     iw_look_begin(&p->look);
     if (iw_engine_has_output(e)) {
-        iw_port_transmit(p, e, iw_port_now());
+        iw_port_transmit(p, e, iw_port_time(p));
     }
 }
