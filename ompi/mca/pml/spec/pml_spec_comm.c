@@ -101,15 +101,16 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         return NULL;
     }
     size_t limit = SIZE_MAX;
-    peer->looks = mca_btl_ibx_looks(endpoint->btl_eager.bml_btls[0].btl);
+    const uint32_t *looks = mca_btl_ibx_looks(endpoint->btl_eager.bml_btls[0].btl);
     for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
         const mca_btl_base_module_t *btl = endpoint->btl_eager.bml_btls[i].btl;
         limit = btl->btl_eager_limit < limit ? btl->btl_eager_limit : limit;
         if (NULL == mca_btl_ibx_looks(btl)) {
-            peer->looks = NULL;
+            looks = NULL;
         }
     }
     limit -= sizeof(mca_pml_spec_match_hdr_t);
+    peer->looks = looks;
     peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);

@@ -37,7 +37,7 @@ typedef struct mca_pml_spec_peer {
     bool is_self;
     bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
-    const volatile uint32_t *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
+    const uint32_t *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 
     /* Me as the sender. send_lock covers all up to turning. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
@@ -128,6 +128,12 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_find(uint16_t cid)
 
 /* Slow path of the next: creates the peer. NULL when memory is out. */
 mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank);
+
+/* The number of the latest look at the peer's transports, which gather. */
+static inline uint32_t mca_pml_spec_look(const mca_pml_spec_peer_t *peer)
+{
+    return __atomic_load_n(peer->looks, __ATOMIC_RELAXED);
+}
 
 /* The peer of a rank that is known to be in range. */
 static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, int32_t rank)

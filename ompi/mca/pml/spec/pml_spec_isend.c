@@ -57,7 +57,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST;
     }
     const bool gathers = !wait && NULL != peer->looks;
-    if (gathers && spec_burst_is_on(&peer->burst, *peer->looks)) {
+    if (gathers && spec_burst_is_on(&peer->burst, mca_pml_spec_look(peer))) {
         return NEEDS_REQUEST; /* which is complete when others have taken it along */
     }
     mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
@@ -83,7 +83,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
     if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
         if (gathers) {
-            (void) spec_burst_waits(&peer->burst, *peer->looks, length, (uint32_t) mca_pml_spec.gather);
+            (void) spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length, (uint32_t) mca_pml_spec.gather);
         }
         return GONE;
     }

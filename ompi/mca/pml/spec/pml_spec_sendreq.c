@@ -287,7 +287,7 @@ void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_
     sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
     sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->looks && sendreq->first == length
                        && !rendezvous && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
-                       && spec_burst_waits(&peer->burst, *peer->looks, length, (uint32_t) mca_pml_spec.gather);
+                       && spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length, (uint32_t) mca_pml_spec.gather);
     if (sendreq->gathers) {
         MCA_PML_SPEC_COUNT(gathered);
     }

@@ -173,7 +173,7 @@ typedef struct mca_btl_ibx_component {
     int rest; /* microseconds; -1: by the adapters */
     /* state */
     bool locked; /* several threads */
-    volatile uint32_t looks; /* calls of progress; one that another thread undoes does not matter */
+    uint32_t looks; /* atomic; calls of progress; one that another thread undoes does not matter */
     uint32_t modules_n;
     mca_btl_ibx_module_t **modules;
 } mca_btl_ibx_component_t;

@@ -204,7 +204,8 @@ static int module_progress(mca_btl_ibx_module_t *module)
 int mca_btl_ibx_progress(void)
 {
     int events = 0;
-    ++mca_btl_ibx_component.looks;
+    uint32_t *looks = &mca_btl_ibx_component.looks;
+    __atomic_store_n(looks, __atomic_load_n(looks, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
         events += module_progress(mca_btl_ibx_component.modules[i]);
     }

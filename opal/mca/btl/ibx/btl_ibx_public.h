@@ -49,7 +49,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t version;
     uint32_t promises;
     uint32_t place_min; /* see mca_btl_ibx_places */
-    const volatile uint32_t *looks; /* with MCA_BTL_IBX_GATHERS */
+    const uint32_t *looks; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -72,7 +72,7 @@ static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t s
 }
 
 /* How often this transport was looked at, if it gathers; NULL of any other BTL. */
-static inline const volatile uint32_t *mca_btl_ibx_looks(const mca_btl_base_module_t *btl)
+static inline const uint32_t *mca_btl_ibx_looks(const mca_btl_base_module_t *btl)
 {
     return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS
                ? ((const mca_btl_ibx_public_t *) btl)->looks
