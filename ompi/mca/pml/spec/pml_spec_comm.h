@@ -129,17 +129,17 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_find(uint16_t cid)
 /* Slow path of the next: creates the peer. NULL when memory is out. */
 mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank);
 
-/* The number of the latest look at the peer's transports, which gather. */
-static inline uint32_t mca_pml_spec_look(const mca_pml_spec_peer_t *peer)
-{
-    return __atomic_load_n(peer->looks, __ATOMIC_RELAXED);
-}
-
 /* The peer of a rank that is known to be in range. */
 static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, int32_t rank)
 {
     mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[rank]);
     return OPAL_LIKELY(NULL != peer) ? peer : mca_pml_spec_peer_create(comm, rank);
+}
+
+/* The number of the latest look at the peer's transports, which gather. */
+static inline uint32_t mca_pml_spec_look(const mca_pml_spec_peer_t *peer)
+{
+    return __atomic_load_n(peer->looks, __ATOMIC_RELAXED);
 }
 
 /* Slow path of the next. */

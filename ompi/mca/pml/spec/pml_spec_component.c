@@ -153,7 +153,7 @@ static int spec_register(void)
 
     mca_pml_spec.gather = 32;
     register_int("gather",
-                 "Nonblocking sends of up to 32 KiB to one process with no other MPI call that waits or "
+                 "Nonblocking sends, 64 KiB together, to one process with no other MPI call that waits or "
                  "tests between them: the first four leave at once, those behind them wait for "
                  "each other, at most so many, or for the next call that waits or tests, where the "
                  "transport can send several at a time (btl/ibx over UDP). Unit: messages, range 1 (never "

@@ -88,7 +88,7 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     case IW_READ:
         return mca_btl_ibx_job_part_done(module, c->context, status_of(c));
     case IW_LIMIT_REACHED:
-        (void) ibx_window_limit_reached(&module->window, iw_port_now());
+        (void) ibx_window_limit_reached(&module->window, iw_port_looked(module->port)); /* the engine's time */
         (void) mca_btl_ibx_fill_window(module);
         (void) iw_receives_lowest(module->engine); /* from now on */
         iw_engine_alarm(module->engine, ibx_window_look_at(&module->window));

@@ -34,8 +34,8 @@ static uint64_t count(void)
     return __builtin_ia32_rdtsc();
 }
 
-/* May it be read, and does it run at one speed, whatever the processor does, and on all of them? ("Invariant TSC": Intel SDM vol. 3, 18.17.1; AMD APM
- * vol. 3, CPUID Fn8000_0007.) */
+/* May it be read, and does it run at one speed, whatever the processor does, and on all of them? ("Invariant TSC": Intel
+ * SDM vol. 3, 18.17.1; AMD APM vol. 3, CPUID Fn8000_0007.) */
 static bool counter_is_steady(void)
 {
     unsigned a, b, c, d;

@@ -72,7 +72,7 @@ bool iw_port_is_due(const iw_port_t *port);
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);
 
-/* What was posted may wait until then for more. */
+/* What was posted may wait for more: the next flush sends it, or the next progress, which is due at once. */
 void iw_port_gather(iw_port_t *port);
 
 /* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
