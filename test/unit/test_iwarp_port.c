@@ -481,9 +481,11 @@ static void the_agent_sends_what_waits(void **state)
             assert_int_equal(c.what, IW_RECEIVED);
             assert_memory_equal(c.context, &number, sizeof(number));
             iw_post_receive(e[0].engine, c.context, LENGTH, c.context);
-            const struct timespec a_while = {.tv_nsec = 5000000};
-            (void) nanosleep(&a_while, NULL); /* nothing is due any more */
-            iw_port_progress(e[0].port, e[0].engine);
+            for (int i = 0; i < 4; ++i) { /* until it was acknowledged, the thread has rested, and nothing is due any more */
+                const struct timespec a_while = {.tv_nsec = 4000000};
+                iw_port_progress(e[0].port, e[0].engine);
+                (void) nanosleep(&a_while, NULL);
+            }
         }
         iw_agent_stop(agent);
         ends_close(e);
