@@ -47,6 +47,7 @@ struct iw_agent {
     pthread_mutex_t lock;
     pthread_t thread;
     int wake;              /* eventfd: ends sleeping */
+    atomic_bool woken;     /* it was written to since the thread looked */
     atomic_ulong calls;    /* of the application; changes say that it is alive */
     atomic_int caller;     /* the thread that called last */
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
@@ -65,16 +66,22 @@ void iw_agent_config_default(iw_agent_config_t *c)
         .mode = IW_AGENT_BACKUP, .patience_ns = 2 * IW_MS, .bulk_patience_ns = 300 * IW_US};
 }
 
+/* Whatever there is to be done is seen by the thread after it has drained: one call for many messages in a row. */
 static void wake(iw_agent_t *a)
 {
     uint64_t one = 1;
-    (void) !write(a->wake, &one, sizeof(one));
+    if (!atomic_exchange(&a->woken, true)) {
+        (void) !write(a->wake, &one, sizeof(one));
+    }
 }
 
+/* In this order: what is written in between ends the next sleep at once, and the other way round nothing would be written
+ * any more. */
 static void drain(iw_agent_t *a)
 {
     uint64_t any;
     (void) !read(a->wake, &any, sizeof(any));
+    atomic_store(&a->woken, false);
 }
 
 /* Whatever comes on the socket: the application takes it. */
