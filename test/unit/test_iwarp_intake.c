@@ -15,7 +15,7 @@ static iw_intake_t new_intake(void)
 static iw_intake_do_t part_found(iw_intake_t *t, unsigned filled, unsigned datagrams, size_t bytes,
                                  bool goes_on)
 {
-    const iw_intake_do_t what = iw_intake_found(t, filled, datagrams, bytes, goes_on);
+    const iw_intake_do_t what = iw_intake_found(t, filled, datagrams, bytes, goes_on, false);
     if (IW_INTAKE_NOTHING != what) {
         iw_intake_told(t, IW_INTAKE_JOIN == what);
     }
@@ -83,7 +83,7 @@ static void who_is_refused_asks_again(void **state)
     iw_intake_t t = new_intake();
     burst(&t, IW_INTAKE_STREAM, SMALL);
     for (int i = 0; i < 5; ++i) {
-        assert_int_equal(iw_intake_found(&t, t.slots, t.slots, t.slots * SMALL, false),
+        assert_int_equal(iw_intake_found(&t, t.slots, t.slots, t.slots * SMALL, false, false),
                          IW_INTAKE_JOIN);
     }
 }
@@ -95,6 +95,21 @@ static void large_ones_are_taken_by_two(void **state)
     burst(&t, 20, IW_INTAKE_LARGE + 1);
     assert_int_equal(t.slots, 2);
     assert_int_equal(t.joining, IW_JOINED);
+}
+
+/* Those that are not copied fill the cache once only. */
+static void placed_ones_are_taken_by_four(void **state)
+{
+    (void) state;
+    iw_intake_t t = new_intake();
+    for (unsigned i = 0; i < 20; ++i) {
+        (void) iw_intake_found(&t, t.slots, t.slots, t.slots * (IW_INTAKE_LARGE + 1), false, true);
+    }
+    assert_int_equal(t.slots, IW_INTAKE_PLACED);
+    for (unsigned i = 0; i < 20; ++i) {
+        (void) iw_intake_found(&t, t.slots, t.slots, t.slots * (IW_INTAKE_LARGE + 1), false, false);
+    }
+    assert_int_equal(t.slots, 2);
 }
 
 /* Joined until there were no trains for a while; then what may be on its way is waited for. */
@@ -180,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_burst_is_joined),
         cmocka_unit_test(who_is_refused_asks_again),
         cmocka_unit_test(large_ones_are_taken_by_two),
+        cmocka_unit_test(placed_ones_are_taken_by_four),
         cmocka_unit_test(trains_end),
         cmocka_unit_test(who_takes_all_joins_what_waited),
         cmocka_unit_test(parts_of_a_message_are_joined),

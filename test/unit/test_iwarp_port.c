@@ -533,6 +533,96 @@ static void the_agent_is_impatient_for_bulk(void **state)
     free(target);
 }
 
+static bool places;
+
+static void tune_places(iw_port_config_t *config)
+{
+    config->place = places;
+}
+
+/* Large reads in both directions, so that acknowledgements come with payloads, and messages and writes between. */
+static void payloads_are_received_in_place(void **state)
+{
+    (void) state;
+    enum { SIZE = 400000, AT_ONCE = 4, ROUNDS = 30 };
+    uint8_t *from[2], *to[2][AT_ONCE], *written[2];
+    uint32_t stag[2], target[2];
+    iw_completion_t c;
+    for (int on = 0; on < 2; ++on) {
+        places = 0 != on;
+        end_tune = tune_places;
+        end_t *e = ends_open("", true, 60 * S);
+        end_tune = NULL;
+        for (unsigned i = 0; i < 2; ++i) {
+            rng_t rng = {i};
+            from[i] = must_alloc(SIZE);
+            written[i] = must_alloc(SIZE);
+            for (unsigned k = 0; k < SIZE; ++k) {
+                from[i][k] = (uint8_t) rng_next(&rng);
+            }
+            for (unsigned k = 0; k < AT_ONCE; ++k) {
+                to[i][k] = must_alloc(SIZE);
+            }
+            stag[i] = iw_register(e[i].engine, from[i], SIZE, IW_REMOTE_READ);
+            target[i] = iw_register(e[i].engine, written[i], SIZE, IW_REMOTE_WRITE);
+        }
+        for (unsigned round = 0; round < ROUNDS; ++round) {
+            unsigned left = 0;
+            for (unsigned i = 0; i < 2; ++i) {
+                struct iovec piece = {&round, sizeof(round)};
+                for (unsigned k = 0; k < AT_ONCE; ++k) {
+                    memset(to[i][k], 0, SIZE);
+                    assert_int_equal(iw_post_read(e[i].peer, to[i][k], SIZE, stag[1 - i], 0, 0, NULL), IW_OK);
+                    assert_int_equal(iw_post_send(e[i].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+                    left += 2;
+                }
+                piece = (struct iovec){from[i], SIZE};
+                assert_int_equal(iw_post_write(e[i].peer, &piece, 1, target[1 - i], 0, 0, NULL), IW_OK);
+                ++left;
+                iw_port_flush(e[i].port, e[i].engine);
+            }
+            const uint64_t until = iw_port_now() + 120 * S;
+            while (left > 0) {
+                progress(e);
+                assert_true(iw_port_now() < until);
+                for (unsigned i = 0; i < 2; ++i) {
+                    while (1 == iw_engine_poll(e[i].engine, &c, 1)) {
+                        if (IW_LIMIT_REACHED == c.what) {
+                            continue;
+                        }
+                        assert_int_equal(c.status, IW_OK);
+                        --left;
+                        if (IW_RECEIVED == c.what) {
+                            iw_post_receive(e[i].engine, c.context, LENGTH, c.context);
+                        }
+                    }
+                }
+            }
+            for (unsigned i = 0; i < 2; ++i) {
+                for (unsigned k = 0; k < AT_ONCE; ++k) {
+                    assert_memory_equal(to[i][k], from[1 - i], SIZE);
+                }
+                assert_memory_equal(written[i], from[1 - i], SIZE);
+            }
+        }
+        for (unsigned i = 0; i < 2; ++i) {
+            const iw_port_counters_t *count = iw_port_counters(e[i].port);
+            assert_int_equal(iw_engine_counters(e[i].engine)->refused_tag, 0);
+            if (places) {
+                assert_true(count->placed > 0 && count->misplaced > 0);
+            } else {
+                assert_true(0 == count->placed && 0 == count->misplaced);
+            }
+            free(from[i]);
+            free(written[i]);
+            for (unsigned k = 0; k < AT_ONCE; ++k) {
+                free(to[i][k]);
+            }
+        }
+        ends_close(e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,6 +641,7 @@ int main(void)
         cmocka_unit_test(what_waits_leaves_with_the_next_look),
         cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
+        cmocka_unit_test(payloads_are_received_in_place),
     };
     return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
 }

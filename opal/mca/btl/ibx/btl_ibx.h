@@ -167,6 +167,7 @@ typedef struct mca_btl_ibx_component {
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
     int lend;
+    bool place;
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;

@@ -112,6 +112,11 @@ static int ibx_register(void)
                "if it can: on, always; off, never; auto, where that takes less time, as is measured while "
                "the program runs. Default auto",
                OPAL_INFO_LVL_6, lends, &c->lend);
+    c->place = true;
+    add("iwarp_place",
+        "Let the kernel write large payloads that answer an RDMA Read to where they belong, before they are verified there, "
+        "instead of copying them after. Until the read completes other bytes may be there. 0 or 1; default 1",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->place);
     c->window = "adaptive";
     add("window",
         "Receive buffers of an interface: adaptive, as many as the traffic asks for, from "
@@ -368,6 +373,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     port.segment = c->segment;
     port.stay = true; /* what module_progress polls it also gives back */
     port.lend = (iw_lend_mode_t) c->lend;
+    port.place = c->place;
     if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
         module_free(module);
         return NULL;

@@ -11,6 +11,8 @@
 #define COUNTS(X)                                                                                  \
     X(receive_calls, port->receive_calls, "system calls that receive")                             \
     X(receive_empty, port->receive_empty, "of these, calls that found nothing")                    \
+    X(placed, port->placed, "datagrams whose payload was received where it belongs")               \
+    X(misplaced, port->misplaced, "receiving calls of which one was received elsewhere")           \
     X(send_calls, port->send_calls, "system calls that send")                                      \
     X(trains, port->trains, "runs of datagrams that were sent as one (UDP_SEGMENT)")               \
     X(joins, port->joins, "times the kernel was asked to join incoming datagrams (UDP_GRO)")       \

@@ -28,7 +28,8 @@ static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
     return NULL == k ? NULL : k->peer;
 }
 
-static bool tag_is_right(const iw_engine_t *e, const uint8_t *data, size_t length)
+/* `apart`: what is behind the first `prefix` bytes, if it is elsewhere. */
+static bool tag_is_right(const iw_engine_t *e, const uint8_t *data, size_t prefix, size_t length, const uint8_t *apart)
 {
     /* As if the field were zero, without writing to the buffer. */
     iw_head_t head;
@@ -37,8 +38,9 @@ static bool tag_is_right(const iw_engine_t *e, const uint8_t *data, size_t lengt
     head.tag = iw_be64(0);
     const struct iovec piece[] = {
         {&head, sizeof(head)},
-        {(uint8_t *) (uintptr_t) data + sizeof(head), length - sizeof(head)}};
-    return iw_auth_tag(&e->auth, piece, length > sizeof(head) ? 2 : 1) == tag;
+        {(uint8_t *) (uintptr_t) data + sizeof(head), prefix - sizeof(head)},
+        {(uint8_t *) (uintptr_t) apart, length - prefix}};
+    return iw_auth_tag(&e->auth, piece, length > prefix ? 3 : length > sizeof(head) ? 2 : 1) == tag;
 }
 
 /* The peer says who it is. False: refused, and counted. */
@@ -162,7 +164,7 @@ static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *
     }
 }
 
-void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
+static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
 {
     iw_frame_t f;
     bool eliciting;
@@ -184,7 +186,7 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
     if (NULL == p && (NULL == f.hello || 0 != iw_get32(f.head->conn))) {
         return;
     }
-    if (!tag_is_right(e, data, length)) {
+    if (!tag_is_right(e, data, prefix, length, e->apart)) {
         refuse(&e->count.refused_tag);
         return;
     }
@@ -235,6 +237,19 @@ void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t l
         }
     }
     iw_timer_set(p);
+}
+
+void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
+{
+    input(e, now, data, length, length);
+}
+
+void iw_engine_input_placed(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length,
+                            const uint8_t *at)
+{
+    e->apart = at;
+    input(e, now, data, prefix, length);
+    e->apart = NULL;
 }
 
 bool iw_engine_goes_on(const iw_engine_t *e)

@@ -23,6 +23,7 @@
 #define IW_INTAKE_LEAVE 64   /* and then until there cannot be one that was on its way */
 #define IW_INTAKE_LARGE                                                                            \
     16384 /* bytes: of datagrams above only two stay in the cache until they are looked at */
+#define IW_INTAKE_PLACED 4 /* of such as are not copied, but looked at where they belong */
 
 typedef struct iw_intake {
     unsigned slots; /* buffers that the next call offers */
@@ -58,9 +59,10 @@ static inline iw_intake_do_t iw_intake_empty(iw_intake_t *t)
     return IW_INTAKE_NOTHING;
 }
 
-/* A call filled so many buffers, with so many datagrams and bytes; the message of the last one goes on. */
+/* A call filled so many buffers, with so many datagrams and bytes; the message of the last one goes on; all were received
+ * where they belong. */
 static inline iw_intake_do_t iw_intake_found(iw_intake_t *t, unsigned filled, unsigned datagrams,
-                                             size_t bytes, bool goes_on)
+                                             size_t bytes, bool goes_on, bool placed)
 {
     const bool is_small = bytes / filled <= IW_INTAKE_LARGE;
     const bool are_parts = t->goes_on; /* nothing but it came between: the next part was there already */
@@ -70,7 +72,7 @@ static inline iw_intake_do_t iw_intake_found(iw_intake_t *t, unsigned filled, un
     t->goes_on = goes_on && is_small;
     const bool is_stream = ++t->streak >= IW_INTAKE_STREAM && filled == t->slots;
     const bool waited = (is_stream && t->slots > 1) || are_parts;
-    const unsigned most = is_small ? IW_INTAKE_SLOTS : 2;
+    const unsigned most = is_small ? IW_INTAKE_SLOTS : placed ? IW_INTAKE_PLACED : 2;
     if (t->goes_on) {
         t->slots = most;
     } else if (is_stream) {

@@ -50,6 +50,7 @@ typedef struct iw_request {
     uint32_t cut;        /* bytes in segments so far */
     uint32_t out;        /* segments not acknowledged */
     uint32_t got;        /* READ: bytes that have arrived */
+    uint32_t front;      /* READ: nothing has arrived from here on */
     uint32_t msn;        /* SEND, READ */
     uint32_t stag;       /* the peer's: WRITE target, READ source, RESPONSE sink */
     uint32_t local_stag; /* READ sink, RESPONSE source */
@@ -262,6 +263,11 @@ struct iw_engine {
     uint32_t done_count;
     uint32_t peer_count;
 
+    iw_request_t *filling;   /* the read that the next segment will probably answer, or NULL */
+    uint32_t filling_length; /* and its length, if it is not the last one: the longer of the two before it */
+    uint32_t filling_previous;
+    const uint8_t *apart;    /* where the payload of the datagram that is coming in lies, or NULL: behind its prefix */
+
     bool may_stay; /* the message of the datagram that is coming in; false again when it does */
     bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 
@@ -300,6 +306,10 @@ bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);
 void iw_request_dequeue(iw_request_t *r); /* out of `sends`, `asks` or `responses` */
 void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
+
+/* iw_guess.c */
+void iw_guess_note(iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
+void iw_guess_forget(const iw_request_t *r);            /* its memory is not ours any more */
 
 /* iw_send.c */
 static inline void iw_ready(iw_peer_t *p)

@@ -79,7 +79,7 @@ uint64_t iw_port_looked(const iw_port_t *p)
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = IW_LEND_AUTO};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = IW_LEND_AUTO, .place = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -179,6 +179,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     p->counts = counter_is_steady();
     p->intake.slots = 1;
     p->lend.pipe[0] = -1;
+    p->places = c->place;
     p->lend_price.mode = c->lend;
     if (IW_LEND_OFF != c->lend) {
         iw_lend_open(&p->lend);

@@ -7,9 +7,8 @@
  * size to one peer as a single one that the kernel or the adapter cuts (UDP_SEGMENT); takes what the
  * kernel has put together again (UDP_GRO). Never blocks, except in iw_port_wait.
  *
- * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The
- * kernel could write it there at once if the next datagram can be predicted, but then a forged or
- * damaged datagram would reach that memory before its tag has been checked.
+ * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The large payloads that
+ * answer a read the kernel writes there at once, where they are verified (iw_guess.h).
  *
  * Threads: one caller at a time, the same as for the engine. */
 #ifndef IW_PORT_H
@@ -26,6 +25,7 @@ typedef struct iw_port_config {
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     iw_lend_mode_t lend;  /* large payloads go to the kernel by reference (iw_lend.h) if it can */
+    bool place;           /* large payloads are received where they probably belong (iw_guess.h) */
     bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;
@@ -34,6 +34,8 @@ typedef struct iw_port_config {
 
 typedef struct iw_port_counters {
     uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
+    uint64_t placed;    /* datagrams whose payload was received where it belongs */
+    uint64_t misplaced; /* calls of which one was received where it does not */
     uint64_t joins; /* times the kernel was asked to join datagrams to trains */
     uint64_t send_calls;
     uint64_t trains;  /* messages to the kernel that were several datagrams */

@@ -31,9 +31,19 @@ static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *d
     }
 }
 
+/* What can be guessed after this one? Small ones may come between. Faults on purpose need whole datagrams. */
+static void learn(iw_port_t *p, const uint8_t *data, size_t length)
+{
+    if (length >= IW_GUESS_LEAST && p->places && !p->faulty) {
+        const size_t prefix = iw_guess_prefix(data, length);
+        p->guess_prefix = NULL == iw_guess_response(data, prefix) ? 0 : prefix;
+    }
+}
+
 static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct mmsghdr *m)
 {
     const uint8_t *data = m->msg_hdr.msg_iov->iov_base;
+    learn(p, data, m->msg_len);
     size_t left = m->msg_len, size = IW_APART == p->intake.joining ? 0 : train_size(&m->msg_hdr);
     unsigned n = 0;
     do {
@@ -44,6 +54,63 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
         ++n;
     } while (left > 0);
     return n;
+}
+
+/* What came after the last large answer to a read belongs there, probably. */
+static void prepare_guess(iw_port_t *p, const iw_engine_t *e)
+{
+    p->guesses = 0 == p->guess_prefix ? 0 : iw_engine_guess(e, p->guess, p->intake.slots);
+    if (p->guesses > 0 && p->guess_prefix + p->guess[0].room < IW_GUESS_LEAST) {
+        p->guesses = 0;
+    }
+    for (unsigned i = 0; i < p->intake.slots; ++i) {
+        struct msghdr *h = &p->in[i].msg_hdr;
+        uint8_t *slot = p->in_piece[i].iov_base;
+        if (i >= p->guesses) {
+            h->msg_iov = &p->in_piece[i];
+            h->msg_iovlen = 1;
+            continue;
+        }
+        const size_t first = p->guess_prefix + p->guess[i].room;
+        p->in_apart[i][0] = (struct iovec){slot, p->guess_prefix};
+        p->in_apart[i][1] = (struct iovec){p->guess[i].at, p->guess[i].room};
+        p->in_apart[i][2] = (struct iovec){slot + first, SLOT - first};
+        h->msg_iov = p->in_apart[i];
+        h->msg_iovlen = 3;
+    }
+}
+
+/* Those from the i-th on are put together again in their slots, before any of them is looked at: one may be where another
+ * one's place is. */
+static void put_together(iw_port_t *p, unsigned i, unsigned got)
+{
+    for (; i < got && i < p->guesses; ++i) {
+        const size_t length = p->in[i].msg_len, prefix = p->guess_prefix;
+        if (length > prefix) {
+            const size_t part = length - prefix < p->guess[i].room ? length - prefix : p->guess[i].room;
+            memcpy((uint8_t *) p->in_piece[i].iov_base + prefix, p->guess[i].at, part);
+        }
+    }
+    p->guesses = 0;
+}
+
+/* The i-th datagram of a call: true if the guess was right, and it is done. */
+static bool take_placed(iw_port_t *p, iw_engine_t *e, uint64_t now, unsigned i, unsigned got)
+{
+    if (i >= p->guesses) {
+        return false;
+    }
+    uint8_t *slot = p->in_piece[i].iov_base;
+    const bool alone = IW_APART == p->intake.joining || 0 == train_size(&p->in[i].msg_hdr);
+    const size_t prefix = alone ? iw_guess_settle(&p->guess[i], slot, p->guess_prefix, p->in[i].msg_len) : 0;
+    if (prefix > 0) {
+        ++p->count.placed;
+        iw_engine_input_placed(e, now, slot, prefix, p->in[i].msg_len, p->guess[i].at);
+        return true;
+    }
+    ++p->count.misplaced;
+    put_together(p, i, got);
+    return false;
 }
 
 /* A datagram alone: its message may stay, and another buffer takes its buffer's place. */
@@ -78,9 +145,10 @@ static void set_joining(iw_port_t *p, iw_intake_do_t what)
 
 /* As recvmmsg; most of the time nothing or one, for which there is a call that takes two thirds of the
  * time. It cannot tell a train, so none must come. */
-static int take(iw_port_t *p)
+static int take(iw_port_t *p, const iw_engine_t *e)
 {
-    if (1 == p->intake.slots && IW_APART == p->intake.joining) {
+    prepare_guess(p, e);
+    if (0 == p->guesses && 1 == p->intake.slots && IW_APART == p->intake.joining) {
         ssize_t length = recv(p->socket, p->in_piece[0].iov_base, SLOT, MSG_DONTWAIT);
         p->in[0].msg_hdr.msg_controllen = 0;
         p->in[0].msg_len = (unsigned) length;
@@ -117,9 +185,9 @@ static void at_rest(iw_port_t *p)
 
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    unsigned n = 0;
+    unsigned n = 0, placed = 0;
     ++p->count.receive_calls;
-    int got = take(p);
+    int got = take(p, e);
     if (got <= 0) {
         at_rest(p);
         return 0;
@@ -129,9 +197,14 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW || p->stay;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
+        if (take_placed(p, e, now, (unsigned) i, (unsigned) got)) {
+            ++n;
+            ++placed;
+            continue;
+        }
         n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
     }
-    set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes, iw_engine_goes_on(e)));
+    set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes, iw_engine_goes_on(e), placed == (unsigned) got));
     return n;
 }
 
@@ -141,13 +214,13 @@ unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
     for (unsigned calls = 0; calls < DRAIN; ++calls) {
         p->intake.slots = SLOTS;
         ++p->count.receive_calls;
-        const int got = take(p);
+        const int got = take(p, e);
         if (got > 0) {
             p->in_at = now;
             p->in_touched = true;
         }
         for (int i = 0; i < got; ++i) {
-            n += take_message(p, e, now, &p->in[i]);
+            n += take_placed(p, e, now, (unsigned) i, (unsigned) got) ? 1 : take_message(p, e, now, &p->in[i]);
         }
         if (got > 0) {
             set_joining(p, iw_intake_all(&p->intake, (unsigned) got));

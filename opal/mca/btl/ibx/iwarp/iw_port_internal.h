@@ -65,6 +65,7 @@ struct iw_port {
     bool segment; /* trains can be sent */
     bool joins;   /* the kernel can make them of what comes */
     bool faulty;
+    bool places; /* large payloads are received where they belong */
     iw_address_t address;
     uint32_t space;
     uint16_t limit;  /* longest datagram of the interface */
@@ -83,6 +84,10 @@ struct iw_port {
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
     control_t in_control[SLOTS];
+    iw_guess_t guess[SLOTS];
+    unsigned guesses;    /* slots of the last call for which there was one */
+    size_t guess_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to be guessed */
+    struct iovec in_apart[SLOTS][3];
     uint8_t *in_buffer; /* mapped */
     uint8_t *spare[SPARES];
     unsigned spares; /* of them, not in use */

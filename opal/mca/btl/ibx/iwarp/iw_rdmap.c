@@ -57,8 +57,9 @@ static int place(iw_peer_t *p, const iw_ddp_t *d, unsigned rights, const iw_regi
     uint8_t *at;
     int term = term_of(
         iw_memory_check(&p->engine->memory, d->stag, p, rights, d->to, d->length, &at, region));
-    if (IW_TERM_NONE == term && d->length > 0) {
-        memcpy(at, d->payload, d->length);
+    const uint8_t *from = NULL == p->engine->apart ? d->payload : p->engine->apart;
+    if (IW_TERM_NONE == term && d->length > 0 && at != from) {
+        memmove(at, from, d->length);
     }
     return term;
 }
@@ -73,6 +74,7 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
     iw_request_t *r = region->owner;
     r->got += d->length;
     r->last_got |= d->last;
+    iw_guess_note(r, d);
     if (r->last_got && r->got >= r->length) {
         --p->reads_out;
         iw_request_report(r, IW_OK);

@@ -155,6 +155,7 @@ iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t sta
         iw_pool_put(&p->engine->requests, r);
         return IW_AGAIN;
     }
+    r->piece[0].iov_base = sink;
     r->length = length;
     r->stag = stag;
     r->to = to;
@@ -204,6 +205,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
     }
     if (IW_DO_READ == r->operation) {
         iw_memory_remove(&p->engine->memory, r->local_stag);
+        iw_guess_forget(r);
     }
     if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
         iw_complete(p->engine, r->context, p, what_of(r), status, r->length);
