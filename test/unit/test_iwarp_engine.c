@@ -2,6 +2,7 @@
 /* Transfers between engines on a simulated network (iw_engine.h): exactly once, in order, whatever the network does and
  * however long its datagrams may be; who finds no receive buffer waits. Bounded memory and time. */
 #include "iw_exchange.h"
+#include "iw_internal.h"
 #include "iw_memory.h"
 #include "iw_rtt.h"
 
@@ -666,9 +667,52 @@ static void counters_add_up(void **state)
     link_fini(&l);
 }
 
+/* Of large datagrams every few are acknowledged, more often where little can be in flight. */
+static uint32_t space;
+
+static void tune_space(iw_config_t *c)
+{
+    c->datagram_max = IW_DATAGRAM_MAX;
+    c->receive_space = space;
+}
+
+static uint64_t acks_for(uint32_t bytes_buffered, uint32_t size)
+{
+    pair_t t;
+    iw_completion_t c;
+    uint8_t *from = must_alloc(size), *to = must_alloc(size);
+    struct iovec piece = {from, size};
+    space = bytes_buffered;
+    link_tune = tune_space;
+    pair_init(&t, NULL, 1);
+    link_tune = NULL;
+    const uint32_t stag = iw_register(t.link.engine[1], to, size, IW_REMOTE_WRITE);
+    uint64_t before = 0;
+    for (int round = 0; round < 3; ++round) { /* after the first two the path is known */
+        before = iw_engine_counters(t.link.engine[1])->acks_out;
+        assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_OK);
+        expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
+    }
+    const uint64_t acks = iw_engine_counters(t.link.engine[1])->acks_out - before;
+    link_fini(&t.link);
+    free(from);
+    free(to);
+    return acks;
+}
+
+static void large_ones_are_acknowledged_by_bytes(void **state)
+{
+    (void) state;
+    enum { SIZE = 8 << 20 };
+    const uint64_t few = acks_for(16 << 20, SIZE), many = acks_for(400000, SIZE);
+    assert_in_range(few, SIZE / (2 * IW_ACK_BYTES), 2 * SIZE / IW_ACK_BYTES);
+    assert_true(many > 2 * few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_ones_are_acknowledged_by_bytes),
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test(faults_of_every_rate),
         cmocka_unit_test(faults_with_hardly_any_memory),

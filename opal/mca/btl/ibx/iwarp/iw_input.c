@@ -119,7 +119,8 @@ static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_or
     p->unacked_bytes += (uint32_t) length;
     /* Out of order: the sender's loss detection waits for it (RFC 9000, 13.2.1). */
     if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->unacked >= IW_ACK_PACKETS
-        || p->unacked_bytes >= IW_ACK_BYTES) {
+        || p->unacked_bytes >= IW_ACK_BYTES
+        || p->unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
         p->ack_now = true;
     }
     if (p->ack_now) {

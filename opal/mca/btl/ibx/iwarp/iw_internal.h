@@ -25,7 +25,8 @@
 #define IW_REORDER_MAX    64u
 #define IW_OVERHEAD       512u /* bytes that a datagram costs a receiving kernel besides its own */
 #define IW_ACK_PACKETS    16u  /* acknowledge at the latest after so many packets */
-#define IW_ACK_BYTES      (128u * 1024) /* or bytes */
+#define IW_ACK_BYTES      (256u * 1024) /* or bytes, */
+#define IW_ACK_SHARE      4u /* or this part of what the port buffers */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
 #define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
