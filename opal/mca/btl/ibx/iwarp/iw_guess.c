@@ -17,12 +17,14 @@ static iw_request_t *read_after(const iw_request_t *r)
     return NULL;
 }
 
-void iw_guess_note(iw_request_t *r, const iw_ddp_t *d)
+void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d)
 {
-    iw_engine_t *e = r->peer->engine;
     const uint32_t end = (uint32_t) d->to + d->length;
-    r->front = end > r->front ? end : r->front;
-    e->filling = r->front < r->length ? r : read_after(r);
+    if (end <= r->front) {
+        return; /* late: what comes next is behind the front all the same */
+    }
+    r->front = end;
+    e->filling = end < r->length ? r : read_after(r);
     if (!d->last) { /* one with an acknowledgement has less room */
         e->filling_length = d->length > e->filling_previous ? d->length : e->filling_previous;
         e->filling_previous = d->length;

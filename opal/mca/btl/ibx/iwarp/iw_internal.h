@@ -309,7 +309,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
 
 /* iw_guess.c */
-void iw_guess_note(iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
+void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
 void iw_guess_forget(const iw_request_t *r);            /* its memory is not ours any more */
 
 /* iw_send.c */
