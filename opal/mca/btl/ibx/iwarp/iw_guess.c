@@ -45,7 +45,8 @@ unsigned iw_engine_guess(const iw_engine_t *e, iw_guess_t *guess, unsigned most)
     unsigned n = 0;
     for (uint32_t at = NULL == r ? 0 : r->front; n < most && NULL != r;) {
         const uint32_t left = r->length - at;
-        const uint32_t room = left < e->filling_length ? left : e->filling_length;
+        const uint32_t most = e->filling_length < IW_GUESS_MOST ? e->filling_length : IW_GUESS_MOST;
+        const uint32_t room = left < most ? left : most;
         if (0 == room) {
             break; /* of no length known */
         }

@@ -21,6 +21,9 @@
 /* Bytes of a datagram: a shorter one is copied, which costs less than the longer call. */
 #define IW_GUESS_LEAST 16384u
 
+/* Bytes of a payload that are guessed, at most. */
+#define IW_GUESS_MOST 61440u
+
 typedef struct iw_guess {
     uint8_t *at;
     uint32_t

@@ -43,9 +43,9 @@ static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct mmsghdr *m)
 {
     const uint8_t *data = m->msg_hdr.msg_iov->iov_base;
-    learn(p, data, m->msg_len);
     size_t left = m->msg_len, size = IW_APART == p->intake.joining ? 0 : train_size(&m->msg_hdr);
     unsigned n = 0;
+    learn(p, data, 0 == size || left < size ? left : size);
     do {
         size_t part = 0 == size || left < size ? left : size;
         take_in(p, e, now, data, part);
@@ -55,6 +55,8 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     } while (left > 0);
     return n;
 }
+
+_Static_assert(IW_PREFIX_MAX + IW_GUESS_MOST <= SLOT, "no room in a slot for what is not where it was guessed");
 
 /* What came after the last large answer to a read belongs there, probably. */
 static void prepare_guess(iw_port_t *p, const iw_engine_t *e)
@@ -120,6 +122,7 @@ static unsigned take_alone(iw_port_t *p, iw_engine_t *e, uint64_t now)
     if (!p->stay || 0 == p->spares || p->faulty || IW_APART != p->intake.joining) {
         return take_message(p, e, now, &p->in[0]);
     }
+    learn(p, data, p->in[0].msg_len);
     if (iw_engine_input_stay(e, now, data, p->in[0].msg_len)) {
         p->in_piece[0].iov_base = p->spare[--p->spares];
     }
@@ -160,7 +163,11 @@ static int take(iw_port_t *p, const iw_engine_t *e)
         h->msg_control = joined ? p->in_control[i].space : NULL;
         h->msg_controllen = joined ? sizeof(p->in_control[i].space) : 0;
     }
-    return recvmmsg(p->socket, p->in, p->intake.slots, MSG_DONTWAIT, NULL);
+    const int got = recvmmsg(p->socket, p->in, p->intake.slots, MSG_DONTWAIT, NULL);
+    if (got < 0 && EFAULT == errno) {
+        p->guess_prefix = 0; /* a read's memory is gone, against the rules: what that means, a copy to it shows */
+    }
+    return got;
 }
 
 /* Quiet for a while: no memory for what may never come again. */
