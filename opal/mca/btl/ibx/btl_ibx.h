@@ -72,7 +72,8 @@ struct mca_btl_base_endpoint_t {
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
-#define MCA_BTL_IBX_HEADER_ROOM 256 /* bytes that a small fragment has room for */
+#define MCA_BTL_IBX_HEADER_ROOM 256 /* bytes that a fragment has room for of which the message is the user's memory */
+#define MCA_BTL_IBX_SMALL_ROOM  4352 /* the same, of a copied message of up to 4 KiB: one for each of many peers is soon touched */
 
 typedef struct mca_btl_ibx_frag {
     mca_btl_base_descriptor_t base;
@@ -137,6 +138,7 @@ struct mca_btl_ibx_module {
     opal_list_t gone; /* endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
     opal_free_list_t frags;   /* with room for btl_max_send_size bytes */
+    opal_free_list_t smalls;  /* with room for MCA_BTL_IBX_SMALL_ROOM */
     opal_free_list_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
     opal_free_list_t jobs;
     opal_free_list_t keys;

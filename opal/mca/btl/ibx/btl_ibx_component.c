@@ -204,6 +204,8 @@ static int lists_init(mca_btl_ibx_module_t *module)
         {offsetof(mca_btl_ibx_module_t, frags),
          sizeof(mca_btl_ibx_frag_t) + module->super.btl_max_send_size,
          OBJ_CLASS(mca_btl_ibx_frag_t), 8},
+        {offsetof(mca_btl_ibx_module_t, smalls),
+         sizeof(mca_btl_ibx_frag_t) + MCA_BTL_IBX_SMALL_ROOM, OBJ_CLASS(mca_btl_ibx_frag_t), 8},
         {offsetof(mca_btl_ibx_module_t, headers),
          sizeof(mca_btl_ibx_frag_t) + MCA_BTL_IBX_HEADER_ROOM, OBJ_CLASS(mca_btl_ibx_frag_t), 8},
         {offsetof(mca_btl_ibx_module_t, jobs), sizeof(mca_btl_ibx_job_t),
@@ -249,6 +251,7 @@ static void module_free(mca_btl_ibx_module_t *module)
     }
     mca_btl_ibx_bays_free(module);
     OBJ_DESTRUCT(&module->frags);
+    OBJ_DESTRUCT(&module->smalls);
     OBJ_DESTRUCT(&module->headers);
     OBJ_DESTRUCT(&module->jobs);
     OBJ_DESTRUCT(&module->keys);

@@ -30,7 +30,9 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct
 static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                                     size_t room, uint32_t flags)
 {
-    opal_free_list_t *list = room <= MCA_BTL_IBX_HEADER_ROOM ? &module->headers : &module->frags;
+    opal_free_list_t *list = room <= MCA_BTL_IBX_HEADER_ROOM  ? &module->headers
+                             : room <= MCA_BTL_IBX_SMALL_ROOM ? &module->smalls
+                                                              : &module->frags;
     mca_btl_ibx_frag_t *frag =
         (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked ? opal_free_list_get_mt(list)
                                                              : opal_free_list_get_st(list));
