@@ -8,24 +8,13 @@
 #include "pml_spec_complete.h"
 #include "pml_spec_explain.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_keep.h"
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
 
 #include <stdlib.h>
-
-static void *segment_alloc(void *ctx, size_t *size)
-{
-    (void) ctx;
-    return malloc(*size);
-}
-
-static void segment_free(void *ctx, void *segment)
-{
-    (void) ctx;
-    free(segment);
-}
 
 static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
@@ -38,17 +27,12 @@ int mca_pml_spec_enable(bool enable)
     if (!enable || mca_pml_spec.enabled) {
         return OMPI_SUCCESS;
     }
-    mca_allocator_base_component_t *bucket = mca_allocator_component_lookup("bucket");
-    mca_pml_spec.allocator =
-        NULL == bucket ? NULL : bucket->allocator_init(true, segment_alloc, segment_free, NULL);
-    if (NULL == mca_pml_spec.allocator) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
     if (opal_using_threads() || ompi_mpi_thread_multiple) {
         mca_pml_spec.threaded = true;
     }
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
+    mca_pml_spec_keep_init();
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     mca_pml_spec.store = (spec_store_t){.limit = mca_pml_spec.unexpected_max};
@@ -108,8 +92,7 @@ void mca_pml_spec_finalize(void)
     OBJ_DESTRUCT(&mca_pml_spec.transfers);
     OBJ_DESTRUCT(&mca_pml_spec.ranges);
     OBJ_DESTRUCT(&mca_pml_spec.rtrs);
-    mca_pml_spec.allocator->alc_finalize(mca_pml_spec.allocator);
-    mca_pml_spec.allocator = NULL;
+    mca_pml_spec_keep_fini();
     OBJ_DESTRUCT(&mca_pml_spec.lock);
 }
 

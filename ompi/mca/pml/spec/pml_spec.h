@@ -61,14 +61,13 @@ typedef struct mca_pml_spec_module {
     size_t eager_min; /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
 
-    mca_allocator_base_module_t *allocator; /* long unexpected messages */
     opal_free_list_t frags;                 /* mca_pml_spec_frag_t */
     opal_free_list_t transfers;             /* mca_pml_spec_transfer_t */
     opal_free_list_t ranges;                /* mca_pml_spec_range_t */
     opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, store, pending, lost, parked, early_hellos and the slots of the table of
+    /* Protects handles, store, the slabs of kept packets, pending, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;

@@ -26,8 +26,6 @@
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
-#include "opal/mca/allocator/allocator.h"
-#include "opal/mca/allocator/base/base.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"

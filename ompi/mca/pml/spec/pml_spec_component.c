@@ -252,11 +252,6 @@ static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bo
 {
     *priority = mca_pml_spec.priority;
 
-    mca_allocator_base_component_t *bucket = mca_allocator_component_lookup("bucket");
-    if (NULL == bucket) {
-        mca_pml_spec_explain("no allocator");
-        return NULL;
-    }
     if (OMPI_SUCCESS != mca_bml_base_init(progress_threads, mpi_threads)) {
         return NULL;
     }

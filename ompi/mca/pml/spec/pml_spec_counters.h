@@ -45,6 +45,8 @@
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one and were held")                          \
     X(unexpected, "messages that arrived before their receive")                                    \
+    X(slabs_mapped, "pieces of memory taken from the system to keep packets in")                   \
+    X(slabs_unmapped, "of them, those given back")                                                 \
     X(credits, "CREDIT packets sent: a sender may send more messages unasked")                     \
     X(withheld, "times a sender got no more credit for a while (pml_spec_unexpected_max)")         \
     X(queued, "sends that waited for credit of their receiver, or to know its communicator id")    \

@@ -6,7 +6,7 @@
 
 /* ---- the receiver's side ---- */
 
-/* The allocator of kept packets puts up to 16 bytes before the data and rounds up to a power of two. */
+/* A part of a slab (core/spec_slab.h) is at most twice what it is taken for, and 16 bytes. */
 _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t) + 16)
                    <= SPEC_FLOW_MESSAGE,
                "a kept message takes more than it costs");

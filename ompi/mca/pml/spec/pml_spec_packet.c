@@ -3,6 +3,7 @@
 #include "pml_spec_packet.h"
 
 #include "pml_spec_explain.h"
+#include "pml_spec_keep.h"
 #include "pml_spec_lost.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
@@ -19,9 +20,7 @@ mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
     }
     void *data = frag->space;
     if (packet->size > sizeof(frag->space)) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-        data = mca_pml_spec.allocator->alc_alloc(mca_pml_spec.allocator, packet->size, 0);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        data = mca_pml_spec_keep_take(packet->size);
         if (NULL == data) {
             mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
             return NULL;
@@ -37,9 +36,7 @@ mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
 void mca_pml_spec_frag_free(mca_pml_spec_frag_t *frag)
 {
     if (frag->seg.seg_addr.pval != frag->space) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-        mca_pml_spec.allocator->alc_free(mca_pml_spec.allocator, frag->seg.seg_addr.pval);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        mca_pml_spec_keep_put(frag->seg.seg_addr.pval, frag->seg.seg_len);
     }
     mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
 }

@@ -21,6 +21,7 @@
 
 #include "btl_ibx_net.h"
 #include "btl_ibx_public.h"
+#include "btl_ibx_rooms.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
@@ -75,23 +76,28 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 #define MCA_BTL_IBX_HEADER_ROOM 256 /* bytes that a fragment has room for of which the message is the user's memory */
 #define MCA_BTL_IBX_SMALL_ROOM  4352 /* the same, of a copied message of up to 4 KiB: one for each of many peers is soon touched */
 
+/* What is sent from a fragment, and what the engine puts before it. */
+typedef struct mca_btl_ibx_body {
+    _Alignas(64) uint8_t hole[8];       /* so that user data behind 16 bytes of a PML begins a cache line */
+    uint8_t headroom[IW_HEADROOM_SIZE]; /* the engine's, directly before what is sent */
+    mca_btl_ibx_hdr_t hdr;              /* directly before the data */
+    char data[];
+} mca_btl_ibx_body_t;
+_Static_assert(offsetof(mca_btl_ibx_body_t, hdr)
+                   == offsetof(mca_btl_ibx_body_t, headroom) + IW_HEADROOM_SIZE,
+               "no hole between headers and data");
+_Static_assert(48 == offsetof(mca_btl_ibx_body_t, data) % 64, "user data begins a cache line");
+
 typedef struct mca_btl_ibx_frag {
     mca_btl_base_descriptor_t base;
     opal_free_list_t *list; /* where it is from */
+    mca_btl_ibx_body_t *body;
     mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
     mca_btl_ibx_endpoint_t *endpoint;
     uint8_t holds;    /* users other than the PML: the engine, a send that still has to tell */
     bool is_complete; /* the PML was told, or is not to be told */
     bool is_freed;    /* by the PML, or never its own */
-    _Alignas(64) uint8_t hole[8];       /* so that user data behind 16 bytes of a PML begins a cache line */
-    uint8_t headroom[IW_HEADROOM_SIZE]; /* the engine's, directly before what is sent */
-    mca_btl_ibx_hdr_t hdr;              /* directly before the data */
-    char data[];
 } mca_btl_ibx_frag_t;
-_Static_assert(offsetof(mca_btl_ibx_frag_t, hdr)
-                   == offsetof(mca_btl_ibx_frag_t, headroom) + IW_HEADROOM_SIZE,
-               "no hole between headers and data");
-_Static_assert(48 == offsetof(mca_btl_ibx_frag_t, data) % 64, "user data begins a cache line");
 OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
 
 typedef enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ATOMIC } mca_btl_ibx_job_type_t;
@@ -137,9 +143,9 @@ struct mca_btl_ibx_module {
     opal_list_t endpoints;
     opal_list_t gone; /* endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
-    opal_free_list_t frags;   /* with room for btl_max_send_size bytes */
-    opal_free_list_t smalls;  /* with room for MCA_BTL_IBX_SMALL_ROOM */
-    opal_free_list_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
+    mca_btl_ibx_rooms_t frags;   /* with room for btl_max_send_size bytes */
+    mca_btl_ibx_rooms_t smalls;  /* with room for MCA_BTL_IBX_SMALL_ROOM */
+    mca_btl_ibx_rooms_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
     opal_free_list_t jobs;
     opal_free_list_t keys;
     opal_list_t gathered;      /* fragments that wait for others, posted; whoever sent them is told */
@@ -151,6 +157,8 @@ struct mca_btl_ibx_module {
     struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;
     uint64_t came; /* messages since then */
+    bool stirs;    /* messages came or went since all was at rest */
+    uint64_t rests; /* how often it came to that */
     mca_btl_base_module_error_cb_fn_t error;
 };
 

@@ -194,33 +194,26 @@ static int ibx_close(void)
 
 /* ---- modules ---- */
 
+static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
+{
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0, -1, 32, NULL, 0,
+                               NULL, NULL, NULL);
+}
+
+/* All of them, whatever fails: module_free takes all down. */
 static int lists_init(mca_btl_ibx_module_t *module)
 {
-    const struct {
-        size_t offset, size;
-        opal_class_t *class;
-        int each;
-    } lists[] = {
-        {offsetof(mca_btl_ibx_module_t, frags),
-         sizeof(mca_btl_ibx_frag_t) + module->super.btl_max_send_size,
-         OBJ_CLASS(mca_btl_ibx_frag_t), 8},
-        {offsetof(mca_btl_ibx_module_t, smalls),
-         sizeof(mca_btl_ibx_frag_t) + MCA_BTL_IBX_SMALL_ROOM, OBJ_CLASS(mca_btl_ibx_frag_t), 8},
-        {offsetof(mca_btl_ibx_module_t, headers),
-         sizeof(mca_btl_ibx_frag_t) + MCA_BTL_IBX_HEADER_ROOM, OBJ_CLASS(mca_btl_ibx_frag_t), 8},
-        {offsetof(mca_btl_ibx_module_t, jobs), sizeof(mca_btl_ibx_job_t),
-         OBJ_CLASS(mca_btl_ibx_job_t), 32},
-        {offsetof(mca_btl_ibx_module_t, keys), sizeof(mca_btl_ibx_key_t),
-         OBJ_CLASS(mca_btl_ibx_key_t), 32},
+    const int rc[] = {
+        mca_btl_ibx_rooms_init(&module->frags, module->super.btl_max_send_size),
+        mca_btl_ibx_rooms_init(&module->smalls, MCA_BTL_IBX_SMALL_ROOM),
+        mca_btl_ibx_rooms_init(&module->headers, MCA_BTL_IBX_HEADER_ROOM),
+        list_init(&module->jobs, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t)),
+        list_init(&module->keys, sizeof(mca_btl_ibx_key_t), OBJ_CLASS(mca_btl_ibx_key_t)),
     };
-    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); ++i) {
-        opal_free_list_t *list = (opal_free_list_t *) ((char *) module + lists[i].offset);
-        OBJ_CONSTRUCT(list, opal_free_list_t);
-        int rc = opal_free_list_init(
-            list, lists[i].size, opal_cache_line_size, lists[i].class, 0, opal_cache_line_size, 0, -1,
-            lists[i].each, NULL, 0, NULL, NULL, NULL);
-        if (OPAL_SUCCESS != rc) {
-            return rc;
+    for (size_t i = 0; i < sizeof(rc) / sizeof(*rc); ++i) {
+        if (OPAL_SUCCESS != rc[i]) {
+            return rc[i];
         }
     }
     return OPAL_SUCCESS;
@@ -250,9 +243,9 @@ static void module_free(mca_btl_ibx_module_t *module)
         iw_port_close(module->port);
     }
     mca_btl_ibx_bays_free(module);
-    OBJ_DESTRUCT(&module->frags);
-    OBJ_DESTRUCT(&module->smalls);
-    OBJ_DESTRUCT(&module->headers);
+    mca_btl_ibx_rooms_fini(&module->frags);
+    mca_btl_ibx_rooms_fini(&module->smalls);
+    mca_btl_ibx_rooms_fini(&module->headers);
     OBJ_DESTRUCT(&module->jobs);
     OBJ_DESTRUCT(&module->keys);
     OBJ_DESTRUCT(&module->endpoints);

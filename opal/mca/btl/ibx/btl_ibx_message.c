@@ -18,7 +18,6 @@ static void frag_construct(mca_btl_ibx_frag_t *frag)
 {
     frag->base.des_segments = frag->segment;
     frag->base.des_segment_count = 1;
-    memset(&frag->hdr, 0, sizeof(frag->hdr));
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
@@ -30,9 +29,9 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct
 static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                                     size_t room, uint32_t flags)
 {
-    opal_free_list_t *list = room <= MCA_BTL_IBX_HEADER_ROOM  ? &module->headers
-                             : room <= MCA_BTL_IBX_SMALL_ROOM ? &module->smalls
-                                                              : &module->frags;
+    opal_free_list_t *list = room <= MCA_BTL_IBX_HEADER_ROOM  ? &module->headers.list
+                             : room <= MCA_BTL_IBX_SMALL_ROOM ? &module->smalls.list
+                                                              : &module->frags.list;
     mca_btl_ibx_frag_t *frag =
         (mca_btl_ibx_frag_t *) (mca_btl_ibx_component.locked ? opal_free_list_get_mt(list)
                                                              : opal_free_list_get_st(list));
@@ -46,7 +45,7 @@ static mca_btl_ibx_frag_t *frag_new(mca_btl_ibx_module_t *module, mca_btl_ibx_en
         frag->base.des_flags = flags;
         frag->base.des_cbfunc = NULL;
         frag->base.des_segment_count = 1;
-        frag->segment[0].seg_addr.pval = frag->data;
+        frag->segment[0].seg_addr.pval = frag->body->data;
     }
     return frag;
 }
@@ -117,7 +116,7 @@ mca_btl_base_descriptor_t *mca_btl_ibx_prepare_src(mca_btl_base_module_t *btl,
         frag->base.des_segment_count = 2;
         frag->segment[0].seg_len = reserve;
     } else {
-        struct iovec iov = {.iov_base = frag->data + reserve, .iov_len = length};
+        struct iovec iov = {.iov_base = frag->body->data + reserve, .iov_len = length};
         uint32_t n = 1;
         if (length > 0 && 0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
             frag_return(frag);
@@ -137,7 +136,7 @@ static iw_status_t post(mca_btl_ibx_frag_t *frag)
         return frag->endpoint->is_dead ? IW_DEAD : IW_AGAIN;
     }
     struct iovec piece[2] = {
-        {.iov_base = &frag->hdr, .iov_len = sizeof(frag->hdr) + frag->segment[0].seg_len},
+        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->segment[0].seg_len},
         {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
     };
     return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, IW_HEADROOM, frag);
@@ -177,7 +176,7 @@ static int send_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
         to += frag->segment[i].seg_len;
     }
     frag->holds = 1;
-    mca_btl_ibx_dispatch(&module->super, frag->endpoint, frag->hdr.tag, copy, size);
+    mca_btl_ibx_dispatch(&module->super, frag->endpoint, frag->body->hdr.tag, copy, size);
     free(copy);
     mca_btl_ibx_frag_done(module, frag, OPAL_SUCCESS);
     return OPAL_SUCCESS;
@@ -191,7 +190,7 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     const uint32_t flags = des->des_flags;
     const bool at_once = mca_btl_ibx_is_sent_at_once(des);
 
-    frag->hdr.tag = tag;
+    frag->body->hdr.tag = tag;
     frag->endpoint = endpoint;
     if (OPAL_UNLIKELY(endpoint->is_self)) {
         return send_to_self(module, frag);
@@ -343,9 +342,9 @@ static bool sendi_fragment(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t 
     if (OPAL_UNLIKELY(NULL == frag)) {
         return false;
     }
-    assemble(frag->data, header, header_size, convertor, payload_size);
+    assemble(frag->body->data, header, header_size, convertor, payload_size);
     frag->segment[0].seg_len = header_size + payload_size;
-    frag->hdr.tag = tag;
+    frag->body->hdr.tag = tag;
     frag->holds = 1;
     frag->is_complete = true;
     mca_btl_ibx_lock(module);

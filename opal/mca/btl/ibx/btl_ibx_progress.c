@@ -135,8 +135,13 @@ static void take_back(mca_btl_ibx_module_t *module, const iw_completion_t *c)
 static void look(mca_btl_ibx_module_t *module, uint64_t now)
 {
     module->looked_at = now;
-    if (0 == module->came) {
+    if (module->came > 0) {
+        module->stirs = true;
+    } else if (module->stirs) {
+        const bool small = mca_btl_ibx_rooms_rest(&module->smalls), large = mca_btl_ibx_rooms_rest(&module->frags);
         mca_btl_ibx_bays_rest(module);
+        module->stirs = !small || !large;
+        module->rests += !module->stirs;
     }
     module->came = 0;
 }
