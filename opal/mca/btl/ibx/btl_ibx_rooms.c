@@ -9,6 +9,11 @@
 
 #define PIECE ((size_t) 1 << 20) /* bytes, about; nothing but address space until it is used */
 
+/* Where the first buffer of a piece begins, which is the one that is used most. A copy to a place a little behind its
+ * source's, as the processor sees it that compares but twelve bits of addresses, waits for itself at every step:
+ * 4 KiB from the beginning of a page to the beginning of another one made a ping-pong take a quarter longer. */
+#define SKEW ((size_t) 2560)
+
 typedef struct mca_btl_ibx_rooms_piece {
     struct mca_btl_ibx_rooms_piece *next;
     char *memory;
@@ -22,8 +27,9 @@ static piece_t *piece_new(mca_btl_ibx_rooms_t *rooms)
     if (NULL == piece) {
         return NULL;
     }
-    piece->size = PIECE / rooms->each * rooms->each + (PIECE < rooms->each ? rooms->each : 0);
-    piece->given = 0;
+    const size_t n = PIECE < rooms->each ? 1 : PIECE / rooms->each;
+    piece->size = SKEW + n * rooms->each;
+    piece->given = SKEW;
     piece->memory = mmap(NULL, piece->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (MAP_FAILED == (void *) piece->memory) {
         free(piece);
