@@ -60,7 +60,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     if (gathers && spec_burst_is_on(&peer->burst, mca_pml_spec_look(peer))) {
         return NEEDS_REQUEST; /* which is complete when others have taken it along */
     }
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
     if (!wait && NULL == bml_btl->btl->btl_sendi) {
         return NEEDS_REQUEST;
     }

@@ -121,7 +121,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
                                const void *hdr, size_t len)
 {
     if (NULL == bml_btl) {
-        bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+        bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
     if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {

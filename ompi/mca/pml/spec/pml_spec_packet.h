@@ -108,6 +108,18 @@ void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
                                const void *hdr, size_t len);
 
+/* The transport whose turn it is. (Open MPI's own function for it reads and writes the turn like any variable, which
+ * several threads must not.) */
+static inline mca_bml_base_btl_t *mca_pml_spec_next_btl(mca_bml_base_btl_array_t *array)
+{
+    if (OPAL_LIKELY(1 == array->arr_size)) {
+        return &array->bml_btls[0];
+    }
+    const size_t turn = __atomic_load_n(&array->arr_index, __ATOMIC_RELAXED);
+    __atomic_store_n(&array->arr_index, turn + 1 < array->arr_size ? turn + 1 : 0, __ATOMIC_RELAXED);
+    return &array->bml_btls[turn < array->arr_size ? turn : 0];
+}
+
 /* The BTL of the endpoint that is the local module btl, or NULL. */
 mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
                                           const mca_btl_base_module_t *btl);

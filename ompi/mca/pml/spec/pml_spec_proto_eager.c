@@ -114,7 +114,7 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
     const size_t length = sendreq->req_send.req_bytes_packed;
     const int32_t tag = sendreq->req_send.req_base.req_tag;
 
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
 
     if (0 == length
         || (sendreq->is_flat && length <= mca_pml_spec.copy_limit

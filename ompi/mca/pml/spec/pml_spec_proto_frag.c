@@ -63,7 +63,7 @@ static void advance(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *
 static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *range)
 {
     mca_bml_base_endpoint_t *endpoint = sendreq->peer->endpoint;
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_send);
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_send);
     mca_btl_base_descriptor_t *des = NULL;
     size_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
     size_t position = range->offset;

@@ -56,7 +56,7 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_bml_base_endpoint_t *endpoint = peer->endpoint;
-    mca_bml_base_btl_t *bml_btl = mca_bml_base_btl_array_get_next(&endpoint->btl_eager);
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
     const size_t length = sendreq->req_send.req_bytes_packed;
     struct {
         mca_pml_spec_rts_hdr_t hdr;
