@@ -12,14 +12,14 @@
 
 enum { ROUNDS = 4, MESSAGES = 60, SIZES = 5, KEPT = 3, PATIENCE_MS = 20000 };
 
-static const size_t sizes[SIZES] = {100, 1500, 4096, 30000, 60000};
+static const size_t sizes[SIZES] = {1500, 100, 4096, 30000, 60000};
 
 typedef struct lane {
     MPI_Comm comm;
     int number;
 } lane_t;
 
-/* The largest come last. */
+/* The first lie in a slab while they are kept, the second do not, the largest come last. */
 static size_t size_of(int i)
 {
     return sizes[i / (MESSAGES / SIZES)];
@@ -28,6 +28,16 @@ static size_t size_of(int i)
 static uint64_t key_of(const lane_t *lane, int from, int round, int i)
 {
     return tl_key(90 + (uint64_t) lane->number, from, 0, i, (uint64_t) round);
+}
+
+/* Nothing is asked for, but MPI is called. */
+static void idle(int ms)
+{
+    for (int i = 0; i < ms; ++i) {
+        int flag;
+        MPI_Iprobe(MPI_ANY_SOURCE, MESSAGES, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        usleep(1000);
+    }
 }
 
 /* To the next process, before it wants any. */
@@ -42,11 +52,7 @@ static void burst(const lane_t *lane, int round)
         tl_fill(out[i], size, key_of(lane, tl.rank, round, i));
         MPI_Isend(out[i], (int) size, MPI_BYTE, next, i, lane->comm, &request[i]);
     }
-    for (int i = 0; i < 20; ++i) { /* what may come unasked is here */
-        int flag;
-        MPI_Iprobe(previous, MESSAGES, lane->comm, &flag, MPI_STATUS_IGNORE);
-        usleep(1000);
-    }
+    idle(20);                                    /* what may come unasked is here */
     for (int i = MESSAGES - 1; i >= KEPT; --i) { /* not in their order */
         const size_t size = size_of(i);
         char *in = tl_buf(size);
@@ -55,7 +61,7 @@ static void burst(const lane_t *lane, int round)
         VERIFY(in, size, key_of(lane, previous, round, i));
         FREE(in);
     }
-    usleep((useconds_t) (80000 * round)); /* some are still kept */
+    idle(120 * round); /* some are still kept when others' memory goes back */
     for (int i = 0; i < KEPT; ++i) {
         char *in = tl_buf(sizes[0]);
         MPI_Recv(in, (int) sizes[0], MPI_BYTE, previous, i, lane->comm, MPI_STATUS_IGNORE);
@@ -77,14 +83,12 @@ static void *bursts(void *argument)
     return NULL;
 }
 
-/* Nothing is sent, but MPI is called. What came before the first look at the counters is given back now, and not counted. */
+/* What came before the first look at the counters is given back now, and not counted. */
 static bool goes_back(bool fragments, long long rests)
 {
     const bool kept = !tl_under_ob1();
     for (int ms = 0; ms < PATIENCE_MS; ms += 2) {
-        int flag;
-        MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-        usleep(2000);
+        idle(2);
         const long long unmapped = tl_pvar("pml_spec_slabs_unmapped");
         if ((!kept || (unmapped > 0 && unmapped >= tl_pvar("pml_spec_slabs_mapped")))
             && (!fragments || tl_pvar("btl_ibx_rests") > rests)) {

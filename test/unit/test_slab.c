@@ -37,7 +37,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    spec_slabs_fini(*state);
+    spec_slabs_give_back(*state);
     return 0 == mapped ? 0 : -1;
 }
 

@@ -14,8 +14,6 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
 
-#include <stdlib.h>
-
 static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
     return opal_free_list_init(list, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0,

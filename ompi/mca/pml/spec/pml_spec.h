@@ -67,7 +67,7 @@ typedef struct mca_pml_spec_module {
     opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, store, the slabs of kept packets, pending, lost, parked, early_hellos and the slots of the table of
+    /* Protects handles, store, pending, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;

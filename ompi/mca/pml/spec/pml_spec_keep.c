@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+static opal_mutex_t lock; /* innermost */
 static spec_slabs_t slabs;
 static bool waits;            /* `look` is registered */
 static volatile uint64_t due; /* ns: what `look` waits for */
@@ -44,40 +45,41 @@ static int look(void)
     if (now < MCA_PML_SPEC_GLANCE(due)) {
         return 0;
     }
-    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_lock(&lock);
     wait_from(now);
     if (waits && !spec_slabs_quiet(&slabs)) {
         waits = false;
         opal_progress_unregister(look);
     }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_unlock(&lock);
     return 0;
 }
 
 void mca_pml_spec_keep_init(void)
 {
+    OBJ_CONSTRUCT(&lock, opal_mutex_t);
     spec_slabs_init(&slabs, map, unmap);
     waits = false;
 }
 
 void *mca_pml_spec_keep_take(size_t size)
 {
-    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_lock(&lock);
     void *memory = spec_slab_take(&slabs, size);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_unlock(&lock);
     return memory;
 }
 
 void mca_pml_spec_keep_put(void *memory, size_t size)
 {
-    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_lock(&lock);
     spec_slab_put(&slabs, memory, size);
     if (!waits && spec_slabs_idle(&slabs)) {
         waits = true;
         wait_from(mca_pml_spec_now_ns());
         opal_progress_register_lp(look);
     }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_unlock(&lock);
 }
 
 void mca_pml_spec_keep_fini(void)
@@ -86,5 +88,6 @@ void mca_pml_spec_keep_fini(void)
         waits = false;
         opal_progress_unregister(look);
     }
-    spec_slabs_fini(&slabs);
+    spec_slabs_give_back(&slabs);
+    OBJ_DESTRUCT(&lock);
 }

@@ -5,7 +5,7 @@
  * callback of opal_progress of the kind that it calls seldom; it is registered only from when a slab becomes unused until it
  * was given back. (A timer would be simpler, but some builds of Open MPI have libevent inside, with names of its own.)
  *
- * Threads: any (mca_pml_spec.lock inside). */
+ * Threads: any; a lock of its own, since memory comes and goes under it. */
 #ifndef PML_SPEC_KEEP_H
 #define PML_SPEC_KEEP_H
 
@@ -19,7 +19,7 @@ void mca_pml_spec_keep_init(void);
 void *mca_pml_spec_keep_take(size_t size);
 void mca_pml_spec_keep_put(void *memory, size_t size);
 
-/* Nothing is kept any more. */
+/* A packet that is still kept, as a matched probe of which nobody received the message, stays where it is. */
 void mca_pml_spec_keep_fini(void);
 
 #endif

@@ -156,8 +156,8 @@ struct mca_btl_ibx_module {
     ibx_window_t window;
     struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;
-    uint64_t came; /* messages since then */
-    bool stirs;    /* messages came or went since all was at rest */
+    uint64_t came;  /* messages since then */
+    bool stirs;     /* messages came or went since all was at rest */
     uint64_t rests; /* how often it came to that */
     mca_btl_base_module_error_cb_fn_t error;
 };

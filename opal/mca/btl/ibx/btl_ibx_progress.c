@@ -138,7 +138,8 @@ static void look(mca_btl_ibx_module_t *module, uint64_t now)
     if (module->came > 0) {
         module->stirs = true;
     } else if (module->stirs) {
-        const bool small = mca_btl_ibx_rooms_rest(&module->smalls), large = mca_btl_ibx_rooms_rest(&module->frags);
+        const bool small = mca_btl_ibx_rooms_rest(&module->smalls); /* headers are not worth it */
+        const bool large = mca_btl_ibx_rooms_rest(&module->frags);
         mca_btl_ibx_bays_rest(module);
         module->stirs = !small || !large;
         module->rests += !module->stirs;

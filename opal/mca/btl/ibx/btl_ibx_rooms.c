@@ -13,6 +13,7 @@
  * source's, as the processor sees it that compares but twelve bits of addresses, waits for itself at every step:
  * 4 KiB from the beginning of a page to the beginning of another one made a ping-pong take a quarter longer. */
 #define SKEW ((size_t) 2560)
+_Static_assert(0 == SKEW % _Alignof(mca_btl_ibx_body_t), "a buffer begins where its headers want it to");
 
 typedef struct mca_btl_ibx_rooms_piece {
     struct mca_btl_ibx_rooms_piece *next;
@@ -58,7 +59,7 @@ static int give_room(opal_free_list_item_t *item, void *context)
 
 int mca_btl_ibx_rooms_init(mca_btl_ibx_rooms_t *rooms, size_t room)
 {
-    const size_t line = 64;
+    const size_t line = _Alignof(mca_btl_ibx_body_t);
     rooms->each = (sizeof(mca_btl_ibx_body_t) + room + line - 1) / line * line;
     rooms->pieces = NULL;
     OBJ_CONSTRUCT(&rooms->list, opal_free_list_t);

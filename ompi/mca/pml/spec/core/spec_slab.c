@@ -109,7 +109,7 @@ void spec_slab_put(spec_slabs_t *s, void *memory, size_t size)
     }
 }
 
-static void give_back(spec_slabs_t *s)
+void spec_slabs_give_back(spec_slabs_t *s)
 {
     spec_node_t *node;
     while (NULL != (node = spec_list_pop(&s->unused))) {
@@ -123,11 +123,6 @@ bool spec_slabs_quiet(spec_slabs_t *s)
         s->taken = false;
         return true;
     }
-    give_back(s);
+    spec_slabs_give_back(s);
     return false;
-}
-
-void spec_slabs_fini(spec_slabs_t *s)
-{
-    give_back(s);
 }

@@ -2,12 +2,13 @@
 /* Slabs: memory for packets that have to be kept, of any size, in any order, for a short time.
  *
  * A slab is a piece of memory of SPEC_SLAB_SIZE bytes, aligned to as much, cut into equal parts. Of how many
- * parts depends on the size asked for, so that less than an eighth is lost to rounding for all but the largest: a
+ * parts depends on the size asked for, so that little more than an eighth is lost to rounding for all but the largest: a
  * packet of 4 KiB and its header take 4.3 KiB and not 8. Parts that were never given out have never been touched,
  * so the rest of a slab takes no memory. A part that comes back is the next to be given out, while it is in the cache.
  *
  * A slab of which nothing is in use waits for its next use, of whatever size. If nothing was taken between two
- * calls of spec_slabs_quiet, such slabs are given back: a burst costs memory as long as it lasts, and a while.
+ * calls of spec_slabs_quiet, such slabs are given back: a burst costs memory as long as it lasts, and a while. A slab with
+ * one packet in it keeps all that was ever used of it.
  *
  * Larger than SPEC_SLAB_MAX: from malloc.
  *
@@ -52,7 +53,7 @@ static inline bool spec_slabs_idle(const spec_slabs_t *s)
 /* Time has passed. True: it was not quiet, ask again later; else what was not used has been given back. */
 bool spec_slabs_quiet(spec_slabs_t *s);
 
-/* The end, with whatever is still in use gone from it first. */
-void spec_slabs_fini(spec_slabs_t *s);
+/* What is not used, at once. */
+void spec_slabs_give_back(spec_slabs_t *s);
 
 #endif
