@@ -9,6 +9,10 @@
 /* Completions taken at a time: enough to make the lock cheap, few enough for the stack. */
 #define BATCH 32
 
+/* Looks in one call while datagrams come that hold nothing for who calls: acknowledgements, parts of messages. A program
+ * that calls seldom, or once, shall find what lies behind them. */
+#define LOOKS 4
+
 /* How often a module is looked at: for memory to be given back when no message has come since the look
  * before. (The window has the engine's alarm.) */
 #define LOOK_NS UINT64_C(100000000)
@@ -164,7 +168,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
     if (!mca_btl_ibx_enter(module)) {
         return 0; /* somebody else is at it */
     }
-    (void) iw_port_progress(module->port, module->engine);
+    unsigned came = iw_port_progress(module->port, module->engine);
     const uint64_t now = iw_port_looked(module->port);
     if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
         look(module, now);
@@ -173,6 +177,10 @@ static int module_progress(mca_btl_ibx_module_t *module)
         mca_btl_ibx_tell_gathered(module);
     }
     n = iw_engine_poll(module->engine, completion, BATCH);
+    for (unsigned looks = 1; 0 == n && came > 0 && looks < LOOKS; ++looks) {
+        came = iw_port_progress(module->port, module->engine);
+        n = iw_engine_poll(module->engine, completion, BATCH);
+    }
     if (OPAL_LIKELY(0 == n && !some_wait(module))) {
         mca_btl_ibx_unlock(module);
         return 0;
