@@ -89,17 +89,25 @@ static void take(cursor_t *c, uint8_t *to, size_t length)
     }
 }
 
-/* The hash of the next block, of length bytes. */
+/* The hash of the next block, of length bytes. Only a lane that reaches from one piece into the next is copied: the
+ * payload behind a header is not. */
 static void hash_block(const uint64_t *key, cursor_t *c, size_t length, uint64_t out[2])
 {
-    skip_empty(c);
-    if (c->piece->iov_len - c->at >= length) {
-        iw_clnh(key, (const uint8_t *) c->piece->iov_base + c->at, length, out);
-        c->at += length;
-    } else {
-        uint8_t copy[IW_AUTH_BLOCK];
-        take(c, copy, length);
-        iw_clnh(key, copy, length, out);
+    while (length > 0) {
+        skip_empty(c);
+        const size_t here = c->piece->iov_len - c->at;
+        size_t part = here >= length ? length : here - here % IW_CLNH_LANE;
+        if (part > 0) {
+            iw_clnh(key, (const uint8_t *) c->piece->iov_base + c->at, part, out);
+            c->at += part;
+        } else {
+            uint8_t lane[IW_CLNH_LANE];
+            part = length < sizeof(lane) ? length : sizeof(lane);
+            take(c, lane, part);
+            iw_clnh(key, lane, part, out);
+        }
+        key += part / 8;
+        length -= part;
     }
 }
 
