@@ -205,6 +205,20 @@ static void pace(void **state)
     assert_in_range(sent, 120 * 1000000, 130 * 1000000); /* 5/4 */
 }
 
+/* The kernel is not called for what little is left of a burst: it leaves with the next one. */
+static void rest_of_a_burst_waits(void **state)
+{
+    (void) state;
+    iw_rtt_t r = {.srtt = IW_MS, .latest = IW_MS};
+    for (unsigned left = 0; left < 2; ++left) {
+        iw_cc_t c;
+        iw_cc_init(&c, 1);
+        c.window = 1000000;
+        iw_cc_sent(&c, IW_CC_BURST - IW_CC_LEFT - left);
+        assert_int_equal(0 == iw_cc_pace(&c, &r), left > 0);
+    }
+}
+
 /* ---- datagram size ---- */
 
 /* A path that carries up to mtu: what is found, and with how many probes. */
@@ -282,6 +296,7 @@ int main(void)
         cmocka_unit_test(window_grows_and_halves),
         cmocka_unit_test(one_packet_may_always_leave),
         cmocka_unit_test(pace),
+        cmocka_unit_test(rest_of_a_burst_waits),
         cmocka_unit_test(size_is_found),
         cmocka_unit_test(accidents_do_not_make_it_small),
         cmocka_unit_test(the_interface_says_its_limit),

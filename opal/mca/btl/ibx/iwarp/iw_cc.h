@@ -13,6 +13,7 @@
 #define IW_CC_INITIAL UINT64_C(262144) /* a switch's share of buffer; more is found by slow start */
 #define IW_CC_MAX     UINT64_C(1 << 30)
 #define IW_CC_BURST   UINT64_C(262144) /* what may leave at once, whatever the pace */
+#define IW_CC_LEFT    UINT64_C(16384) /* so little left of it is not worth a call of the kernel */
 
 typedef struct iw_cc {
     uint64_t window;
@@ -117,10 +118,10 @@ static inline void iw_cc_refill(iw_cc_t *c, const iw_rtt_t *r, uint64_t now)
 /* When the pacer will let something leave; now or earlier: at once. */
 static inline uint64_t iw_cc_pace(const iw_cc_t *c, const iw_rtt_t *r)
 {
-    if (c->tokens > 0) {
+    if (c->tokens > (int64_t) IW_CC_LEFT) {
         return 0;
     }
-    uint64_t need = (uint64_t) (-c->tokens) + IW_CC_BURST / 4, rate = iw_cc_rate(c, r);
+    uint64_t need = (uint64_t) ((int64_t) (IW_CC_BURST / 4) - c->tokens), rate = iw_cc_rate(c, r);
     return c->refilled + need * IW_MS / (rate / 1000 + 1);
 }
 
