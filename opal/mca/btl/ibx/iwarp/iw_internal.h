@@ -24,7 +24,7 @@
 #define IW_REORDER_MIN    3u    /* RFC 9002, 6.1.1 */
 #define IW_REORDER_MAX    64u
 #define IW_OVERHEAD       512u /* bytes that a datagram costs a receiving kernel besides its own */
-#define IW_ACK_PACKETS    128u /* acknowledge at the latest after so many packets (an eighth of IW_SSN_WINDOW) */
+#define IW_ACK_PACKETS    (IW_SSN_WINDOW / 8) /* acknowledge at the latest after so many packets */
 #define IW_ACK_BYTES      (256u * 1024) /* or bytes, */
 #define IW_ACK_SHARE      4u /* or this part of what the port buffers */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
@@ -34,7 +34,7 @@
 #define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
-#define IW_DRAIN          44u           /* packets to one peer before another one's turn: of 1500 bytes as many as a train has */
+#define IW_DRAIN          44u /* packets to one peer before another one's turn; with MTU 1500, what a train has room for */
 #define IW_STAY_MIN       256u /* a message that is shorter is copied: that costs less */
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
