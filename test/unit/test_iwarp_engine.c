@@ -667,22 +667,24 @@ static void counters_add_up(void **state)
     link_fini(&l);
 }
 
-/* Of large datagrams every few are acknowledged, more often where little can be in flight. */
+/* Large datagrams are acknowledged by their bytes, more often where little can be in flight, others by their number. */
 static uint32_t space;
+static uint16_t longest;
 
 static void tune_space(iw_config_t *c)
 {
-    c->datagram_max = IW_DATAGRAM_MAX;
+    c->datagram_max = longest;
     c->receive_space = space;
 }
 
-static uint64_t acks_for(uint32_t bytes_buffered, uint32_t size)
+static uint64_t acks_for(uint16_t datagram, uint32_t bytes_buffered, uint32_t size)
 {
     pair_t t;
     iw_completion_t c;
     uint8_t *from = must_alloc(size), *to = must_alloc(size);
     struct iovec piece = {from, size};
     space = bytes_buffered;
+    longest = datagram;
     link_tune = tune_space;
     pair_init(&t, NULL, 1);
     link_tune = NULL;
@@ -704,15 +706,25 @@ static void large_ones_are_acknowledged_by_bytes(void **state)
 {
     (void) state;
     enum { SIZE = 8 << 20 };
-    const uint64_t few = acks_for(16 << 20, SIZE), many = acks_for(400000, SIZE);
+    const uint64_t few = acks_for(IW_DATAGRAM_MAX, 16 << 20, SIZE);
+    const uint64_t many = acks_for(IW_DATAGRAM_MAX, 400000, SIZE);
     assert_in_range(few, SIZE / (2 * IW_ACK_BYTES), 2 * SIZE / IW_ACK_BYTES);
     assert_true(many > 2 * few);
+}
+
+static void small_ones_are_acknowledged_by_number(void **state)
+{
+    (void) state;
+    enum { SIZE = 8 << 20, DATAGRAM = 1472, PACKETS = SIZE / DATAGRAM };
+    const uint64_t acks = acks_for(DATAGRAM, 16 << 20, SIZE);
+    assert_in_range(acks, PACKETS / IW_ACK_PACKETS, 5 * PACKETS / (4 * IW_ACK_PACKETS));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_ones_are_acknowledged_by_bytes),
+        cmocka_unit_test(small_ones_are_acknowledged_by_number),
         cmocka_unit_test(everything_arrives_in_order),
         cmocka_unit_test(faults_of_every_rate),
         cmocka_unit_test(faults_with_hardly_any_memory),
