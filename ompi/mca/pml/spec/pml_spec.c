@@ -34,7 +34,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     mca_pml_spec.store = (spec_store_t){.limit = mca_pml_spec.unexpected_max};
-    spec_list_init(&mca_pml_spec.pending);
+    spec_retry_init(&mca_pml_spec.retry);
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
@@ -75,10 +75,10 @@ void mca_pml_spec_finalize(void)
         return;
     }
     mca_pml_spec.enabled = false;
-    if (mca_pml_spec.progress_registered) {
+    if (mca_pml_spec.retry.n > 0) {
         opal_progress_unregister(mca_pml_spec_progress);
-        mca_pml_spec.progress_registered = false;
     }
+    spec_retry_fini(&mca_pml_spec.retry);
     mca_pml_spec_cids_fini();
     mca_pml_spec_hellos_fini();
     mca_pml_spec_lost_fini();

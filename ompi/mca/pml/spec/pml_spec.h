@@ -11,6 +11,7 @@
 #include "core/spec_flow.h"
 #include "core/spec_handle.h"
 #include "core/spec_list.h"
+#include "core/spec_retry.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
 
@@ -67,17 +68,16 @@ typedef struct mca_pml_spec_module {
     opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, store, pending, lost, parked, early_hellos and the slots of the table of
+    /* Protects handles, store, retry, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;
     spec_store_t store;  /* what unexpected messages take: pml_spec_flow.h */
-    spec_node_t pending; /* mca_pml_spec_pending_t, what the transports refused for now */
+    spec_retry_t retry;  /* mca_pml_spec_pending_t: what the transports refused for now */
     spec_node_t early_hellos; /* pml_spec_hello.c */
     struct mca_pml_spec_lost *lost; /* processes that a transport gave up: pml_spec_lost.h */
     volatile uint32_t lost_n;
-    bool progress_registered;
     struct mca_pml_spec_cid_slot *cids[65536u / MCA_PML_SPEC_CID_CHUNK];
 
     /* Adaptation (pml_spec_adapt.c): what I receive, what I send. Innermost lock; covers also the

@@ -49,7 +49,7 @@ static void tell_later(mca_pml_spec_peer_t *peer)
         peer->flow_pends = true;
         peer->flow_pending.retry = tell;
         OBJ_RETAIN(peer->comm->ompi_comm);
-        mca_pml_spec_pend(&peer->flow_pending);
+        mca_pml_spec_pend(&peer->flow_pending, MCA_PML_SPEC_RES_NONE);
     }
 }
 
@@ -103,7 +103,9 @@ void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
     if (peer->flow_pends) { /* only at the end of the process: else the communicator is kept */
-        spec_list_remove(&peer->flow_pending.node);
+        if (spec_retry_remove(&mca_pml_spec.retry, &peer->flow_pending.item)) {
+            opal_progress_unregister(mca_pml_spec_progress);
+        }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
 }

@@ -198,7 +198,7 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
                 "Requests with it end in an error.", (unsigned) lost->name.vpid,
                 lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
                 mca_pml_spec_host_of(proc), NULL == why ? "no details" : why);
-    mca_pml_spec_pend(&lost->pending);
+    mca_pml_spec_pend(&lost->pending, MCA_PML_SPEC_RES_NONE);
 }
 
 void mca_pml_spec_lost_fini(void)

@@ -138,7 +138,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     w->bml_btl = bml_btl;
     w->len = len;
     memcpy(w->hdr, hdr, len);
-    mca_pml_spec_pend(&w->pending);
+    mca_pml_spec_pend(&w->pending, MCA_PML_SPEC_RES_CONTROL(bml_btl));
 }
 
 void mca_pml_spec_refuse(const char *what, const char *why)

@@ -124,15 +124,26 @@ static inline mca_bml_base_btl_t *mca_pml_spec_next_btl(mca_bml_base_btl_array_t
 mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
                                           const mca_btl_base_module_t *btl);
 
-/* What is kept for a later try. Embedded in requests and transfers. Places: in no list or in
- * mca_pml_spec.pending. */
+/* What is kept for a later try (core/spec_retry.h). Embedded in requests and transfers. */
 typedef struct mca_pml_spec_pending {
-    spec_node_t node;
-    /* Try again. False: still no room, keep it at the head of the list. */
+    spec_retry_item_t item;
+    /* Try again; no lock is held. False: still no room. It may complete requests, whose callbacks may do
+     * anything; others may be in their tries meanwhile. */
     bool (*retry)(struct mca_pml_spec_pending *pending);
 } mca_pml_spec_pending_t;
 
-void mca_pml_spec_pend(mca_pml_spec_pending_t *pending);
+/* What has no room: one address each, for those who wait for the same to wait in one lane. */
+#define MCA_PML_SPEC_RES_EAGER(endpoint)  (&(endpoint)->btl_eager)       /* any of its transports */
+#define MCA_PML_SPEC_RES_FRAG(endpoint)   (&(endpoint)->btl_send)        /* the same, for large fragments */
+#define MCA_PML_SPEC_RES_CONTROL(bml_btl) (bml_btl)                      /* this transport, for packets */
+#define MCA_PML_SPEC_RES_RDMA(bml_btl)    (&(bml_btl)->btl_flags)        /* the same, for put and get */
+#define MCA_PML_SPEC_RES_NONE             ((const void *) &mca_pml_spec) /* no transport: work for later */
+
+/* Keep it until its retry returns true. */
+void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource);
+
+/* Does something wait for this resource already? */
+bool mca_pml_spec_is_crowded(const void *resource);
 
 /* A packet made no sense: count it. The first is told on the standard error, for what it should have done will not
  * happen: a damaged packet, a forged one or a fault of this component. */

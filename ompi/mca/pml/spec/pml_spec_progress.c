@@ -1,55 +1,52 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What a transport had no room for is kept in one list, oldest first, and tried again from
- * opal_progress. The callback is registered only while the list is not empty; (un)registering
- * happens under our lock, so that two threads cannot undo each other's (opal_progress takes its
- * own lock inside and calls nothing). */
+/* What a transport had no room for, tried again from opal_progress: core/spec_retry.h bound to Open MPI. The
+ * callback is registered and unregistered under the lock that covers the count that decides it (opal_progress
+ * takes its own lock inside and calls nothing). */
 #include "pml_spec_packet.h"
 
 int mca_pml_spec_progress(void)
 {
     int events = 0;
-    spec_node_t todo, *n;
-    spec_list_init(&todo);
+    spec_retry_item_t *item;
 
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    while (NULL != (n = spec_list_pop(&mca_pml_spec.pending))) {
-        spec_list_append(&todo, n);
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-
-    spec_node_t refused;
-    spec_list_init(&refused);
-    while (NULL != (n = spec_list_pop(&todo))) {
-        mca_pml_spec_pending_t *pending = SPEC_ENTRY(n, mca_pml_spec_pending_t, node);
-        if (pending->retry(pending)) {
-            ++events;
-        } else {
-            spec_list_append(&refused, n);
+    const uint64_t pass = spec_retry_pass(&mca_pml_spec.retry);
+    while (NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
+        mca_pml_spec_pending_t *pending = SPEC_ENTRY(item, mca_pml_spec_pending_t, item);
+        spec_retry_lane_t *lane = item->lane;
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        const bool done = pending->retry(pending);
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        if (!done) {
+            spec_retry_refused(&mca_pml_spec.retry, item);
+            continue;
         }
-    }
-
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    while (!spec_list_is_empty(&refused)) { /* back to the front, in their order */
-        n = refused.prev;
-        spec_list_remove(n);
-        spec_list_insert_after(&mca_pml_spec.pending, n);
-    }
-    if (mca_pml_spec.progress_registered && spec_list_is_empty(&mca_pml_spec.pending)) {
-        mca_pml_spec.progress_registered = false;
-        opal_progress_unregister(mca_pml_spec_progress);
+        ++events;
+        if (spec_retry_done(&mca_pml_spec.retry, lane)) {
+            opal_progress_unregister(mca_pml_spec_progress);
+        }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     return events;
 }
 
-void mca_pml_spec_pend(mca_pml_spec_pending_t *pending)
+void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource)
 {
     MCA_PML_SPEC_COUNT(pending);
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    spec_list_append(&mca_pml_spec.pending, &pending->node);
-    if (!mca_pml_spec.progress_registered) {
-        mca_pml_spec.progress_registered = true;
+    if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource)) {
         opal_progress_register(mca_pml_spec_progress);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+bool mca_pml_spec_is_crowded(const void *resource)
+{
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.retry.n))) {
+        return false;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const bool waits = spec_retry_waits(&mca_pml_spec.retry, resource);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return waits;
 }

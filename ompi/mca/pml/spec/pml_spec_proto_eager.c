@@ -158,7 +158,7 @@ void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
         sendreq->gathers = false; /* it has waited */
         sendreq->pending.retry = retry;
-        mca_pml_spec_pend(&sendreq->pending);
+        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_EAGER(sendreq->peer->endpoint));
     }
 }
 

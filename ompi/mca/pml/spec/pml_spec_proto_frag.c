@@ -156,7 +156,7 @@ static void schedule(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(run(sendreq)) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1)) {
         guard(sendreq);
         sendreq->pending.retry = retry;
-        mca_pml_spec_pend(&sendreq->pending);
+        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_FRAG(sendreq->peer->endpoint));
     }
 }
 

@@ -145,7 +145,7 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
     sendreq->pending.retry = retry;
     if (OPAL_UNLIKELY(!announce(sendreq))) {
-        mca_pml_spec_pend(&sendreq->pending);
+        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_EAGER(sendreq->peer->endpoint));
     }
 }
 

@@ -230,7 +230,7 @@ bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local,
         release(t);
     } else {
         t->pending.retry = retry;
-        mca_pml_spec_pend(&t->pending);
+        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(btl));
     }
     return true;
 }
