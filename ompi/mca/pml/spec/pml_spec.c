@@ -220,6 +220,8 @@ static int dump(ompi_communicator_t *ompi_comm, int verbose)
     return OMPI_SUCCESS;
 }
 
+_Thread_local int mca_pml_spec_depth;
+
 /* Apart from what every call reads. */
 volatile int32_t mca_pml_spec_signalling __attribute__((aligned(128)));
 

@@ -100,6 +100,17 @@ static inline uint64_t mca_pml_spec_now_ns(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
+/* How deep the calling thread is in what may call back: a poll of ours, or a completion callback. Both may start
+ * sends and receives. */
+extern _Thread_local int mca_pml_spec_depth;
+
+/* May a call that starts a message poll first (mca_pml_spec_poll)? Not below another poll: each message that arrived
+ * would start the next call, and that the next poll, without end. */
+static inline bool mca_pml_spec_may_poll(void)
+{
+    return OPAL_LIKELY(0 == mca_pml_spec_depth);
+}
+
 /* ---- locks and atomics that cost nothing while there is one thread ---- */
 
 static inline void mca_pml_spec_lock(opal_mutex_t *lock)

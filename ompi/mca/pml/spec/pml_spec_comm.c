@@ -117,6 +117,27 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     return endpoint;
 }
 
+int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
+{
+    const mca_bml_base_endpoint_t *endpoint = MCA_PML_SPEC_SEEN(peer->endpoint);
+    const mca_btl_base_component_t *last = NULL;
+    int events = 0;
+    if (!mca_pml_spec_may_poll() || NULL == endpoint) {
+        return 0;
+    }
+    ++mca_pml_spec_depth;
+    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
+        const mca_btl_base_component_t *component =
+            endpoint->btl_send.bml_btls[i].btl->btl_component;
+        if (component != last && NULL != component->btl_progress) {
+            events += component->btl_progress();
+        }
+        last = component;
+    }
+    --mca_pml_spec_depth;
+    return events;
+}
+
 int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name)
 {
     for (uint32_t rank = 0; rank < comm->size; ++rank) {
@@ -133,10 +154,12 @@ bool mca_pml_spec_is_member(const opal_proc_t *proc)
 {
     bool found = false;
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    for (unsigned c = 0; !found && c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
+    for (unsigned c = 0; !found && c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids);
+         ++c) {
         const mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
         for (unsigned i = 0; !found && NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
-            found = NULL != chunk[i].comm && mca_pml_spec_rank_of(chunk[i].comm, proc->proc_name) >= 0;
+            found =
+                NULL != chunk[i].comm && mca_pml_spec_rank_of(chunk[i].comm, proc->proc_name) >= 0;
         }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -203,8 +226,8 @@ static void bury(mca_pml_spec_peer_t *peer, mca_pml_spec_cid_slot_t *slot)
 {
     spec_node_t left, *n;
     spec_list_init(&left);
-    slot->epitaphs[slot->epitaphs_n++] = (mca_pml_spec_epitaph_t){
-        .name = mca_pml_spec_name_of(peer->proc), .s = peer->send.nxt};
+    slot->epitaphs[slot->epitaphs_n++] =
+        (mca_pml_spec_epitaph_t){.name = mca_pml_spec_name_of(peer->proc), .s = peer->send.nxt};
     spec_send_close_ledger(&peer->send, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);

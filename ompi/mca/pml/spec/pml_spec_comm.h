@@ -39,7 +39,7 @@ typedef struct mca_pml_spec_peer {
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     const uint32_t *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 
-    /* Me as the sender. send_lock covers all up to turning. Taken after nothing and before nothing:
+    /* Me as the sender. send_lock covers all up to waiting. Taken after nothing and before nothing:
      * no call to a transport and no completion happens under it. */
     opal_mutex_t send_lock;
     spec_flow_out_t flow_out; /* each message changes it and the next */
@@ -55,7 +55,6 @@ typedef struct mca_pml_spec_peer {
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
     spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
-    bool turning;        /* somebody issues those */
 
     /* Me as the receiver; under the communicator's lock. */
     spec_flow_in_t flow_in; /* each message changes it and the next */
@@ -141,6 +140,14 @@ static inline uint32_t mca_pml_spec_look(const mca_pml_spec_peer_t *peer)
 {
     return __atomic_load_n(peer->looks, __ATOMIC_RELAXED);
 }
+
+/* Poll the peer's transports once, if mca_pml_spec_may_poll. Returns the number of events.
+ *
+ * A call that starts a message polls nothing but transports. opal_progress would also run the progress functions of
+ * one-sided components and nonblocking collectives, from which the call may come: they are not made for being
+ * entered again from a send or receive that they start, hold locks there, and wait for each other. A transport that
+ * has no function of its own to poll it (tcp) is not polled. */
+int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer);
 
 /* Slow path of the next. */
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer);

@@ -27,14 +27,21 @@ static inline void mca_pml_spec_complete(ompi_request_t *request)
 {
     void *pending = REQUEST_PENDING;
     /* A callback may do anything, and the object is not touched before it returns. */
-    if (OPAL_LIKELY(!mca_pml_spec.threaded) || NULL != request->req_complete_cb) {
+    if (OPAL_UNLIKELY(NULL != request->req_complete_cb)) {
+        ++mca_pml_spec_depth;
+        ompi_request_complete(request, true);
+        --mca_pml_spec_depth;
+        return;
+    }
+    if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
         ompi_request_complete(request, true);
         return;
     }
     /* Who finds it complete may give it back. */
     ompi_communicator_t *comm = request->req_mpi_object.comm;
     const int error = request->req_status.MPI_ERROR;
-    if (OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &pending, REQUEST_COMPLETED)) {
+    if (OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &pending,
+                                                REQUEST_COMPLETED)) {
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             mca_pml_spec_failed_unseen(comm, error);
         }

@@ -115,7 +115,7 @@ void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer)
 /* All of these: the caller holds send_lock. */
 static void set_shut(mca_pml_spec_peer_t *peer)
 {
-    const bool shut = !peer->ctx_known || peer->turning || !spec_list_is_empty(&peer->waiting);
+    const bool shut = !peer->ctx_known || !spec_list_is_empty(&peer->waiting);
     __atomic_store_n(&peer->shut, shut, __ATOMIC_RELEASE);
 }
 
@@ -123,18 +123,6 @@ static bool spend_for(mca_pml_spec_send_request_t *sendreq)
 {
     sendreq->set_apart = mca_pml_spec_flow_most(sendreq->peer, sendreq->req_send.req_bytes_packed);
     return mca_pml_spec_flow_spend(sendreq->peer, sendreq->set_apart);
-}
-
-/* Perhaps the credit is here already and was not looked at. Not within itself: a transport's callback
- * may send too, and would look at the next arrival from here, and so on. */
-static void look(void)
-{
-    static _Thread_local bool looks;
-    if (!looks) {
-        looks = true;
-        opal_progress();
-        looks = false;
-    }
 }
 
 bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
@@ -146,7 +134,7 @@ bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_LIKELY(goes)) {
         return true;
     }
-    look();
+    (void) mca_pml_spec_poll(peer); /* perhaps the credit is here already */
     mca_pml_spec_lock(&peer->send_lock);
     goes = spend_for(sendreq);
     const bool greet = !peer->ctx_known && !peer->greeted;
@@ -167,7 +155,7 @@ bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
     return goes;
 }
 
-/* The first that waits, if it may go now; its credit is set apart. */
+/* The first that waits, if it may go now, out of the queue; its credit is set apart. */
 static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
 {
     if (!peer->ctx_known || spec_list_is_empty(&peer->waiting)) {
@@ -180,6 +168,7 @@ static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
     }
     peer->flow_out.spent += sendreq->set_apart;
     spec_list_remove(&sendreq->unnoticed);
+    set_shut(peer);
     return sendreq;
 }
 
@@ -190,15 +179,12 @@ void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
 
     OBJ_RETAIN(keep); /* the last of them may be what keeps it */
     mca_pml_spec_lock(&peer->send_lock);
-    if (!peer->turning) { /* else who does it sees what has changed */
-        peer->turning = true;
-        while (NULL != (sendreq = next_turn(peer))) {
-            mca_pml_spec_unlock(&peer->send_lock);
-            mca_pml_spec_send_issue(sendreq, MCA_PML_SPEC_BY_TURN);
-            mca_pml_spec_lock(&peer->send_lock);
-        }
-        peer->turning = false;
-        set_shut(peer);
+    set_shut(peer); /* the peer's communicator id may be known now */
+    while (NULL != (sendreq = next_turn(peer))) {
+        mca_pml_spec_issue_t issue = mca_pml_spec_send_number(sendreq, MCA_PML_SPEC_BY_TURN, false);
+        mca_pml_spec_unlock(&peer->send_lock);
+        mca_pml_spec_send_issued(sendreq, MCA_PML_SPEC_BY_TURN, &issue);
+        mca_pml_spec_lock(&peer->send_lock);
     }
     mca_pml_spec_unlock(&peer->send_lock);
     OBJ_RELEASE(keep);

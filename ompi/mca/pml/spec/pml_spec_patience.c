@@ -2,6 +2,8 @@
 /* See pml_spec_patience.h. */
 #include "pml_spec_patience.h"
 
+#include <sched.h>
+
 void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer, const mca_pml_spec_transfer_t *transfer)
 {
     if (0 != transfer->started) {
@@ -48,7 +50,9 @@ static void look_on(mca_pml_spec_peer_t *peer, spec_patience_t *patience, uint64
     uint64_t took = 0;
     bool came = false;
     do {
-        opal_progress();
+        if (0 == mca_pml_spec_poll(peer)) {
+            sched_yield(); /* it may be the other one's processor */
+        }
         took = mca_pml_spec_now_ns() - start;
         came = is_here(request);
     } while (!came && took < most);
@@ -64,8 +68,9 @@ void mca_pml_spec_patience_for_rtr(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
-    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || length < SPEC_PATIENCE_LEAST
-        || 0 == MCA_PML_SPEC_GLANCE(peer->offers) || rtr_is_here(sendreq)) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || !mca_pml_spec_may_poll()
+        || length < SPEC_PATIENCE_LEAST || 0 == MCA_PML_SPEC_GLANCE(peer->offers)
+        || rtr_is_here(sendreq)) {
         return;
     }
     look_on(peer, &peer->patience, length, rtr_is_here, sendreq);
@@ -80,7 +85,8 @@ void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq)
         return;
     }
     recvreq->hopes = true;
-    if (0 == MCA_PML_SPEC_GLANCE(peer->patience_in.wait) || message_is_here(recvreq)) {
+    if (0 == MCA_PML_SPEC_GLANCE(peer->patience_in.wait) || !mca_pml_spec_may_poll()
+        || message_is_here(recvreq)) {
         return;
     }
     look_on(peer, &peer->patience_in, recvreq->capacity, message_is_here, recvreq);

@@ -256,12 +256,16 @@ static void exchange_received(mca_pml_spec_peer_t *peer)
  * ahead of a sender by less than this, nanoseconds; one who comes later still finds the RTR. */
 #define LOOK_NS UINT64_C(2000)
 
-static void look_for_rts(const mca_pml_spec_comm_t *comm, bool longer)
+static void poll_for_rts(const mca_pml_spec_peer_t *peer, bool longer)
 {
+    const mca_pml_spec_comm_t *comm = peer->comm;
     const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
     const uint64_t end = longer ? mca_pml_spec_now_ns() + LOOK_NS : 0;
+    if (!mca_pml_spec_may_poll()) {
+        return;
+    }
     do {
-        opal_progress();
+        (void) mca_pml_spec_poll(peer);
     } while (longer && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
              && mca_pml_spec_now_ns() < end);
 }
@@ -292,7 +296,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         /* An RTS that has arrived is answered at once; without an RTR to save, one who waits next
          * will see it soon enough. */
         if (!leaves && !(watches && blocking)) {
-            look_for_rts(comm, blocking && predicts && !mca_pml_spec_rtr_registers(recvreq));
+            poll_for_rts(recvreq->peer,
+                         blocking && predicts && !mca_pml_spec_rtr_registers(recvreq));
             if (!blocking) {
                 mca_pml_spec_patience_for_rts(recvreq);
             }

@@ -56,16 +56,16 @@ typedef struct mca_pml_spec_send_request {
     const mca_pml_spec_protocol_t *proto;
     int32_t stage;
     volatile int32_t life;
-    char *flat;            /* the data if it is one block (also of size 0), else NULL */
+    char *flat; /* the data if it is one block (also of size 0), else NULL */
     bool is_flat;
-    bool gathers;          /* eager: may wait for others (core/spec_burst.h); they take it along */
-    bool noticed;          /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
+    bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
-    uint32_t set_apart;    /* credit: pml_spec_flow.h */
-    size_t first;          /* bytes of data that its first packet carries */
-    bool stopped;          /* as adaptation had it when the send began */
-    bool announced;        /* among those of its peer */
-    uint16_t rts_flags;    /* of adaptation: pml_spec_adapt.h */
+    uint32_t set_apart; /* credit: pml_spec_flow.h */
+    size_t first;       /* bytes of data that its first packet carries */
+    bool stopped;       /* as adaptation had it when the send began */
+    bool announced;     /* among those of its peer */
+    uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
     uint64_t r;            /* the receive's handle, once known */
@@ -94,22 +94,23 @@ typedef struct mca_pml_spec_recv_request {
     volatile int32_t life;
     char *flat; /* as above */
     bool is_flat;
-    bool converts;   /* the convertor is prepared */
+    bool converts; /* the convertor is prepared */
     volatile int32_t matched;
-    size_t capacity; /* bytes that fit the buffer */
-    uint64_t handle; /* mine on the wire, 0: none */
-    uint64_t s;      /* the sender's handle, once known */
+    size_t capacity;        /* bytes that fit the buffer */
+    uint64_t handle;        /* mine on the wire, 0: none */
+    uint64_t s;             /* the sender's handle, once known */
     uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     bool offered;           /* among the offers of its peer */
     bool hopes;             /* pml_spec_patience.h: its RTS was about to come when it was posted */
-    uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
+    uint64_t waive;         /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Whoever brings it to 0 completes the request. */
     volatile int64_t missing;
-    volatile int64_t owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
+    volatile int64_t
+        owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
     mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
-    int32_t status; /* first error */
-    struct {        /* registrations of the buffer that were offered to the sender */
+    int32_t status;              /* first error */
+    struct {                     /* registrations of the buffer that were offered to the sender */
         mca_btl_base_registration_handle_t *handle;
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
@@ -148,8 +149,8 @@ static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes
             *owed = have - (int64_t) bytes;
             return true;
         }
-    } while (!__atomic_compare_exchange_n(owed, &have, have - (int64_t) bytes, true, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_ACQUIRE));
+    } while (!__atomic_compare_exchange_n(owed, &have, have - (int64_t) bytes, true,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     return true;
 }
 
@@ -172,8 +173,19 @@ typedef enum {
 /* Start the message: give it its sequence number and choose the protocol. */
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
 
-/* The second half of it: from the sequence number on. */
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
+/* What giving a message its number settled. */
+typedef struct mca_pml_spec_issue {
+    spec_ctl_t *ctl;      /* the RTR that named it, or NULL */
+    spec_rtr_fate_t fate; /* of that RTR */
+    uint32_t given_back;  /* credit that was set apart and is not needed */
+} mca_pml_spec_issue_t;
+
+/* The second half of it, for who has set its credit apart, in two steps: its number, under the peer's send_lock;
+ * then what follows from that, under no lock. announce: leave an RTR unused. */
+mca_pml_spec_issue_t mca_pml_spec_send_number(mca_pml_spec_send_request_t *sendreq,
+                                              mca_pml_spec_by_t by, bool announce);
+void mca_pml_spec_send_issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by,
+                              const mca_pml_spec_issue_t *issue);
 
 /* Is the RTR here that names the next message with its tag? Takes send_lock. */
 bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq);
@@ -249,9 +261,8 @@ uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq);
 mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char *what);
 
 /* Match bits common to the packets that carry them. */
-static inline mca_pml_spec_match_hdr_t mca_pml_spec_match_hdr(uint8_t type,
-                                                              const mca_pml_spec_peer_t *peer,
-                                                              int32_t tag, uint32_t seq)
+static inline mca_pml_spec_match_hdr_t
+mca_pml_spec_match_hdr(uint8_t type, const mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)
 {
     const mca_pml_spec_comm_t *comm = peer->comm;
     return (mca_pml_spec_match_hdr_t){.type = type,

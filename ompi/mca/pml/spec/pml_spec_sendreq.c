@@ -176,6 +176,141 @@ bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq)
     return is_here;
 }
 
+/* How much of the message's data goes out with its first packet. */
+static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed, limit = sendreq->peer->eager_limit;
+    if (uses_rtr) {
+        return 0;
+    }
+    if (length <= limit && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
+        return length;
+    }
+    return mca_pml_spec_rts_data(sendreq);
+}
+
+/* Is the message fit to be put into an offered buffer? */
+static bool can_put(const mca_pml_spec_send_request_t *sendreq)
+{
+    const mca_pml_spec_peer_t *peer = sendreq->peer;
+    return sendreq->req_send.req_bytes_packed > peer->eager_limit && sendreq->is_flat
+           && (peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
+}
+
+/* An RTR that has arrived is used at once. But no poll for one where none was ever seen, or one is here already:
+ * the poll may meet an RTS and copy that message before ours has been announced. */
+static void poll_for_rtr(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+{
+    if (MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && mca_pml_spec_may_poll()
+        && !mca_pml_spec_rtr_is_here(sendreq)) {
+        (void) mca_pml_spec_poll(sendreq->peer);
+        if (MCA_PML_SPEC_BY_ISEND == by) {
+            mca_pml_spec_patience_for_rtr(sendreq);
+        }
+    }
+}
+
+mca_pml_spec_issue_t mca_pml_spec_send_number(mca_pml_spec_send_request_t *sendreq,
+                                              mca_pml_spec_by_t by, bool announce)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    mca_pml_spec_issue_t issue = {.fate = SPEC_RTR_KEPT};
+
+    sendreq->seq =
+        spec_send_issue(&peer->send, tag, length, can_put(sendreq), &issue.ctl, &issue.fate);
+    if (NULL != issue.ctl && SPEC_RTR_USED == issue.fate
+        && (announce
+            || (spec_run_is_on(&peer->run, length)
+                && spec_run_leaves(&peer->run, length, mca_pml_spec_now_ns())))) {
+        issue.fate = SPEC_RTR_SHARED;
+    }
+    const bool uses = NULL != issue.ctl && SPEC_RTR_USED == issue.fate;
+    if (uses) {
+        sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;
+        spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
+    }
+    sendreq->first = first_data(sendreq, uses);
+    sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->looks
+                       && sendreq->first == length && length <= peer->eager_limit
+                       && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
+                       && spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length,
+                                           (uint32_t) mca_pml_spec.gather);
+    issue.given_back = sendreq->set_apart - spec_flow_cost(sendreq->first);
+    peer->flow_out.spent -= issue.given_back;
+    return issue;
+}
+
+void mca_pml_spec_send_issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by,
+                              const mca_pml_spec_issue_t *issue)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    mca_pml_spec_rtr_t *rtr = NULL;
+
+    if (sendreq->gathers) {
+        MCA_PML_SPEC_COUNT(gathered);
+    }
+    if (NULL != issue->ctl) {
+        rtr = SPEC_ENTRY(issue->ctl, mca_pml_spec_rtr_t, ctl);
+        if (SPEC_RTR_USED != issue->fate) {
+            mca_pml_spec_rtr_drop(peer, rtr, issue->fate);
+            if (length <= peer->eager_limit) {
+                mca_pml_spec_adapt_say(peer, tag, sendreq->seq);
+            }
+            rtr = NULL;
+        }
+    }
+    sendreq->stopped = (length > peer->eager_limit
+                        || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
+                       && mca_pml_spec_adapt_is_stopped(peer, tag);
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        mca_pml_spec_why_send(sendreq, NULL != rtr, issue->fate);
+    }
+    const bool looks =
+        NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_looks(peer, length);
+    mca_pml_spec_send_begin(sendreq, rtr);
+    if (looks) {
+        (void) mca_pml_spec_poll(peer);
+    }
+}
+
+/* The message may go: from its number on. */
+static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    bool announce = false;
+
+    if (can_put(sendreq)) {
+        if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange))
+            && length >= SPEC_EXCHANGE_LEAST) {
+            mca_pml_spec_lock(&peer->send_lock);
+            announce = spec_exchange_send(&peer->exchange, MCA_PML_SPEC_BY_SEND == by,
+                                          mca_pml_spec_now_ns());
+            mca_pml_spec_unlock(&peer->send_lock);
+        }
+        if (!announce && NULL != peer->send.ledger
+            && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)) {
+            poll_for_rtr(sendreq, by);
+        }
+    }
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
+        mca_pml_spec_rtr_notice(peer);
+    }
+    mca_pml_spec_lock(&peer->send_lock);
+    const mca_pml_spec_issue_t issue = mca_pml_spec_send_number(sendreq, by, announce);
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
+        && issue.given_back > 0) { /* it may be what another one waits for */
+        mca_pml_spec_send_turns(peer);
+    }
+    mca_pml_spec_send_issued(sendreq, by, &issue);
+}
+
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -219,104 +354,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         mca_pml_spec_complete(&base->req_ompi);
     }
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
-        mca_pml_spec_send_issue(sendreq, by);
+        send_issue(sendreq, by);
     }
     return OMPI_SUCCESS;
-}
-
-/* How much of the message's data goes out with its first packet. */
-static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
-{
-    const size_t length = sendreq->req_send.req_bytes_packed, limit = sendreq->peer->eager_limit;
-    if (uses_rtr) {
-        return 0;
-    }
-    if (length <= limit && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
-        return length;
-    }
-    return mca_pml_spec_rts_data(sendreq);
-}
-
-void mca_pml_spec_send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
-{
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    const mca_bml_base_endpoint_t *endpoint = peer->endpoint;
-    const size_t length = sendreq->req_send.req_bytes_packed;
-    const bool rendezvous = length > peer->eager_limit;
-    const bool can_put = rendezvous && sendreq->is_flat
-                         && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
-    /* An RTR that has arrived is used at once. But no look for one where none was ever seen, or one is
-     * here already: the call may meet an RTS and copy that message before ours has been announced. */
-    bool announce = false;
-    if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange)) && can_put && length >= SPEC_EXCHANGE_LEAST) {
-        mca_pml_spec_lock(&peer->send_lock);
-        announce =
-            spec_exchange_send(&peer->exchange, MCA_PML_SPEC_BY_SEND == by, mca_pml_spec_now_ns());
-        mca_pml_spec_unlock(&peer->send_lock);
-    }
-    sendreq->stopped =
-        (rendezvous || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
-        && mca_pml_spec_adapt_is_stopped(peer, base->req_tag);
-    if (can_put && !announce && !sendreq->stopped
-        && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && NULL != peer->send.ledger
-        && !mca_pml_spec_rtr_is_here(sendreq)) {
-        opal_progress();
-        if (MCA_PML_SPEC_BY_ISEND == by) {
-            mca_pml_spec_patience_for_rtr(sendreq);
-        }
-    }
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
-        mca_pml_spec_rtr_notice(peer);
-    }
-    spec_ctl_t *ctl;
-    spec_rtr_fate_t fate = SPEC_RTR_KEPT;
-    mca_pml_spec_lock(&peer->send_lock);
-    sendreq->seq = spec_send_issue(&peer->send, base->req_tag, length, can_put, &ctl, &fate);
-    if (NULL != ctl && SPEC_RTR_USED == fate
-        && (announce
-            || (spec_run_is_on(&peer->run, length)
-                && spec_run_leaves(&peer->run, length, mca_pml_spec_now_ns())))) {
-        fate = SPEC_RTR_SHARED;
-    }
-    if (NULL != ctl && SPEC_RTR_USED == fate) {
-        sendreq->r = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl)->r;
-        spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
-        (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
-    }
-    sendreq->first = first_data(sendreq, NULL != ctl && SPEC_RTR_USED == fate);
-    sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->looks && sendreq->first == length
-                       && !rendezvous && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
-                       && spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length, (uint32_t) mca_pml_spec.gather);
-    if (sendreq->gathers) {
-        MCA_PML_SPEC_COUNT(gathered);
-    }
-    const uint32_t rest = sendreq->set_apart - spec_flow_cost(sendreq->first);
-    peer->flow_out.spent -= rest;
-    mca_pml_spec_unlock(&peer->send_lock);
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
-        && rest > 0) { /* it may be what another one waits for */
-        mca_pml_spec_send_turns(peer);
-    }
-
-    mca_pml_spec_rtr_t *rtr = NULL;
-    if (NULL != ctl) {
-        rtr = SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl);
-        if (SPEC_RTR_USED != fate) {
-            mca_pml_spec_rtr_drop(peer, rtr, fate);
-            if (!rendezvous) {
-                mca_pml_spec_adapt_say(peer, base->req_tag, sendreq->seq);
-            }
-            rtr = NULL;
-        }
-    }
-    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
-        mca_pml_spec_why_send(sendreq, NULL != rtr, fate);
-    }
-    const bool looks =
-        NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_looks(peer, length);
-    mca_pml_spec_send_begin(sendreq, rtr);
-    if (looks) {
-        opal_progress();
-    }
 }
