@@ -138,7 +138,8 @@ static void an_item_may_be_added_again_from_its_own_try(void **state)
     assert_false(spec_retry_add(&retry, &item[0], &key[1]));
     assert_false(spec_retry_done(&retry, lane));
     assert_true(spec_retry_waits(&retry, &key[1]));
-    assert_true(spec_retry_remove(&retry, &item[0]));
+    assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[0]);
+    assert_true(spec_retry_done(&retry, item[0].lane));
     assert_false(spec_retry_waits(&retry, &key[1]));
 }
 
@@ -154,7 +155,8 @@ static void many_resources(void **state)
         }
         for (int i = 0; i < MANY; ++i) {
             assert_true(spec_retry_waits(&retry, &resource[i]));
-            assert_int_equal(spec_retry_remove(&retry, &many[i]), i == MANY - 1);
+            assert_ptr_equal(spec_retry_take(&retry, UINT64_MAX), &many[i]);
+            assert_int_equal(spec_retry_done(&retry, many[i].lane), i == MANY - 1);
             assert_false(spec_retry_waits(&retry, &resource[i]));
         }
     }

@@ -46,8 +46,9 @@ void mca_pml_spec_adapt_fini(void)
 static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
 {
     const opal_process_name_t name = peer->proc->super.proc_name;
-    return name.jobid != mca_pml_spec_job_id() ? MCA_PML_SPEC_NO_COOKIE
-                                               : (uint64_t) name.vpid << 32 | (uint32_t) peer->comm->my_rank;
+    return name.jobid != mca_pml_spec_job_id()
+               ? MCA_PML_SPEC_NO_COOKIE
+               : (uint64_t) name.vpid << 32 | (uint32_t) peer->comm->my_rank;
 }
 
 /* ---- at the sender ---- */
@@ -62,8 +63,10 @@ void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t
         spec_adapt_out_arrived(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), e);
     unlock();
     if (resumed) {
-        MCA_PML_SPEC_VERBOSE(10, "sends to rank %d of communicator %u with tag %d: the receiver "
-                             "offers its buffers again", peer->rank, peer->comm->cid, tag);
+        MCA_PML_SPEC_VERBOSE(10,
+                             "sends to rank %d of communicator %u with tag %d: the receiver "
+                             "offers its buffers again",
+                             peer->rank, peer->comm->cid, tag);
     }
 }
 
@@ -77,10 +80,12 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
         spec_adapt_out_settled(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), used);
     unlock();
     if (stopping) {
-        MCA_PML_SPEC_VERBOSE(10, "sends to rank %d of communicator %u with tag %d: fewer than %d %% "
+        MCA_PML_SPEC_VERBOSE(10,
+                             "sends to rank %d of communicator %u with tag %d: fewer than %d %% "
                              "of the latest RTRs (at most %d) were of use; the receiver will be "
-                             "told STOP", peer->rank, peer->comm->cid, tag,
-                             mca_pml_spec.adapt_threshold, mca_pml_spec.adapt_window);
+                             "told STOP",
+                             peer->rank, peer->comm->cid, tag, mca_pml_spec.adapt_threshold,
+                             mca_pml_spec.adapt_window);
     }
 }
 
@@ -184,10 +189,11 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq
         return;
     }
     if (in_time) {
-        in_time = 0 == sent_at
-                      /* a sender that forgot about STOP: by its arrival, less one way */
-                      ? mca_pml_spec_now_ns() - posted > 2 * spec_clock_one_way(&peer->clock)
-                      : spec_stamp_after(sent_at, spec_stamp(spec_clock_arrival(&peer->clock, posted)));
+        in_time =
+            0 == sent_at
+                /* a sender that forgot about STOP: by its arrival, less one way */
+                ? mca_pml_spec_now_ns() - posted > 2 * spec_clock_one_way(&peer->clock)
+                : spec_stamp_after(sent_at, spec_stamp(spec_clock_arrival(&peer->clock, posted)));
     }
     const uint64_t one_way = spec_clock_one_way(&peer->clock);
     const spec_adapt_verdict_t verdict =
@@ -197,9 +203,10 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq
         ping(peer);
     } else if (SPEC_ADAPT_RESUME == verdict) {
         MCA_PML_SPEC_COUNT(resumes);
-        MCA_PML_SPEC_VERBOSE(10, "receives from rank %d of communicator %u with tag %d: posted in "
-                             "time again (one way takes %llu ns), speculation resumes", peer->rank,
-                             peer->comm->cid, tag, (unsigned long long) one_way);
+        MCA_PML_SPEC_VERBOSE(10,
+                             "receives from rank %d of communicator %u with tag %d: posted in "
+                             "time again (one way takes %llu ns), speculation resumes",
+                             peer->rank, peer->comm->cid, tag, (unsigned long long) one_way);
     }
 }
 
@@ -217,18 +224,31 @@ void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag)
     unlock();
     if (NULL != entry) {
         MCA_PML_SPEC_COUNT(stops);
-        MCA_PML_SPEC_VERBOSE(10, "receives from rank %d of communicator %u with tag %d: STOP, "
-                             "the sender comes first; speculation stops and is watched", peer->rank,
-                             peer->comm->cid, tag);
+        MCA_PML_SPEC_VERBOSE(10,
+                             "receives from rank %d of communicator %u with tag %d: STOP, "
+                             "the sender comes first; speculation stops and is watched",
+                             peer->rank, peer->comm->cid, tag);
         ping(peer);
     }
 }
 
-/* The peer that a packet names by communicator id and rank, or NULL. */
-static mca_pml_spec_peer_t *peer_of(uint16_t ctx, int32_t src)
+/* The peer that a packet names by communicator id and rank, to be put back; or NULL. */
+static mca_pml_spec_peer_t *peer_get(uint16_t ctx, int32_t src)
 {
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(ctx);
-    return NULL == comm || (uint32_t) src >= comm->size ? NULL : mca_pml_spec_peer(comm, src);
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(ctx);
+    if (NULL == comm) {
+        return NULL;
+    }
+    mca_pml_spec_peer_t *peer = (uint32_t) src >= comm->size ? NULL : mca_pml_spec_peer(comm, src);
+    if (NULL == peer) {
+        mca_pml_spec_comm_put(comm);
+    }
+    return peer;
+}
+
+static void peer_put(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_comm_put(peer->comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_stop)
@@ -239,11 +259,14 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_stop)
         mca_pml_spec_refuse("STOP", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_of(hdr->match.ctx, hdr->match.src);
-    if (NULL == peer || hdr->match.epoch != peer->recv.epoch) {
-        return; /* for a communicator that is gone: nobody to stop */
+    mca_pml_spec_peer_t *peer = peer_get(hdr->match.ctx, hdr->match.src);
+    if (NULL == peer) {
+        return; /* its communicator is gone: nobody to stop */
     }
-    mca_pml_spec_adapt_stop(peer, hdr->match.tag);
+    if (hdr->match.epoch == peer->recv.epoch) {
+        mca_pml_spec_adapt_stop(peer, hdr->match.tag);
+    }
+    peer_put(peer);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
@@ -254,12 +277,13 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
         mca_pml_spec_refuse("PING", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
-    if (NULL != peer && peer->recv.epoch_is_known && hdr->epoch != peer->recv.epoch) {
+    mca_pml_spec_peer_t *peer = peer_get(hdr->ctx, hdr->src);
+    if (NULL == peer) {
         return; /* asked in a communicator that is gone */
     }
+    const bool is_old = peer->recv.epoch_is_known && hdr->epoch != peer->recv.epoch;
     mca_bml_base_endpoint_t *endpoint =
-        NULL == peer || !MCA_PML_SPEC_SEEN(peer->ctx_known) ? NULL : mca_pml_spec_endpoint(peer);
+        is_old || !MCA_PML_SPEC_SEEN(peer->ctx_known) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         const mca_pml_spec_pong_hdr_t pong = {.type = MCA_PML_SPEC_PONG,
                                               .epoch = hdr->epoch,
@@ -269,6 +293,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
                                               .clock = mca_pml_spec_now_ns()};
         mca_pml_spec_control_send(endpoint, NULL, &pong, sizeof(pong));
     }
+    peer_put(peer);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
@@ -279,13 +304,17 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
         mca_pml_spec_refuse("PONG", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_of(hdr->ctx, hdr->src);
-    if (NULL == peer || hdr->epoch != peer->comm->epoch) {
+    mca_pml_spec_peer_t *peer = peer_get(hdr->ctx, hdr->src);
+    if (NULL == peer) {
         return; /* its communicator was freed meanwhile */
     }
-    lock();
-    const bool expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());
-    unlock();
+    bool expected = true;
+    if (hdr->epoch == peer->comm->epoch) {
+        lock();
+        expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());
+        unlock();
+    }
+    peer_put(peer);
     if (!expected) {
         mca_pml_spec_refuse("PONG", "it answers no open question");
     }

@@ -227,7 +227,7 @@ static void hold_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *p
     MCA_PML_SPEC_COUNT(early);
 }
 
-/* A checked packet of a known communicator. */
+/* A checked packet of a communicator that the caller has got. */
 INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet, int type)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
@@ -250,13 +250,9 @@ INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *pack
     const bool more = !spec_list_is_empty(&peer->recv.msgs.early);
     const bool revokes = !spec_list_is_empty(&peer->recv.revokes);
     if (OPAL_UNLIKELY(more || revokes)) {
-        /* The request may be the last reference to the communicator. */
-        OBJ_RETAIN(comm->ompi_comm);
-        ompi_communicator_t *keep = comm->ompi_comm;
         process(comm, peer, packet, NULL, type);
         process_early(comm, peer);
         mca_pml_spec_revokes_finish(peer);
-        OBJ_RELEASE(keep);
         return;
     }
     process(comm, peer, packet, NULL, type);
@@ -294,19 +290,20 @@ INLINED void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *s
         return;
     }
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
-    if (OPAL_UNLIKELY(NULL == comm)) {
+    mca_pml_spec_comm_t *comm;
+    while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_get(hdr->ctx)))) {
         if (mca_pml_spec_park(hdr->ctx, &packet)) {
             return;
         }
-        comm = mca_pml_spec_comm_find(hdr->ctx);
     }
     arrive(comm, &packet, type);
+    mca_pml_spec_comm_put(comm);
 }
 
 void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
     switch (hdr->type) {
     case MCA_PML_SPEC_RTR:
         mca_pml_spec_rtr_arrived(packet);
@@ -315,9 +312,10 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
         mca_pml_spec_revoke_arrived(packet);
         break;
     default:
-        arrive(mca_pml_spec_comm_find(hdr->ctx), packet, hdr->type);
+        arrive(comm, packet, hdr->type);
         break;
     }
+    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(recv_eager)

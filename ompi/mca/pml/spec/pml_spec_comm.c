@@ -19,14 +19,15 @@
 mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid)
 {
     mca_pml_spec_cid_slot_t **chunk = &mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK];
-    if (NULL == *chunk) {
+    if (NULL == MCA_PML_SPEC_SEEN(*chunk)) {
         mca_pml_spec_cid_slot_t *fresh = calloc(MCA_PML_SPEC_CID_CHUNK, sizeof(*fresh));
         mca_pml_spec_lock(&mca_pml_spec.lock);
         if (NULL == *chunk && NULL != fresh) {
             for (unsigned i = 0; i < MCA_PML_SPEC_CID_CHUNK; ++i) {
                 spec_list_init(&fresh[i].parked);
+                spec_list_init(&fresh[i].ended);
             }
-            *chunk = fresh;
+            __atomic_store_n(chunk, fresh, __ATOMIC_RELEASE);
             fresh = NULL;
         }
         mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -34,6 +35,8 @@ mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid)
     }
     return NULL == *chunk ? NULL : &(*chunk)[cid % MCA_PML_SPEC_CID_CHUNK];
 }
+
+static void comm_free(mca_pml_spec_comm_t *comm, bool group);
 
 void mca_pml_spec_cids_fini(void)
 {
@@ -45,6 +48,10 @@ void mca_pml_spec_cids_fini(void)
                 mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
             }
             free(chunk[i].epitaphs);
+            while (NULL
+                   != (n = spec_list_pop(&chunk[i].ended))) { /* its users will not come back */
+                comm_free(SPEC_ENTRY(n, mca_pml_spec_comm_t, ended), false);
+            }
         }
         free(chunk);
         mca_pml_spec.cids[c] = NULL;
@@ -59,7 +66,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     }
     fresh->comm = comm;
     fresh->rank = rank;
-    fresh->proc = ompi_comm_peer_lookup(comm->ompi_comm, rank);
+    fresh->proc = ompi_group_peer_lookup(comm->group, rank);
     OBJ_CONSTRUCT(&fresh->send_lock, opal_mutex_t);
     spec_list_init(&fresh->unnoticed);
     spec_list_init(&fresh->waiting);
@@ -95,8 +102,7 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     }
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
     if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
-        mca_pml_spec_explain("unreachable", peer->rank,
-                             mca_pml_spec_comm_name(peer->comm->ompi_comm),
+        mca_pml_spec_explain("unreachable", peer->rank, (unsigned) peer->comm->cid,
                              mca_pml_spec_host_of(&peer->proc->super));
         return NULL;
     }
@@ -141,8 +147,7 @@ int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
 int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name)
 {
     for (uint32_t rank = 0; rank < comm->size; ++rank) {
-        opal_process_name_t other =
-            ompi_group_get_proc_name(comm->ompi_comm->c_remote_group, (int) rank);
+        opal_process_name_t other = ompi_group_get_proc_name(comm->group, (int) rank);
         if (other.jobid == name.jobid && other.vpid == name.vpid) {
             return (int32_t) rank;
         }
@@ -178,14 +183,17 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
         free(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    comm->ompi_comm = ompi_comm;
+    comm->slot = slot;
+    comm->group = ompi_comm->c_remote_group;
+    OBJ_RETAIN(comm->group);
     comm->cid = (uint16_t) cid;
-    comm->epoch = (uint8_t) slot->incarnations;
+    comm->epoch = (uint8_t) slot->incarnations; /* the next is made when this one is gone */
     comm->is_global = mca_pml_spec_is_global(ompi_comm, &comm->name[0], &comm->name[1]);
     comm->my_rank = ompi_comm->c_my_rank;
     comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;
     comm->peers = calloc(comm->size + 1u, sizeof(*comm->peers));
     if (NULL == comm->peers || 0 != spec_match_init(&comm->match)) {
+        OBJ_RELEASE(comm->group);
         free(comm->peers);
         free(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -199,7 +207,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     /* From here on packets find the communicator; those that came too early follow in the order of
      * their arrival (their sequence numbers put right what overtakes them). */
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    slot->comm = comm;
+    __atomic_store_n(&slot->comm, comm, __ATOMIC_RELEASE);
     ++slot->incarnations;
     free(slot->epitaphs);
     slot->epitaphs = NULL;
@@ -221,17 +229,98 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     return OMPI_SUCCESS;
 }
 
-/* The sender's side of a peer ends: what it kept is gone, what it sent may still be asked for. */
-static void bury(mca_pml_spec_peer_t *peer, mca_pml_spec_cid_slot_t *slot)
+/* What is left of those to whom RTRs may still come; NULL: nothing, or no memory, which makes a REVOKE's answer as if
+ * the RTR had not been used. */
+static mca_pml_spec_epitaph_t *bury(mca_pml_spec_comm_t *comm, uint32_t *n)
+{
+    mca_pml_spec_epitaph_t *epitaphs = NULL;
+    *n = 0;
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+        if (NULL == peer) {
+            continue;
+        }
+        mca_pml_spec_lock(&peer->send_lock);
+        const bool has_ledger = NULL != peer->send.ledger;
+        const uint32_t s = peer->send.nxt;
+        mca_pml_spec_unlock(&peer->send_lock);
+        if (has_ledger && NULL == epitaphs) {
+            epitaphs = calloc(comm->size - i, sizeof(*epitaphs));
+        }
+        if (has_ledger && NULL != epitaphs) {
+            epitaphs[(*n)++] =
+                (mca_pml_spec_epitaph_t){.name = mca_pml_spec_name_of(peer->proc), .s = s};
+        }
+    }
+    return epitaphs;
+}
+
+/* What the peer's ledger keeps. */
+static void drop_rtrs(mca_pml_spec_peer_t *peer)
 {
     spec_node_t left, *n;
     spec_list_init(&left);
-    slot->epitaphs[slot->epitaphs_n++] =
-        (mca_pml_spec_epitaph_t){.name = mca_pml_spec_name_of(peer->proc), .s = peer->send.nxt};
     spec_send_close_ledger(&peer->send, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
         mca_pml_spec_rtr_drop(peer, rtr, SPEC_RTR_KEPT);
+    }
+}
+
+static void peer_free(mca_pml_spec_peer_t *peer)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(&peer->recv.msgs.early))) {
+        mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
+    }
+    while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {
+        free(SPEC_ENTRY(n, spec_revoke_t, node));
+    }
+    drop_rtrs(peer);
+    mca_pml_spec_keys_free(&peer->keys);
+    OBJ_DESTRUCT(&peer->send_lock);
+    free(peer);
+}
+
+/* Nobody has it any more. group: Open MPI's groups are still there. */
+static void comm_free(mca_pml_spec_comm_t *comm, bool group)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_first(&comm->match.arrival))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
+        comm->peers[frag->unexp.src]->flow_in.is_low = false; /* nobody is told any more */
+        mca_pml_spec_unexp_take(comm, frag);
+        mca_pml_spec_frag_free(frag);
+    }
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        if (NULL != comm->peers[i]) {
+            peer_free(comm->peers[i]);
+        }
+    }
+    mca_pml_spec_counters_fold(comm);
+    spec_match_fini(&comm->match);
+    OBJ_DESTRUCT(&comm->lock);
+    if (group) {
+        OBJ_RELEASE(comm->group);
+    }
+    free(comm->peers);
+    free(comm);
+}
+
+void mca_pml_spec_slot_reap(mca_pml_spec_cid_slot_t *slot)
+{
+    spec_node_t ended, *n;
+    spec_list_init(&ended);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    /* Under the lock those in the list cannot be got any more. So if there are no users, there are none of them;
+     * else the last one comes here. */
+    while (0 == MCA_PML_SPEC_SEEN(slot->users) && NULL != (n = spec_list_pop(&slot->ended))) {
+        spec_list_append(&ended, n);
+        __atomic_store_n(&slot->ended_n, slot->ended_n - 1, __ATOMIC_RELAXED);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    while (NULL != (n = spec_list_pop(&ended))) {
+        comm_free(SPEC_ENTRY(n, mca_pml_spec_comm_t, ended), true);
     }
 }
 
@@ -241,50 +330,21 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     if (NULL == comm) {
         return OMPI_SUCCESS;
     }
-    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(comm->cid);
-    uint32_t ledgers = 0;
-    for (uint32_t i = 0; i < comm->size; ++i) {
-        ledgers += NULL != comm->peers[i] && NULL != comm->peers[i]->send.ledger;
-    }
-    mca_pml_spec_epitaph_t *epitaphs =
-        0 == ledgers ? NULL : calloc(ledgers, sizeof(*slot->epitaphs));
-
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    slot->comm = NULL;
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_cid_slot_t *slot = comm->slot;
+    uint32_t epitaphs_n;
+    mca_pml_spec_epitaph_t *epitaphs = bury(comm, &epitaphs_n);
     ompi_comm->c_pml_comm = NULL;
-    slot->epitaphs = epitaphs;
+    comm->is_ended = true;
 
-    spec_node_t *n;
-    while (NULL != (n = spec_list_first(&comm->match.arrival))) {
-        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
-        comm->peers[frag->unexp.src]->flow_in.is_low = false; /* nobody is told any more */
-        mca_pml_spec_unexp_take(comm, frag);
-        mca_pml_spec_frag_free(frag);
-    }
-    for (uint32_t i = 0; i < comm->size; ++i) {
-        mca_pml_spec_peer_t *peer = comm->peers[i];
-        if (NULL == peer) {
-            continue;
-        }
-        while (NULL != (n = spec_list_pop(&peer->recv.msgs.early))) {
-            mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
-        }
-        while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {
-            free(SPEC_ENTRY(n, spec_revoke_t, node));
-        }
-        if (NULL != peer->send.ledger && NULL != epitaphs) {
-            bury(peer, slot);
-        }
-        mca_pml_spec_keys_free(&peer->keys);
-        mca_pml_spec_flow_end(peer);
-        OBJ_DESTRUCT(&peer->send_lock);
-        free(peer);
-    }
-    mca_pml_spec_counters_fold(comm);
-    spec_match_fini(&comm->match);
-    OBJ_DESTRUCT(&comm->lock);
-    free(comm->peers);
-    free(comm);
+    /* A handler counts itself and then looks for the communicator; here it is taken away and then they are counted. */
+    mca_pml_spec_comm_hold(comm);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    __atomic_store_n(&slot->comm, NULL, __ATOMIC_RELEASE);
+    slot->epitaphs = epitaphs;
+    slot->epitaphs_n = epitaphs_n;
+    spec_list_append(&slot->ended, &comm->ended);
+    __atomic_store_n(&slot->ended_n, slot->ended_n + 1, __ATOMIC_RELAXED);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_slot_put(slot);
     return OMPI_SUCCESS;
 }

@@ -8,8 +8,16 @@
  *   epoch  which incarnation of a cid this process lives in, counted here and put into each header
  *   parked packet for a cid that does not exist here (yet)
  *
+ *   user   a packet's handler, or work for later, that has the communicator in its hands
+ *
  * Per communicator there is an array of peer pointers (zero pages until touched); a peer is
- * allocated when it is first sent to or heard of. */
+ * allocated when it is first sent to or heard of.
+ *
+ * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet holds nothing: its
+ * handler finds the communicator by number, and the program may free it meanwhile, in another thread or in a
+ * callback of what the handler itself completes. So a handler gets it (mca_pml_spec_comm_get) and puts it back. A
+ * communicator that is freed cannot be got any more at once; its memory goes with the last user of its cid. Nothing of
+ * Open MPI's communicator is touched by users. */
 #ifndef PML_SPEC_COMM_H
 #define PML_SPEC_COMM_H
 
@@ -37,20 +45,21 @@ typedef struct mca_pml_spec_peer {
     bool is_self;
     bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
-    const uint32_t *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
+    const uint32_t
+        *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 
-    /* Me as the sender. send_lock covers all up to waiting. Taken after nothing and before nothing:
-     * no call to a transport and no completion happens under it. */
+    /* Me as the sender. send_lock covers all up to waiting. No call to a transport and no completion
+     * happens under it; adapt_lock and the locks of free lists may be taken inside. */
     opal_mutex_t send_lock;
     spec_flow_out_t flow_out; /* each message changes it and the next */
     spec_send_t send;
-    spec_burst_t burst;    /* without the lock */
-    spec_run_t run;        /* also broken without the lock, which costs a turn at most */
-    spec_exchange_t exchange; /* large messages both ways */
-    spec_patience_t patience; /* of sends, for RTRs */
+    spec_burst_t burst;          /* without the lock */
+    spec_run_t run;              /* also broken without the lock, which costs a turn at most */
+    spec_exchange_t exchange;    /* large messages both ways */
+    spec_patience_t patience;    /* of sends, for RTRs */
     spec_patience_t patience_in; /* of receives, for RTSs */
     volatile int32_t announced;  /* large sends whose RTS is out and that are not done */
-    spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
+    spec_node_t unnoticed;       /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
@@ -59,7 +68,7 @@ typedef struct mca_pml_spec_peer {
     /* Me as the receiver; under the communicator's lock. */
     spec_flow_in_t flow_in; /* each message changes it and the next */
     spec_recv_t recv;
-    bool flow_pends; /* a CREDIT is to be sent */
+    bool flow_pends;         /* a CREDIT is to be sent */
     volatile int32_t offers; /* receives that sent an RTR and are not done */
     mca_pml_spec_pending_t flow_pending;
     spec_clock_t clock; /* under adapt_lock, as the next two */
@@ -67,13 +76,16 @@ typedef struct mca_pml_spec_peer {
 } mca_pml_spec_peer_t;
 
 typedef struct mca_pml_spec_comm {
-    ompi_communicator_t *ompi_comm;
+    spec_node_t ended; /* in the slot's list when the program has freed it */
+    struct mca_pml_spec_cid_slot *slot;
+    ompi_group_t *group; /* of the peers; referenced */
+    volatile bool is_ended;
     uint16_t cid;
     uint8_t epoch;
     bool is_global;   /* all processes have the same cid for it */
     uint64_t name[2]; /* else this is what they all know it by */
     int32_t my_rank;
-    uint32_t size; /* peers: the remote group of an inter-communicator */
+    uint32_t size;  /* peers: the remote group of an inter-communicator */
     uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
     /* Covers match, the creation of peers, and the receiver's side of all peers. No call to a
      * transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of
@@ -90,12 +102,17 @@ typedef struct mca_pml_spec_epitaph {
     uint32_t s;
 } mca_pml_spec_epitaph_t;
 
+/* Under the module's lock, but for reading the first three. */
 typedef struct mca_pml_spec_cid_slot {
-    mca_pml_spec_comm_t *comm;
+    mca_pml_spec_comm_t *comm; /* NULL: none now. Atomic; changed under the module's lock */
+    volatile int32_t users;
+    volatile int32_t ended_n;
     uint32_t incarnations; /* communicators that had this cid so far */
     uint32_t epitaphs_n;
     mca_pml_spec_epitaph_t *epitaphs;
-    spec_node_t parked; /* mca_pml_spec_frag_t.item; .next NULL until first used */
+    spec_node_t parked; /* mca_pml_spec_frag_t.item */
+    spec_node_t ended;  /* communicators that were freed and may still be in users' hands */
+    char apart[32];     /* those who count here do not slow the neighbours */
 } mca_pml_spec_cid_slot_t;
 
 int mca_pml_spec_add_comm(ompi_communicator_t *comm);
@@ -118,11 +135,54 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_of(const ompi_communicator_
     return (mca_pml_spec_comm_t *) comm->c_pml_comm;
 }
 
-/* The communicator of a cid, or NULL. */
-static inline mca_pml_spec_comm_t *mca_pml_spec_comm_find(uint16_t cid)
+/* Slow path of the next: free what has ended, if nobody uses it. */
+void mca_pml_spec_slot_reap(mca_pml_spec_cid_slot_t *slot);
+
+static inline void mca_pml_spec_slot_put(mca_pml_spec_cid_slot_t *slot)
 {
-    mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK];
-    return NULL == chunk ? NULL : chunk[cid % MCA_PML_SPEC_CID_CHUNK].comm;
+    if (0 == mca_pml_spec_add32(&slot->users, -1)
+        && OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(slot->ended_n) > 0)) {
+        mca_pml_spec_slot_reap(slot);
+    }
+}
+
+/* The communicator of a cid, to be put back; or NULL. Any thread. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *slot =
+        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    if (OPAL_UNLIKELY(NULL == slot)) {
+        return NULL;
+    }
+    slot += cid % MCA_PML_SPEC_CID_CHUNK;
+    (void) mca_pml_spec_add32(&slot->users, 1); /* before the look: see del_comm */
+    mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
+    if (OPAL_UNLIKELY(NULL == comm)) {
+        mca_pml_spec_slot_put(slot);
+    }
+    return comm;
+}
+
+/* Another user of one that the caller has for certain. */
+static inline void mca_pml_spec_comm_hold(mca_pml_spec_comm_t *comm)
+{
+    (void) mca_pml_spec_add32(&comm->slot->users, 1);
+}
+
+static inline void mca_pml_spec_comm_put(mca_pml_spec_comm_t *comm)
+{
+    mca_pml_spec_slot_put(comm->slot);
+}
+
+/* As comm_get, if it is in this of its incarnations here. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get_epoch(uint16_t cid, uint8_t epoch)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(cid);
+    if (NULL != comm && epoch != comm->epoch) {
+        mca_pml_spec_comm_put(comm);
+        return NULL;
+    }
+    return comm;
 }
 
 /* Slow path of the next: creates the peer. NULL when memory is out. */

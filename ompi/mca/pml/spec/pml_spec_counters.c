@@ -50,12 +50,11 @@ void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
 void mca_pml_spec_counters_update(void)
 {
     raise_to(&mca_pml_spec.counters.unexpected_bytes_most, mca_pml_spec.store.most);
-    for (size_t c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
-        for (size_t i = 0; NULL != mca_pml_spec.cids[c] && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
-            const mca_pml_spec_comm_t *comm = mca_pml_spec.cids[c][i].comm;
-            if (NULL != comm) {
-                mca_pml_spec_counters_fold(comm);
-            }
+    for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
+        if (NULL != comm) {
+            mca_pml_spec_counters_fold(comm);
+            mca_pml_spec_comm_put(comm);
         }
     }
 }
@@ -73,7 +72,8 @@ static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
 
 /* The two queue lengths have an element per peer of a communicator, as ob1's of the same name, so
  * that tools which know those find these. */
-static int one_per_peer(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
+static int one_per_peer(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                        int *count)
 {
     (void) pvar;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
@@ -122,7 +122,8 @@ void mca_pml_spec_counters_register(void)
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
         (void) mca_base_component_pvar_register(
             component, table[i].name, table[i].text, OPAL_INFO_LVL_4,
-            mca_pml_spec_counter_is_mark(i) ? MPI_T_PVAR_CLASS_HIGHWATERMARK : MPI_T_PVAR_CLASS_COUNTER,
+            mca_pml_spec_counter_is_mark(i) ? MPI_T_PVAR_CLASS_HIGHWATERMARK
+                                            : MPI_T_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
             (void *) (uintptr_t) table[i].offset);

@@ -11,19 +11,11 @@ _Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t)
                    <= SPEC_FLOW_MESSAGE,
                "a kept message takes more than it costs");
 
-/* Is ours the only reference? Then the program has freed the communicator, nothing goes on in it, and the
- * process at the other end may be disconnected. */
-static bool is_freed(const ompi_communicator_t *comm)
-{
-    return 1 == MCA_PML_SPEC_GLANCE(((const opal_object_t *) comm)->obj_reference_count);
-}
-
 /* Send the latest state. */
 static bool tell(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_peer_t *peer = SPEC_ENTRY(pending, mca_pml_spec_peer_t, flow_pending);
     mca_pml_spec_comm_t *comm = peer->comm;
-    ompi_communicator_t *keep = comm->ompi_comm;
 
     mca_pml_spec_lock(&comm->lock);
     peer->flow_pends = false;
@@ -34,12 +26,14 @@ static bool tell(mca_pml_spec_pending_t *pending)
                                            .told = peer->flow_in.told};
     mca_pml_spec_unlock(&comm->lock);
 
-    mca_bml_base_endpoint_t *endpoint = is_freed(keep) ? NULL : mca_pml_spec_endpoint(peer);
+    /* Of one that the program has freed the process at the other end may be disconnected. */
+    mca_bml_base_endpoint_t *endpoint =
+        MCA_PML_SPEC_SEEN(comm->is_ended) ? NULL : mca_pml_spec_endpoint(peer);
     if (NULL != endpoint) {
         MCA_PML_SPEC_COUNT(credits);
         mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
     }
-    OBJ_RELEASE(keep); /* perhaps the last: peer is gone then */
+    mca_pml_spec_comm_put(comm); /* perhaps the last: peer is gone then */
     return true;
 }
 
@@ -48,7 +42,7 @@ static void tell_later(mca_pml_spec_peer_t *peer)
     if (!peer->flow_pends) {
         peer->flow_pends = true;
         peer->flow_pending.retry = tell;
-        OBJ_RETAIN(peer->comm->ompi_comm);
+        mca_pml_spec_comm_hold(peer->comm);
         mca_pml_spec_pend(&peer->flow_pending, MCA_PML_SPEC_RES_NONE);
     }
 }
@@ -97,17 +91,6 @@ void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
             consider(comm, peer, true);
         }
     }
-}
-
-void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    if (peer->flow_pends) { /* only at the end of the process: else the communicator is kept */
-        if (spec_retry_remove(&mca_pml_spec.retry, &peer->flow_pending.item)) {
-            opal_progress_unregister(mca_pml_spec_progress);
-        }
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
 }
 
 /* ---- the sender's side ---- */
@@ -174,10 +157,10 @@ static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
 
 void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
 {
-    ompi_communicator_t *keep = peer->comm->ompi_comm;
+    mca_pml_spec_comm_t *comm = peer->comm;
     mca_pml_spec_send_request_t *sendreq;
 
-    OBJ_RETAIN(keep); /* the last of them may be what keeps it */
+    mca_pml_spec_comm_hold(comm); /* the last of them may be what keeps it */
     mca_pml_spec_lock(&peer->send_lock);
     set_shut(peer); /* the peer's communicator id may be known now */
     while (NULL != (sendreq = next_turn(peer))) {
@@ -187,7 +170,7 @@ void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
         mca_pml_spec_lock(&peer->send_lock);
     }
     mca_pml_spec_unlock(&peer->send_lock);
-    OBJ_RELEASE(keep);
+    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
@@ -198,20 +181,21 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
         mca_pml_spec_refuse("CREDIT", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
-    if (NULL == comm || hdr->epoch != comm->epoch) {
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
+    if (NULL == comm) {
         return; /* freed meanwhile: all that was sent in it has left */
     }
     mca_pml_spec_peer_t *peer =
         (uint32_t) hdr->src < comm->size ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src]) : NULL;
     if (NULL == peer) {
-        mca_pml_spec_refuse("CREDIT", "nothing was sent to who gives it");
-        return;
+        mca_pml_spec_refuse("CREDIT", "nothing was sent to the process that gives it");
+    } else {
+        mca_pml_spec_lock(&peer->send_lock);
+        const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
+        mca_pml_spec_unlock(&peer->send_lock);
+        if (news && MCA_PML_SPEC_SEEN(peer->shut)) {
+            mca_pml_spec_send_turns(peer);
+        }
     }
-    mca_pml_spec_lock(&peer->send_lock);
-    const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
-    mca_pml_spec_unlock(&peer->send_lock);
-    if (news && MCA_PML_SPEC_SEEN(peer->shut)) {
-        mca_pml_spec_send_turns(peer);
-    }
+    mca_pml_spec_comm_put(comm);
 }

@@ -57,9 +57,6 @@ static inline void mca_pml_spec_flow_wants(mca_pml_spec_comm_t *comm, int32_t sr
     }
 }
 
-/* The communicator's peer ends: nothing of it is in the queue any more. */
-void mca_pml_spec_flow_end(mca_pml_spec_peer_t *peer);
-
 /* ---- the sender's side ---- */
 
 /* The most that the first packet of a message can cost. */
@@ -82,8 +79,7 @@ static inline bool mca_pml_spec_flow_spend(mca_pml_spec_peer_t *peer, uint32_t c
 /* May the send be issued? Then its credit is set apart; else it was put into the queue, or has failed. */
 bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq);
 
-/* Something that sends to the peer waited for has happened: issue those whose turn it is. Takes no lock
- * of the caller's; keeps the communicator until it returns. */
+/* Something that sends to the peer waited for has happened: issue those whose turn it is. No lock is held. */
 void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer);
 
 MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_credit);

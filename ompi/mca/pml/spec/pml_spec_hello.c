@@ -54,13 +54,15 @@ static bool is_named(const mca_pml_spec_comm_t *comm, const mca_pml_spec_hello_h
            && comm->name[1] == hdr->name[1];
 }
 
-/* The communicator that a HELLO names; NULL: not here (yet). The caller holds the module's lock. */
+/* The communicator that a HELLO names, to be put back; NULL: not here (yet). The caller holds the module's lock, under
+ * which none is taken away. */
 static mca_pml_spec_comm_t *find(const mca_pml_spec_hello_hdr_t *hdr)
 {
     for (unsigned c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
         const mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
         for (unsigned i = 0; NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
             if (is_named(chunk[i].comm, hdr)) {
+                mca_pml_spec_comm_hold(chunk[i].comm);
                 return chunk[i].comm;
             }
         }
@@ -104,6 +106,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_hello)
     if (NULL != comm) {
         free(early);
         hello(comm, hdr);
+        mca_pml_spec_comm_put(comm);
     } else if (NULL == early) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
     }

@@ -46,8 +46,7 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
     if (mca_pml_spec_is_refused(buf, count)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
-    mca_pml_spec_recv_request_t *recvreq =
-        request_new(buf, count, dtype, src, tag, comm, true);
+    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, true);
     if (NULL == recvreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -70,8 +69,7 @@ int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src,
     if (mca_pml_spec_is_refused(buf, count)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
-    mca_pml_spec_recv_request_t *recvreq =
-        request_new(buf, count, dtype, src, tag, comm, false);
+    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, false);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -89,8 +87,7 @@ int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, 
     if (mca_pml_spec_is_refused(buf, count)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
-    mca_pml_spec_recv_request_t *recvreq =
-        request_new(buf, count, dtype, src, tag, comm, false);
+    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, false);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -115,6 +112,7 @@ static mca_pml_spec_recv_request_t *receive_probed(void *buf, size_t count, ompi
     }
     ompi_message_return(*message);
     *message = MPI_MESSAGE_NULL;
+    OBJ_RELEASE(comm); /* the probe's; the request has its own */
     mca_pml_spec_recv_reset(recvreq);
     mca_pml_spec_deliver_frag(recvreq, frag);
     return recvreq;

@@ -20,7 +20,8 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
         }
         mca_btl_base_registration_handle_t *key = NULL;
         mca_bml_base_register_mem(btl[i], recvreq->flat, recvreq->capacity,
-                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE, &key);
+                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+                                  &key);
         if (NULL == key) {
             continue; /* one lane less */
         }
@@ -38,14 +39,15 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
                             .key_len = (uint16_t) btl[i]->btl->btl_registration_handle_size}};
         memcpy(packet.key, key, packet.hdr.key_len);
         MCA_PML_SPEC_COUNT(rtr_keys);
-        mca_pml_spec_control_send(peer->endpoint, btl[i], &packet, sizeof(packet.hdr) + packet.hdr.key_len);
+        mca_pml_spec_control_send(peer->endpoint, btl[i], &packet,
+                                  sizeof(packet.hdr) + packet.hdr.key_len);
     }
 }
 
 void mca_pml_spec_keys_take(mca_pml_spec_peer_t *peer, uint64_t r, spec_node_t *keys)
 {
     spec_node_t *next;
-    if (OPAL_LIKELY(0 == peer->keys_n)) {
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->keys_n))) {
         return;
     }
     mca_pml_spec_lock(&peer->send_lock);
@@ -54,7 +56,7 @@ void mca_pml_spec_keys_take(mca_pml_spec_peer_t *peer, uint64_t r, spec_node_t *
         if (SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node)->r == r) {
             spec_list_remove(n);
             spec_list_append(keys, n);
-            --peer->keys_n;
+            __atomic_store_n(&peer->keys_n, peer->keys_n - 1, __ATOMIC_RELAXED);
         }
     }
     mca_pml_spec_unlock(&peer->send_lock);
@@ -76,7 +78,8 @@ void mca_pml_spec_keys_free(spec_node_t *keys)
 {
     spec_node_t *n;
     while (NULL != (n = spec_list_pop(keys))) {
-        mca_pml_spec_put_back(&mca_pml_spec.rtrs, &SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node)->super);
+        mca_pml_spec_put_back(&mca_pml_spec.rtrs,
+                              &SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node)->super);
     }
 }
 
@@ -86,33 +89,18 @@ static void keep(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *key)
     spec_list_init(&forgotten);
     mca_pml_spec_lock(&peer->send_lock);
     spec_list_append(&peer->keys, &key->ctl.item.node);
-    if (++peer->keys_n > MCA_PML_SPEC_KEYS_MAX) {
+    if (peer->keys_n == MCA_PML_SPEC_KEYS_MAX) {
         spec_list_append(&forgotten, spec_list_pop(&peer->keys));
-        --peer->keys_n;
+    } else {
+        __atomic_store_n(&peer->keys_n, peer->keys_n + 1, __ATOMIC_RELAXED);
     }
     mca_pml_spec_unlock(&peer->send_lock);
     mca_pml_spec_keys_free(&forgotten);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
+static void key_arrived(mca_pml_spec_peer_t *peer, mca_btl_base_module_t *btl,
+                        const mca_pml_spec_key_hdr_t *hdr)
 {
-    const mca_pml_spec_key_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)
-        || seg[0].seg_len - sizeof(*hdr) < hdr->key_len || hdr->key_len > MCA_PML_SPEC_KEY_MAX
-        || hdr->key_len != btl->btl_registration_handle_size) {
-        mca_pml_spec_refuse("KEY", "it is not of the length that its transport's keys have");
-        return;
-    }
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
-    if (NULL == comm || hdr->epoch != comm->epoch) {
-        return; /* too early or too late: without it the message takes one lane less */
-    }
-    mca_pml_spec_peer_t *peer =
-        (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
-    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
-        mca_pml_spec_refuse("KEY", "it comes from another process than its rank says");
-        return;
-    }
     mca_pml_spec_rtr_t *key = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
     if (OPAL_UNLIKELY(NULL == key)) {
         return;
@@ -122,4 +110,27 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
     key->key_len = hdr->key_len;
     memcpy(key->key, hdr + 1, hdr->key_len);
     keep(peer, key);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
+{
+    const mca_pml_spec_key_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
+        || hdr->key_len > MCA_PML_SPEC_KEY_MAX
+        || hdr->key_len != btl->btl_registration_handle_size) {
+        mca_pml_spec_refuse("KEY", "it is not of the length that its transport's keys have");
+        return;
+    }
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
+    if (NULL == comm) {
+        return; /* too early or too late: without it the message takes one lane less */
+    }
+    mca_pml_spec_peer_t *peer =
+        (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
+    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
+        mca_pml_spec_refuse("KEY", "it comes from another process than its rank says");
+    } else {
+        key_arrived(peer, btl, hdr);
+    }
+    mca_pml_spec_comm_put(comm);
 }

@@ -35,7 +35,8 @@ bool mca_pml_spec_lost_is(const opal_proc_t *proc)
 /* For one that is in no queue and that no transport holds. */
 static void fail_recv(spec_node_t *node)
 {
-    mca_pml_spec_recv_request_t *recvreq = SPEC_ENTRY(node, mca_pml_spec_recv_request_t, posted.node);
+    mca_pml_spec_recv_request_t *recvreq =
+        SPEC_ENTRY(node, mca_pml_spec_recv_request_t, posted.node);
     recvreq->status = OMPI_ERR_UNREACH;
     recvreq->req_recv.req_bytes_packed = 0;
     mca_pml_spec_recv_done(recvreq);
@@ -82,26 +83,10 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     for_all(&sends, fail_send);
 }
 
-/* The communicator with this id, if there is one that the process belongs to; referenced. */
-static mca_pml_spec_comm_t *comm_with(uint32_t cid, opal_process_name_t name, int32_t *rank)
-{
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find((uint16_t) cid);
-    if (NULL != comm) {
-        *rank = mca_pml_spec_rank_of(comm, name);
-        if (*rank < 0) {
-            comm = NULL;
-        } else {
-            OBJ_RETAIN(comm->ompi_comm);
-        }
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    return comm;
-}
-
 static bool claim(volatile int32_t *life)
 {
-    return !(mca_pml_spec_set_bits(life, MCA_PML_SPEC_LOST) & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE));
+    return !(mca_pml_spec_set_bits(life, MCA_PML_SPEC_LOST)
+             & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE));
 }
 
 static void complete_lost(mca_pml_base_request_t *base, int32_t source, int32_t tag)
@@ -123,8 +108,7 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (sendreq = spec_handle_next(&mca_pml_spec.send_handles, &cursor))
                && !(is_same(sendreq->peer->proc->super.proc_name, lost->name)
-                    && claim(&sendreq->life))) {
-        }
+                    && claim(&sendreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == sendreq) {
             break;
@@ -138,10 +122,8 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_recv_request_t *recvreq;
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor))
-               && !(recvreq->matched
-                    && is_same(recvreq->peer->proc->super.proc_name, lost->name)
-                    && claim(&recvreq->life))) {
-        }
+               && !(recvreq->matched && is_same(recvreq->peer->proc->super.proc_name, lost->name)
+                    && claim(&recvreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == recvreq) {
             break;
@@ -155,17 +137,15 @@ static bool turn(mca_pml_spec_pending_t *pending)
 {
     const mca_pml_spec_lost_t *lost = SPEC_ENTRY(pending, mca_pml_spec_lost_t, pending);
     for (uint32_t cid = 0; cid < 65536u; ++cid) {
-        int32_t rank;
-        if (NULL == mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]) {
-            cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
+        if (NULL == comm) {
             continue;
         }
-        mca_pml_spec_comm_t *comm = comm_with(cid, lost->name, &rank);
-        if (NULL != comm) {
-            ompi_communicator_t *keep = comm->ompi_comm;
+        const int32_t rank = mca_pml_spec_rank_of(comm, lost->name);
+        if (rank >= 0) {
             fail_waiting(comm, rank);
-            OBJ_RELEASE(keep);
         }
+        mca_pml_spec_comm_put(comm);
     }
     fail_answerless(lost);
     return true;
@@ -194,8 +174,11 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
         free(lost);
         return;
     }
-    opal_output(0, "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to host %s (%s). "
-                "Requests with it end in an error.", (unsigned) lost->name.vpid,
+    opal_output(0,
+                "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
+                "host %s (%s). "
+                "Requests with it end in an error.",
+                (unsigned) lost->name.vpid,
                 lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
                 mca_pml_spec_host_of(proc), NULL == why ? "no details" : why);
     mca_pml_spec_pend(&lost->pending, MCA_PML_SPEC_RES_NONE);

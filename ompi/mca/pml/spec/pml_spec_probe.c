@@ -6,45 +6,52 @@
 #include "pml_spec_lost.h"
 #include "pml_spec_packet.h"
 
-/* Look once. With `taken` the message leaves the queue. What is told of it is copied under the
+/* Search once. With `message` what is found leaves the queue, into it. What is told of it is copied under the
  * lock: otherwise another thread may receive it meanwhile. */
-static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag,
-                       mca_pml_spec_frag_t **taken, ompi_status_public_t *status,
-                       ompi_status_public_t *found)
+static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag, ompi_message_t *message,
+                       ompi_status_public_t *status)
 {
+    ompi_status_public_t found = ompi_status_empty;
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
     mca_pml_spec_lock(&comm->lock);
     spec_unexp_t *unexp = spec_match_find_unexp(&comm->match, src, tag);
     if (NULL != unexp) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
-        found->MPI_SOURCE = unexp->src;
-        found->MPI_TAG = unexp->tag;
-        found->_ucount = mca_pml_spec_message_length(frag);
-        if (NULL != taken) {
+        found.MPI_SOURCE = unexp->src;
+        found.MPI_TAG = unexp->tag;
+        found._ucount = mca_pml_spec_message_length(frag);
+        if (NULL != message) {
             mca_pml_spec_unexp_take(comm, frag);
-            *taken = frag;
+            message->req_ptr = frag;
+            message->peer = found.MPI_SOURCE;
+            message->count = found._ucount;
         }
     } else {
         mca_pml_spec_flow_wants(comm, src);
     }
     mca_pml_spec_unlock(&comm->lock);
     if (NULL != unexp && MPI_STATUS_IGNORE != status) {
-        OMPI_COPY_STATUS(status, *found, false);
+        OMPI_COPY_STATUS(status, found, false);
     }
     return NULL != unexp;
 }
 
-static ompi_message_t *message_of(ompi_communicator_t *comm, mca_pml_spec_frag_t *frag,
-                                  const ompi_status_public_t *found)
+/* An object for a message that is to be taken out of the queue: made before, so that none is lost for want of memory.
+ * It keeps the communicator, which the program may free before it receives the message. */
+static ompi_message_t *message_new(ompi_communicator_t *comm)
 {
     ompi_message_t *message = ompi_message_alloc();
     if (NULL != message) {
+        OBJ_RETAIN(comm);
         message->comm = comm;
-        message->req_ptr = frag;
-        message->peer = found->MPI_SOURCE;
-        message->count = found->_ucount;
     }
     return message;
+}
+
+static void message_drop(ompi_message_t *message)
+{
+    OBJ_RELEASE(message->comm);
+    ompi_message_return(message);
 }
 
 /* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
@@ -60,22 +67,22 @@ static int why_never(ompi_communicator_t *ompi_comm, int src, int tag)
     return mca_pml_spec_probe_error(ompi_comm, src, tag);
 }
 
-int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+/* Search; if there is nothing, let the transports bring what they have, and search again. */
+static bool probe_twice(ompi_communicator_t *comm, int src, int tag, ompi_message_t *message,
                         ompi_status_public_t *status)
 {
-    ompi_status_public_t found = ompi_status_empty;
-    *matched = probe_once(comm, src, tag, NULL, status, &found);
-    if (!*matched) {
-        opal_progress();
-        *matched = probe_once(comm, src, tag, NULL, status, &found);
+    if (probe_once(comm, src, tag, message, status)) {
+        return true;
     }
-    return *matched ? OMPI_SUCCESS : why_never(comm, src, tag);
+    opal_progress();
+    return probe_once(comm, src, tag, message, status);
 }
 
-int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
+/* Search until there is something, or an error that will not go away. */
+static int probe_until(ompi_communicator_t *comm, int src, int tag, ompi_message_t *message,
+                       ompi_status_public_t *status)
 {
-    ompi_status_public_t found = ompi_status_empty;
-    while (!probe_once(comm, src, tag, NULL, status, &found)) {
+    while (!probe_once(comm, src, tag, message, status)) {
         const int error = why_never(comm, src, tag);
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
@@ -85,35 +92,47 @@ int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_
     return OMPI_SUCCESS;
 }
 
+int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                        ompi_status_public_t *status)
+{
+    *matched = probe_twice(comm, src, tag, NULL, status);
+    return *matched ? OMPI_SUCCESS : why_never(comm, src, tag);
+}
+
+int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    return probe_until(comm, src, tag, NULL, status);
+}
+
 int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
                          ompi_message_t **message, ompi_status_public_t *status)
 {
-    ompi_status_public_t found = ompi_status_empty;
-    mca_pml_spec_frag_t *frag = NULL;
-    *matched = probe_once(comm, src, tag, &frag, status, &found);
-    if (!*matched) {
-        opal_progress();
-        *matched = probe_once(comm, src, tag, &frag, status, &found);
+    ompi_message_t *fresh = message_new(comm);
+    *matched = false;
+    if (NULL == fresh) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (*matched) {
-        *message = message_of(comm, frag, &found);
-        return NULL == *message ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    if (!probe_twice(comm, src, tag, fresh, status)) {
+        message_drop(fresh);
+        return why_never(comm, src, tag);
     }
-    return why_never(comm, src, tag);
+    *matched = true;
+    *message = fresh;
+    return OMPI_SUCCESS;
 }
 
 int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
                         ompi_status_public_t *status)
 {
-    ompi_status_public_t found = ompi_status_empty;
-    mca_pml_spec_frag_t *frag = NULL;
-    while (!probe_once(comm, src, tag, &frag, status, &found)) {
-        const int error = why_never(comm, src, tag);
-        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
-            return error;
-        }
-        opal_progress();
+    ompi_message_t *fresh = message_new(comm);
+    if (NULL == fresh) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    *message = message_of(comm, frag, &found);
-    return NULL == *message ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    const int error = probe_until(comm, src, tag, fresh, status);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != error)) {
+        message_drop(fresh);
+        return error;
+    }
+    *message = fresh;
+    return OMPI_SUCCESS;
 }

@@ -179,8 +179,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     mca_pml_spec_lock(&comm->lock);
     /* A request in the queue has its exact source as peer; others have no business here. */
     mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
-    spec_cancel_t outcome = spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match,
-                                             &recvreq->posted, fresh);
+    spec_cancel_t outcome =
+        spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
     mca_pml_spec_revoke_hdr_t hdr = {0};
     if (SPEC_CANCEL_ASK == outcome) {
         hdr = (mca_pml_spec_revoke_hdr_t){
@@ -197,7 +197,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         };
     }
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    const bool lost = mca_pml_spec_is_lost(comm->ompi_comm, base->req_peer, base->req_tag)
+    const bool lost = mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
                       || (NULL != peer && mca_pml_spec_lost(peer));
     if (OPAL_UNLIKELY(lost && NULL != peer)) {
         spec_recv_answer_all(&peer->recv);
@@ -252,24 +252,24 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
         mca_pml_spec_refuse("REVOKED", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find(hdr->ctx);
-    if (NULL == comm || (uint32_t) hdr->src >= comm->size
-        || NULL == MCA_PML_SPEC_SEEN(comm->peers[hdr->src])) {
-        mca_pml_spec_refuse("REVOKED", "no communicator or peer like that");
-        return;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
+    mca_pml_spec_peer_t *peer = NULL != comm && (uint32_t) hdr->src < comm->size
+                                    ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src])
+                                    : NULL;
+    bool expected = false;
+    if (NULL != peer) {
+        mca_pml_spec_lock(&comm->lock);
+        expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
+        mca_pml_spec_unlock(&comm->lock);
     }
-    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[hdr->src]);
-    mca_pml_spec_lock(&comm->lock);
-    bool expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
-    mca_pml_spec_unlock(&comm->lock);
-    if (!expected) {
+    if (expected) {
+        mca_pml_spec_revokes_finish(peer);
+    } else {
         mca_pml_spec_refuse("REVOKED", "nothing was revoked");
-        return;
     }
-    ompi_communicator_t *keep = comm->ompi_comm;
-    OBJ_RETAIN(keep);
-    mca_pml_spec_revokes_finish(peer);
-    OBJ_RELEASE(keep);
+    if (NULL != comm) {
+        mca_pml_spec_comm_put(comm);
+    }
 }
 
 /* ---- sender: RTR and REVOKE arrive ---- */
@@ -389,54 +389,78 @@ static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     mca_pml_spec_unlock(&peer->send_lock);
 }
 
+/* The communicator that an RTR or REVOKE is for, to be put back. NULL with *parked: there is none yet, the packet is
+ * kept for the next with this id; NULL without: it was for one that is gone. */
+static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16_t cid,
+                                     uint8_t epoch, bool *parked)
+{
+    const mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
+    mca_pml_spec_comm_t *comm;
+    *parked = false;
+    while (NULL == (comm = mca_pml_spec_comm_get(cid)) && NULL != slot && !*parked) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        const bool is_old = NULL == slot->comm && epoch != (uint8_t) slot->incarnations;
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (is_old) {
+            return NULL;
+        }
+        *parked = mca_pml_spec_park(cid, packet);
+    }
+    if (NULL != comm && epoch != comm->epoch) {
+        mca_pml_spec_comm_put(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+/* The peer that an RTR or REVOKE comes from; NULL: refused. */
+static mca_pml_spec_peer_t *peer_for(mca_pml_spec_comm_t *comm, int32_t src, uint64_t name,
+                                     const char *what)
+{
+    mca_pml_spec_peer_t *peer = (uint32_t) src < comm->size ? mca_pml_spec_peer(comm, src) : NULL;
+    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != name) {
+        mca_pml_spec_refuse(what, "it comes from another process than its rank says");
+        return NULL;
+    }
+    return peer;
+}
+
 void mca_pml_spec_rtr_arrived(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_rtr_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
-    mca_pml_spec_comm_t *comm = NULL == slot ? NULL : slot->comm;
+    bool parked;
+    mca_pml_spec_comm_t *comm = comm_for(packet, hdr->ctx, hdr->epoch, &parked);
     if (NULL == comm) {
-        /* For the next communicator with this id, or a leftover of the last one? */
-        if (NULL != slot && hdr->epoch == (uint8_t) slot->incarnations) {
-            if (mca_pml_spec_park(hdr->ctx, packet)) {
-                return;
-            }
-            comm = slot->comm;
+        if (!parked) {
+            MCA_PML_SPEC_COUNT(rtr_arrived);
+            MCA_PML_SPEC_COUNT(rtr_stale);
         }
+        return;
     }
-    if (NULL == comm || hdr->epoch != comm->epoch) {
+    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "RTR");
+    if (NULL != peer) {
+        mca_pml_spec_rtr_t *rtr = rtr_new();
+        rtr->ctl = (spec_ctl_t){.item = {.no = hdr->no},
+                                .tag = hdr->tag,
+                                .e = hdr->e,
+                                .k = hdr->k,
+                                .length = hdr->length};
+        rtr->btl = packet->btl;
+        rtr->r = hdr->r;
+        rtr->addr = hdr->addr;
+        rtr->key_len = hdr->key_len;
+        memcpy(rtr->key, hdr + 1, hdr->key_len);
         MCA_PML_SPEC_COUNT(rtr_arrived);
-        MCA_PML_SPEC_COUNT(rtr_stale);
-        return;
+        control_arrived(peer, rtr);
     }
-    if ((uint32_t) hdr->src >= comm->size) {
-        mca_pml_spec_refuse("RTR", "its source is not in the communicator");
-        return;
-    }
-    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, hdr->src);
-    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
-        mca_pml_spec_refuse("RTR", "it comes from another process than its rank says");
-        return;
-    }
-    mca_pml_spec_rtr_t *rtr = rtr_new();
-    rtr->ctl = (spec_ctl_t){.item = {.no = hdr->no},
-                            .tag = hdr->tag,
-                            .e = hdr->e,
-                            .k = hdr->k,
-                            .length = hdr->length};
-    rtr->btl = packet->btl;
-    rtr->r = hdr->r;
-    rtr->addr = hdr->addr;
-    rtr->key_len = hdr->key_len;
-    memcpy(rtr->key, hdr + 1, hdr->key_len);
-    MCA_PML_SPEC_COUNT(rtr_arrived);
-    control_arrived(peer, rtr);
+    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_rtr)
 {
     const mca_pml_spec_rtr_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)
-        || seg[0].seg_len - sizeof(*hdr) < hdr->key_len || hdr->key_len > MCA_PML_SPEC_KEY_MAX) {
+    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
+        || hdr->key_len > MCA_PML_SPEC_KEY_MAX) {
         mca_pml_spec_refuse("RTR", "it is shorter than its header and key");
         return;
     }
@@ -450,14 +474,17 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_rtr)
 static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
                                 const mca_pml_spec_rtr_t *revoke)
 {
-    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
+    const mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
     uint32_t s = hdr->e;
-    for (uint32_t i = 0; NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1)
-                         && i < slot->epitaphs_n; ++i) {
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    for (uint32_t i = 0;
+         NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1) && i < slot->epitaphs_n;
+         ++i) {
         if (slot->epitaphs[i].name == hdr->name) {
             s = slot->epitaphs[i].s;
         }
     }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
     opal_process_name_t name = {.jobid = (uint32_t) (hdr->name >> 32),
                                 .vpid = (uint32_t) hdr->name};
     ompi_proc_t *proc = (ompi_proc_t *) ompi_proc_for_name(name);
@@ -472,30 +499,26 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
 void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_revoke_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
-    mca_pml_spec_comm_t *comm = NULL == slot ? NULL : slot->comm;
-    if (NULL == comm && NULL != slot && hdr->epoch == (uint8_t) slot->incarnations) {
-        if (mca_pml_spec_park(hdr->ctx, packet)) {
-            return;
-        }
-        comm = slot->comm;
+    bool parked;
+    mca_pml_spec_comm_t *comm = comm_for(packet, hdr->ctx, hdr->epoch, &parked);
+    if (parked) {
+        return;
     }
     mca_pml_spec_rtr_t *revoke = rtr_new();
     revoke->ctl = (spec_ctl_t){.item = {.no = hdr->no}, .is_revoke = true, .tag = hdr->tag};
-    if (NULL == comm || hdr->epoch != comm->epoch) {
+    if (NULL == comm) {
         revoke_without_comm(hdr, revoke);
         rtr_free(revoke);
         return;
     }
-    mca_pml_spec_peer_t *peer =
-        (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
-    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
+    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "REVOKE");
+    if (NULL == peer) {
         rtr_free(revoke);
-        mca_pml_spec_refuse("REVOKE", "it comes from another process than its rank says");
-        return;
+    } else {
+        mca_pml_spec_hello_learn(peer, hdr->back);
+        control_arrived(peer, revoke);
     }
-    mca_pml_spec_hello_learn(peer, hdr->back);
-    control_arrived(peer, revoke);
+    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoke)
@@ -606,8 +629,8 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
 }
 
 /* What carries the registration for a transport: the RTR, a KEY, or NULL. */
-static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl, const mca_pml_spec_rtr_t *rtr,
-                                         const spec_node_t *keys)
+static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl,
+                                         const mca_pml_spec_rtr_t *rtr, const spec_node_t *keys)
 {
     return rtr->btl == btl && rtr->key_len > 0 ? rtr : mca_pml_spec_keys_find(keys, btl);
 }
@@ -648,11 +671,10 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     (void) mca_pml_spec_add64(&sendreq->left, 1);
     for (size_t i = 0; i < stripes; ++i) {
         const mca_pml_spec_rtr_t *key = key_for(stripe[i].btl->btl, rtr, &keys);
-        if (!mca_pml_spec_transfer_start(true, stripe[i].btl, sendreq->flat + stripe[i].offset,
-                                         rtr->addr + stripe[i].offset, stripe[i].offset,
-                                         stripe[i].length, NULL == key ? rtr->key : key->key,
-                                         NULL == key ? 0 : key->key_len, NULL, sendreq, put_tell,
-                                         put_done)) {
+        if (!mca_pml_spec_transfer_start(
+                true, stripe[i].btl, sendreq->flat + stripe[i].offset, rtr->addr + stripe[i].offset,
+                stripe[i].offset, stripe[i].length, NULL == key ? rtr->key : key->key,
+                NULL == key ? 0 : key->key_len, NULL, sendreq, put_tell, put_done)) {
             write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
         }
     }

@@ -22,7 +22,8 @@ typedef struct snapshot {
 } snapshot_t;
 
 #define NUMBERS (sizeof(snapshot_t) / sizeof(uint64_t))
-_Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(snapshot_t), "a snapshot is an array of numbers");
+_Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(snapshot_t),
+               "a snapshot is an array of numbers");
 
 static void take_snapshot(snapshot_t *snapshot)
 {
@@ -30,11 +31,17 @@ static void take_snapshot(snapshot_t *snapshot)
     snapshot->counters = mca_pml_spec.counters;
     snapshot->rtr_kept = 0;
     for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
-        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_find((uint16_t) cid);
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
         for (uint32_t i = 0; NULL != comm && i < comm->size; ++i) {
-            if (NULL != comm->peers[i]) {
-                snapshot->rtr_kept += spec_send_kept(&comm->peers[i]->send);
+            mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+            if (NULL != peer) {
+                mca_pml_spec_lock(&peer->send_lock);
+                snapshot->rtr_kept += spec_send_kept(&peer->send);
+                mca_pml_spec_unlock(&peer->send_lock);
             }
+        }
+        if (NULL != comm) {
+            mca_pml_spec_comm_put(comm);
         }
     }
 }
@@ -82,17 +89,18 @@ static void print_identity(FILE *out, const snapshot_t *all, int ranks)
     const uint64_t sent = TOTAL(rtr_sent), arrived = TOTAL(rtr_arrived), used = TOTAL(rtr_used),
                    crossed = TOTAL(rtr_crossed), mispredicted = TOTAL(rtr_mispredicted),
                    revoked = TOTAL(rtr_revoked),
-                   dropped = TOTAL(rtr_too_short) + TOTAL(rtr_shared) + TOTAL(rtr_too_old) + TOTAL(rtr_full)
-                             + TOTAL(rtr_stale),
-                   unmatched = TOTAL(rtr_abandoned)
-                               + total(all, ranks, offsetof(snapshot_t, rtr_kept));
+                   dropped = TOTAL(rtr_too_short) + TOTAL(rtr_shared) + TOTAL(rtr_too_old)
+                             + TOTAL(rtr_full) + TOTAL(rtr_stale),
+                   unmatched =
+                       TOTAL(rtr_abandoned) + total(all, ranks, offsetof(snapshot_t, rtr_kept));
     const uint64_t ended = used + crossed + mispredicted + dropped + revoked + unmatched;
-    fprintf(out,
-            "  RTRs: %llu sent = %llu used + %llu crossed + %llu mispredicted + %llu dropped + %llu "
-            "revoked + %llu unmatched",
-            (unsigned long long) sent, (unsigned long long) used, (unsigned long long) crossed,
-            (unsigned long long) mispredicted, (unsigned long long) dropped,
-            (unsigned long long) revoked, (unsigned long long) unmatched);
+    fprintf(
+        out,
+        "  RTRs: %llu sent = %llu used + %llu crossed + %llu mispredicted + %llu dropped + %llu "
+        "revoked + %llu unmatched",
+        (unsigned long long) sent, (unsigned long long) used, (unsigned long long) crossed,
+        (unsigned long long) mispredicted, (unsigned long long) dropped,
+        (unsigned long long) revoked, (unsigned long long) unmatched);
     if (sent > arrived) {
         fprintf(out, " + %llu still under way", (unsigned long long) (sent - arrived));
     }
@@ -116,8 +124,8 @@ static void print_summary(const snapshot_t *all, int ranks)
     fprintf(out, "pml/spec: summary of %d processes\n  %-22s %16s %16s %6s %16s %6s\n", ranks, "",
             "all", "least", "rank", "most", "rank");
     for (size_t i = 0; i < mca_pml_spec_counters_n(); ++i) {
-        const row_t row = row_of(all, ranks,
-                                 offsetof(snapshot_t, counters) + mca_pml_spec_counter_offset(i));
+        const row_t row =
+            row_of(all, ranks, offsetof(snapshot_t, counters) + mca_pml_spec_counter_offset(i));
         if (row.max > 0) {
             fprintf(out, "  %-22s %16llu %16llu %6d %16llu %6d\n", mca_pml_spec_counter_name(i),
                     (unsigned long long) (mca_pml_spec_counter_is_mark(i) ? row.max : row.sum),

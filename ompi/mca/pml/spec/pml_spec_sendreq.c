@@ -293,7 +293,7 @@ static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t b
                                           mca_pml_spec_now_ns());
             mca_pml_spec_unlock(&peer->send_lock);
         }
-        if (!announce && NULL != peer->send.ledger
+        if (!announce && NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
             && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)) {
             poll_for_rtr(sendreq, by);
         }

@@ -85,14 +85,6 @@ static void mark_refused(spec_retry_t *r, spec_retry_lane_t *lane)
     spec_list_append(&r->lanes, &lane->node);
 }
 
-static bool forget(spec_retry_t *r, spec_retry_lane_t *lane)
-{
-    if (0 == --lane->n) {
-        retire(r, lane);
-    }
-    return 0 == --r->n;
-}
-
 bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key)
 {
     spec_retry_lane_t *lane = find(r, key);
@@ -146,15 +138,8 @@ void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item)
 
 bool spec_retry_done(spec_retry_t *r, spec_retry_lane_t *lane)
 {
-    return forget(r, lane);
-}
-
-bool spec_retry_remove(spec_retry_t *r, spec_retry_item_t *item)
-{
-    spec_retry_lane_t *lane = item->lane;
-    spec_list_remove(&item->node);
-    if (spec_list_is_empty(&lane->items)) {
-        spec_list_remove(&lane->node);
+    if (0 == --lane->n) {
+        retire(r, lane);
     }
-    return forget(r, lane);
+    return 0 == --r->n;
 }

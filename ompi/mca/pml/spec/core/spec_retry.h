@@ -79,7 +79,4 @@ void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item);
  * unregister. */
 bool spec_retry_done(spec_retry_t *r, spec_retry_lane_t *lane);
 
-/* Take an item that is in its lane out. True: it was the last, unregister. */
-bool spec_retry_remove(spec_retry_t *r, spec_retry_item_t *item);
-
 #endif

@@ -58,12 +58,15 @@ static void bin_retire(spec_ledger_t *l, tag_bin_t **slot)
 
 int spec_send_open_ledger(spec_send_t *s)
 {
-    s->ledger = calloc(1, sizeof(*s->ledger));
-    if (NULL == s->ledger) {
+    spec_ledger_t *l = calloc(1, sizeof(*l));
+    if (NULL == l) {
         return -1;
     }
-    spec_stream_init(&s->ledger->ctl);
-    s->ledger->base = s->nxt;
+    spec_stream_init(&l->ctl);
+    l->base = s->nxt;
+    __atomic_store_n(
+        &s->ledger, l,
+        __ATOMIC_RELEASE); /* senders may look whether there is one, without the lock */
     return 0;
 }
 
