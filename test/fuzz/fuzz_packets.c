@@ -730,7 +730,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(w.comm), 0);
     peer->is_self = how >> 6 & 1;
     if (ways >> 5 & 1) { /* as if so much had been sent before that little credit is left */
-        peer->flow_out.spent = peer->flow_in.arrived = SPEC_FLOW_CREDIT - 4 * SPEC_FLOW_MESSAGE;
+        const uint32_t few = 4 * SPEC_FLOW_MESSAGE;
+        peer->flow_out.spent = peer->flow_in.arrived = peer->flow_out.told - SPEC_FLOW_STEP - few;
+        peer->flow_in.told_at = peer->flow_in.arrived - SPEC_FLOW_STEP + few;
     }
     if (0 == setjmp(end_of_job)) {
         while (s.left > 0) {

@@ -4,8 +4,9 @@
 #include "spec_unit.h"
 
 #include "spec_flow.h"
+#include "spec_slab.h"
 
-enum { SMALL = SPEC_FLOW_MESSAGE, SENDERS = 4 };
+enum { SMALL = SPEC_FLOW_MESSAGE, SENDERS = 4, WINDOW = 3 * SPEC_FLOW_LEAST };
 
 static spec_store_t store;
 static spec_flow_in_t a, b;
@@ -13,8 +14,8 @@ static spec_flow_in_t a, b;
 static int setup(void **state)
 {
     (void) state;
-    store = (spec_store_t){.limit = 4 * SPEC_FLOW_CREDIT};
-    a = b = (spec_flow_in_t){0};
+    store = (spec_store_t){.limit = 4 * WINDOW, .window = WINDOW};
+    a = b = (spec_flow_in_t){.told = WINDOW};
     return 0;
 }
 
@@ -28,18 +29,59 @@ static bool keep(spec_flow_in_t *in, uint32_t cost)
 
 static uint32_t left(const spec_flow_in_t *in)
 {
-    return in->told + SPEC_FLOW_CREDIT - in->arrived;
+    return in->told - in->arrived;
 }
 
-static void a_message_costs_what_it_brings(void **state)
+/* What the component takes for a message: an object that holds packets of up to 192 bytes (pml_spec_flow.c checks that
+ * it is no larger than SPEC_FLOW_MESSAGE), and for larger ones a part of a slab. */
+static void *map_slab(void)
+{
+    return aligned_alloc(SPEC_SLAB_SIZE, SPEC_SLAB_SIZE);
+}
+
+static void a_message_costs_what_it_takes(void **state)
 {
     (void) state;
     assert_int_equal(spec_flow_cost(0), SPEC_FLOW_MESSAGE);
-    assert_int_equal(spec_flow_cost(1000), SPEC_FLOW_MESSAGE + 2000);
-    assert_true(spec_flow_cost(SPEC_FLOW_DATA_MAX) <= SPEC_FLOW_STEP);
+    assert_int_equal(spec_flow_cost(SPEC_FLOW_INSIDE), SPEC_FLOW_MESSAGE);
+    uint32_t last = 0;
+    for (uint32_t data = 0; data <= SPEC_FLOW_DATA_MAX; data += 7) {
+        const uint32_t cost = spec_flow_cost(data);
+        assert_true(cost >= last && cost <= SPEC_FLOW_STEP);
+        last = cost;
+        if (data > SPEC_FLOW_INSIDE && data + 64 <= SPEC_SLAB_MAX) {
+            spec_slabs_t slabs;
+            spec_slabs_init(&slabs, map_slab, free);
+            char *first = spec_slab_take(&slabs, data + 64),
+                 *second = spec_slab_take(&slabs, data + 64);
+            assert_non_null(first);
+            /* The parts of a slab follow each other, unless only one fits: that takes the slab. */
+            const bool same = second > first && second < first + SPEC_SLAB_SIZE;
+            const size_t takes = same ? (size_t) (second - first) : SPEC_SLAB_SIZE;
+            assert_true(takes + SPEC_FLOW_MESSAGE <= cost + 256);
+            spec_slab_put(&slabs, second, data + 64);
+            spec_slab_put(&slabs, first, data + 64);
+            spec_slabs_give_back(&slabs);
+        }
+    }
 }
 
-static void one_packet_in_half_a_credit(void **state)
+static void limit_and_window_follow_from_the_memory(void **state)
+{
+    (void) state;
+    const uint64_t gib = UINT64_C(1) << 30;
+    assert_int_equal(spec_flow_limit(64 * gib, 2), 8 * gib);
+    assert_int_equal(spec_flow_limit(64 * gib, 0), 16 * gib);
+    assert_int_equal(spec_flow_limit(1 * gib, 64), 64 * SPEC_FLOW_LEAST);
+    assert_int_equal(spec_flow_limit(0, 1), 64 * SPEC_FLOW_LEAST);
+    assert_int_equal(spec_flow_window(0, 5), SPEC_FLOW_MOST);
+    assert_int_equal(spec_flow_window(8 * gib, 1), SPEC_FLOW_MOST);
+    assert_int_equal(spec_flow_window(8 * gib, 64), 128 * SPEC_FLOW_LEAST);
+    assert_int_equal(spec_flow_window(64 * SPEC_FLOW_LEAST, 1000), SPEC_FLOW_LEAST);
+    assert_int_equal(spec_flow_window(1, 0), SPEC_FLOW_LEAST);
+}
+
+static void one_packet_in_a_step(void **state)
 {
     (void) state;
     uint32_t told = 0;
@@ -47,10 +89,10 @@ static void one_packet_in_half_a_credit(void **state)
     for (uint32_t i = 0; i < n; ++i) {
         if (spec_flow_arrived(&a, SMALL)) {
             assert_true(spec_flow_give(&store, &a, false));
-            assert_int_equal(left(&a), SPEC_FLOW_CREDIT);
+            assert_int_equal(left(&a), WINDOW);
             ++told;
         }
-        assert_true(left(&a) >= SPEC_FLOW_STEP);
+        assert_true(left(&a) >= WINDOW - SPEC_FLOW_STEP);
     }
     assert_in_range(told, 1, n / (SPEC_FLOW_STEP / SMALL));
 }
@@ -58,7 +100,8 @@ static void one_packet_in_half_a_credit(void **state)
 static void within_the_limit_all_get_more(void **state)
 {
     (void) state;
-    a.told = a.arrived = UINT32_MAX - SPEC_FLOW_CREDIT; /* through the wrap */
+    a.told = a.arrived = a.told_at = UINT32_MAX - WINDOW; /* through the wrap */
+    a.told += WINDOW;
     while (store.bytes <= store.limit) {
         keep(&a, SMALL);
         assert_true(left(&a) >= SPEC_FLOW_STEP);
@@ -67,7 +110,7 @@ static void within_the_limit_all_get_more(void **state)
     assert_int_equal(store.most, store.bytes);
 }
 
-static void beyond_the_limit_one_credit_at_most(void **state)
+static void beyond_the_limit_one_window_at_most(void **state)
 {
     (void) state;
     uint32_t n = 0;
@@ -76,14 +119,14 @@ static void beyond_the_limit_one_credit_at_most(void **state)
         ++n;
     }
     assert_true(a.is_low);
-    assert_true(store.bytes > store.limit && store.bytes <= store.limit + SPEC_FLOW_CREDIT);
+    assert_true(store.bytes > store.limit && store.bytes <= store.limit + WINDOW);
     assert_int_equal(a.bytes, (uint64_t) n * SMALL);
     /* Another one, of whom nothing is held yet, gets along with its own. */
     while (left(&b) >= SMALL) {
         keep(&b, SMALL);
     }
     assert_true(b.is_low);
-    assert_true(b.bytes <= SPEC_FLOW_CREDIT && b.bytes > SPEC_FLOW_CREDIT - SMALL);
+    assert_true(b.bytes <= WINDOW && b.bytes > WINDOW - SMALL);
 }
 
 static void room_gives_credit_again(void **state)
@@ -98,7 +141,7 @@ static void room_gives_credit_again(void **state)
     }
     assert_true(spec_flow_give(&store, &a, false));
     assert_false(a.is_low);
-    assert_int_equal(left(&a), SPEC_FLOW_CREDIT);
+    assert_int_equal(left(&a), WINDOW);
     assert_false(spec_flow_give(&store, &a, false)); /* once */
 }
 
@@ -110,12 +153,12 @@ static void one_of_whom_little_is_held_gets_more(void **state)
         keep(&a, SMALL);
     }
     assert_true(a.is_low);
-    while (a.bytes > SPEC_FLOW_STEP) {
+    while (a.bytes > WINDOW - 2 * SPEC_FLOW_STEP) {
         assert_false(spec_flow_give(&store, &a, false));
         spec_flow_taken(&store, &a, SMALL);
     }
     assert_true(spec_flow_give(&store, &a, false));
-    assert_int_equal(left(&a) + a.bytes, SPEC_FLOW_CREDIT);
+    assert_int_equal(left(&a) + a.bytes, WINDOW);
 }
 
 static void one_who_is_waited_for_gets_more(void **state)
@@ -128,7 +171,7 @@ static void one_who_is_waited_for_gets_more(void **state)
         assert_true(a.is_low);
         assert_true(spec_flow_give(&store, &a, true));
         assert_false(a.is_low);
-        assert_int_equal(left(&a), SPEC_FLOW_CREDIT);
+        assert_int_equal(left(&a), WINDOW);
         assert_false(spec_flow_give(&store, &a, true)); /* that is enough */
     }
 }
@@ -146,20 +189,20 @@ static void no_limit(void **state)
 static void a_sender_spends_what_it_has(void **state)
 {
     (void) state;
-    spec_flow_out_t out = {0};
-    assert_true(spec_flow_lets(&out, SPEC_FLOW_CREDIT));
-    assert_false(spec_flow_lets(&out, SPEC_FLOW_CREDIT + 1));
-    out.spent = SPEC_FLOW_CREDIT - 10;
+    spec_flow_out_t out = {.told = WINDOW};
+    assert_true(spec_flow_lets(&out, WINDOW));
+    assert_false(spec_flow_lets(&out, WINDOW + 1));
+    out.spent = WINDOW - 10;
     assert_true(spec_flow_lets(&out, 10));
     assert_false(spec_flow_lets(&out, 11));
-    assert_true(spec_flow_heed(&out, 1000));
+    assert_true(spec_flow_heed(&out, WINDOW + 1000));
     assert_true(spec_flow_lets(&out, 1010));
-    assert_false(spec_flow_heed(&out, 999)); /* it was overtaken */
-    assert_false(spec_flow_heed(&out, 1000));
+    assert_false(spec_flow_heed(&out, WINDOW + 999)); /* it was overtaken */
+    assert_false(spec_flow_heed(&out, WINDOW + 1000));
     assert_true(spec_flow_lets(&out, 1010));
-    out = (spec_flow_out_t){.told = UINT32_MAX, .spent = UINT32_MAX};
+    out = (spec_flow_out_t){.told = UINT32_MAX, .spent = UINT32_MAX - 100};
     assert_true(spec_flow_heed(&out, 5));
-    assert_true(spec_flow_lets(&out, SPEC_FLOW_CREDIT + 6));
+    assert_true(spec_flow_lets(&out, 106));
 }
 
 /* ---- senders, a receiver, and channels in any order between them ---- */
@@ -197,6 +240,8 @@ typedef struct world {
         wants_tag; /* the receive that waits: of whom (or -1: none), with which tag (-1: any) */
     bool in_order; /* the program receives each sender's messages in their order */
     uint32_t lowest;
+    uint64_t
+        windows; /* the larger of what each sender and the receiver take for its window, all together */
 } world_t;
 
 static void tell(pair_t *p)
@@ -323,7 +368,7 @@ static bool step(world_t *w, pair_t *p)
 /* Everything that can happen, happens at some time; if nothing can, it is a deadlock. */
 static void play(world_t *w, uint64_t *most)
 {
-    const uint64_t bound = w->store.limit + (uint64_t) w->senders * SPEC_FLOW_CREDIT;
+    const uint64_t bound = w->store.limit + w->windows;
     uint32_t idle = 0, received = 0;
     while (received < w->senders * MESSAGES) {
         bool moved = false;
@@ -361,12 +406,20 @@ static void play_rounds(bool in_order, uint32_t rounds)
         memset(w, 0, sizeof(*w));
         w->rng.state = (NULL == seed ? 1 : strtoull(seed, NULL, 0)) * 100000 + round;
         w->senders = 1 + round % SENDERS;
-        w->store.limit = 1 + rng_below(&w->rng, 3 * SPEC_FLOW_CREDIT);
+        w->store.limit = 1 + rng_below(&w->rng, 3 * SPEC_FLOW_LEAST);
+        w->store.window = spec_flow_window(w->store.limit, w->senders);
         w->in_order = in_order;
         w->wants_of = -1;
         for (uint32_t s = 0; s < w->senders; ++s) {
             pair_t *p = &w->pair[s];
-            p->in.told = p->in.arrived = p->out.told = p->out.spent = (uint32_t) rng_next(&w->rng);
+            /* The sender goes by its own host's memory. */
+            const uint32_t window =
+                SPEC_FLOW_LEAST
+                + (rng_percent(&w->rng, 50) ? rng_below(&w->rng, SPEC_FLOW_LEAST) : 0);
+            p->in.told = p->in.arrived = p->in.told_at = p->out.spent =
+                (uint32_t) rng_next(&w->rng);
+            p->out.told = p->out.spent + window;
+            w->windows += window > w->store.window ? window : w->store.window;
             const uint32_t big = rng_below(&w->rng, 30); /* percent */
             for (uint32_t i = 0; i < MESSAGES; ++i) {
                 p->all[i] = (message_t){
@@ -382,7 +435,7 @@ static void play_rounds(bool in_order, uint32_t rounds)
     }
     free(w);
     assert_true(low > 0); /* somebody was throttled */
-    assert_true(most > SPEC_FLOW_CREDIT);
+    assert_true(most > SPEC_FLOW_LEAST);
 }
 
 static void memory_is_bounded(void **state)
@@ -400,10 +453,11 @@ static void every_receive_gets_its_message(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_message_costs_what_it_brings, setup),
-        cmocka_unit_test_setup(one_packet_in_half_a_credit, setup),
+        cmocka_unit_test_setup(a_message_costs_what_it_takes, setup),
+        cmocka_unit_test_setup(limit_and_window_follow_from_the_memory, setup),
+        cmocka_unit_test_setup(one_packet_in_a_step, setup),
         cmocka_unit_test_setup(within_the_limit_all_get_more, setup),
-        cmocka_unit_test_setup(beyond_the_limit_one_credit_at_most, setup),
+        cmocka_unit_test_setup(beyond_the_limit_one_window_at_most, setup),
         cmocka_unit_test_setup(room_gives_credit_again, setup),
         cmocka_unit_test_setup(one_of_whom_little_is_held_gets_more, setup),
         cmocka_unit_test_setup(one_who_is_waited_for_gets_more, setup),

@@ -422,11 +422,16 @@ static void revokes_of_several_tags(void **state)
     offers(&a, ME, 1, 0);
     offers(&b, ME, 2, 0);
     offers(&c, ME, 3, 0);
+    assert_false(spec_recv_awaits_several(&r));
     asks(&a, &ra);
+    assert_false(spec_recv_awaits_several(&r));
     asks(&b, &rb);
     asks(&c, &rc);
+    assert_true(spec_recv_awaits_several(&r));
     assert_true(spec_recv_revoked(&r, rc.no, 3, 0));
+    assert_true(spec_recv_awaits_several(&r));
     assert_true(spec_recv_revoked(&r, ra.no, 1, 1));
+    assert_false(spec_recv_awaits_several(&r)); /* of those that are there two have their answer */
     done(&rc);
     next_cancelled(&c);
     not_done();

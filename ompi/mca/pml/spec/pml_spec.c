@@ -7,6 +7,7 @@
 #include "pml_spec_comm.h"
 #include "pml_spec_complete.h"
 #include "pml_spec_explain.h"
+#include "pml_spec_flow.h"
 #include "pml_spec_hello.h"
 #include "pml_spec_keep.h"
 #include "pml_spec_lost.h"
@@ -33,7 +34,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_keep_init();
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
-    mca_pml_spec.store = (spec_store_t){.limit = mca_pml_spec.unexpected_max};
+    mca_pml_spec_flow_init();
     spec_retry_init(&mca_pml_spec.retry);
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);

@@ -45,7 +45,7 @@ typedef struct mca_pml_spec_module {
     size_t stripe_min;
     size_t hold_max;
     int free_list_inc;
-    size_t unexpected_max; /* bytes */
+    long unexpected_max; /* bytes; -1: by the memory of the host */
     int adapt_threshold; /* percent */
     int adapt_window;
     int adapt_entries;

@@ -79,6 +79,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
         fresh->shut = true;
     }
     spec_recv_init(&fresh->recv);
+    mca_pml_spec_flow_begin(fresh);
 
     mca_pml_spec_lock(&comm->lock);
     mca_pml_spec_peer_t *peer = comm->peers[rank];

@@ -159,6 +159,12 @@ static inline uint32_t mca_pml_spec_job_size(void)
     return (uint32_t) ompi_process_info.num_procs;
 }
 
+/* Processes of the job on this host. */
+static inline uint32_t mca_pml_spec_processes_of_host(void)
+{
+    return (uint32_t) opal_process_info.num_local_peers + 1;
+}
+
 /* The host of a process, for messages to people. */
 static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 {
@@ -322,6 +328,11 @@ static inline uint32_t mca_pml_spec_job_id(void)
 static inline uint32_t mca_pml_spec_job_size(void)
 {
     return ompi_process_info.num_procs;
+}
+
+static inline uint32_t mca_pml_spec_processes_of_host(void)
+{
+    return opal_process_info.num_local_peers + 1;
 }
 
 /* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */

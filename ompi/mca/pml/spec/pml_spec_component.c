@@ -18,18 +18,23 @@ static const mca_base_var_enum_value_t speculation_values[] = {
 
 static int register_int(const char *name, const char *help, int level, int *storage)
 {
-    return mca_base_component_var_register(&mca_pml_spec_component.pmlm_version, name, help,
-                                           MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
-                                           (mca_base_var_info_lvl_t) level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, name, help, MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
+        (mca_base_var_info_lvl_t) level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
 static int register_size(const char *name, const char *help, int level, size_t *storage)
 {
-    return mca_base_component_var_register(&mca_pml_spec_component.pmlm_version, name, help,
-                                           MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
-                                           (mca_base_var_info_lvl_t) level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, name, help, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+        (mca_base_var_info_lvl_t) level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static int register_long(const char *name, const char *help, int level, long *storage)
+{
+    return mca_base_component_var_register(
+        &mca_pml_spec_component.pmlm_version, name, help, MCA_BASE_VAR_TYPE_LONG, NULL, 0, 0,
+        (mca_base_var_info_lvl_t) level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
 static int register_speculation(void)
@@ -76,7 +81,8 @@ static int spec_register(void)
     mca_pml_spec.verbose = 0;
     register_int("verbose",
                  "How much to tell on the standard error: 0 nothing, 10 speculation that stops or "
-                 "resumes and refused packets, 20 why a protocol is chosen, at each change, 30 each RTR, 50 each step of each large message. No unit, range 0 to "
+                 "resumes and refused packets, 20 why a protocol is chosen, at each change, 30 "
+                 "each RTR, 50 each step of each large message. No unit, range 0 to "
                  "100; default 0. Slows the job down",
                  OPAL_INFO_LVL_3, &mca_pml_spec.verbose);
 
@@ -96,11 +102,12 @@ static int spec_register(void)
                   OPAL_INFO_LVL_5, &mca_pml_spec.copy_limit);
 
     mca_pml_spec.hold_max = (size_t) 256 << 20;
-    register_size("hold_max",
-                  "Memory that persistent requests keep registered for as long as they exist, so "
-                  "that no start registers; what is beyond it is registered in advance only, and may "
-                  "be evicted. Unit: bytes, any size; default 268435456",
-                  OPAL_INFO_LVL_5, &mca_pml_spec.hold_max);
+    register_size(
+        "hold_max",
+        "Memory that persistent requests keep registered for as long as they exist, so "
+        "that no start registers; what is beyond it is registered in advance only, and may "
+        "be evicted. Unit: bytes, any size; default 268435456",
+        OPAL_INFO_LVL_5, &mca_pml_spec.hold_max);
 
     mca_pml_spec.stripe_min = 64 * 1024;
     register_size("stripe_min",
@@ -109,15 +116,21 @@ static int spec_register(void)
                   "differ much in latency",
                   OPAL_INFO_LVL_5, &mca_pml_spec.stripe_min);
 
-    mca_pml_spec.unexpected_max = 64 * 1024 * 1024;
-    register_size(
+    mca_pml_spec.unexpected_max = -1;
+    register_long(
         "unexpected_max",
-        "How much memory messages that no receive has asked for yet may take in one process, "
-        "besides 1 MiB for each sender. Beyond that a sender of whom more than 1 MiB is kept gets "
-        "no more credit: its blocking sends wait until messages are received, its nonblocking "
-        "ones complete later. Unit: bytes, any size; default 67108864 (64 MiB). 0: no limit. A "
-        "program that relies on standard sends being buffered, which MPI does not promise, may "
-        "need more",
+        "How much memory messages that no receive has asked for yet may take in one process. Each "
+        "sender begins with its share of it as credit, never less than 1 MiB. Beyond the limit a sender "
+        "of whom "
+        "more than its share is kept gets no more credit, and the user is told once: its blocking "
+        "sends "
+        "wait until messages are received, its nonblocking ones complete later. Unit: bytes, any "
+        "size; "
+        "default -1: a quarter of the memory of the host or of the process's control group, "
+        "divided by the "
+        "processes of the job on the host, but no less than 64 MiB. 0: no limit. A program that relies on "
+        "standard sends "
+        "being buffered, which MPI does not promise, may need more",
         OPAL_INFO_LVL_4, &mca_pml_spec.unexpected_max);
 
     mca_pml_spec.free_list_inc = 64;
@@ -127,12 +140,13 @@ static int spec_register(void)
                  OPAL_INFO_LVL_9, &mca_pml_spec.free_list_inc);
 
     mca_pml_spec.adapt_threshold = 80;
-    register_int("adapt_threshold",
-                 "With speculation auto: a receiver stops offering its buffers to a sender (for one "
-                 "communicator and tag) when fewer than this share of its latest offers was of use, "
-                 "and begins again when halfway from here to 100 % of its receives would have been "
-                 "in time. Unit: percent, range 0 (never stop) to 100; default 80",
-                 OPAL_INFO_LVL_5, &mca_pml_spec.adapt_threshold);
+    register_int(
+        "adapt_threshold",
+        "With speculation auto: a receiver stops offering its buffers to a sender (for one "
+        "communicator and tag) when fewer than this share of its latest offers was of use, "
+        "and begins again when halfway from here to 100 % of its receives would have been "
+        "in time. Unit: percent, range 0 (never stop) to 100; default 80",
+        OPAL_INFO_LVL_5, &mca_pml_spec.adapt_threshold);
 
     mca_pml_spec.adapt_window = 16;
     register_int("adapt_window",
@@ -152,13 +166,14 @@ static int spec_register(void)
         OPAL_INFO_LVL_6, &mca_pml_spec.patience_max);
 
     mca_pml_spec.gather = 32;
-    register_int("gather",
-                 "Nonblocking sends, 64 KiB together, to one process with no other MPI call that waits or "
-                 "tests between them: the first four leave at once, those behind them wait for "
-                 "each other, at most so many, or for the next call that waits or tests, where the "
-                 "transport can send several at a time (btl/ibx over UDP). Unit: messages, range 1 (never "
-                 "wait) to 4096; default 32. Lower it for a program that begins to compute after many sends",
-                 OPAL_INFO_LVL_5, &mca_pml_spec.gather);
+    register_int(
+        "gather",
+        "Nonblocking sends, 64 KiB together, to one process with no other MPI call that waits or "
+        "tests between them: the first four leave at once, those behind them wait for "
+        "each other, at most so many, or for the next call that waits or tests, where the "
+        "transport can send several at a time (btl/ibx over UDP). Unit: messages, range 1 (never "
+        "wait) to 4096; default 32. Lower it for a program that begins to compute after many sends",
+        OPAL_INFO_LVL_5, &mca_pml_spec.gather);
 
     mca_pml_spec.adapt_entries = 4096;
     register_int("adapt_entries",
@@ -171,7 +186,8 @@ static int spec_register(void)
     mca_pml_spec.summary = false;
     (void) mca_base_component_var_register(
         &mca_pml_spec_component.pmlm_version, "summary",
-        "Print one table at MPI_Finalize: messages by protocol, RTRs and what became of them, bytes "
+        "Print one table at MPI_Finalize: messages by protocol, RTRs and what became of them, "
+        "bytes "
         "by path, longest queues; summed over the job, with the least and the most of a rank. "
         "0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_READONLY,
@@ -180,7 +196,8 @@ static int spec_register(void)
     mca_pml_spec.profile = NULL;
     (void) mca_base_component_var_register(
         &mca_pml_spec_component.pmlm_version, "profile",
-        "With speculation auto: a file that keeps for which (communicator, source, tag) speculation "
+        "With speculation auto: a file that keeps for which (communicator, source, tag) "
+        "speculation "
         "did not pay. If it exists it is used from the beginning, if the number of ranks is the "
         "same; at MPI_Finalize it is written anew, one file for the job. Name of a file that all "
         "hosts see; default none",
@@ -268,16 +285,17 @@ static int spec_fini(void)
 }
 
 __attribute__((visibility("default"))) mca_pml_base_component_t mca_pml_spec_component = {
-    .pmlm_version = {
-        MCA_PML_SPEC_COMPONENT_VERSION,
-        .mca_component_name = "spec",
-        .mca_component_major_version = SPEC_VERSION_MAJOR,
-        .mca_component_minor_version = SPEC_VERSION_MINOR,
-        .mca_component_release_version = SPEC_VERSION_RELEASE,
-        .mca_register_component_params = spec_register,
-        .mca_open_component = spec_open,
-        .mca_close_component = spec_close,
-    },
+    .pmlm_version =
+        {
+            MCA_PML_SPEC_COMPONENT_VERSION,
+            .mca_component_name = "spec",
+            .mca_component_major_version = SPEC_VERSION_MAJOR,
+            .mca_component_minor_version = SPEC_VERSION_MINOR,
+            .mca_component_release_version = SPEC_VERSION_RELEASE,
+            .mca_register_component_params = spec_register,
+            .mca_open_component = spec_open,
+            .mca_close_component = spec_close,
+        },
     .pmlm_data = {MCA_BASE_METADATA_PARAM_NONE},
     .pmlm_init = spec_init,
     .pmlm_finalize = spec_fini,

@@ -2,14 +2,16 @@
 /* See pml_spec_flow.h. */
 #include "pml_spec_flow.h"
 
+#include "pml_spec_explain.h"
 #include "pml_spec_hello.h"
+#include "pml_spec_memory.h"
 
 /* ---- the receiver's side ---- */
 
-/* A part of a slab (core/spec_slab.h) is at most twice what it is taken for, and 16 bytes. */
-_Static_assert(sizeof(mca_pml_spec_frag_t) + 2 * (sizeof(mca_pml_spec_rts_hdr_t) + 16)
-                   <= SPEC_FLOW_MESSAGE,
+_Static_assert(sizeof(mca_pml_spec_frag_t) <= SPEC_FLOW_MESSAGE,
                "a kept message takes more than it costs");
+_Static_assert(SPEC_FLOW_INSIDE + sizeof(mca_pml_spec_rts_hdr_t) <= MCA_PML_SPEC_FRAG_INLINE,
+               "a message that should cost only its object does not fit it");
 
 /* Send the latest state. */
 static bool tell(mca_pml_spec_pending_t *pending)
@@ -47,6 +49,55 @@ static void tell_later(mca_pml_spec_peer_t *peer)
     }
 }
 
+/* The first time that a sender gets no more credit, for the user: told from progress, since a lock is held. */
+static struct {
+    mca_pml_spec_pending_t pending;
+    bool is_told;
+    int32_t rank, me;
+    unsigned cid;
+    uint64_t bytes;
+} shortage;
+
+static bool explain(mca_pml_spec_pending_t *pending)
+{
+    (void) pending;
+    mca_pml_spec_explain_alone("unexpected messages", shortage.me, shortage.rank, shortage.cid,
+                               mca_pml_spec_host_of(&ompi_proc_local()->super),
+                               (unsigned long long) shortage.bytes,
+                               (unsigned long long) mca_pml_spec.store.limit);
+    return true;
+}
+
+static void explain_later(const mca_pml_spec_peer_t *peer)
+{
+    if (__atomic_exchange_n(&shortage.is_told, true, __ATOMIC_RELAXED)) {
+        return;
+    }
+    shortage.rank = peer->rank;
+    shortage.me = peer->comm->my_rank;
+    shortage.cid = peer->comm->cid;
+    shortage.bytes = mca_pml_spec.store.bytes;
+    shortage.pending.retry = explain;
+    mca_pml_spec_pend(&shortage.pending, MCA_PML_SPEC_RES_NONE);
+}
+
+void mca_pml_spec_flow_init(void)
+{
+    const uint64_t limit =
+        mca_pml_spec.unexpected_max >= 0
+            ? (uint64_t) mca_pml_spec.unexpected_max
+            : spec_flow_limit(mca_pml_spec_memory_of_host(), mca_pml_spec_processes_of_host());
+    const uint32_t processes = mca_pml_spec_job_size();
+    mca_pml_spec.store = (spec_store_t){
+        .limit = limit, .window = spec_flow_window(limit, processes > 1 ? processes - 1 : 1)};
+    shortage.is_told = false;
+}
+
+void mca_pml_spec_flow_begin(mca_pml_spec_peer_t *peer)
+{
+    peer->flow_in.told = peer->flow_out.told = mca_pml_spec.store.window;
+}
+
 static bool give(mca_pml_spec_peer_t *peer, bool waits)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -70,6 +121,7 @@ static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool 
         tell_later(peer);
     } else if (!was_low && peer->flow_in.is_low) {
         MCA_PML_SPEC_COUNT(withheld);
+        explain_later(peer);
         MCA_PML_SPEC_VERBOSE(
             10, "flow: rank %d gets no more credit for now: %llu bytes of it are unexpected",
             peer->rank, (unsigned long long) peer->flow_in.bytes);

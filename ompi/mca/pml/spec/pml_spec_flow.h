@@ -19,6 +19,12 @@
 #include "pml_spec_packet.h"
 #include "pml_spec_request.h"
 
+/* Limit and window from the parameter and the memory that is there. */
+void mca_pml_spec_flow_init(void);
+
+/* A new peer. */
+void mca_pml_spec_flow_begin(mca_pml_spec_peer_t *peer);
+
 /* ---- the receiver's side; comm->lock is held ---- */
 
 /* A message of the peer was processed, and spec_flow_arrived() says that it needs more credit; or it got

@@ -63,9 +63,14 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
         return false;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
-    return NULL != endpoint && MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
-           && recvreq->capacity > recvreq->peer->eager_limit
-           && (endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && NULL != putting_btl(endpoint);
+    if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
+        || recvreq->capacity <= recvreq->peer->eager_limit
+        || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)) {
+        return false;
+    }
+    /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
+    const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
+    return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl));
 }
 
 bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)

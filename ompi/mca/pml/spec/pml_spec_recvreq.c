@@ -29,15 +29,28 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 }
 
 /* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
- * after all. So that this does not happen to a message which the program asks for next, freeing waits
- * for the end of the cancel; but not for ever, since that takes a call of MPI by the sender. */
-#define CANCEL_LOOK_NS UINT64_C(200000000)
+ * after all. So that this does not happen to a message which the program asks for next, freeing waits for the end of
+ * the cancel: as long as a peer that is in MPI takes to answer, and not at all for one that owes an older answer,
+ * since that computes. */
+#define CANCEL_NS UINT64_C(1000000)
 
-static void await_cancel(const mca_pml_spec_recv_request_t *recvreq)
+static bool owes_older_answer(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
-    const volatile int32_t *life = &recvreq->life;
-    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_LOOK_NS;
-    while (!(mca_pml_spec_bits(life) & MCA_PML_SPEC_DONE) && mca_pml_spec_now_ns() < end) {
+    mca_pml_spec_lock(&comm->lock);
+    const bool owes = spec_recv_awaits_several(&peer->recv);
+    mca_pml_spec_unlock(&comm->lock);
+    return owes;
+}
+
+static void await_cancel(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
+    if (NULL == peer || owes_older_answer(peer->comm, peer)) {
+        return;
+    }
+    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_NS;
+    while (!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE)
+           && mca_pml_spec_now_ns() < end) {
         opal_progress();
     }
 }

@@ -2,13 +2,29 @@
 /* See spec_flow.h. */
 #include "spec_flow.h"
 
+#define LIMIT_LEAST (UINT64_C(64) * SPEC_FLOW_LEAST)
+
+uint64_t spec_flow_limit(uint64_t memory, uint32_t processes)
+{
+    const uint64_t part = memory / 4 / (processes > 0 ? processes : 1);
+    return part < LIMIT_LEAST ? LIMIT_LEAST : part;
+}
+
+uint32_t spec_flow_window(uint64_t limit, uint32_t senders)
+{
+    const uint64_t part = limit / (senders > 0 ? senders : 1);
+    return 0 == limit || part > SPEC_FLOW_MOST ? SPEC_FLOW_MOST
+           : part < SPEC_FLOW_LEAST            ? SPEC_FLOW_LEAST
+                                               : (uint32_t) part;
+}
+
 /* By how much the sender may be ahead now. */
-static uint32_t window(const spec_store_t *store, const spec_flow_in_t *in, bool waits)
+static uint32_t ahead(const spec_store_t *store, const spec_flow_in_t *in, bool waits)
 {
     if (waits || 0 == store->limit || store->bytes <= store->limit) {
-        return SPEC_FLOW_CREDIT;
+        return store->window;
     }
-    return in->bytes < SPEC_FLOW_CREDIT ? SPEC_FLOW_CREDIT - (uint32_t) in->bytes : 0;
+    return in->bytes < store->window ? store->window - (uint32_t) in->bytes : 0;
 }
 
 bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits)
@@ -16,11 +32,12 @@ bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits)
     if (!spec_flow_arrived(in, 0)) {
         return false;
     }
-    const uint32_t ahead = window(store, in, waits);
-    in->is_low = ahead < SPEC_FLOW_STEP;
+    const uint32_t more = ahead(store, in, waits);
+    in->is_low = more < 2 * SPEC_FLOW_STEP;
     if (in->is_low) {
         return false;
     }
-    in->told = in->arrived + ahead - SPEC_FLOW_CREDIT;
+    in->told = in->arrived + more;
+    in->told_at = in->arrived;
     return true;
 }

@@ -2,22 +2,25 @@
 /* Flow control for messages that nobody has asked for yet: credit.
  *
  * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So a
- * sender may be ahead of its receiver by SPEC_FLOW_CREDIT only (docs/protocol.md, "Too many unexpected
+ * sender may be ahead of its receiver by a window only (docs/protocol.md, "Too many unexpected
  * messages"). Both count what the sender's messages cost, from the first one on:
  *
  *   sender: spent     receiver: arrived (processed in their order)     told: what CREDIT(told) says
- *   Invariant: spent <= told + SPEC_FLOW_CREDIT; told only grows.
+ *   Invariant: spent <= told; told only grows; it begins with the sender's own window.
  *
- * The receiver tells more when less than half of the credit is left, one packet in hundreds of messages:
- *   - the full credit, as long as all its unexpected messages take no more than the limit,
- *   - beyond that so much that this sender's take no more than one credit,
- *   - the full credit if a receive or a probe waits that the sender could satisfy: MPI demands that it
+ * The window follows from the memory that is there (spec_flow_window), so that it is felt only where that is short.
+ * The receiver tells more with every SPEC_FLOW_STEP that has arrived:
+ *   - the full window, as long as all its unexpected messages take no more than the limit,
+ *   - beyond that so much that this sender's take no more than one window,
+ *   - the full window if a receive or a probe waits that the sender could satisfy: MPI demands that it
  *     finds its message, even behind any number of others.
- * In numbers: unless a receive waits so, unexpected <= limit + senders * SPEC_FLOW_CREDIT. Proof: of the
- * senders of whom more than one credit is held take the one that got its full credit last. At that
- * time all were within the limit, and none of them can have sent more than one credit since.
- * No deadlock: if a receive waits and all that was sent is processed, at least half of the credit is left or
- * on its way, and no message costs more.
+ * In numbers: unless a receive waits so, unexpected <= limit + senders * window. Proof: of the
+ * senders of whom more than one window is held take the one that got its full window last. At that
+ * time all were within the limit, and none of them can have sent more than one window since.
+ * No deadlock: no window is smaller than SPEC_FLOW_LEAST, nothing smaller than two steps is told, and no message
+ * costs more than a step. So if a receive waits and all that was sent is processed, either less than a step has arrived
+ * since the last was told, and more than a step of it is left, or more is told now. Sender and receiver
+ * need not agree about the window.
  *
  * Pure. Threads: `in` and `out` under the caller's lock each, the store under another. */
 #ifndef SPEC_FLOW_H
@@ -29,39 +32,56 @@
 #include <stdint.h>
 
 /* Bytes of memory of the receiver. Part of the protocol: both sides must use the same. */
-#define SPEC_FLOW_CREDIT (1u << 20)
-#define SPEC_FLOW_STEP   (SPEC_FLOW_CREDIT / 2)
-/* What it takes to keep a message, at most: this, and twice the data that came with it. */
-#define SPEC_FLOW_MESSAGE 576u
+#define SPEC_FLOW_LEAST (1u << 20) /* every window */
+#define SPEC_FLOW_STEP  (SPEC_FLOW_LEAST / 4)
+/* The largest window; far from where the counters wrap. */
+#define SPEC_FLOW_MOST (1u << 30)
+/* What it takes to keep a message that brings no data, at most. */
+#define SPEC_FLOW_MESSAGE 448u
+/* So much data comes along with that. */
+#define SPEC_FLOW_INSIDE 128u
+/* Beyond this, memory for the data (spec_slab.h) may be twice as large as the data. */
+#define SPEC_FLOW_LARGE 16000u
 /* More data than this comes only when it is asked for. */
 #define SPEC_FLOW_DATA_MAX ((SPEC_FLOW_STEP - SPEC_FLOW_MESSAGE) / 2)
 
-/* What a message costs whose first packet carries so many bytes of data. */
+/* What a message costs whose first packet carries so many bytes of data: what it takes to keep it. */
 static inline uint32_t spec_flow_cost(uint64_t data)
 {
-    return SPEC_FLOW_MESSAGE + 2 * (uint32_t) data;
+    return data <= SPEC_FLOW_INSIDE  ? SPEC_FLOW_MESSAGE
+           : data <= SPEC_FLOW_LARGE ? SPEC_FLOW_MESSAGE + (uint32_t) (data + data / 8) + 128
+                                     : SPEC_FLOW_MESSAGE + 2 * (uint32_t) data;
 }
 
 /* What a process holds of all senders. */
 typedef struct spec_store {
-    uint64_t limit; /* bytes; 0: no limit */
+    uint64_t limit;  /* bytes; 0: no limit */
+    uint32_t window; /* of each sender: spec_flow_window */
     uint64_t bytes;
     uint64_t most; /* the largest `bytes` so far */
 } spec_store_t;
 
-/* What it holds of one sender, and what that was told. Zero is the start. */
+/* What it holds of one sender, and what that was told. */
 typedef struct spec_flow_in {
     uint64_t bytes;
     uint32_t arrived;
     uint32_t told;
-    bool is_low; /* less than half of the credit is left, and no more is given for now */
+    uint32_t told_at; /* what had arrived then */
+    bool is_low;      /* it needs more, and is given no more for now */
 } spec_flow_in_t;
 
-/* What a sender knows. Zero is the start. */
+/* What a sender knows. */
 typedef struct spec_flow_out {
     uint32_t told;
     uint32_t spent;
 } spec_flow_out_t;
+
+/* The limit for one process of a host with so many bytes of memory and so many processes: a quarter of its part, but
+ * no less than 64 windows of the least size. */
+uint64_t spec_flow_limit(uint64_t memory, uint32_t processes);
+
+/* The window for each of so many senders: they share the limit. */
+uint32_t spec_flow_window(uint64_t limit, uint32_t senders);
 
 /* ---- at the receiver ---- */
 
@@ -69,7 +89,7 @@ typedef struct spec_flow_out {
 static inline bool spec_flow_arrived(spec_flow_in_t *in, uint32_t cost)
 {
     in->arrived += cost;
-    return (int32_t) (in->told + SPEC_FLOW_CREDIT - in->arrived) < (int32_t) SPEC_FLOW_STEP;
+    return in->arrived - in->told_at >= SPEC_FLOW_STEP;
 }
 
 /* It is unexpected; then, it is not any more. */
@@ -97,7 +117,7 @@ bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits);
 /* Is there credit for a message that costs so much? */
 static inline bool spec_flow_lets(const spec_flow_out_t *out, uint32_t cost)
 {
-    return (int32_t) (out->told + SPEC_FLOW_CREDIT - out->spent) >= (int32_t) cost;
+    return (int32_t) (out->told - out->spent) >= (int32_t) cost;
 }
 
 /* CREDIT(told) came. False: it says less than is known already. */

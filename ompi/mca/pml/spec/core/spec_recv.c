@@ -72,6 +72,16 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)
     return false;
 }
 
+bool spec_recv_awaits_several(const spec_recv_t *r)
+{
+    uint32_t n = 0;
+    for (spec_node_t *p = spec_list_first(&r->revokes); NULL != p && n < 2;
+         p = spec_list_next(&r->revokes, p)) {
+        n += !SPEC_ENTRY(p, spec_revoke_t, node)->answered;
+    }
+    return n > 1;
+}
+
 void spec_recv_answer_all(spec_recv_t *r)
 {
     for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;

@@ -93,6 +93,9 @@ static inline bool spec_recv_yields(const spec_posted_t *p)
 /* REVOKED(tag, s) arrived. False: nobody asked for that (refuse the packet). */
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 
+/* Are several REVOKEs without an answer? */
+bool spec_recv_awaits_several(const spec_recv_t *r);
+
 /* The peer is lost: no message of it will come, so take every REVOKE to it as answered. */
 void spec_recv_answer_all(spec_recv_t *r);
 
