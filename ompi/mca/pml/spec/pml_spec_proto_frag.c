@@ -71,10 +71,9 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
 
     size = size < range->length ? size : (size_t) range->length;
     opal_convertor_set_position(convertor, &position);
-    mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t),
-                             &size,
-                             MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK,
-                             &des);
+    mca_bml_base_prepare_src(
+        bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t), &size,
+        MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
     if (NULL == des) {
         return false;
     }
@@ -186,8 +185,7 @@ static uint64_t offset_of(const mca_pml_spec_frag_t *frag)
 
 /* Keep a fragment that overtook others. NULL, or why not. convert_lock is held. */
 static const char *hold_early(mca_pml_spec_recv_request_t *recvreq,
-                              const mca_pml_spec_packet_t *packet, uint64_t offset,
-                              uint64_t length)
+                              const mca_pml_spec_packet_t *packet, uint64_t offset, uint64_t length)
 {
     spec_node_t *place = recvreq->early.prev;
     while (place != &recvreq->early
@@ -271,17 +269,10 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
         mca_pml_spec_refuse("FRAG", "it is shorter than its header");
         return;
     }
-    mca_pml_spec_recv_request_t *recvreq = mca_pml_spec_recv_find(hdr->r, "FRAG");
-    if (NULL == recvreq) {
-        return;
-    }
     const size_t length = packet.size - sizeof(*hdr);
-    if (hdr->offset > recvreq->capacity || length > recvreq->capacity - hdr->offset) {
-        mca_pml_spec_refuse("FRAG", "its data lies beyond the receive's buffer");
-        return;
-    }
-    if (OPAL_UNLIKELY(!mca_pml_spec_take_owed(&recvreq->owed, length))) {
-        mca_pml_spec_refuse("FRAG", "it brings more than was asked for");
+    mca_pml_spec_recv_request_t *recvreq =
+        mca_pml_spec_recv_claim(hdr->r, "FRAG", hdr->offset, length);
+    if (NULL == recvreq) {
         return;
     }
     uint64_t bytes = length;

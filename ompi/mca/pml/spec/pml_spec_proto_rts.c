@@ -61,13 +61,13 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
     struct {
         mca_pml_spec_rts_hdr_t hdr;
         char key[MCA_PML_SPEC_KEY_MAX];
-    } packet = {.hdr = {.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, peer,
-                                                        sendreq->req_send.req_base.req_tag,
-                                                        sendreq->seq),
-                        .length = length,
-                        .s = sendreq->handle,
-                        .flags = sendreq->rts_flags,
-                        .sent_at = sendreq->sent_at}};
+    } packet = {
+        .hdr = {.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, peer,
+                                                sendreq->req_send.req_base.req_tag, sendreq->seq),
+                .length = length,
+                .s = sendreq->handle,
+                .flags = sendreq->rts_flags,
+                .sent_at = sendreq->sent_at}};
     size_t size = sizeof(packet.hdr);
 
     if (rdma_is_possible(sendreq)) {
@@ -124,6 +124,12 @@ static bool retry(mca_pml_spec_pending_t *pending)
     return announce(sendreq);
 }
 
+/* So much of `owed` stands for these bytes: a message without data is answered for once, too. */
+static uint64_t to_be_answered(const mca_pml_spec_send_request_t *sendreq, uint64_t bytes)
+{
+    return 0 == sendreq->req_send.req_bytes_packed ? 1 : bytes;
+}
+
 void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -135,7 +141,7 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
-    sendreq->owed = (int64_t) sendreq->req_send.req_bytes_packed;
+    sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
     if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
         sendreq->announced = true;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
@@ -175,10 +181,10 @@ static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 
-/* NULL if the CTS makes sense for this send. */
-static const char *cts_check(const mca_pml_spec_cts_hdr_t *cts,
-                             const mca_pml_spec_send_request_t *sendreq)
+/* A CTS: its range and what it waives. */
+static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
 {
+    const mca_pml_spec_cts_hdr_t *cts = packet;
     const uint64_t total = sendreq->req_send.req_bytes_packed;
     if (sendreq->proto != &mca_pml_spec_proto_rts) {
         return "the send did not ask for it";
@@ -189,12 +195,9 @@ static const char *cts_check(const mca_pml_spec_cts_hdr_t *cts,
     if ((cts->flags & MCA_PML_SPEC_CTS_PUT) && !sendreq->is_flat) {
         return "it asks to put what is not one block";
     }
-    return NULL;
-}
-
-/* The same for its bytes, which are taken then. */
-static const char *cts_take(const mca_pml_spec_cts_hdr_t *cts, mca_pml_spec_send_request_t *sendreq)
-{
+    if (0 == cts->length + cts->waive) {
+        return "it asks for nothing";
+    }
     return mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)
                ? NULL
                : "it asks for more than is left of the message";
@@ -203,21 +206,13 @@ static const char *cts_take(const mca_pml_spec_cts_hdr_t *cts, mca_pml_spec_send
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
 {
     const mca_pml_spec_cts_hdr_t *cts = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == cts || seg[0].seg_len < sizeof(*cts)
-        || seg[0].seg_len - sizeof(*cts) < cts->key_len || cts->key_len > MCA_PML_SPEC_KEY_MAX) {
+    if (NULL == cts || seg[0].seg_len < sizeof(*cts) || seg[0].seg_len - sizeof(*cts) < cts->key_len
+        || cts->key_len > MCA_PML_SPEC_KEY_MAX) {
         mca_pml_spec_refuse("CTS", "it is shorter than its header and key");
         return;
     }
-    mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_find(cts->s, "CTS");
+    mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_claim(cts->s, "CTS", cts, cts_take);
     if (NULL == sendreq) {
-        return;
-    }
-    const char *wrong = cts_check(cts, sendreq);
-    if (NULL == wrong) {
-        wrong = cts_take(cts, sendreq);
-    }
-    if (NULL != wrong) {
-        mca_pml_spec_refuse("CTS", wrong);
         return;
     }
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANSWERED);
@@ -250,14 +245,13 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
 static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, mca_bml_base_btl_t *bml_btl,
                           uint64_t s, uint64_t bytes)
 {
-    const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
-                                        .to_sender = 1,
-                                        .handle = s,
-                                        .bytes = bytes};
+    const mca_pml_spec_fin_hdr_t fin = {
+        .type = MCA_PML_SPEC_FIN, .to_sender = 1, .handle = s, .bytes = bytes};
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     const bool whole = bytes == recvreq->req_recv.req_bytes_packed;
     if (OPAL_LIKELY(NULL != endpoint)) {
-        mca_pml_spec_control_send(endpoint, bml_btl, &fin, whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
+        mca_pml_spec_control_send(endpoint, bml_btl, &fin,
+                                  whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
     }
 }
 
@@ -358,8 +352,8 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key =
             (rts->flags & MCA_PML_SPEC_RTS_KEY) && candidate[i]->btl == packet->btl;
-        gets[n] = mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length,
-                                        has_key);
+        gets[n] =
+            mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length, has_key);
         if (gets[n]
             || mca_pml_spec_can_rdma(candidate[i], true, rts->addr + offset, local, length, true)) {
             usable[n++] = candidate[i];
@@ -380,10 +374,10 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
         stripe[i].offset += offset;
         if (!get) {
             ask_put(recvreq, &stripe[i]);
-        } else if (!mca_pml_spec_transfer_start(
-                       false, stripe[i].btl, recvreq->flat + stripe[i].offset, from,
-                       stripe[i].offset, stripe[i].length, rts + 1, key_len, NULL, recvreq,
-                       get_tell, get_done)) {
+        } else if (!mca_pml_spec_transfer_start(false, stripe[i].btl,
+                                                recvreq->flat + stripe[i].offset, from,
+                                                stripe[i].offset, stripe[i].length, rts + 1,
+                                                key_len, NULL, recvreq, get_tell, get_done)) {
             MCA_PML_SPEC_COUNT(fallbacks);
             ask_copy(recvreq, stripe[i].offset, stripe[i].length);
         }
@@ -433,6 +427,25 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
 
 /* ---- both ---- */
 
+/* The bytes that a FIN to the sender covers; a short one: the whole message. */
+typedef struct fin_bytes {
+    bool whole;
+    uint64_t bytes;
+} fin_bytes_t;
+
+static uint64_t fin_covers(const mca_pml_spec_send_request_t *sendreq, const fin_bytes_t *fin)
+{
+    return fin->whole ? sendreq->req_send.req_bytes_packed : fin->bytes;
+}
+
+static const char *fin_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
+{
+    const uint64_t bytes = to_be_answered(sendreq, fin_covers(sendreq, packet));
+    return bytes > 0 && mca_pml_spec_take_owed(&sendreq->owed, bytes)
+               ? NULL
+               : "it covers more than is left of the message";
+}
+
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
 {
     (void) btl;
@@ -443,27 +456,20 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
         return;
     }
     if (fin->to_sender) {
-        mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_find(fin->handle, "FIN");
+        const bool whole = seg[0].seg_len < sizeof(*fin);
+        const fin_bytes_t bytes = {.whole = whole, .bytes = whole ? 0 : fin->bytes};
+        mca_pml_spec_send_request_t *sendreq =
+            mca_pml_spec_send_claim(fin->handle, "FIN", &bytes, fin_take);
         if (NULL != sendreq) {
-            const bool whole = seg[0].seg_len < sizeof(*fin);
-            const uint64_t bytes = whole ? sendreq->req_send.req_bytes_packed : fin->bytes;
-            if (OPAL_UNLIKELY(!mca_pml_spec_take_owed(&sendreq->owed, bytes))) {
-                mca_pml_spec_refuse("FIN", "it covers more than is left of the message");
-                return;
-            }
-            mca_pml_spec_send_account(sendreq, bytes, fin->status);
+            mca_pml_spec_send_account(sendreq, fin_covers(sendreq, &bytes), fin->status);
         }
         return;
     }
-    mca_pml_spec_recv_request_t *recvreq = mca_pml_spec_recv_find(fin->handle, "FIN");
-    if (NULL == recvreq) {
-        return;
+    mca_pml_spec_recv_request_t *recvreq =
+        mca_pml_spec_recv_claim(fin->handle, "FIN", 0, fin->bytes);
+    if (NULL != recvreq) {
+        mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
     }
-    if (0 == fin->bytes || !mca_pml_spec_take_owed(&recvreq->owed, fin->bytes)) {
-        mca_pml_spec_refuse("FIN", "it tells of bytes that were not asked for");
-        return;
-    }
-    mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
 }
 
 const mca_pml_spec_protocol_t mca_pml_spec_proto_rts = {

@@ -107,19 +107,36 @@ uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
     return recvreq->handle;
 }
 
-mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char *what)
+/* NULL, or what is wrong with a packet for this receive; if nothing is, its bytes are taken. */
+static const char *take(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t bytes)
 {
+    if (offset > recvreq->capacity || bytes > recvreq->capacity - offset) {
+        return "its data lies beyond the receive's buffer";
+    }
+    return bytes > 0 && mca_pml_spec_take_owed(&recvreq->owed, bytes)
+               ? NULL
+               : "it tells of bytes that were not asked for";
+}
+
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char *what,
+                                                     uint64_t offset, uint64_t bytes)
+{
+    const char *wrong = "no receive has this handle";
+    bool late = false;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_recv_request_t *recvreq = spec_handle_find(&mca_pml_spec.recv_handles, handle);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    if (OPAL_UNLIKELY(NULL == recvreq)) {
-        mca_pml_spec_refuse(what, "no receive has this handle");
-    } else if (OPAL_UNLIKELY(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST)) {
-        /* The program has its memory back. */
-        mca_pml_spec_refuse_late(what, "its receive has ended: the process was given up");
-        return NULL;
+    if (OPAL_LIKELY(NULL != recvreq)) {
+        late = mca_pml_spec_bits(&recvreq->life)
+               & MCA_PML_SPEC_LOST; /* the program has its memory back */
+        wrong =
+            late ? "its receive has ended: the process was given up" : take(recvreq, offset, bytes);
     }
-    return recvreq;
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_LIKELY(NULL == wrong)) {
+        return recvreq;
+    }
+    (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)(what, wrong);
+    return NULL;
 }
 
 void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,

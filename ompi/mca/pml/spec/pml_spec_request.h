@@ -193,8 +193,16 @@ bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq);
 /* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);
 
-/* The request of a handle that a peer names; NULL (and counted) if there is none. */
-mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char *what);
+/* Looks at a peer's packet and takes the bytes that it accounts for off those that are owed. NULL, or what is wrong. */
+typedef const char *(*mca_pml_spec_send_take_t)(mca_pml_spec_send_request_t *sendreq,
+                                                const void *packet);
+
+/* The request of a handle that a peer names, after `take`, with which it is one step under the module's lock: what was
+ * taken keeps the request from ending until the caller accounts for it. NULL (and counted): there is none, or the
+ * packet is wrong. what: the packet's name. */
+mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char *what,
+                                                     const void *packet,
+                                                     mca_pml_spec_send_take_t take);
 
 /* ---- receive requests: pml_spec_recvreq.c ---- */
 
@@ -258,7 +266,9 @@ void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq);
 
 uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq);
-mca_pml_spec_recv_request_t *mca_pml_spec_recv_find(uint64_t handle, const char *what);
+/* As mca_pml_spec_send_claim, for so many bytes of the message from offset on. */
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char *what,
+                                                     uint64_t offset, uint64_t bytes);
 
 /* Match bits common to the packets that carry them. */
 static inline mca_pml_spec_match_hdr_t

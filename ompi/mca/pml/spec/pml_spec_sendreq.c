@@ -136,19 +136,25 @@ void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t by
     }
 }
 
-mca_pml_spec_send_request_t *mca_pml_spec_send_find(uint64_t handle, const char *what)
+mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char *what,
+                                                     const void *packet,
+                                                     mca_pml_spec_send_take_t take)
 {
+    const char *wrong = "no send has this handle";
+    bool late = false;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    if (OPAL_UNLIKELY(NULL == sendreq)) {
-        mca_pml_spec_refuse(what, "no send has this handle");
-    } else if (OPAL_UNLIKELY(mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST)) {
-        /* The program has its memory back. */
-        mca_pml_spec_refuse_late(what, "its send has ended: the process was given up");
-        return NULL;
+    if (OPAL_LIKELY(NULL != sendreq)) {
+        late = mca_pml_spec_bits(&sendreq->life)
+               & MCA_PML_SPEC_LOST; /* the program has its memory back */
+        wrong = late ? "its send has ended: the process was given up" : take(sendreq, packet);
     }
-    return sendreq;
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_LIKELY(NULL == wrong)) {
+        return sendreq;
+    }
+    (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)(what, wrong);
+    return NULL;
 }
 
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
