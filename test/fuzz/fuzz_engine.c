@@ -182,7 +182,8 @@ static void inject(world_t *w, unsigned i, script_t *s)
                    .flags = (uint8_t) flags,
                    .floor = iw_be16((uint16_t) (next(s) % 8)),
                    .conn = iw_be32(p->conn),
-                   .pn = iw_be64(pn)};
+                   .pn = iw_be64(pn),
+                   .tag = iw_be64(flags & IW_F_HELLO ? 0 : p->generation)};
     memcpy(bytes, &h, sizeof(h));
     w->injected = true;
     for (unsigned blocks = next(s) % 5; blocks > 0; --blocks) {

@@ -2,7 +2,7 @@
 /* Peers of an engine (iw_engine.h): those that die are told of in time, those that are only silent, stopped, or have
  * another clock are not given up; who comes back, who was never added, and what each costs. */
 #include "iw_exchange.h"
-#include "iw_memory.h"
+#include "iw_internal.h"
 
 static void a_dead_peer_becomes_an_error_in_time(void **state)
 {
@@ -245,6 +245,92 @@ static void a_restarted_process_is_another_one(void **state)
     link_fini(&t.link);
 }
 
+/* Datagrams of a connection that another has replaced, to which chance gives the same number: what is in them would have
+ * been next. */
+typedef struct tape {
+    uint8_t data[8][256];
+    size_t length[8];
+    unsigned count;
+} tape_t;
+
+static void record(void *context, unsigned from, const uint8_t *data, size_t length)
+{
+    tape_t *t = context;
+    const iw_head_t *h = (const iw_head_t *) data;
+    if (0 == from && !(h->flags & IW_F_HELLO) && t->count < 8 && length <= sizeof(t->data[0])) {
+        memcpy(t->data[t->count], data, length);
+        t->length[t->count++] = length;
+    }
+}
+
+static void protect_by_crc(iw_config_t *c)
+{
+    c->auth = IW_AUTH_CRC;
+}
+
+static void protect_by_nothing(iw_config_t *c)
+{
+    c->auth = IW_AUTH_OFF;
+}
+
+/* A message each way, so that both ends have confirmed the connection. */
+static void greet(pair_t *t)
+{
+    iw_completion_t c;
+    assert_int_equal(send_bytes(t->a, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t->link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_int_equal(send_bytes(t->b, "ho", 3, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t->link, 0, IW_RECEIVED, IW_OK, &c);
+    link_run(&t->link, t->link.now + 10 * MS);
+}
+
+static void nothing_of_an_earlier_connection(void **state)
+{
+    (void) state;
+    void (*const modes[])(iw_config_t *) = {NULL, protect_by_crc, protect_by_nothing};
+    for (unsigned mode = 0; mode < 3; ++mode) {
+        pair_t t;
+        tape_t tape = {.count = 0};
+        uint8_t buffer[2][16][8];
+        iw_completion_t c;
+        link_tune = modes[mode];
+        pair_init(&t, NULL, 60);
+        const iw_counters_t *count = iw_engine_counters(t.link.engine[1]);
+        for (unsigned i = 0; i < 32; ++i) {
+            post_one(&t.link, i % 2, buffer[i % 2][i / 2], 8);
+        }
+        greet(&t);
+        t.link.tap = record;
+        t.link.tap_context = &tape;
+        assert_int_equal(send_bytes(t.a, "old", 4, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        link_run(&t.link, t.link.now + 10 * MS);
+        t.link.tap = NULL;
+        assert_true(tape.count > 0);
+        const uint32_t conn = t.b->conn;
+        iw_peer_remove(t.a);
+        iw_peer_remove(t.b);
+        link_run(&t.link, t.link.now + 10 * MS);
+        t.a = link_peer(&t.link, 0, 1, NULL);
+        t.b = link_peer(&t.link, 1, 0, NULL);
+        greet(&t);
+        iw_peer_t **place = t.link.engine[1]->conn;
+        place[t.b->conn & IW_CONN_INDEX_MASK] = NULL;
+        place[conn & IW_CONN_INDEX_MASK] = t.b;
+        t.b->conn = t.a->remote_conn = conn;
+        for (unsigned i = 0; i < tape.count; ++i) {
+            iw_engine_input(t.link.engine[1], t.link.now, tape.data[i], tape.length[i]);
+        }
+        assert_int_equal(count->refused_tag, tape.count);
+        assert_int_equal(iw_engine_poll(t.link.engine[1], &c, 1), 0);
+        assert_int_equal(send_bytes(t.a, "new", 4, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_memory_equal(c.context, "new", 4);
+        link_fini(&t.link);
+        link_tune = NULL;
+    }
+}
+
 /* What arrived just before the receiver leaves has arrived, though nobody has said so; what nobody will be given, as an
  * earlier message is missing, has not. */
 static void who_leaves_says_what_it_took(void **state)
@@ -407,6 +493,7 @@ int main(void)
         cmocka_unit_test(nobody_there_is_dead_too),
         cmocka_unit_test(a_peer_that_comes_back),
         cmocka_unit_test(a_restarted_process_is_another_one),
+        cmocka_unit_test(nothing_of_an_earlier_connection),
         cmocka_unit_test(who_leaves_says_what_it_took),
         cmocka_unit_test(leaving_is_said_to_all),
         cmocka_unit_test(unknown_peers_are_asked_for),

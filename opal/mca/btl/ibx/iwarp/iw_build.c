@@ -2,6 +2,9 @@
 /* See iw_build.h. */
 #include "iw_build.h"
 
+_Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(iw_head_t, tag),
+               "where the tag goes");
+
 /* ---- how much fits ---- */
 
 static size_t header_size(const iw_request_t *r)
@@ -154,8 +157,9 @@ void iw_build_finish(iw_peer_t *p, iw_packet_t *k)
 {
     iw_head_t *h = k->piece[0].iov_base;
     k->length = iw_build_length(k);
-    h->tag = iw_be64(0);
-    h->tag = iw_be64(iw_auth_tag(&p->auth, k->piece, k->count));
+    /* A hello says itself which connection it is for; without one the peer has confirmed ours, and we know its. */
+    h->tag = iw_be64(iw_auth_tag(&p->auth, h->flags & IW_F_HELLO ? 0 : p->remote_generation,
+                                 k->piece, k->count));
     ++p->engine->count.packets_out;
     p->engine->count.bytes_out += k->length;
 }

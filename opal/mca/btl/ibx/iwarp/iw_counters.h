@@ -36,7 +36,8 @@
     X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \
     X(refused_version, "refused: another version, an unknown type or flag")                        \
     X(refused_connection, "refused: names no connection there is")                                 \
-    X(refused_tag, "refused: not made with our key, or changed on the way")                        \
+    X(refused_tag,                                                                                 \
+      "refused: not made with our key or for another connection, or changed on the way")           \
     X(refused_unknown, "refused: hello of a process nobody told us about")                         \
     X(refused_stale, "refused: of a connection or process that is gone")                           \
     X(refused_twice, "refused: this packet number has been received")                              \
