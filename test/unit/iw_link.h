@@ -39,6 +39,9 @@ typedef struct link {
     /* Sees every datagram before it leaves; may be NULL. */
     void (*tap)(void *context, unsigned from, const uint8_t *data, size_t length);
     void *tap_context;
+    /* Happens when datagrams are made and not copied yet: another thread of the program runs. May be NULL. */
+    void (*meanwhile)(void *context);
+    void *meanwhile_context;
 } link_t;
 
 static inline void link_address(unsigned i, iw_address_t *a)
@@ -178,6 +181,9 @@ static inline void link_drain(link_t *l)
     for (unsigned i = 0; i < l->engines; ++i) {
         while (iw_engine_has_output(l->engine[i])) {
             unsigned n = iw_engine_output(l->engine[i], link_clock(l, i), k, 64);
+            if (NULL != l->meanwhile) {
+                l->meanwhile(l->meanwhile_context);
+            }
             for (unsigned j = 0; j < n; ++j) {
                 link_send(l, i, &k[j]);
             }

@@ -140,16 +140,34 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
     ++p->engine->count.acks_out;
 }
 
-void iw_build_join(iw_packet_t *k, const iw_request_t *r)
+/* False: there is no room before the data. */
+static bool headers_before_data(iw_packet_t *k, const iw_request_t *r)
 {
     const size_t length = k->piece[0].iov_len;
     if (2 != k->count || 0 == (r->flags & IW_HEADROOM)
         || k->piece[1].iov_base != r->piece[0].iov_base || length > IW_HEADROOM_SIZE
         || k->piece[1].iov_len > IW_JOIN_MAX) {
-        return;
+        return false;
     }
     k->piece[0].iov_base = memcpy((uint8_t *) k->piece[1].iov_base - length, k->head, length);
     k->piece[0].iov_len += k->piece[1].iov_len;
+    k->count = 1;
+    return true;
+}
+
+void iw_build_join(iw_engine_t *e, iw_packet_t *k, const iw_request_t *r, bool again)
+{
+    if (1 == k->count || headers_before_data(k, r) || (!again && r->length > IW_COPY_MAX)) {
+        return;
+    }
+    uint8_t *const copy = e->copies + e->copied;
+    size_t length = 0;
+    for (unsigned i = 0; i < k->count; ++i) {
+        memcpy(copy + length, k->piece[i].iov_base, k->piece[i].iov_len);
+        length += k->piece[i].iov_len;
+    }
+    e->copied += length;
+    k->piece[0] = (struct iovec){copy, length};
     k->count = 1;
 }
 

@@ -65,7 +65,8 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     iw_pool_init(&e->early, sizeof(iw_early_t), 64, config->early_max);
     iw_memory_init(&e->memory, iw_random(e));
     iw_auth_init(&e->auth, config->auth, &config->key);
-    if (!iw_auth_prepare(&e->auth)) {
+    e->copies = malloc(IW_COPIES);
+    if (NULL == e->copies || !iw_auth_prepare(&e->auth)) {
         iw_engine_destroy(e);
         return NULL;
     }
@@ -91,6 +92,7 @@ void iw_engine_destroy(iw_engine_t *e)
     free(e->heap);
     free(e->receive);
     free(e->done);
+    free(e->copies);
     free(e);
 }
 
@@ -205,9 +207,9 @@ const iw_counters_t *iw_engine_counters(const iw_engine_t *e)
 
 size_t iw_engine_memory(const iw_engine_t *e)
 {
-    size_t bytes = sizeof(*e) + e->conns * sizeof(*e->conn) + e->known_size * sizeof(*e->known)
-                   + e->heap_room * sizeof(*e->heap) + e->receive_room * sizeof(*e->receive)
-                   + e->done_room * sizeof(*e->done)
+    size_t bytes = sizeof(*e) + IW_COPIES + e->conns * sizeof(*e->conn)
+                   + e->known_size * sizeof(*e->known) + e->heap_room * sizeof(*e->heap)
+                   + e->receive_room * sizeof(*e->receive) + e->done_room * sizeof(*e->done)
                    + e->memory.chunks * IW_REGION_CHUNK * sizeof(iw_region_t);
     const iw_pool_t *pools[] = {&e->requests, &e->served, &e->segments, &e->messages, &e->early};
     for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); ++i) {

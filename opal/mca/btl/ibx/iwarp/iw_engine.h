@@ -144,7 +144,7 @@ enum iw_post_flag {
 #define IW_HEADROOM_SIZE 96
 
 /* All: 0 (IW_OK) if the request will complete, otherwise the reason why not. Memory that was not
- * copied must stay unchanged until completion; it is sent again from there. */
+ * copied must stay until completion; it is sent again from there. What is written to it meanwhile arrives or does not. */
 iw_status_t iw_post_send(iw_peer_t *peer, const struct iovec *piece, unsigned count, unsigned flags,
                          void *context);
 iw_status_t iw_post_write(iw_peer_t *peer, const struct iovec *piece, unsigned count, uint32_t stag,

@@ -34,9 +34,12 @@
 #define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
+#define IW_COPIES         (IW_CACHE + IW_DATAGRAM_MAX) /* as the last of them may begin just below */
 #define IW_DRAIN          44u /* packets to one peer before another one's turn; with MTU 1500, what a train has room for */
 #define IW_STAY_MIN       256u /* a message that is shorter is copied: that costs less */
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
+#define IW_COPY_MAX                                                                                \
+    8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
 #define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
@@ -81,6 +84,8 @@ typedef struct iw_segment {
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
+    uint8_t
+        times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
     uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
 } iw_segment_t;
 
@@ -263,6 +268,10 @@ struct iw_engine {
     uint32_t done_first;
     uint32_t done_count;
     uint32_t peer_count;
+
+    uint8_t *
+        copies; /* payloads of the packets of one iw_engine_output; room for all that it can make */
+    size_t copied; /* bytes of it */
 
     iw_request_t *filling;   /* the read that the next segment will probably answer, or NULL */
     uint32_t filling_length; /* and its length, if it is not the last one: the longer of the two before it */

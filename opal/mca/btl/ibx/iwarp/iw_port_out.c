@@ -27,9 +27,10 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
+/* What is in one piece with its headers is a copy, and would be copied once more to be lent. */
 static bool is_large(const iw_packet_t *k)
 {
-    return k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+    return k->length >= IW_LEND_MIN && k->count > 1 && !k->probe && !k->may_fragment;
 }
 
 static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
@@ -253,23 +254,15 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     if (count - done > 1) {
         return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
     }
-    size_t length = FLAT + 1;
-    if (0 == h->msg_controllen) {
-        length = p->packet[p->first[done]].length;
+    /* The kernel is quicker with one piece than with a list of pieces. */
+    if (0 == h->msg_controllen && 1 == h->msg_iovlen) {
+        return sendto(s, h->msg_iov->iov_base, h->msg_iov->iov_len, MSG_DONTWAIT, h->msg_name,
+                      h->msg_namelen)
+                       < 0
+                   ? -1
+                   : 1;
     }
-    if (length > FLAT) {
-        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
-    }
-    /* The kernel is quicker with one piece than with a list of pieces, by more than copying costs. */
-    const uint8_t *data = h->msg_iov->iov_base;
-    if (h->msg_iovlen > 1) {
-        data = p->flat;
-        for (size_t i = 0, at = 0; i < h->msg_iovlen; ++i) {
-            memcpy(p->flat + at, h->msg_iov[i].iov_base, h->msg_iov[i].iov_len);
-            at += h->msg_iov[i].iov_len;
-        }
-    }
-    return sendto(s, data, length, MSG_DONTWAIT, h->msg_name, h->msg_namelen) < 0 ? -1 : 1;
+    return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
 }
 
 /* Instead of sending, a connected socket reports what the network said of an earlier datagram (ICMP), or what somebody
