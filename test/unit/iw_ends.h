@@ -48,6 +48,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     c.datagram_max = IW_DATAGRAM_MAX;
     c.receive_space = iw_port_space(e->port);
     c.peer_timeout_ns = timeout;
+    c.silent_timeout_ns = 600 * S; /* longer than any test: who dies is known to be gone */
     iw_key_make(&c.key);
     e->key = c.key;
     e->engine = iw_engine_create(&c);

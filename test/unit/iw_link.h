@@ -30,6 +30,7 @@ typedef struct link {
     uint64_t free_at[LINK_ENGINES];
     size_t mtu;             /* longer datagrams vanish unless they may be cut */
     bool cut[LINK_ENGINES]; /* this one is not reachable */
+    bool gone[LINK_ENGINES]; /* and who asks hears that it is not there */
     iw_fault_t fault;
     link_packet_t *heap;
     size_t count, room;
@@ -146,7 +147,11 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
     }
     uint64_t start = l->free_at[from] > l->now ? l->free_at[from] : l->now;
     l->free_at[from] = start + n * l->ns_for_kib / 1024;
-    if (l->cut[from] || l->cut[to] || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
+    if (l->gone[to] && k->asks) {
+        iw_engine_unreachable(l->engine[from], &k->to);
+    }
+    if (l->cut[from] || l->cut[to] || l->gone[to]
+        || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
         return;
     }
     iw_fate_t fate = iw_fault_decide(&l->fault, n);

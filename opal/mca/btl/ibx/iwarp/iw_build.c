@@ -71,6 +71,8 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     k->peer = p;
     k->segment = NULL;
     k->had_ack = k->may_fragment = k->probe = false;
+    k->asks = IW_HEARD != p->quiet;
+    p->unreachable &= !k->asks; /* as the network says of this one */
     k->count = 1;
     k->piece[0] = (struct iovec){k->head, 0};
     iw_head_t *h = iw_build_put(k, sizeof(*h));

@@ -32,6 +32,7 @@ void iw_config_default(iw_config_t *c)
         .receive_space = 1 << 20,
         .peer_space = IW_WINDOW_INITIAL,
         .peer_timeout_ns = 30 * IW_S,
+        .silent_timeout_ns = 0,
         .ack_delay_ns = 100 * IW_US,
         .quota = 1024,
         .requests_max = 65536,

@@ -219,6 +219,8 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     }
     p->heard = now;
     p->asked = 0;
+    p->quiet = IW_HEARD;
+    p->unreachable = false;
     p->confirmed |= 0 != iw_get32(f.head->conn);
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);

@@ -77,6 +77,7 @@ struct iw_port {
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
+    int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
     iw_lend_t lend;
     iw_lend_price_t lend_price;
 
