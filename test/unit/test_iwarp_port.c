@@ -353,17 +353,6 @@ static void strangers(void **state)
     ends_close(e);
 }
 
-/* The next completion of end 0, while end 1 does nothing. */
-static void alone(end_t *e, iw_completion_t *c)
-{
-    const uint64_t until = iw_port_now() + 30 * S; /* a bound against hanging, not a measure */
-    while (0 == iw_engine_poll(e[0].engine, c, 1)) {
-        assert_true(iw_port_now() < until);
-        iw_port_progress(e[0].port, e[0].engine);
-        iw_port_wait(e[0].port, iw_port_deadline(e[0].port, e[0].engine), -1, S);
-    }
-}
-
 /* One that does not call is only silent, as its socket is there: without one the host says so. */
 static void a_dead_process(void **state)
 {
