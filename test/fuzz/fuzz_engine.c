@@ -107,6 +107,8 @@ static void poll_all(world_t *w, unsigned i)
         if (IW_RECEIVED == c.what || IW_RECEIVED_UD == c.what) {
             MUST(c.length <= BUFFER);
             --w->posted[i];
+        } else if (IW_PEER_SILENT == c.what) {
+            MUST(NULL == c.peer || 1 <= c.length);
         } else if (IW_SENT == c.what || IW_WRITTEN == c.what || IW_READ == c.what) {
             MUST(w->requests[i]-- > 0);
             if (NULL != c.context) {
@@ -182,7 +184,8 @@ static void inject(world_t *w, unsigned i, script_t *s)
                    .flags = (uint8_t) flags,
                    .floor = iw_be16((uint16_t) (next(s) % 8)),
                    .conn = iw_be32(p->conn),
-                   .pn = iw_be64(pn)};
+                   .pn = iw_be64(pn),
+                   .tag = iw_be64(flags & IW_F_HELLO ? 0 : p->generation)};
     memcpy(bytes, &h, sizeof(h));
     w->injected = true;
     for (unsigned blocks = next(s) % 5; blocks > 0; --blocks) {
@@ -256,6 +259,17 @@ static void step(world_t *w, script_t *s)
                                      IW_REMOTE_READ | IW_REMOTE_WRITE);
         }
         break;
+    case 13: { /* a process is stopped, ends without a word, or is there again; and what the network says, true or not */
+        const unsigned how = next(s);
+        w->link.cut[i] = 0 != (how & 1);
+        w->link.gone[i] = 0 != (how & 2);
+        if (how & 4) {
+            iw_address_t address;
+            link_address(1 - i, &address);
+            iw_engine_unreachable(w->link.engine[i], &address);
+        }
+        break;
+    }
     default:
         for (unsigned n = 1 + next(s) % 16; n > 0; --n) {
             (void) link_step(&w->link, w->link.now + 1000000000);
@@ -296,6 +310,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         c.early_max = 1 + next(&s) % 64;
         c.reads = (uint8_t) (1 + next(&s) % 4);
         c.peer_timeout_ns = UINT64_C(1000000000);
+        c.silent_timeout_ns = UINT64_C(5000000000);
         w->link.engine[i] = iw_engine_create(&c);
         MUST(NULL != w->link.engine[i]);
         add_peer(w, i);

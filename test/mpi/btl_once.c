@@ -4,7 +4,7 @@
  *
  * --fail none      nothing does
  *        refused   one put goes to memory that the peer does not offer, which ends the connection
- *        dead      the peer falls silent (btl_ibx_iwarp_peer_timeout should be short)
+ *        dead      the peer falls silent (btl_ibx_iwarp_silent_timeout should be short)
  *        deleted   the peer is deleted while the second half is under way: the peer is stopped before it, so that
  *                  none of it can be done already
  *        reused    nothing; one descriptor that is not the BTL's is written to and sent again and again, from its

@@ -36,7 +36,8 @@ sub mend { run_or_die(qw(nft delete table inet linkcut)) }
 # Runs stress on two hosts; `during` happens three seconds after mpirun began. Exit code, seconds since it happened, output.
 sub job {
     my ($seconds, $timeout_ms, $during) = @_;
-    my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout $timeout_ms");
+    my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,ibx --mca btl_ibx_iwarp_peer_timeout $timeout_ms"
+        . " --mca btl_ibx_iwarp_silent_timeout $timeout_ms");
     my $out = '';
     open(my $from, '-|', "timeout -k 5 120 $mpirun $programs/stress --seconds $seconds 2>&1 </dev/null") // die;
     sleep 3;

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* A process falls silent (it is stopped) while others have all kinds of requests with it: each of them ends in an
- * error in bounded time, requests between the others are not concerned, and what is asked of it later fails at once.
- * For transports that notice a silent process; the driver is deadpeer.pl. The last line of each process that lives
- * is 'rank N: as it should be'. */
+/* A process falls silent (it is stopped; with --how kill it is killed, and mpirun is told to let the others go on) while
+ * others have all kinds of requests with it: each of them ends in an error in bounded time, requests between the others
+ * are not concerned, and what is asked of it later fails at once. For transports that notice a silent process; the driver
+ * is deadpeer.pl. The last line of each process that lives is 'rank N: as it should be'. */
 #include "testlib.h"
 
 enum { LARGE = 1 << 20, MIDDLE = 200000, SMALL = 8, REQUESTS = 9 };
@@ -26,6 +26,7 @@ static void between_the_living(int other, char *buf)
 
 int main(int argc, char **argv)
 {
+    const bool is_killed = argc > 2 && 0 == strcmp(argv[1], "--how") && 0 == strcmp(argv[2], "kill");
     tl_start(&argc, &argv, "lostpeer", 60);
     char *buf = tl_buf(2 * LARGE);
     const int silent = 2;
@@ -42,7 +43,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (silent == tl.rank) {
         alarm(0);
-        raise(SIGSTOP);
+        raise(is_killed ? SIGKILL : SIGSTOP);
         _exit(0);
     }
 
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     MPI_Barrier(pair);
-    if (0 == tl.rank) {
+    if (0 == tl.rank && !is_killed) {
         kill((pid_t) pid, SIGKILL);
     }
     _exit(tl.errors > 0); /* the runtime's own end would wait for the silent process */

@@ -48,6 +48,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     c.datagram_max = IW_DATAGRAM_MAX;
     c.receive_space = iw_port_space(e->port);
     c.peer_timeout_ns = timeout;
+    c.silent_timeout_ns = 600 * S; /* longer than any test: who dies is known to be gone */
     iw_key_make(&c.key);
     e->key = c.key;
     e->engine = iw_engine_create(&c);
@@ -95,6 +96,17 @@ static inline void expect(end_t *e, unsigned i, iw_what_t what, iw_completion_t 
     }
     assert_int_equal(c->status, IW_OK);
     assert_int_equal(c->what, what);
+}
+
+/* The next completion of end 0, while end 1 does nothing. */
+static inline void alone(end_t *e, iw_completion_t *c)
+{
+    const uint64_t until = iw_port_now() + 30 * S; /* a bound against hanging, not a measure */
+    while (0 == iw_engine_poll(e[0].engine, c, 1)) {
+        assert_true(iw_port_now() < until);
+        iw_port_progress(e[0].port, e[0].engine);
+        iw_port_wait(e[0].port, iw_port_deadline(e[0].port, e[0].engine), -1, S);
+    }
 }
 
 static inline void transfer(end_t *e, size_t size, uint32_t rounds)

@@ -30,6 +30,7 @@ typedef struct link {
     uint64_t free_at[LINK_ENGINES];
     size_t mtu;             /* longer datagrams vanish unless they may be cut */
     bool cut[LINK_ENGINES]; /* this one is not reachable */
+    bool gone[LINK_ENGINES]; /* and who asks hears that it is not there */
     iw_fault_t fault;
     link_packet_t *heap;
     size_t count, room;
@@ -39,6 +40,9 @@ typedef struct link {
     /* Sees every datagram before it leaves; may be NULL. */
     void (*tap)(void *context, unsigned from, const uint8_t *data, size_t length);
     void *tap_context;
+    /* Happens when datagrams are made and not copied yet: another thread of the program runs. May be NULL. */
+    void (*meanwhile)(void *context);
+    void *meanwhile_context;
 } link_t;
 
 static inline void link_address(unsigned i, iw_address_t *a)
@@ -143,7 +147,11 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
     }
     uint64_t start = l->free_at[from] > l->now ? l->free_at[from] : l->now;
     l->free_at[from] = start + n * l->ns_for_kib / 1024;
-    if (l->cut[from] || l->cut[to] || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
+    if (l->gone[to] && k->asks) {
+        iw_engine_unreachable(l->engine[from], &k->to);
+    }
+    if (l->cut[from] || l->cut[to] || l->gone[to]
+        || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
         return;
     }
     iw_fate_t fate = iw_fault_decide(&l->fault, n);
@@ -178,6 +186,9 @@ static inline void link_drain(link_t *l)
     for (unsigned i = 0; i < l->engines; ++i) {
         while (iw_engine_has_output(l->engine[i])) {
             unsigned n = iw_engine_output(l->engine[i], link_clock(l, i), k, 64);
+            if (NULL != l->meanwhile) {
+                l->meanwhile(l->meanwhile_context);
+            }
             for (unsigned j = 0; j < n; ++j) {
                 link_send(l, i, &k[j]);
             }

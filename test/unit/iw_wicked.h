@@ -65,7 +65,8 @@ static inline size_t start(wicked_t *w, uint8_t *to, enum iw_type type, uint8_t 
                    .flags = (uint8_t) (flags | (hello ? IW_F_HELLO : 0)),
                    .floor = iw_be16(w->lag),
                    .conn = iw_be32(w->peer->conn),
-                   .pn = iw_be64(++w->pn)};
+                   .pn = iw_be64(++w->pn),
+                   .tag = iw_be64(hello ? 0 : w->peer->generation)};
     memcpy(to, &h, sizeof(h));
     if (hello) {
         iw_hello_t s = {.identity = iw_be64(101),

@@ -74,10 +74,12 @@ static void clnh_is_the_same_on_every_processor(void **state)
     }
 }
 
+enum { CONNECTION = 77 };
+
 static uint64_t tag_of(const iw_auth_t *a, const uint8_t *data, size_t length)
 {
     struct iovec piece = {(void *) (uintptr_t) data, length};
-    return iw_auth_tag(a, &piece, 1);
+    return iw_auth_tag(a, CONNECTION, &piece, 1);
 }
 
 /* However the datagram is cut into pieces. */
@@ -94,7 +96,9 @@ static void pieces_do_not_matter(void **state)
         iw_auth_init(&a, (iw_auth_mode_t) mode, &key);
         assert_true(iw_auth_prepare(&a));
         for (int round = 0; round < 500; ++round) {
-            uint32_t length = rng_below(&rng, round % 2 ? MAX : 400), left = length;
+            uint32_t length =
+                         IW_AUTH_DIRECT + rng_below(&rng, round % 2 ? MAX - IW_AUTH_DIRECT : 400),
+                     left = length;
             struct iovec piece[5];
             unsigned n = 0;
             for (; n < 4; ++n) {
@@ -103,18 +107,18 @@ static void pieces_do_not_matter(void **state)
                 left -= part;
             }
             piece[n++] = (struct iovec){data + (length - left), left};
-            assert_true(iw_auth_tag(&a, piece, n) == tag_of(&a, data, length));
+            assert_true(iw_auth_tag(&a, CONNECTION, piece, n) == tag_of(&a, data, length));
         }
         iw_auth_fini(&a);
     }
     free(data);
 }
 
-/* Another bit, another length, another key: another tag. */
+/* Another bit, another length, another key: another tag. What was in the field before does not count. */
 static void everything_counts(void **state)
 {
     (void) state;
-    const size_t lengths[] = {24,
+    const size_t lengths[] = {25,
                               70,
                               127,
                               128,
@@ -138,7 +142,8 @@ static void everything_counts(void **state)
             uint64_t tag = tag_of(&a, data, lengths[i]);
             for (size_t bit = 0; bit < 8 * lengths[i]; ++bit) {
                 data[bit / 8] ^= (uint8_t) (1u << bit % 8);
-                assert_true(tag != tag_of(&a, data, lengths[i]));
+                const bool in_field = bit / 8 >= IW_AUTH_FIELD && bit / 8 < IW_AUTH_FIELD + 8;
+                assert_true(in_field == (tag == tag_of(&a, data, lengths[i])));
                 data[bit / 8] ^= (uint8_t) (1u << bit % 8);
             }
             assert_true(tag != tag_of(&a, data, lengths[i] - 1));
@@ -146,6 +151,32 @@ static void everything_counts(void **state)
             data[lengths[i]] = 0; /* one zero more, which padding would hide */
             assert_true(tag != tag_of(&a, data, lengths[i] + 1));
             data[lengths[i]] = next;
+        }
+        iw_auth_fini(&a);
+    }
+}
+
+/* What was made for one connection is wrong for all others: the generation grows by one with each, and by nanoseconds from
+ * one life of a process to the next. */
+static void connections_differ(void **state)
+{
+    (void) state;
+    iw_key_t key = {{6}};
+    uint8_t data[100];
+    struct iovec piece = {data, sizeof(data)};
+    fill(data, sizeof(data), 9);
+    for (int mode = IW_AUTH_TAG; mode <= IW_AUTH_OFF; ++mode) {
+        iw_auth_t a;
+        iw_auth_init(&a, (iw_auth_mode_t) mode, &key);
+        assert_true(iw_auth_prepare(&a));
+        const uint64_t first = UINT64_C(0x17f0000000000000),
+                       tag = iw_auth_tag(&a, first, &piece, 1);
+        for (uint64_t k = 1; k <= 20000; ++k) {
+            assert_true(tag != iw_auth_tag(&a, first + k, &piece, 1));
+            assert_true(tag != iw_auth_tag(&a, first + (k << 32), &piece, 1));
+        }
+        for (int bit = 0; bit < 64; ++bit) {
+            assert_true(tag != iw_auth_tag(&a, first ^ UINT64_C(1) << bit, &piece, 1));
         }
         iw_auth_fini(&a);
     }
@@ -211,6 +242,7 @@ int main(void)
         cmocka_unit_test(clnh_is_the_same_on_every_processor),
         cmocka_unit_test(pieces_do_not_matter),
         cmocka_unit_test(everything_counts),
+        cmocka_unit_test(connections_differ),
         cmocka_unit_test(places_count),
         cmocka_unit_test(keys_differ),
     };

@@ -130,9 +130,13 @@ static void headers_before_the_data(void **state)
         struct iovec piece = {out + ROOM, length};
         assert_int_equal(iw_post_receive(l.engine[1], in, sizeof(in), in), IW_OK);
         assert_int_equal(iw_post_send(p, &piece, 1, IW_HEADROOM, NULL), IW_OK);
-        assert_true(iw_engine_output(l.engine[0], l.now, k, 4) >= 1);
-        assert_int_equal(k[0].count, length <= 16384 ? 1 : 2);
-        iw_engine_unsent(l.engine[0], k, 1);
+        for (int time = 0; time < 3;
+             ++time) { /* what did not leave was not refused: it needs no copy */
+            const unsigned n = iw_engine_output(l.engine[0], l.now, k, 4);
+            assert_true(n >= 1);
+            assert_int_equal(k[0].count, length <= 16384 ? 1 : 2);
+            iw_engine_unsent(l.engine[0], k, n);
+        }
         iw_completion_t c;
         expect(&l, 1, IW_RECEIVED, IW_OK, &c);
         expect(&l, 0, IW_SENT, IW_OK, &c);

@@ -689,6 +689,24 @@ static void hellos_that_make_no_connection(void **state)
     wicked_fini(&w);
 }
 
+/* Nor does anything count that is sent before the peer has said for which connection of its own. */
+static void no_data_before_a_hello(void **state)
+{
+    (void) state;
+    wicked_t w;
+    iw_completion_t c;
+    wicked_init(&w);
+    struct iovec piece = {"hi", 2};
+    assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+    link_drain(&w.link);
+    assert_true(0 != w.peer->conn); /* as the victim's hello says: start() makes none */
+    send_part(&w, 0, 1, 0, true, 8);
+    assert_int_equal(counters(&w)->refused_stale, 1);
+    assert_false(w.peer->confirmed);
+    assert_int_equal(iw_engine_poll(w.victim, &c, 1), 0);
+    wicked_fini(&w);
+}
+
 static void a_segment_without_sense(void **state)
 {
     (void) state;
@@ -1023,6 +1041,7 @@ int main(void)
         cmocka_unit_test_setup(no_such_connection, setup),
         cmocka_unit_test_setup(a_hello_after_the_end, setup),
         cmocka_unit_test_setup(hellos_that_make_no_connection, setup),
+        cmocka_unit_test_setup(no_data_before_a_hello, setup),
         cmocka_unit_test_setup(a_segment_without_sense, setup),
         cmocka_unit_test_setup(not_ready_for_what_was_never_sent, setup),
         cmocka_unit_test_setup(buffers_that_rest, setup),

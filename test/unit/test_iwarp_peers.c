@@ -2,7 +2,7 @@
 /* Peers of an engine (iw_engine.h): those that die are told of in time, those that are only silent, stopped, or have
  * another clock are not given up; who comes back, who was never added, and what each costs. */
 #include "iw_exchange.h"
-#include "iw_memory.h"
+#include "iw_internal.h"
 
 static void a_dead_peer_becomes_an_error_in_time(void **state)
 {
@@ -88,6 +88,129 @@ static void everything_for_a_dead_peer_ends_once(void **state)
     link_fini(&t.link);
     free(memory);
     free(sink);
+}
+
+/* ---- a peer that is stopped ---- */
+
+static void patient(iw_config_t *c)
+{
+    c->silent_timeout_ns = 1000 * S;
+}
+
+/* Connected, and `length` bytes that the peer does not acknowledge. */
+static void silence_begins(pair_t *t, uint8_t *data, uint8_t *buffer, uint32_t length)
+{
+    iw_completion_t c;
+    link_tune = patient;
+    pair_init(t, NULL, 50);
+    link_tune = NULL;
+    post_one(&t->link, 1, buffer, length);
+    assert_int_equal(send_bytes(t->a, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t->link, 1, IW_RECEIVED, IW_OK, &c);
+    link_run(&t->link, t->link.now + 10 * MS);
+    post_one(&t->link, 1, buffer, length);
+    fill(data, 1, length);
+    t->link.cut[1] = true;
+    assert_int_equal(send_bytes(t->a, data, length, 0), IW_OK);
+}
+
+/* Its host answers for it - there is no error - and it goes on: it was told once, and everything arrives; again and again. */
+static void a_stopped_peer_stays_connected(void **state)
+{
+    (void) state;
+    enum { LENGTH = 50000, TIMES = 3 };
+    pair_t t;
+    uint8_t *data = must_alloc(LENGTH), *buffer = must_alloc(LENGTH);
+    iw_completion_t c;
+    silence_begins(&t, data, buffer, LENGTH);
+    for (unsigned time = 1; time <= TIMES; ++time) {
+        const uint64_t began = t.link.now;
+        expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
+        assert_int_equal(iw_peer_identity(c.peer), 101);
+        assert_in_range(c.length, 9, 11); /* seconds */
+        assert_true(t.link.now - began >= 10 * S - MS && t.link.now - began < 11 * S);
+        const uint64_t sent = t.link.sent;
+        assert_false(wait_completion(&t.link, 0, &c, 900 * S));
+        assert_in_range(t.link.sent - sent, 90, 9000); /* it is asked, and not flooded */
+        t.link.cut[1] = false;
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_int_equal(c.length, LENGTH);
+        assert_true(filled(buffer, 1, LENGTH));
+        expect(&t.link, 0, IW_SENT, IW_OK, &c);
+        assert_int_equal(iw_engine_counters(t.link.engine[0])->peers_silent, time);
+        link_run(&t.link, t.link.now + 10 * MS);
+        post_one(&t.link, 1, buffer, LENGTH);
+        t.link.cut[1] = true;
+        assert_int_equal(send_bytes(t.a, data, LENGTH, 0), IW_OK);
+    }
+    assert_int_equal(iw_engine_counters(t.link.engine[0])->peers_down, 0);
+    link_fini(&t.link);
+    free(data);
+    free(buffer);
+}
+
+/* Only so long. */
+static void a_silent_peer_is_dead_in_the_end(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t data[8], buffer[8];
+    iw_completion_t c;
+    silence_begins(&t, data, buffer, 8);
+    const uint64_t began = t.link.now;
+    expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
+    assert_true(wait_completion(&t.link, 0, &c, 2000 * S));
+    assert_int_equal(c.status, IW_DEAD);
+    expect(&t.link, 0, IW_PEER_DOWN, IW_DEAD, &c);
+    assert_true(t.link.now - began >= 1000 * S - MS && t.link.now - began < 1001 * S);
+    link_fini(&t.link);
+}
+
+/* The network says that nobody is there: at the first time that is waited for, or at once after it. */
+static void a_peer_that_is_gone_is_dead_at_once(void **state)
+{
+    (void) state;
+    for (unsigned late = 0; late < 2; ++late) {
+        pair_t t;
+        uint8_t data[8], buffer[8];
+        iw_completion_t c;
+        silence_begins(&t, data, buffer, 8);
+        if (late) {
+            expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
+            link_run(&t.link, t.link.now + 100 * S);
+        }
+        const uint64_t began = t.link.now;
+        t.link.gone[1] = true;
+        assert_true(wait_completion(&t.link, 0, &c, 2000 * S));
+        assert_int_equal(c.status, IW_DEAD);
+        assert_true(t.link.now - began < (late ? 2 : 11) * S);
+        assert_true(late || t.link.now - began >= 10 * S - MS);
+        link_fini(&t.link);
+    }
+}
+
+/* What the network says - whoever speaks in its name - counts for nobody who answers, nor once it says it no more. */
+static void the_network_may_be_wrong(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t data[8], buffer[8];
+    iw_completion_t c;
+    iw_address_t address;
+    link_address(1, &address);
+    silence_begins(&t, data, buffer, 8);
+    iw_engine_unreachable(t.link.engine[0], &address); /* it was heard just before */
+    t.link.gone[1] = true;
+    link_run(&t.link, t.link.now + 5 * S);
+    assert_true(t.a->unreachable);
+    t.link.gone[1] = false; /* the way is there again, the peer stopped all the same */
+    expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
+    t.link.cut[1] = false;
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    assert_int_equal(t.a->quiet, IW_HEARD);
+    iw_engine_unreachable(t.link.engine[0], &address);
+    assert_false(t.a->unreachable);
+    link_fini(&t.link);
 }
 
 /* Time in which this process did not run is not held against the peer. */
@@ -245,6 +368,92 @@ static void a_restarted_process_is_another_one(void **state)
     link_fini(&t.link);
 }
 
+/* Datagrams of a connection that another has replaced, to which chance gives the same number: what is in them would have
+ * been next. */
+typedef struct tape {
+    uint8_t data[8][256];
+    size_t length[8];
+    unsigned count;
+} tape_t;
+
+static void record(void *context, unsigned from, const uint8_t *data, size_t length)
+{
+    tape_t *t = context;
+    const iw_head_t *h = (const iw_head_t *) data;
+    if (0 == from && !(h->flags & IW_F_HELLO) && t->count < 8 && length <= sizeof(t->data[0])) {
+        memcpy(t->data[t->count], data, length);
+        t->length[t->count++] = length;
+    }
+}
+
+static void protect_by_crc(iw_config_t *c)
+{
+    c->auth = IW_AUTH_CRC;
+}
+
+static void protect_by_nothing(iw_config_t *c)
+{
+    c->auth = IW_AUTH_OFF;
+}
+
+/* A message each way, so that both ends have confirmed the connection. */
+static void greet(pair_t *t)
+{
+    iw_completion_t c;
+    assert_int_equal(send_bytes(t->a, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t->link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_int_equal(send_bytes(t->b, "ho", 3, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t->link, 0, IW_RECEIVED, IW_OK, &c);
+    link_run(&t->link, t->link.now + 10 * MS);
+}
+
+static void nothing_of_an_earlier_connection(void **state)
+{
+    (void) state;
+    void (*const modes[])(iw_config_t *) = {NULL, protect_by_crc, protect_by_nothing};
+    for (unsigned mode = 0; mode < 3; ++mode) {
+        pair_t t;
+        tape_t tape = {.count = 0};
+        uint8_t buffer[2][16][8];
+        iw_completion_t c;
+        link_tune = modes[mode];
+        pair_init(&t, NULL, 60);
+        const iw_counters_t *count = iw_engine_counters(t.link.engine[1]);
+        for (unsigned i = 0; i < 32; ++i) {
+            post_one(&t.link, i % 2, buffer[i % 2][i / 2], 8);
+        }
+        greet(&t);
+        t.link.tap = record;
+        t.link.tap_context = &tape;
+        assert_int_equal(send_bytes(t.a, "old", 4, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        link_run(&t.link, t.link.now + 10 * MS);
+        t.link.tap = NULL;
+        assert_true(tape.count > 0);
+        const uint32_t conn = t.b->conn;
+        iw_peer_remove(t.a);
+        iw_peer_remove(t.b);
+        link_run(&t.link, t.link.now + 10 * MS);
+        t.a = link_peer(&t.link, 0, 1, NULL);
+        t.b = link_peer(&t.link, 1, 0, NULL);
+        greet(&t);
+        iw_peer_t **place = t.link.engine[1]->conn;
+        place[t.b->conn & IW_CONN_INDEX_MASK] = NULL;
+        place[conn & IW_CONN_INDEX_MASK] = t.b;
+        t.b->conn = t.a->remote_conn = conn;
+        for (unsigned i = 0; i < tape.count; ++i) {
+            iw_engine_input(t.link.engine[1], t.link.now, tape.data[i], tape.length[i]);
+        }
+        assert_int_equal(count->refused_tag, tape.count);
+        assert_int_equal(iw_engine_poll(t.link.engine[1], &c, 1), 0);
+        assert_int_equal(send_bytes(t.a, "new", 4, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_memory_equal(c.context, "new", 4);
+        link_fini(&t.link);
+        link_tune = NULL;
+    }
+}
+
 /* What arrived just before the receiver leaves has arrived, though nobody has said so; what nobody will be given, as an
  * earlier message is missing, has not. */
 static void who_leaves_says_what_it_took(void **state)
@@ -400,6 +609,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
+        cmocka_unit_test(a_stopped_peer_stays_connected),
+        cmocka_unit_test(a_silent_peer_is_dead_in_the_end),
+        cmocka_unit_test(a_peer_that_is_gone_is_dead_at_once),
+        cmocka_unit_test(the_network_may_be_wrong),
         cmocka_unit_test(being_stopped_kills_nobody),
         cmocka_unit_test(a_clock_that_jumps_kills_nobody),
         cmocka_unit_test(a_clock_that_jumps_while_waiting),
@@ -407,6 +620,7 @@ int main(void)
         cmocka_unit_test(nobody_there_is_dead_too),
         cmocka_unit_test(a_peer_that_comes_back),
         cmocka_unit_test(a_restarted_process_is_another_one),
+        cmocka_unit_test(nothing_of_an_earlier_connection),
         cmocka_unit_test(who_leaves_says_what_it_took),
         cmocka_unit_test(leaving_is_said_to_all),
         cmocka_unit_test(unknown_peers_are_asked_for),

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -614,6 +615,31 @@ static void the_hash_is_the_same_on_every_processor(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Without a socket that hears the network, or with one that cannot be had, a process that has ended is only silent. */
+static void the_network_cannot_be_asked(void **state)
+{
+    (void) state;
+    end_t *e = ends_open("", true, S / 5);
+    struct iovec piece = {"x", 1};
+    iw_completion_t c;
+    transfer(e, 10000, 1);
+    iw_port_close(e[1].port);
+    faulty_socket = (faulty_t){.times = UINT_MAX, .error = EMFILE};
+    assert_int_equal(iw_post_send(e[0].peer, &piece, 1, 0, e), IW_OK);
+    alone(e, &c);
+    assert_int_equal(c.what, IW_PEER_SILENT);
+    assert_true(faulty_socket.hits > 0);
+    assert_int_equal(iw_port_counters(e[0].port)->absences, 0);
+    faulty_socket = (faulty_t){.times = 0};
+    alone(e, &c);
+    assert_int_equal(c.status, IW_DEAD);
+    assert_true(iw_port_counters(e[0].port)->absences > 0);
+    iw_engine_destroy(e[0].engine);
+    iw_engine_destroy(e[1].engine);
+    iw_port_close(e[0].port);
+    free(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -634,6 +660,7 @@ int main(void)
         TEST(agents_that_cannot_be_had),
         TEST(the_application_comes_back),
         TEST(the_hash_is_the_same_on_every_processor),
+        TEST(the_network_cannot_be_asked),
     };
     return cmocka_run_group_tests_name("iw_port_errors", tests, NULL, NULL);
 }

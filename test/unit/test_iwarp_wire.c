@@ -77,7 +77,8 @@ static void play(scene_t *s, const char *const *expected)
     s->expected = NULL;
 }
 
-/* Head: 11 = version 1, type SEGMENT; flags; floor; connection; number; tag. */
+/* Head: 21 = version 2, type SEGMENT; flags; floor; connection; number; tag: without protection the generation of the
+ * receiver's side, unless there is a hello. */
 static void golden_bytes(void **state)
 {
     (void) state;
@@ -97,22 +98,22 @@ static void golden_bytes(void **state)
         &s,
         (const char *const[]){
             /* head with HELLO; hello of 100: generation 3e9, answers none, connection, 9000
-                  * bytes, version 1, 16 reads; ssn 0, 20 bytes: untagged last, Send, queue 0, msn 1 */
-            "0 11010000 00000000 0000000000000001 0000000000000000"
-            "  0000000000000064 00000000000003e9 0000000000000000 c6700000 2328 01 10"
+                  * bytes, version 2, 16 reads; ssn 0, 20 bytes: untagged last, Send, queue 0, msn 1 */
+            "0 21010000 00000000 0000000000000001 0000000000000000"
+            "  0000000000000064 00000000000003e9 0000000000000000 c6700000 2328 02 10"
             "  00000000 0014 41 43 00000000 00000000 00000001 00000000 6869",
             /* CONTROL with HELLO and ACK: largest 1, next ssn 1, window, no delay, 1 range: 0, 1 */
-            "1 13030000 c6700000 0000000000000001 0000000000000000"
-            "  0000000000000065 00000000000003e9 00000000000003e9 80100000 2328 01 10"
+            "1 23030000 c6700000 0000000000000001 0000000000000000"
+            "  0000000000000065 00000000000003e9 00000000000003e9 80100000 2328 02 10"
             "  00000001 00000001 00100000 0000 0001 0000 0001",
             NULL});
 
     iw_post_write(s.a, &piece, 1, stag, 8, 0, NULL);
     play(&s,
          (const char *const[]){/* NOW; ssn 1, 16 bytes: tagged last, RDMA Write, STag, offset 8 */
-                               "0 11080000 80100000 0000000000000002 0000000000000000"
+                               "0 21080000 80100000 0000000000000002 00000000000003e9"
                                "  00000001 0010 c1 40 00000966 0000000000000008 6869",
-                               "1 13020000 c6700000 0000000000000002 0000000000000000"
+                               "1 23020000 c6700000 0000000000000002 00000000000003e9"
                                "  00000002 00000002 00100000 0000 0001 0000 0001",
                                NULL});
     assert_memory_equal(memory + 8, "hi", 2);
@@ -122,21 +123,21 @@ static void golden_bytes(void **state)
          (const char *const[]){
              /* ssn 2, 46 bytes: untagged last, RDMA Read Request, queue 1, msn 1; sink STag and
                   * offset, length 4, source STag and offset 2 */
-             "0 11000000 80100000 0000000000000003 0000000000000000"
+             "0 21000000 80100000 0000000000000003 00000000000003e9"
              "  00000002 002e 41 41 00000000 00000001 00000001 00000000"
              "  0000011e 0000000000000000 00000004 00000966 0000000000000002",
              /* with the ACK: ssn 0 of this direction, 18 bytes: tagged last, RDMA Read Response */
-             "1 11020000 c6700000 0000000000000003 0000000000000000"
+             "1 21020000 c6700000 0000000000000003 00000000000003e9"
              "  00000003 00000003 00100000 0000 0001 0000 0001"
              "  00000000 0012 c1 42 0000011e 0000000000000000 63646566",
              /* 100 us later */
-             "0 13020000 80100000 0000000000000004 0000000000000000"
+             "0 23020000 80100000 0000000000000004 00000000000003e9"
              "  00000003 00000001 00100000 0064 0001 0000 0001",
              NULL});
     assert_memory_equal(sink, "cdef", 4);
 
     iw_post_datagram(s.a, &piece, 1, 0, NULL);
-    play(&s, (const char *const[]){"0 12000000 80100000 0000000000000005 0000000000000000"
+    play(&s, (const char *const[]){"0 22000000 80100000 0000000000000005 00000000000003e9"
                                    "  0014 41 43 00000000 00000000 00000000 00000000 6869",
                                    NULL});
 
@@ -144,14 +145,14 @@ static void golden_bytes(void **state)
     s.link.cut[1] = true;
     iw_post_send(s.a, &piece, 1, IW_INLINE, NULL);
     s.expected =
-        (const char *const[]){"0 11000000 80100000 0000000000000006 0000000000000000"
+        (const char *const[]){"0 21000000 80100000 0000000000000006 00000000000003e9"
                               "  00000003 0014 41 43 00000000 00000000 00000002 00000000 6869",
                               NULL};
     s.link.cut[1] = false;
     link_drain(&s.link);
     s.expected = NULL;
     link_run(&s.link, s.link.now + 6000);
-    s.expected = (const char *const[]){"1 13060000 c6700000 0000000000000004 0000000000000000"
+    s.expected = (const char *const[]){"1 23060000 c6700000 0000000000000004 00000000000003e9"
                                        "  00000005 00000003 00100000 2710 0001 0000 0001 00000006",
                                        NULL};
     link_drain(&s.link);
@@ -176,11 +177,11 @@ static void golden_bytes_of_the_end(void **state)
     iw_post_write(s.a, &piece, 1, stag, 63, 0, NULL);
     play(&s,
          (const char *const[]){
-             "0 11080000 80100000 0000000000000002 0000000000000000"
+             "0 21080000 80100000 0000000000000002 00000000000003e9"
              "  00000001 0010 c1 40 00000966 000000000000003f 6869",
              /* TERMINATE, 26 bytes: untagged last, Terminate, queue 2, msn 1; layer RDMAP, remote
                   * protection, base or bounds; of ssn 1 */
-             "1 15000000 c6700000 0000000000000002 0000000000000000"
+             "1 25000000 c6700000 0000000000000002 00000000000003e9"
              "  001a 41 47 00000000 00000002 00000001 00000000 01 01 0000 00000001",
              NULL});
     iw_peer_remove(s.a);
@@ -192,7 +193,7 @@ static void golden_bytes_of_the_end(void **state)
     iw_peer_remove(s.a);
     s.a = NULL;
     play(&s, (const char *const[]){/* CLOSE with ACK: of the datagram of 9989 us ago */
-                                   "0 16020000 e0100001 0000000000000002 0000000000000000"
+                                   "0 26020000 e0100001 0000000000000002 00000000000003ea"
                                    "  00000001 00000000 00100000 2705 0001 0000 0001",
                                    NULL});
     link_fini(&s.link);
@@ -229,8 +230,8 @@ static void accessors_round_trip(void **state)
 /* A datagram with all blocks. */
 static size_t with_everything(uint8_t *data)
 {
-    return from_hex("1107 0000 00000000 0000000000000007 0000000000000000"
-                    "0000000000000064 00000000000003e9 0000000000000000 00000005 2328 01 10"
+    return from_hex("2107 0000 00000000 0000000000000007 0000000000000000"
+                    "0000000000000064 00000000000003e9 0000000000000000 00000005 2328 02 10"
                     "00000009 00000001 00100000 0000 0002 0000 0001 0001 0002 00000003"
                     "00000004 0014 41 43 00000000 00000000 00000001 00000000 6869",
                     data);
@@ -286,8 +287,9 @@ static void versions_types_and_flags(void **state)
     for (unsigned first = 0; first < 256; ++first) {
         for (unsigned flags = 0; flags < 256; ++flags) {
             uint8_t data[24] = {(uint8_t) first, (uint8_t) flags};
-            bool known = 1 == first >> 4 && (first & 15) >= IW_SEGMENT && (first & 15) <= IW_CLOSE
-                         && 0 == (flags & ~0x0fu) && !((flags & IW_F_RNR) && !(flags & IW_F_ACK));
+            bool known = IW_VERSION == first >> 4 && (first & 15) >= IW_SEGMENT
+                         && (first & 15) <= IW_CLOSE && 0 == (flags & ~0x0fu)
+                         && !((flags & IW_F_RNR) && !(flags & IW_F_ACK));
             iw_frame_verdict_t verdict = iw_frame_check(data, sizeof(data), &f);
             assert_int_equal(IW_FRAME_VERSION != verdict, known);
         }

@@ -171,6 +171,7 @@ typedef struct mca_btl_ibx_component {
     int auth;
     int async;
     size_t peer_timeout_ms;
+    size_t silent_timeout_ms;
     int window_initial, window_max;
     size_t window_quiet_ms;
     size_t socket_buffer;

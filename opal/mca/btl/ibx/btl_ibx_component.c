@@ -93,9 +93,21 @@ static int ibx_register(void)
                OPAL_INFO_LVL_2, asyncs, &c->async);
     c->peer_timeout_ms = 30000;
     add("iwarp_peer_timeout",
-        "A process that does not answer for this long is given up. Unit: milliseconds, at least 100; "
-        "default 30000",
+        "A process that does not answer for this long is given up if its host says that it is not "
+        "there, or the network "
+        "that the host is not; else it may be stopped, as by a debugger, and is asked on, which is "
+        "told once. Unit: "
+        "milliseconds, at least 100; default 30000",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_4, NULL, &c->peer_timeout_ms);
+    c->silent_timeout_ms = 3600000;
+    add("iwarp_silent_timeout",
+        "A process of which neither itself nor the network says anything is given up after this "
+        "long: more than a debugger or "
+        "a paused container needs; less where a host may vanish without a word and the job is to "
+        "end soon. Unit: "
+        "milliseconds; less than btl_ibx_iwarp_peer_timeout is the same as that; default 3600000, "
+        "an hour",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_4, NULL, &c->silent_timeout_ms);
     c->socket_buffer = 4u << 20;
     add("iwarp_socket_buffer",
         "What the kernel is asked to buffer in each direction of an interface's socket; it may give "
@@ -391,6 +403,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
     config.receive_space = iw_port_space(module->port);
     config.peer_timeout_ns = c->peer_timeout_ms * MS;
+    config.silent_timeout_ns = c->silent_timeout_ms * MS;
     config.unknown = mca_btl_ibx_unknown;
     config.alarm = mca_btl_ibx_look_at_window;
     config.context = module;

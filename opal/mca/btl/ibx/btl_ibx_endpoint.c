@@ -5,6 +5,8 @@
 #include "btl_ibx_message.h"
 #include "btl_ibx_rdma.h"
 
+#include "opal/util/proc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +180,24 @@ iw_peer_t *mca_btl_ibx_unknown(void *context, iw_engine_t *engine, uint64_t iden
     opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(identity));
     mca_btl_ibx_endpoint_t *endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
     return NULL == endpoint || endpoint->is_self ? NULL : mca_btl_ibx_connect(endpoint);
+}
+
+void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    char text[96];
+    if (NULL == endpoint || endpoint->is_dead) {
+        return;
+    }
+    mca_btl_ibx_address_text(&endpoint->address, text, sizeof(text));
+    /* Not a help text: mpirun of Open MPI 4.1 was seen to lose one that came in the middle of a job. */
+    opal_output(
+        0,
+        "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has "
+        "ended: it may be "
+        "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
+        OPAL_NAME_PRINT(endpoint->proc->proc_name), mca_btl_ibx_host_of(endpoint->proc), text,
+        seconds, c->silent_timeout_ms / 1000);
 }
 
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,

@@ -122,6 +122,9 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     case IW_PEER_DOWN:
         peer_down(module, endpoint, c->status);
         break;
+    case IW_PEER_SILENT:
+        mca_btl_ibx_silent(endpoint, c->length);
+        break;
     default:
         break;
     }

@@ -19,11 +19,13 @@
     X(lent, port->lent, "datagrams whose payload the kernel took by reference")                    \
     X(port_busy, port->busy, "times the kernel had no room for a datagram")                        \
     X(port_too_big, port->too_big, "datagrams larger than the interface takes")                    \
+    X(port_absences, port->absences, "times the network said that a silent process is not there")  \
     X(port_reports, port->reports,                                                                 \
       "datagrams sent another way: a connected socket told of an error")                           \
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
-    X(rests, module->rests, "times that nothing came or went, and buffers of fragments were given back") \
+    X(rests, module->rests,                                                                        \
+      "times that nothing came or went, and buffers of fragments were given back")                 \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")
 #define LEVELS(X)                                                                                  \

@@ -130,50 +130,67 @@ static void hash_rest(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t 
     iw_clnh(auth->clnh + IW_AUTH_BLOCK / 8, (const uint8_t *) hash, n * BLOCK_HASH, out);
 }
 
-static uint64_t keyed_tag(const iw_auth_t *auth, const struct iovec *piece, size_t length)
+/* The head, with `connection` in the field. */
+static void take_head(cursor_t *c, uint8_t *head, uint64_t connection)
+{
+    if (IW_AUTH_DIRECT
+        <= c->piece->iov_len) { /* nearly always, and a length that the compiler knows */
+        memcpy(head, c->piece->iov_base, IW_AUTH_DIRECT);
+        c->at = IW_AUTH_DIRECT;
+    } else {
+        take(c, head, IW_AUTH_DIRECT);
+    }
+    memcpy(head + IW_AUTH_FIELD, &connection, sizeof(connection));
+}
+
+static uint64_t keyed_tag(const iw_auth_t *auth, uint64_t connection, const struct iovec *piece,
+                          size_t length)
 {
     struct {
         uint64_t length, rest[2];
         uint8_t direct[IW_AUTH_DIRECT];
     } input;
     cursor_t c = {piece, 0};
-    const size_t direct = length < IW_AUTH_DIRECT ? length : IW_AUTH_DIRECT;
     uint64_t tag;
     input.length = length;
-    if (IW_AUTH_DIRECT
-        <= piece->iov_len) { /* nearly always, and a length that the compiler knows */
-        memcpy(input.direct, piece->iov_base, IW_AUTH_DIRECT);
-        c.at = IW_AUTH_DIRECT;
-    } else {
-        take(&c, input.direct, direct);
-    }
-    if (length > direct) {
-        hash_rest(auth, &c, length - direct, input.rest);
+    take_head(&c, input.direct, connection);
+    if (length > IW_AUTH_DIRECT) {
+        hash_rest(auth, &c, length - IW_AUTH_DIRECT, input.rest);
     } else {
         input.rest[0] = input.rest[1] = 0;
     }
-    crypto_shorthash((uint8_t *) &tag, (const uint8_t *) &input,
-                     sizeof(input) - sizeof(input.direct) + direct, auth->sip);
+    crypto_shorthash((uint8_t *) &tag, (const uint8_t *) &input, sizeof(input), auth->sip);
     return tag;
 }
 
-uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count)
+/* The low half of `connection` is not only in the sum: two that differ in their high halves alone have different sums, as
+ * every error within 32 bits is found. */
+static uint64_t checksum(uint64_t connection, const struct iovec *piece, unsigned count)
+{
+    uint8_t head[IW_AUTH_DIRECT];
+    cursor_t c = {piece, 0};
+    take_head(&c, head, connection);
+    uint32_t crc = iw_crc32c(0, head, sizeof(head));
+    for (const struct iovec *end = piece + count; c.piece < end; ++c.piece, c.at = 0) {
+        crc = iw_crc32c(crc, (const uint8_t *) c.piece->iov_base + c.at, c.piece->iov_len - c.at);
+    }
+    return connection << 32 | crc;
+}
+
+uint64_t iw_auth_tag(const iw_auth_t *auth, uint64_t connection, const struct iovec *piece,
+                     unsigned count)
 {
     size_t length = 0;
-    uint32_t crc = 0;
     switch (auth->mode) {
     case IW_AUTH_TAG:
         for (unsigned i = 0; i < count; ++i) {
             length += piece[i].iov_len;
         }
-        return keyed_tag(auth, piece, length);
+        return keyed_tag(auth, connection, piece, length);
     case IW_AUTH_CRC:
-        for (unsigned i = 0; i < count; ++i) {
-            crc = iw_crc32c(crc, piece[i].iov_base, piece[i].iov_len);
-        }
-        return crc;
+        return checksum(connection, piece, count);
     case IW_AUTH_OFF:
         break;
     }
-    return 0;
+    return connection;
 }

@@ -12,7 +12,12 @@
  * connection have in common, so what a collision of the hash would show is never to be seen. Two different datagrams have the same input to SipHash with
  * probability at most 2^-63 for whoever does not know the key; SipHash is a pseudo-random function.
  *
- * Instead of the tag the field can have a CRC32C (protects against accidents only) or nothing.
+ * The field of the head that the tag goes to counts as `connection`: the generation of the receiver's side (iw_wire.h),
+ * which no two connections of a process have in common. So what was made for one is wrong for every other, and no byte
+ * more is sent or hashed for that.
+ *
+ * Instead of the tag the field can have a CRC32C and the low half of `connection`, which protect against accidents and
+ * what is left of earlier connections, or `connection` alone, which protects against the latter.
  *
  * Threads: contexts are read-only after iw_auth_init. */
 #ifndef IW_AUTH_H
@@ -25,7 +30,8 @@
 
 typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_CRC, IW_AUTH_OFF } iw_auth_mode_t;
 
-#define IW_AUTH_DIRECT 24 /* bytes given to SipHash as they are: the head (iw_wire.h) */
+#define IW_AUTH_DIRECT 24 /* bytes given to SipHash as they are: the head (iw_wire.h), */
+#define IW_AUTH_FIELD  16 /* and where in it the field is */
 #define IW_AUTH_BLOCK                                                                              \
     1536 /* bytes hashed to 16 at a time: a datagram of Ethernet's usual MTU is one block */
 
@@ -51,8 +57,10 @@ void iw_auth_fini(iw_auth_t *auth); /* and forgets the key */
 /* Make ready for datagrams longer than IW_AUTH_DIRECT. False: out of memory. */
 bool iw_auth_prepare(iw_auth_t *auth);
 
-/* The tag over count pieces in a row; iw_auth_prepare must have succeeded if they are long. */
-uint64_t iw_auth_tag(const iw_auth_t *auth, const struct iovec *piece, unsigned count);
+/* What goes into the field, for count pieces in a row: IW_AUTH_DIRECT bytes at least; iw_auth_prepare must have succeeded
+ * if there are more. What is in the field does not matter. */
+uint64_t iw_auth_tag(const iw_auth_t *auth, uint64_t connection, const struct iovec *piece,
+                     unsigned count);
 
 /* Bytes allocated beside *auth. */
 size_t iw_auth_memory(const iw_auth_t *auth);

@@ -2,6 +2,9 @@
 /* See iw_build.h. */
 #include "iw_build.h"
 
+_Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(iw_head_t, tag),
+               "where the tag goes");
+
 /* ---- how much fits ---- */
 
 static size_t header_size(const iw_request_t *r)
@@ -68,6 +71,8 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     k->peer = p;
     k->segment = NULL;
     k->had_ack = k->may_fragment = k->probe = false;
+    k->asks = IW_HEARD != p->quiet;
+    p->unreachable &= !k->asks; /* as the network says of this one */
     k->count = 1;
     k->piece[0] = (struct iovec){k->head, 0};
     iw_head_t *h = iw_build_put(k, sizeof(*h));
@@ -137,16 +142,34 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
     ++p->engine->count.acks_out;
 }
 
-void iw_build_join(iw_packet_t *k, const iw_request_t *r)
+/* False: there is no room before the data. */
+static bool headers_before_data(iw_packet_t *k, const iw_request_t *r)
 {
     const size_t length = k->piece[0].iov_len;
     if (2 != k->count || 0 == (r->flags & IW_HEADROOM)
         || k->piece[1].iov_base != r->piece[0].iov_base || length > IW_HEADROOM_SIZE
         || k->piece[1].iov_len > IW_JOIN_MAX) {
-        return;
+        return false;
     }
     k->piece[0].iov_base = memcpy((uint8_t *) k->piece[1].iov_base - length, k->head, length);
     k->piece[0].iov_len += k->piece[1].iov_len;
+    k->count = 1;
+    return true;
+}
+
+void iw_build_join(iw_engine_t *e, iw_packet_t *k, const iw_request_t *r, bool again)
+{
+    if (1 == k->count || headers_before_data(k, r) || (!again && r->length > IW_COPY_MAX)) {
+        return;
+    }
+    uint8_t *const copy = e->copies + e->copied;
+    size_t length = 0;
+    for (unsigned i = 0; i < k->count; ++i) {
+        memcpy(copy + length, k->piece[i].iov_base, k->piece[i].iov_len);
+        length += k->piece[i].iov_len;
+    }
+    e->copied += length;
+    k->piece[0] = (struct iovec){copy, length};
     k->count = 1;
 }
 
@@ -154,8 +177,9 @@ void iw_build_finish(iw_peer_t *p, iw_packet_t *k)
 {
     iw_head_t *h = k->piece[0].iov_base;
     k->length = iw_build_length(k);
-    h->tag = iw_be64(0);
-    h->tag = iw_be64(iw_auth_tag(&p->auth, k->piece, k->count));
+    /* A hello says itself which connection it is for; without one the peer has confirmed ours, and we know its. */
+    h->tag = iw_be64(iw_auth_tag(&p->auth, h->flags & IW_F_HELLO ? 0 : p->remote_generation,
+                                 k->piece, k->count));
     ++p->engine->count.packets_out;
     p->engine->count.bytes_out += k->length;
 }

@@ -53,10 +53,15 @@ static inline uint32_t iw_build_length(const iw_packet_t *k)
     return (uint32_t) length;
 }
 
-/* Headers and data in a row, where the data has room before it: the kernel and the tag are quicker with one
- * piece than with two. Of long ones a port may lend the kernel the pages instead of having them copied
- * (iw_lend.h), and what is lent must not change: they stay apart. */
-void iw_build_join(iw_packet_t *k, const iw_request_t *r);
+/* Headers and data in a row, if they can be: the kernel and the tag are quicker with one piece than with two. Either the
+ * headers go before the data, where that has room before it (such data is in memory of the caller's own, not of the
+ * program), or the data is copied behind them.
+ *
+ * What is apart is read twice, for the tag and by the kernel - or, if it takes the pages by reference (iw_lend.h), by the
+ * receiver. A program may write it meanwhile, when it is a window of MPI's unified memory model, and then the receiver
+ * refuses the tag. So only parts of long messages stay apart, and that only the first time: `again` says that this one was
+ * sent before, and perhaps refused. A copy is what its tag says, so nothing is refused for that twice. */
+void iw_build_join(iw_engine_t *e, iw_packet_t *k, const iw_request_t *r, bool again);
 
 /* The tag: when everything else is in. */
 void iw_build_finish(iw_peer_t *p, iw_packet_t *k);

@@ -32,11 +32,13 @@
     X(datagrams_dropped, "messages of the unreliable service dropped for want of a buffer")        \
     X(reads_in, "RDMA Read Requests served")                                                       \
     X(peers_down, "connections that ended with an error")                                          \
+    X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout and was not given up") \
     X(unsent, "datagrams the port gave back")                                                      \
     X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \
     X(refused_version, "refused: another version, an unknown type or flag")                        \
     X(refused_connection, "refused: names no connection there is")                                 \
-    X(refused_tag, "refused: not made with our key, or changed on the way")                        \
+    X(refused_tag,                                                                                 \
+      "refused: not made with our key or for another connection, or changed on the way")           \
     X(refused_unknown, "refused: hello of a process nobody told us about")                         \
     X(refused_stale, "refused: of a connection or process that is gone")                           \
     X(refused_twice, "refused: this packet number has been received")                              \

@@ -32,6 +32,7 @@ void iw_config_default(iw_config_t *c)
         .receive_space = 1 << 20,
         .peer_space = IW_WINDOW_INITIAL,
         .peer_timeout_ns = 30 * IW_S,
+        .silent_timeout_ns = 0,
         .ack_delay_ns = 100 * IW_US,
         .quota = 1024,
         .requests_max = 65536,
@@ -65,7 +66,8 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     iw_pool_init(&e->early, sizeof(iw_early_t), 64, config->early_max);
     iw_memory_init(&e->memory, iw_random(e));
     iw_auth_init(&e->auth, config->auth, &config->key);
-    if (!iw_auth_prepare(&e->auth)) {
+    e->copies = malloc(IW_COPIES);
+    if (NULL == e->copies || !iw_auth_prepare(&e->auth)) {
         iw_engine_destroy(e);
         return NULL;
     }
@@ -91,6 +93,7 @@ void iw_engine_destroy(iw_engine_t *e)
     free(e->heap);
     free(e->receive);
     free(e->done);
+    free(e->copies);
     free(e);
 }
 
@@ -205,9 +208,9 @@ const iw_counters_t *iw_engine_counters(const iw_engine_t *e)
 
 size_t iw_engine_memory(const iw_engine_t *e)
 {
-    size_t bytes = sizeof(*e) + e->conns * sizeof(*e->conn) + e->known_size * sizeof(*e->known)
-                   + e->heap_room * sizeof(*e->heap) + e->receive_room * sizeof(*e->receive)
-                   + e->done_room * sizeof(*e->done)
+    size_t bytes = sizeof(*e) + IW_COPIES + e->conns * sizeof(*e->conn)
+                   + e->known_size * sizeof(*e->known) + e->heap_room * sizeof(*e->heap)
+                   + e->receive_room * sizeof(*e->receive) + e->done_room * sizeof(*e->done)
                    + e->memory.chunks * IW_REGION_CHUNK * sizeof(iw_region_t);
     const iw_pool_t *pools[] = {&e->requests, &e->served, &e->segments, &e->messages, &e->early};
     for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); ++i) {

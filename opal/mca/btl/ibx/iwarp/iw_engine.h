@@ -48,6 +48,16 @@ static inline socklen_t iw_address_length(const iw_address_t *a)
     return AF_INET6 == a->any.sa_family ? sizeof(a->v6) : sizeof(a->v4);
 }
 
+static inline bool iw_address_equal(const iw_address_t *a, const iw_address_t *b)
+{
+    return a->any.sa_family == b->any.sa_family
+           && (AF_INET6 == a->any.sa_family
+                   ? a->v6.sin6_port == b->v6.sin6_port
+                         && 0 == memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof(a->v6.sin6_addr))
+                   : a->v4.sin_port == b->v4.sin_port
+                         && a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr);
+}
+
 typedef struct iw_config {
     uint64_t identity;   /* this process, as its peers know it; unique in the job */
     iw_key_t key;        /* datagrams to this process are tagged with it */
@@ -59,7 +69,10 @@ typedef struct iw_config {
     uint16_t datagram_min;    /* every path carries that: at least IW_DATAGRAM_LEAST */
     uint32_t receive_space;   /* bytes the port buffers for all peers together */
     uint32_t peer_space;      /* bytes a peer is taken to buffer until it says */
-    uint64_t peer_timeout_ns; /* a peer that does not answer for so long is dead */
+    uint64_t
+        peer_timeout_ns; /* a peer that does not answer for so long is dead if the network says that it is gone
+                               * (iw_engine_unreachable). Else it may be stopped: IW_PEER_SILENT, and it is dead */
+    uint64_t silent_timeout_ns; /* after so long, or peer_timeout_ns if that is more */
     uint64_t ack_delay_ns;    /* how long an acknowledgement may wait for company */
     uint32_t quota;           /* receive buffers that one peer may hold until they are polled */
     uint32_t requests_max;    /* requests (sends, writes, reads, and reads served) at a time */
@@ -84,7 +97,7 @@ typedef enum iw_status {
     IW_TOO_LONG, /* more bytes or pieces than allowed */
     IW_NO_MEMORY,
     IW_FLUSHED,       /* given up because the connection ended */
-    IW_DEAD,          /* the peer did not answer within peer_timeout_ns */
+    IW_DEAD,          /* the peer did not answer in time */
     IW_CLOSED,        /* the peer ended the connection */
     IW_RESTARTED,     /* another process has taken the peer's place */
     IW_REMOTE_ACCESS, /* the peer refused the memory access */
@@ -102,13 +115,14 @@ typedef enum iw_what {
     IW_RECEIVED_UD,   /* the same, of the unreliable service */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
+    IW_PEER_SILENT, /* it does not answer for `length` seconds, and is still asked; once until it does */
 } iw_what_t;
 
 typedef struct iw_completion {
     void *context;   /* of the request or the receive buffer */
     iw_peer_t *peer; /* NULL if it was removed meanwhile */
     void *data;      /* of a message that stayed in its datagram (iw_engine_input_stay), or NULL */
-    uint32_t length; /* of a received message */
+    uint32_t length; /* of a received message; of a silence */
     uint8_t what;    /* iw_what_t */
     uint8_t status;  /* iw_status_t */
 } iw_completion_t;
@@ -144,7 +158,7 @@ enum iw_post_flag {
 #define IW_HEADROOM_SIZE 96
 
 /* All: 0 (IW_OK) if the request will complete, otherwise the reason why not. Memory that was not
- * copied must stay unchanged until completion; it is sent again from there. */
+ * copied must stay until completion; it is sent again from there. What is written to it meanwhile arrives or does not. */
 iw_status_t iw_post_send(iw_peer_t *peer, const struct iovec *piece, unsigned count, unsigned flags,
                          void *context);
 iw_status_t iw_post_write(iw_peer_t *peer, const struct iovec *piece, unsigned count, uint32_t stag,
@@ -190,6 +204,7 @@ typedef struct iw_packet {
     bool had_ack;
     bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
+    bool asks;         /* the peer has been silent for long: what does the network say of it? */
     struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
 } iw_packet_t;
@@ -224,6 +239,9 @@ bool iw_engine_has_output(const iw_engine_t *engine);
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
 /* The local interface does not take a datagram as large as this one, but one of limit bytes. */
 void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
+
+/* The network says that there is nobody at this address: nothing that it says is believed of a peer that answers. */
+void iw_engine_unreachable(iw_engine_t *engine, const iw_address_t *address);
 
 /* When iw_engine_timers must be called, UINT64_MAX for never. */
 uint64_t iw_engine_deadline(const iw_engine_t *engine);

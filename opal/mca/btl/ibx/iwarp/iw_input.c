@@ -28,19 +28,15 @@ static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
     return NULL == k ? NULL : k->peer;
 }
 
-/* `apart`: what is behind the first `prefix` bytes, if it is elsewhere. */
-static bool tag_is_right(const iw_engine_t *e, const uint8_t *data, size_t prefix, size_t length, const uint8_t *apart)
+/* `apart`: what is behind the first `prefix` bytes, if it is elsewhere. A hello says itself which connection it is for. */
+static bool tag_is_right(const iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *f,
+                         size_t prefix, size_t length, const uint8_t *apart)
 {
-    /* As if the field were zero, without writing to the buffer. */
-    iw_head_t head;
-    memcpy(&head, data, sizeof(head));
-    uint64_t tag = iw_get64(head.tag);
-    head.tag = iw_be64(0);
-    const struct iovec piece[] = {
-        {&head, sizeof(head)},
-        {(uint8_t *) (uintptr_t) data + sizeof(head), prefix - sizeof(head)},
-        {(uint8_t *) (uintptr_t) apart, length - prefix}};
-    return iw_auth_tag(&e->auth, piece, length > prefix ? 3 : length > sizeof(head) ? 2 : 1) == tag;
+    const struct iovec piece[] = {{(void *) (uintptr_t) f->head, prefix},
+                                  {(void *) (uintptr_t) apart, length - prefix}};
+    return iw_auth_tag(&e->auth, NULL == f->hello ? p->generation : 0, piece,
+                       length > prefix ? 2 : 1)
+           == iw_get64(f->head->tag);
 }
 
 /* The peer says who it is. False: refused, and counted. */
@@ -187,12 +183,17 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     if (NULL == p && (NULL == f.hello || 0 != iw_get32(f.head->conn))) {
         return;
     }
-    if (!tag_is_right(e, data, prefix, length, e->apart)) {
+    if (!tag_is_right(e, p, &f, prefix, length, e->apart)) {
         refuse(&e->count.refused_tag);
         return;
     }
     /* From here on a member of the job has made it; it may still be old, or make no sense. */
-    if (NULL != f.hello && !hello_in(e, &p, f.hello, now)) {
+    if (NULL != f.hello) {
+        if (!hello_in(e, &p, f.hello, now)) {
+            return;
+        }
+    } else if (0 == p->remote_generation) {
+        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
         return;
     }
     if (IW_ACTIVE != p->state) {
@@ -218,6 +219,8 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     }
     p->heard = now;
     p->asked = 0;
+    p->quiet = IW_HEARD;
+    p->unreachable = false;
     p->confirmed |= 0 != iw_get32(f.head->conn);
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);

@@ -31,12 +31,17 @@
 #define IW_RNR_DOUBLINGS  7u
 #define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
+#define IW_DOUBT_SHARE                                                                             \
+    8u /* in this part of peer_timeout_ns begins the doubt whether a peer is there */
 #define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
+#define IW_COPIES         (IW_CACHE + IW_DATAGRAM_MAX) /* as the last of them may begin just below */
 #define IW_DRAIN          44u /* packets to one peer before another one's turn; with MTU 1500, what a train has room for */
 #define IW_STAY_MIN       256u /* a message that is shorter is copied: that costs less */
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
+#define IW_COPY_MAX                                                                                \
+    8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
 #define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
@@ -81,6 +86,8 @@ typedef struct iw_segment {
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
+    uint8_t
+        times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
     uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
 } iw_segment_t;
 
@@ -115,6 +122,13 @@ typedef struct iw_early {
     uint8_t delivery;
 } iw_early_t;
 
+/* How long a peer that should answer has not been heard. */
+typedef enum iw_quiet {
+    IW_HEARD,
+    IW_DOUBTED, /* so long that what it is sent asks the network, too */
+    IW_SILENT,  /* longer than peer_timeout_ns, and the user was told */
+} iw_quiet_t;
+
 typedef enum iw_state {
     IW_IDLE,    /* added, nothing was said yet */
     IW_ACTIVE,  /* has a connection number; datagrams go */
@@ -132,6 +146,8 @@ struct iw_peer {
     uint32_t heap_at; /* index + 1, 0: no timer */
     uint8_t state;
     uint8_t why;    /* iw_status_t when down */
+    uint8_t quiet;  /* iw_quiet_t */
+    bool unreachable; /* so the network said when the peer was asked last */
     bool confirmed; /* the peer knows our connection number: no more hello */
     bool acked_any; /* largest_acked is valid */
 
@@ -264,6 +280,10 @@ struct iw_engine {
     uint32_t done_count;
     uint32_t peer_count;
 
+    uint8_t *
+        copies; /* payloads of the packets of one iw_engine_output; room for all that it can make */
+    size_t copied; /* bytes of it */
+
     iw_request_t *filling;   /* the read that the next segment will probably answer, or NULL */
     uint32_t filling_length; /* and its length, if it is not the last one: the longer of the two before it */
     uint32_t filling_previous;
@@ -301,6 +321,10 @@ iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);
 bool iw_peer_activate(iw_peer_t *p, uint64_t now);
 void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
 void iw_peer_free(iw_peer_t *p);
+/* It has been asked, and silent for so many ns. True: it is dead. */
+bool iw_peer_silence(iw_peer_t *p, uint64_t ns);
+/* After so many it is, as far as is known now. */
+uint64_t iw_peer_patience(const iw_peer_t *p);
 
 /* iw_request.c */
 bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);

@@ -3,9 +3,10 @@
  * instead of copying them. For large datagrams only: below IW_LEND_MIN copying is quicker,
  * above it is on some machines, too (iw_lend_price.h).
  *
- * The pages must not change until the peer has the datagram. Whoever posted them promised that until
- * the acknowledgement; a copy of the datagram that comes later is refused, for its number, its segment
- * or its tag. The header is copied, so it can be used again at once.
+ * The pages must not change until the peer has the datagram, or it refuses the tag, and a copy is sent
+ * (iw_build_join). Whoever posted them promised that until the acknowledgement, but who serves reads
+ * from a window may write it meanwhile; a copy of the datagram that comes later is refused, for its
+ * number, its segment or its tag. The header is copied, so it can be used again at once.
  *
  * Threads: one caller at a time for each iw_lend_t. */
 #ifndef IW_LEND_H

@@ -327,9 +327,7 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     }
     if (0 != p->waiting_since) {
         uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
-        /* Nor has it answered when it was asked: time can also have passed while nobody called us. */
-        if (now - since >= c->peer_timeout_ns && p->asked >= IW_DEAD_ASKED) {
-            iw_peer_down(p, IW_DEAD, NULL);
+        if (iw_peer_silence(p, now - since)) {
             return;
         }
         if (iw_list_empty(&p->in_flight)

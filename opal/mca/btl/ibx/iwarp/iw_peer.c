@@ -208,6 +208,51 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     iw_complete(e, NULL, p, IW_PEER_DOWN, why, 0);
 }
 
+uint64_t iw_peer_patience(const iw_peer_t *p)
+{
+    const iw_config_t *c = &p->engine->config;
+    return IW_SILENT == p->quiet && !p->unreachable && c->silent_timeout_ns > c->peer_timeout_ns
+               ? c->silent_timeout_ns
+               : c->peer_timeout_ns;
+}
+
+bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
+{
+    iw_engine_t *e = p->engine;
+    if (ns >= e->config.peer_timeout_ns / IW_DOUBT_SHARE && IW_HEARD == p->quiet) {
+        p->quiet = IW_DOUBTED;
+    }
+    /* It was not asked: time can also have passed while nobody called us. */
+    if (ns < e->config.peer_timeout_ns || p->asked < IW_DEAD_ASKED) {
+        return false;
+    }
+    if (IW_SILENT != p->quiet && !p->unreachable
+        && e->config.silent_timeout_ns > e->config.peer_timeout_ns) {
+        p->quiet = IW_SILENT;
+        ++e->count.peers_silent;
+        if (iw_done_reserve(e)) {
+            iw_complete(e, NULL, p, IW_PEER_SILENT, IW_OK, (uint32_t) (ns / IW_S));
+        }
+    }
+    if (ns < iw_peer_patience(p)) {
+        return false;
+    }
+    iw_peer_down(p, IW_DEAD, NULL);
+    return true;
+}
+
+void iw_engine_unreachable(iw_engine_t *e, const iw_address_t *address)
+{
+    for (iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
+        iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
+        if (IW_ACTIVE == p->state && IW_HEARD != p->quiet
+            && iw_address_equal(&p->address, address)) {
+            p->unreachable = true;
+            iw_timer_set(p);
+        }
+    }
+}
+
 void iw_peer_free(iw_peer_t *p)
 {
     tear_down(p, IW_FLUSHED, NULL);

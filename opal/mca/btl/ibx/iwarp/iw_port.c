@@ -184,6 +184,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     if (IW_LEND_OFF != c->lend) {
         iw_lend_open(&p->lend);
     }
+    p->asking = -1;
     for (unsigned i = 0; i < LANES; ++i) {
         p->lane[i].socket = -1;
     }
@@ -218,6 +219,9 @@ void iw_port_close(iw_port_t *p)
     }
     if (p->socket >= 0) {
         close(p->socket);
+    }
+    if (p->asking >= 0) {
+        close(p->asking);
     }
     for (unsigned i = 0; i < LANES; ++i) {
         if (p->lane[i].socket >= 0) {

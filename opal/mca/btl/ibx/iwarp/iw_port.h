@@ -43,6 +43,7 @@ typedef struct iw_port_counters {
     uint64_t too_big; /* datagrams larger than the interface takes */
     uint64_t busy;    /* times the kernel had no room */
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
+    uint64_t absences; /* times the network said that a silent peer is not there */
     uint64_t errors;  /* other errors of sending; the last one: */
     int last_error;
 } iw_port_counters_t;

@@ -35,7 +35,6 @@
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
-#define FLAT      8192 /* bytes up to which a datagram is copied together before it is sent */
 #define LANES     16   /* connected sockets */
 
 /* A datagram held back on purpose. */
@@ -78,6 +77,7 @@ struct iw_port {
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
+    int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
     iw_lend_t lend;
     iw_lend_price_t lend_price;
 
@@ -100,7 +100,6 @@ struct iw_port {
     unsigned first[BATCH + 1]; /* first packet of each message */
     struct iovec out_piece[BATCH * (1 + IW_IOV_MAX)];
     control_t out_control[BATCH];
-    uint8_t flat[FLAT];
 };
 
 static inline uint8_t *iw_port_slot(const iw_port_t *p, size_t i)

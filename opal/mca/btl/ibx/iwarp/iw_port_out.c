@@ -1,7 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Datagrams that go out: trains of them, connected sockets for peers that are often sent to, memory that is lent. */
+/* Datagrams that go out: trains of them, connected sockets for peers that are often sent to, memory that is lent; what the
+ * network says of peers that are silent. */
 #define _GNU_SOURCE /* sendmmsg */
 #include "iw_port_internal.h"
+
+#include <linux/errqueue.h>
 
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
@@ -27,9 +30,10 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
+/* What is in one piece with its headers is a copy, and would be copied once more to be lent. */
 static bool is_large(const iw_packet_t *k)
 {
-    return k->length >= IW_LEND_MIN && !k->probe && !k->may_fragment;
+    return k->length >= IW_LEND_MIN && k->count > 1 && !k->probe && !k->may_fragment;
 }
 
 static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
@@ -253,23 +257,15 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     if (count - done > 1) {
         return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
     }
-    size_t length = FLAT + 1;
-    if (0 == h->msg_controllen) {
-        length = p->packet[p->first[done]].length;
+    /* The kernel is quicker with one piece than with a list of pieces. */
+    if (0 == h->msg_controllen && 1 == h->msg_iovlen) {
+        return sendto(s, h->msg_iov->iov_base, h->msg_iov->iov_len, MSG_DONTWAIT, h->msg_name,
+                      h->msg_namelen)
+                       < 0
+                   ? -1
+                   : 1;
     }
-    if (length > FLAT) {
-        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
-    }
-    /* The kernel is quicker with one piece than with a list of pieces, by more than copying costs. */
-    const uint8_t *data = h->msg_iov->iov_base;
-    if (h->msg_iovlen > 1) {
-        data = p->flat;
-        for (size_t i = 0, at = 0; i < h->msg_iovlen; ++i) {
-            memcpy(p->flat + at, h->msg_iov[i].iov_base, h->msg_iov[i].iov_len);
-            at += h->msg_iov[i].iov_len;
-        }
-    }
-    return sendto(s, data, length, MSG_DONTWAIT, h->msg_name, h->msg_namelen) < 0 ? -1 : 1;
+    return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
 }
 
 /* Instead of sending, a connected socket reports what the network said of an earlier datagram (ICMP), or what somebody
@@ -283,6 +279,90 @@ static int send_unconnected(iw_port_t *p, unsigned message)
     h->msg_name = &k->to;
     h->msg_namelen = iw_address_length(&k->to);
     return sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
+/* ---- asking the network ---- */
+
+/* Not the socket that receives: what the network says would take its room, and whoever can lie in the network's name
+ * could fill it. */
+static bool asking_open(iw_port_t *p)
+{
+    const bool v6 = AF_INET6 == p->address.any.sa_family;
+    const int on = 1;
+    iw_address_t from = p->address;
+    int got;
+    from.v4.sin_port = 0; /* at the same place in both families */
+    const int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s < 0 || 0 != bind(s, &from.any, iw_address_length(&from))
+        || !iw_port_set_cutting(p, s, false)
+        || 0
+               != setsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on,
+                             sizeof(on))) {
+        if (s >= 0) {
+            close(s);
+        }
+        return false;
+    }
+    iw_port_set_buffer(s, SO_SNDBUFFORCE, SO_SNDBUF, p->space, &got);
+    p->asking = s;
+    return true;
+}
+
+/* Is it of the network, or of a host on the way, and about whether somebody is there? */
+static bool is_absence(const struct sock_extended_err *e)
+{
+    return (SO_EE_ORIGIN_ICMP == e->ee_origin || SO_EE_ORIGIN_ICMP6 == e->ee_origin)
+           && (ECONNREFUSED == (int) e->ee_errno || EHOSTUNREACH == (int) e->ee_errno
+               || ENETUNREACH == (int) e->ee_errno || EHOSTDOWN == (int) e->ee_errno);
+}
+
+/* What the network has said since. */
+static void hear(iw_port_t *p, iw_engine_t *e)
+{
+    union {
+        struct cmsghdr align;
+        char space[256];
+    } control;
+    for (unsigned n = 0; n < BATCH; ++n) {
+        iw_address_t to;
+        struct msghdr h = {.msg_name = &to,
+                           .msg_namelen = sizeof(to),
+                           .msg_control = control.space,
+                           .msg_controllen = sizeof(control.space)};
+        if (recvmsg(p->asking, &h, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return;
+        }
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); NULL != c; c = CMSG_NXTHDR(&h, c)) {
+            const bool is_error =
+                (IPPROTO_IP == c->cmsg_level && IP_RECVERR == c->cmsg_type)
+                || (IPPROTO_IPV6 == c->cmsg_level && IPV6_RECVERR == c->cmsg_type);
+            struct sock_extended_err error;
+            if (is_error) {
+                memcpy(&error, CMSG_DATA(c), sizeof(error));
+                if (is_absence(&error)) {
+                    ++p->count.absences;
+                    iw_engine_unreachable(e, &to);
+                }
+            }
+        }
+    }
+}
+
+/* One message to a peer that has been silent for long; as sendmsg. */
+static int ask(iw_port_t *p, iw_engine_t *e, unsigned message)
+{
+    const struct msghdr *h = &p->out[message].msg_hdr;
+    ++p->count.send_calls;
+    if (p->asking < 0 && !asking_open(p)) {
+        return sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1;
+    }
+    hear(p, e); /* else it is told of that instead of sending */
+    const bool sent =
+        sendmsg(p->asking, h, MSG_DONTWAIT) >= 0 || sendmsg(p->socket, h, MSG_DONTWAIT) >= 0;
+    const int error = errno;
+    hear(p, e);
+    errno = error;
+    return sent ? 1 : -1;
 }
 
 /* How many messages from done on go to the same peer. */
@@ -300,8 +380,9 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 {
     int s = p->socket;
     for (unsigned done = 0, end = 0; done < count;) {
+        const bool asks = p->packet[p->first[done]].asks;
         if (done == end) {
-            int lane = lane_of(p, p->out[done].msg_hdr.msg_name);
+            int lane = asks ? -1 : lane_of(p, p->out[done].msg_hdr.msg_name);
             end = run_of(p, done, count);
             s = lane >= 0 ? lane : p->socket;
             for (unsigned i = done; lane >= 0 && i < end; ++i) {
@@ -309,7 +390,7 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
                 p->out[i].msg_hdr.msg_namelen = 0;
             }
         }
-        int n = send_some(p, s, done, end);
+        int n = asks ? ask(p, e, done) : send_some(p, s, done, end);
         if (n < 0 && s != p->socket && !is_of_room(errno)) {
             n = send_unconnected(p, done);
         }
@@ -331,7 +412,7 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 static bool send_alone(iw_port_t *p)
 {
     const iw_packet_t *k = p->packet;
-    if (k->count > 1 || is_to_lend(p, k)) {
+    if (k->count > 1 || k->asks || is_to_lend(p, k)) {
         return false;
     }
     const int lane = lane_of(p, &k->to);

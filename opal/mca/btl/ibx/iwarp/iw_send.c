@@ -81,6 +81,7 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
     s->sent = now;
     s->wire = (uint16_t) k->length;
     s->cost = k->length + IW_OVERHEAD;
+    s->times += s->times < UINT8_MAX;
     iw_list_append(&p->in_flight, &s->link);
     iw_cc_sent(&p->cc, s->cost);
     if (0 == p->waiting_since && !iw_list_empty(&p->requests)) {
@@ -138,7 +139,7 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     if (wants_ack(p, s, length)) {
         k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
     }
-    iw_build_join(k, s->request);
+    iw_build_join(p->engine, k, s->request, s->times > 0);
     iw_build_finish(p, k);
     k->segment = s;
     k->may_fragment = k->length > p->path.size;
@@ -153,7 +154,7 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 }
 
 /* A message of the unreliable service: complete as soon as it is handed over (the thesis, 6.3.6).
- * Its data stays where it is until something else is posted. */
+ * Its data, if it is long, stays where it is until something else is posted. */
 static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_t now)
 {
     iw_segment_t s = {.request = r, .length = (uint16_t) r->length, .last = true};
@@ -162,6 +163,7 @@ static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_
     iw_ulpdu_t *ulpdu = iw_build_put(k, sizeof(*ulpdu));
     ulpdu->length = iw_be16((uint16_t) (sizeof(iw_untagged_t) + r->length));
     iw_build_segment(k, &s);
+    iw_build_join(p->engine, k, r, false);
     iw_build_finish(p, k);
     iw_request_report(r, IW_OK);
     iw_request_release(r);
@@ -295,7 +297,8 @@ static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
         keep_within(p);
         iw_request_t *datagram = iw_list_empty(&p->lost) ? next_datagram(p) : NULL;
         if (NULL != datagram) {
-            emit_datagram(p, datagram, &packet[n++], now);
+            emit_datagram(p, datagram, &packet[n], now);
+            *bytes += packet[n++].length;
             continue;
         }
         iw_segment_t *s = next_segment(p, now);
@@ -357,6 +360,7 @@ unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, uns
 {
     unsigned n = 0;
     size_t bytes = 0;
+    e->copied = 0;
     now = iw_time(e, now);
     while (n < max && bytes < IW_CACHE && !iw_list_empty(&e->ready)) {
         iw_peer_t *p = IW_ITEM(e->ready.next, iw_peer_t, ready);
@@ -388,6 +392,7 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         }
         iw_segment_t *s = packet[i].segment;
         if (NULL != s) {
+            --s->times;
             if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
                 iw_path_unsent(&p->path, (uint16_t) s->offset);
                 p->large = true;
@@ -410,6 +415,7 @@ void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit
         iw_path_black_hole(&p->path, p->engine->config.datagram_min);
     }
     iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
+    --((iw_segment_t *) packet->segment)->times;
     iw_loss_take_back(p, packet->segment);
     p->large = true;
     iw_ready(p);

@@ -103,7 +103,7 @@ uint64_t iw_peer_deadline(const iw_peer_t *p)
         uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
         uint64_t timeout = p->engine->config.peer_timeout_ns;
         if (p->asked >= IW_DEAD_ASKED) {
-            at = earlier(at, since + timeout);
+            at = earlier(at, since + iw_peer_patience(p));
         }
         if (iw_list_empty(&p->in_flight)) {
             at = earlier(at, (p->pinged > since ? p->pinged : since) + timeout / 8);

@@ -65,7 +65,7 @@ static inline iw_be64_t iw_be64(uint64_t n)
 
 /* ---- head: in every datagram ---- */
 
-#define IW_VERSION 1
+#define IW_VERSION 2
 
 enum iw_type {
     IW_SEGMENT = 1,
@@ -90,9 +90,13 @@ typedef struct iw_head {
     uint8_t flags;
     iw_be16_t floor; /* pn - floor is the lowest number the sender still waits for: the receiver
                       * forgets what is below, so a number that is never used again costs nothing */
-    iw_be32_t conn;  /* connection, as its receiver numbers them; 0: not known yet, hello follows */
+    iw_be32_t
+        conn; /* connection, as its receiver numbers them; 0: not known yet, hello follows. Comes
+                      * again; what does not is the generation, which the tag is made with */
     iw_be64_t pn;    /* never used twice in a connection, so it says replayed from resent */
-    iw_be64_t tag;   /* over the datagram with this field zero: keyed tag, CRC32C, or 0 */
+    iw_be64_t
+        tag; /* over the datagram with the receiver's generation here (0 with a hello, which has it in
+                      * `answers`): keyed tag; CRC32C behind the low half of that; or that alone (iw_auth.h) */
 } iw_head_t;
 
 /* ---- hello: until the peer has shown that it knows the connection ---- */
