@@ -13,12 +13,15 @@
 #include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -449,17 +452,38 @@ static inline void tl_open_counters(void)
 /* Those of a component that are not zero, to the standard output: what was under way. */
 static inline void tl_print_counters(const char *component)
 {
-    printf("rank %d:", tl.rank);
+    int shown = 0;
     for (int i = 0; i < tl.counters; ++i) {
         unsigned long long value = 0;
         if (0 == strncmp(tl.counter[i].name, component, strlen(component))
             && MPI_SUCCESS == MPI_T_pvar_read(tl.session, tl.counter[i].handle, &value)
             && 0 != value) {
+            if (0 == shown++) {
+                printf("rank %d:", tl.rank);
+            }
             printf(" %s %llu", tl.counter[i].name, value);
         }
     }
-    printf("\n");
+    printf(shown > 0 ? "\n" : "");
     fflush(stdout);
+}
+
+/* The stacks of all threads, by gdb, to the standard output; says so if there is no gdb. Also from a signal handler. */
+static inline void tl_print_stacks(void)
+{
+    char command[320];
+    char *const argv[] = {"sh", "-c", command, NULL};
+    char *const no_words[] = {"PATH=/usr/local/bin:/usr/bin:/bin", NULL}; /* no sanitizer's */
+    pid_t pid;
+    snprintf(command, sizeof(command),
+             "command -v gdb >/dev/null || { echo 'rank %d: no gdb, no stacks'; exit; }; "
+             "timeout 10 gdb -p %d -batch -nx -ex 'thread apply all backtrace 24' 2>&1 </dev/null "
+             "| grep -E '^(#|Thread)' | sed 's/^/rank %d| /'",
+             tl.rank, (int) getpid(), tl.rank);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* or only a parent may look */
+    if (0 == posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, no_words)) {
+        waitpid(pid, NULL, 0);
+    }
 }
 
 /* A hang ends here. Other ranks get the time to name their steps too before mpirun kills them; the counters come last,
@@ -474,6 +498,9 @@ static inline void tl_watchdog(int signal_number)
     (void) written;
     void *frame[32];
     backtrace_symbols_fd(frame, backtrace(frame, 32), STDOUT_FILENO);
+    if (tl.size <= 4) {
+        tl_print_stacks(); /* of all threads; with many ranks it takes too long */
+    }
     sigset_t alone;
     sigemptyset(&alone);
     sigaddset(&alone, SIGALRM); /* blocked while it is handled */
