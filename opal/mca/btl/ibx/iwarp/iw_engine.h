@@ -127,6 +127,10 @@ iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_
 void iw_peer_remove(iw_peer_t *peer);
 /* The same for all peers there are. */
 void iw_engine_leave(iw_engine_t *engine);
+/* What a round trip to it takes, ns, as far as the caller knows: taken for true until one has been measured. Without it
+ * the first answer is waited for as on a path around the world (RFC 9002, 6.2.2); if it is far too short, some datagrams
+ * are sent that are not needed. */
+void iw_peer_expect(iw_peer_t *peer, uint64_t round_trip);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 

@@ -14,6 +14,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
+/* ns. Before the first answer a round trip is taken to last so long: on this host what a time slice of a scheduler
+ * makes of it; in one network, without a router, what the full buffer of a switch's port does (1 MB at 1 Gbit/s: 8 ms).
+ * Neither is certain, an emulated network can be around the world: the timeouts double from there, so that 800 ms
+ * cost four datagrams more. A datagram that is lost, though, is sent again after three times of that, and not after a second. */
+#define TRIP_HOST UINT64_C(2000000)
+#define TRIP_LINK UINT64_C(10000000)
+
 /* Bytes of headers. */
 #define UDP_IPV4 28 /* headers */
 #define UDP_IPV6 48
@@ -123,7 +130,7 @@ static bool same_host(const struct sockaddr *a, const iw_address_t *b)
 
 /* The longest datagram that the interface of the address sends in one piece. Peers on this host are
  * reached through the loopback interface whatever their address, and take longer ones. */
-static uint16_t interface_limit(const iw_port_t *p)
+static uint16_t interface_limit(iw_port_t *p)
 {
     struct ifaddrs *all, *a;
     unsigned headers = AF_INET6 == p->address.any.sa_family ? UDP_IPV6 : UDP_IPV4, mtu = 1500;
@@ -132,6 +139,9 @@ static uint16_t interface_limit(const iw_port_t *p)
             struct ifreq r = {.ifr_mtu = 0};
             if (!same_host(a->ifa_addr, &p->address)) {
                 continue;
+            }
+            if (NULL != a->ifa_netmask && a->ifa_netmask->sa_family == p->address.any.sa_family) {
+                memcpy(&p->mask, a->ifa_netmask, iw_address_length(&p->address));
             }
             strncpy(r.ifr_name, a->ifa_name, IFNAMSIZ - 1);
             if (0 == ioctl(p->socket, SIOCGIFMTU, &r) && r.ifr_mtu > 0) {
@@ -229,6 +239,33 @@ void iw_port_close(iw_port_t *p)
         munmap(p->in_buffer, IN_SIZE);
     }
     free(p);
+}
+
+/* Do the two agree in the bits of the mask? */
+static bool agree(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t length)
+{
+    uint8_t differs = 0;
+    for (size_t i = 0; i < length; ++i) {
+        differs |= (uint8_t) ((a[i] ^ b[i]) & mask[i]);
+    }
+    return 0 == differs;
+}
+
+uint64_t iw_port_promise(const iw_port_t *p, const iw_address_t *to)
+{
+    const bool v6 = AF_INET6 == p->address.any.sa_family;
+    if (same_host(&to->any, &p->address)) {
+        return TRIP_HOST;
+    }
+    if (to->any.sa_family != p->address.any.sa_family || p->mask.any.sa_family != to->any.sa_family) {
+        return 0;
+    }
+    const bool near =
+        v6 ? agree(to->v6.sin6_addr.s6_addr, p->address.v6.sin6_addr.s6_addr,
+                   p->mask.v6.sin6_addr.s6_addr, sizeof(to->v6.sin6_addr))
+           : agree((const uint8_t *) &to->v4.sin_addr, (const uint8_t *) &p->address.v4.sin_addr,
+                   (const uint8_t *) &p->mask.v4.sin_addr, sizeof(to->v4.sin_addr));
+    return near ? TRIP_LINK : 0;
 }
 
 int iw_port_socket(const iw_port_t *p)

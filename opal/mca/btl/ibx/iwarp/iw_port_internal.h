@@ -67,6 +67,7 @@ struct iw_port {
     bool faulty;
     bool places; /* large payloads are received where they belong */
     iw_address_t address;
+    iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
     uint16_t limit;  /* longest datagram of the interface */
     bool counts; /* this processor's counter tells the time */
