@@ -390,6 +390,26 @@ static void the_interface_says_its_limit(void **state)
     assert_false(iw_path_black_hole(&p, 1300));
 }
 
+/* It refuses, and does not say what it takes: what is between is halved. */
+static void the_interface_does_not_say(void **state)
+{
+    (void) state;
+    for (unsigned mtu = 1200; mtu <= 65000; mtu += 77) {
+        iw_path_t p;
+        unsigned refused = 0;
+        iw_path_init(&p, 1200, 65507);
+        for (uint16_t size; 0 != (size = iw_path_next(&p));) {
+            if (size <= mtu) {
+                iw_path_acked(&p, size);
+            } else {
+                iw_path_too_big(&p, size, 0 == refused++ % 2 ? 0 : UINT16_MAX);
+            }
+        }
+        assert_true(refused <= 11);
+        assert_true(p.size <= mtu && mtu < (unsigned) p.size + IW_PATH_CLOSE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +430,7 @@ int main(void)
         cmocka_unit_test(size_is_found),
         cmocka_unit_test(accidents_do_not_make_it_small),
         cmocka_unit_test(the_interface_says_its_limit),
+        cmocka_unit_test(the_interface_does_not_say),
     };
     return cmocka_run_group_tests_name("iw_llp", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "iw_agent.h"
 #include "iw_clnh.h"
 #include "iw_ends.h"
+#include "iw_internal.h"
 #include "iw_lend.h"
 
 #include <errno.h>
@@ -42,6 +43,8 @@ FAULTY(int, pthread_create, EAGAIN,
 
 static struct {
     size_t limit;     /* longest datagram of the interface; 0: any */
+    bool is_silent;   /* about the limit */
+    unsigned too_long; /* so many did not go for it */
     bool cutting;     /* IP has been told to cut longer ones */
     unsigned cuts;    /* so many went that way */
     uint32_t no_room; /* percent of the calls */
@@ -72,6 +75,7 @@ static int refusal(size_t length, bool is_train, bool is_connected)
     }
     if (0 != kernel.limit && length > kernel.limit) {
         kernel.cuts += kernel.cutting;
+        kernel.too_long += !kernel.cutting;
         return kernel.cutting ? 0 : is_train ? EINVAL : EMSGSIZE;
     }
     return 0;
@@ -151,10 +155,27 @@ int __wrap_setsockopt(int s, int level, int name, const void *value, socklen_t l
     return __real_setsockopt(s, level, name, value, length);
 }
 
+int __real_getsockopt(int s, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int s, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int s, int level, int name, void *value, socklen_t *length)
+{
+    const int result = __real_getsockopt(s, level, name, value, length);
+    if (0 == result && IPPROTO_IP == level && IP_MTU == name && 0 != kernel.limit
+        && !kernel.is_silent) {
+        *(int *) value = (int) kernel.limit + 28;
+    }
+    return result;
+}
+
 ssize_t __real_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
 ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
 ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags)
 {
+    if (0 != kernel.limit && n > kernel.limit) {
+        ++kernel.too_long;
+        errno = EMSGSIZE;
+        return -1;
+    }
     if (faulty_now(&kernel.splice)) {
         return 0 == kernel.spliced ? -1 : __real_splice(in, at, s, to, kernel.spliced, flags);
     }
@@ -385,6 +406,41 @@ static void an_interface_that_takes_less(void **state)
     ends_close(e);
     free(source);
     free(target);
+}
+
+/* It is set to less while the job runs: the kernel is asked how much, or, if it does not say, few datagrams find it out. Those
+ * that were on their way go in pieces, and trains go on. */
+static void an_interface_that_shrinks(void **state)
+{
+    (void) state;
+    static const size_t limits[] = {16000, 4000, 1472};
+    for (unsigned is_silent = 0; is_silent < 2; ++is_silent) {
+        for (unsigned has_trains = 0; has_trains < 2; ++has_trains) {
+            end_t *e = ends_open("", has_trains, 30 * S);
+            transfer(e, 1000000, 10); /* there are connected sockets */
+            kernel.is_silent = is_silent;
+            for (unsigned i = 0; i < 3; ++i) {
+                kernel.limit = limits[i];
+                const uint64_t trains =
+                    iw_port_counters(e[0].port)->trains + iw_port_counters(e[1].port)->trains;
+                kernel.too_long = 0;
+                transfer(e, 1000000, 10);
+                /* By each end, and by a socket of the peer's and the common one. */
+                assert_in_range(kernel.too_long, 1, is_silent ? 2 * 2 * 12 : 2 * 2 * 3);
+                const size_t size = e[0].peer->path.size;
+                assert_true(size <= kernel.limit && kernel.limit < size + IW_PATH_CLOSE);
+                assert_true(!has_trains || is_silent
+                            || trains < iw_port_counters(e[0].port)->trains
+                                            + iw_port_counters(e[1].port)->trains);
+            }
+            kernel.limit = 0;
+            for (int i = 0; i < 2; ++i) {
+                assert_int_equal(iw_port_counters(e[i].port)->errors, 0);
+                assert_int_equal(iw_engine_counters(e[i].engine)->peers_down, 0);
+            }
+            ends_close(e);
+        }
+    }
 }
 
 /* Anything else is as a loss: counted, and survived. */
@@ -626,6 +682,7 @@ int main(void)
         TEST(a_refused_train_is_not_the_last),
         TEST(reports_of_the_network),
         TEST(an_interface_that_takes_less),
+        TEST(an_interface_that_shrinks),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),
         TEST(loans_that_are_refused),

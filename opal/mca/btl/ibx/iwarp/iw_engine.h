@@ -192,7 +192,7 @@ typedef struct iw_packet {
     uint32_t length; /* in all */
     uint8_t count;   /* of piece */
     bool had_ack;
-    bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
+    bool may_fragment; /* larger than what the path is known to carry, as it did once: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
     struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
@@ -226,7 +226,7 @@ bool iw_engine_has_output(const iw_engine_t *engine);
 
 /* These could not be sent for now. */
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
-/* The local interface does not take a datagram as large as this one, but one of limit bytes. */
+/* The local interface does not take a datagram as large as this one, but one of limit bytes; 0: it does not say. */
 void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
 
 /* When iw_engine_timers must be called, UINT64_MAX for never. */

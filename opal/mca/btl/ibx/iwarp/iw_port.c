@@ -21,10 +21,6 @@
 #define TRIP_HOST UINT64_C(2000000)
 #define TRIP_LINK UINT64_C(10000000)
 
-/* Bytes of headers. */
-#define UDP_IPV4 28 /* headers */
-#define UDP_IPV6 48
-
 uint64_t iw_port_now(void)
 {
     struct timespec t;

@@ -28,6 +28,8 @@
 #    define UDP_GRO 104
 #endif
 
+#define UDP_IPV4  28 /* bytes of headers */
+#define UDP_IPV6  48
 #define BATCH     128   /* datagrams sent with one call: two of the longest trains */
 #define SLOTS     IW_INTAKE_SLOTS
 #define SPARES    4     /* more of them, for those whose message has not been read yet */
@@ -69,7 +71,7 @@ struct iw_port {
     iw_address_t address;
     iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
-    uint16_t limit;  /* longest datagram of the interface */
+    uint16_t limit;  /* longest datagram of the interface, when the port was opened */
     bool counts; /* this processor's counter tells the time */
     iw_clock_t clock;
     uint64_t looked; /* when iw_port_progress was called last */
