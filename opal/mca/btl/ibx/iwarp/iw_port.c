@@ -9,7 +9,6 @@
 #endif
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -20,6 +19,8 @@
  * cost four datagrams more. A datagram that is lost, though, is sent again after three times of that, and not after a second. */
 #define TRIP_HOST UINT64_C(2000000)
 #define TRIP_LINK UINT64_C(10000000)
+
+#define PART UINT64_C(200000) /* ns: between two looks of who cannot be woken */
 
 uint64_t iw_port_now(void)
 {
@@ -153,6 +154,17 @@ static uint16_t interface_limit(iw_port_t *p)
                                                  : limit);
 }
 
+/* The calls without which there is no port, in a form that does nothing: refused now, they would be for ever, and each peer
+ * seem dead. */
+static bool may_talk(const iw_port_t *p)
+{
+    char byte = 0;
+    const struct msghdr nowhere = {0};
+    return (recv(p->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno))
+           && (sendto(p->socket, &byte, 0, MSG_DONTWAIT, NULL, 0) >= 0 || !iw_port_is_refused(errno))
+           && (sendmsg(p->socket, &nowhere, MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno));
+}
+
 static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
 {
     int off = 0, got;
@@ -161,7 +173,7 @@ static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
     p->socket = socket(c->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->socket < 0 || 0 != bind(p->socket, &c->address.any, length)
         || 0 != getsockname(p->socket, &p->address.any, &length)
-        || !iw_port_set_cutting(p, p->socket, false)) {
+        || !iw_port_set_cutting(p, p->socket, false) || !may_talk(p)) {
         return false;
     }
     iw_port_set_buffer(p->socket, SO_SNDBUFFORCE, SO_SNDBUF, c->buffer, &got);
@@ -405,12 +417,22 @@ uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
     return NULL != p->held && p->held->at < at ? p->held->at : at;
 }
 
+bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)
+{
+    const struct timespec t = {(time_t) (time_ns / UINT64_C(1000000000)),
+                               (long) (time_ns % UINT64_C(1000000000))};
+    const int ready = ppoll(fd, count, &t, NULL);
+    if (ready < 0 && EINTR != errno) {
+        const struct timespec part = {0, (long) (time_ns < PART ? time_ns : PART)};
+        (void) nanosleep(&part, NULL);
+    }
+    return ready > 0;
+}
+
 bool iw_port_wait(iw_port_t *p, uint64_t deadline, int wake, uint64_t timeout_ns)
 {
     struct pollfd fd[2] = {{.fd = p->socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
-    time = time < timeout_ns ? time : timeout_ns;
-    struct timespec t = {(time_t) (time / UINT64_C(1000000000)),
-                         (long) (time % UINT64_C(1000000000))};
-    return ppoll(fd, wake >= 0 ? 2 : 1, &t, NULL) > 0 && 0 != fd[1].revents;
+    const uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
+    return iw_port_sleep(fd, wake >= 0 ? 2 : 1, time < timeout_ns ? time : timeout_ns)
+           && 0 != fd[1].revents;
 }

@@ -278,6 +278,26 @@ static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
     }
 }
 
+/* As sendmmsg, which a sandbox may refuse. What refuses one of the messages does so too if it is sent alone. */
+static int send_many(iw_port_t *p, int s, unsigned done, unsigned count)
+{
+    bool is_refused = false;
+    if (p->send_refused < REFUSED) {
+        const int sent = sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
+        is_refused = sent < 0 && iw_port_is_refused(errno);
+        if (!is_refused) {
+            p->send_refused = sent < 0 ? p->send_refused : 0;
+            return sent;
+        }
+    }
+    unsigned end = done;
+    while (end < count && sendmsg(s, &p->out[end].msg_hdr, MSG_DONTWAIT) >= 0) {
+        ++end;
+    }
+    p->send_refused += is_refused && end > done;
+    return end > done ? (int) (end - done) : -1;
+}
+
 /* Messages done to count - 1, all to one peer, by this socket; as sendmmsg. */
 static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
 {
@@ -301,7 +321,7 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     }
     count = end;
     if (count - done > 1) {
-        return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
+        return send_many(p, s, done, count);
     }
     size_t length = FLAT + 1;
     if (0 == h->msg_controllen) {
