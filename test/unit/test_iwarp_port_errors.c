@@ -37,9 +37,10 @@ FAULTY(int, pipe2, -1, (int fd[2], int flags), (fd, flags))
 FAULTY(int, eventfd, -1, (unsigned initial, int flags), (initial, flags))
 FAULTY(int, getifaddrs, -1, (struct ifaddrs **all), (all))
 FAULTY(ssize_t, recv, -1, (int s, void *data, size_t n, int flags), (s, data, n, flags))
-FAULTY(int, recvmmsg, -1,
-       (int s, struct mmsghdr *m, unsigned n, int flags, struct timespec *t), (s, m, n, flags, t))
-FAULTY(int, ppoll, -1, (struct pollfd *fd, nfds_t n, const struct timespec *t, const sigset_t *set),
+FAULTY(int, recvmmsg, -1, (int s, struct mmsghdr *m, unsigned n, int flags, struct timespec *t),
+       (s, m, n, flags, t))
+FAULTY(int, ppoll, -1,
+       (struct pollfd * fd, nfds_t n, const struct timespec *t, const sigset_t *set),
        (fd, n, t, set))
 FAULTY(ssize_t, vmsplice, -1, (int fd, const struct iovec *v, size_t n, unsigned flags),
        (fd, v, n, flags))
@@ -296,7 +297,8 @@ static void a_firewall_does_not_end_batches(void **state)
         kernel.any = (faulty_t){.times = 1, .error = EPERM};
         transfer(e, 100000, 1);
     }
-    kernel.many = (faulty_t){.times = UINT32_MAX, .error = ENOSYS}; /* would be hit if it was asked */
+    kernel.many =
+        (faulty_t){.times = UINT32_MAX, .error = ENOSYS}; /* would be hit if it was asked */
     transfer(e, 1000000, 1);
     assert_true(kernel.many.hits > 0);
     ends_close(e);

@@ -24,7 +24,8 @@
       "datagrams sent another way: a connected socket told of an error")                           \
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
-    X(rests, module->rests, "times that nothing came or went, and buffers of fragments were given back") \
+    X(rests, module->rests,                                                                        \
+      "times that nothing came or went, and buffers of fragments were given back")                 \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")
 #define LEVELS(X)                                                                                  \

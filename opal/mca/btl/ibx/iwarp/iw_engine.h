@@ -192,7 +192,8 @@ typedef struct iw_packet {
     uint32_t length; /* in all */
     uint8_t count;   /* of piece */
     bool had_ack;
-    bool may_fragment; /* larger than what the path is known to carry, as it did once: let IP cut it */
+    bool
+        may_fragment; /* larger than what the path is known to carry, as it did once: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
     struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */

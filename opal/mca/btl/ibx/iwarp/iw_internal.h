@@ -84,7 +84,7 @@ typedef struct iw_segment {
     iw_link_t link;
     iw_peer_t *peer;
     iw_request_t *request; /* NULL: a probe */
-    uint64_t pn; /* 0: it has not left yet, or was given back */
+    uint64_t pn;           /* 0: it has not left yet, or was given back */
     uint64_t sent;
     uint32_t recovery; /* these two as in iw_sent_t, of the latest transmission */
     uint32_t ssn;

@@ -12,8 +12,8 @@ typedef struct acked {
     span_t span[IW_RANGES_MAX];
     unsigned count;
     unsigned at;
-    uint32_t next;      /* ssn: everything before has arrived */
-    uint64_t newest;    /* the highest number that it names of what is not acknowledged yet; 0: none */
+    uint32_t next;   /* ssn: everything before has arrived */
+    uint64_t newest; /* the highest number that it names of what is not acknowledged yet; 0: none */
     uint64_t newest_at; /* when that left */
 } acked_t;
 
@@ -68,8 +68,8 @@ static void needless(iw_peer_t *p, const iw_sent_t *t)
 {
     ++p->engine->count.lost_spurious;
     if (t->overtaken) {
-        p->reorder = p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder)
-                                                     : (uint8_t) IW_REORDER_MAX;
+        p->reorder =
+            p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder) : (uint8_t) IW_REORDER_MAX;
     }
     iw_cc_found(&p->cc, t->recovery, t->at);
 }

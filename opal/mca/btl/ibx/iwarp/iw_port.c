@@ -161,7 +161,8 @@ static bool may_talk(const iw_port_t *p)
     char byte = 0;
     const struct msghdr nowhere = {0};
     return (recv(p->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno))
-           && (sendto(p->socket, &byte, 0, MSG_DONTWAIT, NULL, 0) >= 0 || !iw_port_is_refused(errno))
+           && (sendto(p->socket, &byte, 0, MSG_DONTWAIT, NULL, 0) >= 0
+               || !iw_port_is_refused(errno))
            && (sendmsg(p->socket, &nowhere, MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno));
 }
 
@@ -265,7 +266,8 @@ uint64_t iw_port_promise(const iw_port_t *p, const iw_address_t *to)
     if (same_host(&to->any, &p->address)) {
         return TRIP_HOST;
     }
-    if (to->any.sa_family != p->address.any.sa_family || p->mask.any.sa_family != to->any.sa_family) {
+    if (to->any.sa_family != p->address.any.sa_family
+        || p->mask.any.sa_family != to->any.sa_family) {
         return 0;
     }
     const bool near =

@@ -36,7 +36,7 @@ typedef struct iw_port_config {
 
 typedef struct iw_port_counters {
     uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
-    uint64_t receive_errors; /* those that failed for another reason */
+    uint64_t receive_errors;               /* those that failed for another reason */
     uint64_t placed;    /* datagrams whose payload was received where it belongs */
     uint64_t misplaced; /* calls of which one was received where it does not */
     uint64_t joins; /* times the kernel was asked to join datagrams to trains */

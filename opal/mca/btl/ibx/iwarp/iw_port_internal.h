@@ -37,7 +37,7 @@
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
-#define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did: it is not asked again */
+#define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
 #define FLAT      8192 /* bytes up to which a datagram is copied together before it is sent */
 #define LANES     16   /* connected sockets */
 
@@ -68,13 +68,13 @@ struct iw_port {
     bool segment; /* trains can be sent */
     bool joins;   /* the kernel can make them of what comes */
     bool faulty;
-    bool receives_singly; /* recvmmsg is refused */
+    bool receives_singly;  /* recvmmsg is refused */
     unsigned send_refused; /* sendmmsg: times in a row; from REFUSED on it is not used */
     bool places; /* large payloads are received where they belong */
     iw_address_t address;
     iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
-    uint16_t limit;  /* longest datagram of the interface, when the port was opened */
+    uint16_t limit; /* longest datagram of the interface, when the port was opened */
     bool counts; /* this processor's counter tells the time */
     iw_clock_t clock;
     uint64_t looked; /* when iw_port_progress was called last */

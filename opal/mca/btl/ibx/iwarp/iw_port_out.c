@@ -131,18 +131,21 @@ static uint16_t limit_to(const iw_port_t *p, const iw_address_t *to)
     }
     if (0 != bind(s, &from.any, iw_address_length(&from))
         || 0 != connect(s, &to->any, iw_address_length(to))
-        || 0 != getsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu, &length)) {
+        || 0
+               != getsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu,
+                             &length)) {
         mtu = 0;
     }
     close(s);
-    return (uint16_t) (mtu <= headers                     ? 0
+    return (uint16_t) (mtu <= headers                    ? 0
                        : mtu - headers > IW_DATAGRAM_MAX ? IW_DATAGRAM_MAX
                                                          : mtu - headers);
 }
 
 /* A message, or the datagrams of a train, longer than the interface takes. Those behind them up to `end`, which are to the
  * same peer, would be too: the engine gets them back without asking the kernel about each. */
-static void give_back_long(iw_port_t *p, iw_engine_t *e, unsigned message, unsigned end, uint16_t limit)
+static void give_back_long(iw_port_t *p, iw_engine_t *e, unsigned message, unsigned end,
+                           uint16_t limit)
 {
     const unsigned first = p->first[message];
     ++p->count.too_big;

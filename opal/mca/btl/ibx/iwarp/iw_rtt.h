@@ -17,12 +17,12 @@
 #define IW_RTT_INITIAL (333 * IW_MS) /* before the first sample: RFC 9002, 6.2.2 */
 #define IW_PTO_EARLY   (1 * IW_MS)   /* the first probe timeout in a row is not below this */
 #define IW_PTO_FLOOR   (4 * IW_MS)   /* nor the others below a scheduler's time slice */
-#define IW_PTO_GRAIN   (1 * IW_MS)   /* what 4 var are at least (RFC 9002, 6.1.2), or an eighth of a round trip */
+#define IW_PTO_GRAIN   (1 * IW_MS)   /* 4 var at least, or an eighth of srtt: RFC 9002, 6.1.2 */
 #define IW_PTO_LEVEL   2             /* probe timeouts in a row until they begin to double */
 #define IW_PTO_CEILING (500 * IW_MS) /* backed off no further, */
 #define IW_PTO_TRIPS   4             /* unless this many round trips take longer; */
-#define IW_PTO_MOST    (2 * IW_S)    /* and never further: no path takes longer, only a peer that is away */
-#define IW_RTT_FORGET  64            /* the shortest sample is forgotten by this share for each that is longer */
+#define IW_PTO_MOST    (2 * IW_S)    /* and never further: a peer is away, no path is so long */
+#define IW_RTT_FORGET  64            /* each longer sample takes that share off the shortest */
 #define IW_LOSS_FLOOR  (200 * IW_US) /* reordering within less is not taken for loss by time */
 
 typedef struct iw_rtt {

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #define BATCH 32
-#define TRIP  UINT64_C(10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
+#define TRIP                                                                                       \
+    UINT64_C(                                                                                      \
+        10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
 
 /* Datagrams of processes not known yet that are kept until they are. */
 #define KEPT 16
