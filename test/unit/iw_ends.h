@@ -67,6 +67,7 @@ static inline end_t *ends_open(const char *faults, bool segment, uint64_t timeou
     for (unsigned i = 0; i < 2; ++i) {
         e[i].peer =
             iw_peer_add(e[i].engine, 1 - i, iw_port_address(e[1 - i].port), &e[1 - i].key, NULL);
+        iw_peer_expect(e[i].peer, iw_port_promise(e[i].port, iw_port_address(e[1 - i].port)));
     }
     return e;
 }

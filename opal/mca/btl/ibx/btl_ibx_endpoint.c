@@ -169,6 +169,10 @@ iw_peer_t *mca_btl_ibx_connect(mca_btl_ibx_endpoint_t *endpoint)
     if (!endpoint->is_dead) {
         endpoint->peer = iw_peer_add(endpoint->module->engine, endpoint->name, &endpoint->address,
                                      &endpoint->key, endpoint);
+        if (NULL != endpoint->peer) {
+            iw_peer_expect(endpoint->peer,
+                           iw_port_promise(endpoint->module->port, &endpoint->address));
+        }
     }
     return endpoint->peer;
 }

@@ -11,6 +11,7 @@
 #define COUNTS(X)                                                                                  \
     X(receive_calls, port->receive_calls, "system calls that receive")                             \
     X(receive_empty, port->receive_empty, "of these, calls that found nothing")                    \
+    X(port_receive_errors, port->receive_errors, "of these, calls that failed for another reason") \
     X(placed, port->placed, "datagrams whose payload was received where it belongs")               \
     X(misplaced, port->misplaced, "receiving calls of which one was received elsewhere")           \
     X(send_calls, port->send_calls, "system calls that send")                                      \

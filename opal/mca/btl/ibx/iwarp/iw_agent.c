@@ -1,13 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* See iw_agent.h. */
-#define _GNU_SOURCE /* ppoll */
+#define _GNU_SOURCE /* syscall */
 #include "iw_agent.h"
 #include "iw_rtt.h"
 #include "iw_silence.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -88,9 +87,7 @@ static void drain(iw_agent_t *a)
 static void doze(iw_agent_t *a, uint64_t time)
 {
     struct pollfd fd = {.fd = a->wake, .events = POLLIN};
-    struct timespec t = {(time_t) (time / UINT64_C(1000000000)),
-                         (long) (time % UINT64_C(1000000000))};
-    if (ppoll(&fd, 1, &t, NULL) > 0) {
+    if (iw_port_sleep(&fd, 1, time)) {
         drain(a);
     }
 }

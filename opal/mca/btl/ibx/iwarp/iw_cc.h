@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Congestion window and pacing: RFC 9002 section 7 (NewReno), with the initial window of a cluster.
+/* Congestion window and pacing: RFC 9002 section 7 (NewReno), with the initial window of a cluster. A loss that
+ * turns out to have been none is taken back (RFC 4015: the window of before, and its growth goes on).
  *
  * Bytes are bytes of datagrams. datagram is the present size of the largest one. */
 #ifndef IW_CC_H
@@ -23,6 +24,13 @@ typedef struct iw_cc {
     int64_t tokens;          /* of the pacer, bytes */
     uint64_t refilled;       /* when */
     uint64_t grown;          /* bytes acknowledged towards the next step of avoidance */
+    /* What is taken back if all that the latest recovery, or collapse, is for has arrived. */
+    uint64_t before_window;
+    uint64_t before_threshold;
+    uint64_t before_start;
+    uint64_t collapsed; /* when it did; 0: not, or a recovery came after it */
+    uint32_t recovery;  /* number of the latest one; 0: none yet */
+    uint32_t lost;      /* packets declared lost in it that have not been heard of since */
 } iw_cc_t;
 
 static inline void iw_cc_init(iw_cc_t *c, uint64_t now)
@@ -61,26 +69,58 @@ static inline void iw_cc_acked(iw_cc_t *c, uint64_t bytes, uint64_t sent_at, uin
     }
 }
 
-/* A packet sent at sent_at is lost: halve, once for each round trip. */
-static inline void iw_cc_lost(iw_cc_t *c, uint64_t sent_at, uint64_t datagram, uint64_t now)
+static inline void iw_cc_remember(iw_cc_t *c)
 {
-    if (sent_at <= c->recovery_start) {
-        return;
+    c->before_window = c->window;
+    c->before_threshold = c->threshold;
+    c->before_start = c->recovery_start;
+    c->collapsed = 0;
+    c->lost = 0;
+    c->recovery += UINT32_MAX == c->recovery ? 2 : 1; /* not 0 */
+}
+
+/* A packet sent at sent_at is lost: halve, once for each round trip. Returns the number of the recovery it
+ * belongs to. */
+static inline uint32_t iw_cc_lost(iw_cc_t *c, uint64_t sent_at, uint64_t datagram, uint64_t now)
+{
+    if (sent_at > c->recovery_start) {
+        iw_cc_remember(c);
+        c->recovery_start = now;
+        c->window /= 2;
+        c->grown = 0;
+        if (c->window < iw_cc_min(datagram)) {
+            c->window = iw_cc_min(datagram);
+        }
+        c->threshold = c->window;
     }
-    c->recovery_start = now;
-    c->window /= 2;
-    c->grown = 0;
-    if (c->window < iw_cc_min(datagram)) {
-        c->window = iw_cc_min(datagram);
-    }
-    c->threshold = c->window;
+    ++c->lost;
+    return c->recovery;
 }
 
 /* Nothing came through for so long that what was known is void (RFC 9002, 7.6). */
-static inline void iw_cc_collapse(iw_cc_t *c, uint64_t datagram)
+static inline void iw_cc_collapse(iw_cc_t *c, uint64_t datagram, uint64_t now)
 {
+    iw_cc_remember(c);
+    c->collapsed = now;
     c->window = iw_cc_min(datagram);
     c->grown = 0;
+}
+
+/* A packet sent at sent_at has arrived that had been declared lost in that recovery; 0: only asked about, or taken back
+ * with all others. */
+static inline void iw_cc_found(iw_cc_t *c, uint32_t recovery, uint64_t sent_at)
+{
+    const bool lost = 0 != recovery && recovery == c->recovery && c->lost > 0 && 0 == --c->lost;
+    if (!lost && (0 == c->collapsed || sent_at > c->collapsed)) {
+        return;
+    }
+    if (c->window < c->before_window) {
+        c->window = c->before_window;
+    }
+    c->threshold = c->before_threshold;
+    c->recovery_start = c->before_start;
+    c->collapsed = 0;
+    c->lost = 0;
 }
 
 /* A probe that never came back, or a packet that the peer refused: it has left the network. */
@@ -93,7 +133,7 @@ static inline void iw_cc_gone(iw_cc_t *c, uint64_t bytes)
  * decides (RFC 9002, 7.7). */
 static inline uint64_t iw_cc_rate(const iw_cc_t *c, const iw_rtt_t *r)
 {
-    uint64_t rtt = 0 == r->srtt ? IW_RTT_INITIAL : r->srtt;
+    uint64_t rtt = iw_rtt_smoothed(r);
     rtt = rtt < IW_US ? IW_US : rtt;
     return c->window / 4 * 5 * IW_MS / rtt * 1000;
 }

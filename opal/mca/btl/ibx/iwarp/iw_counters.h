@@ -22,7 +22,7 @@
     X(acks_in, "acknowledgements accepted")                                                        \
     X(lost_by_number, "packets declared lost because later ones arrived")                          \
     X(lost_by_time, "packets declared lost because they took too long")                            \
-    X(lost_spurious, "packets declared lost that had arrived")                                     \
+    X(lost_spurious, "packets declared lost, or sent again, that had arrived")                     \
     X(probe_timeouts, "times nothing was heard for a probe timeout")                               \
     X(probes_out, "path probes and keep-alives sent")                                              \
     X(rnr_out, "segments refused for want of a receive buffer")                                    \

@@ -141,6 +141,10 @@ iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_
 void iw_peer_remove(iw_peer_t *peer);
 /* The same for all peers there are. */
 void iw_engine_leave(iw_engine_t *engine);
+/* What a round trip to it takes, ns, as far as the caller knows: taken for true until one has been measured. Without it
+ * the first answer is waited for as on a path around the world (RFC 9002, 6.2.2); if it is far too short, some datagrams
+ * are sent that are not needed. */
+void iw_peer_expect(iw_peer_t *peer, uint64_t round_trip);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 
@@ -202,7 +206,8 @@ typedef struct iw_packet {
     uint32_t length; /* in all */
     uint8_t count;   /* of piece */
     bool had_ack;
-    bool may_fragment; /* larger than what the path is known to carry: let IP cut it */
+    bool
+        may_fragment; /* larger than what the path is known to carry, as it did once: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
     bool asks;         /* the peer has been silent for long: what does the network say of it? */
     struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
@@ -237,7 +242,7 @@ bool iw_engine_has_output(const iw_engine_t *engine);
 
 /* These could not be sent for now. */
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
-/* The local interface does not take a datagram as large as this one, but one of limit bytes. */
+/* The local interface does not take a datagram as large as this one, but one of limit bytes; 0: it does not say. */
 void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
 
 /* The network says that there is nobody at this address: nothing that it says is believed of a peer that answers. */

@@ -73,12 +73,25 @@ typedef struct iw_request {
     };
 } iw_request_t;
 
+/* Earlier transmissions of a segment that are remembered: the first ones, which a path that is longer than was thought
+ * answers first, and the last. */
+#define IW_EARLIER 3
+
+/* A transmission that another one followed. */
+typedef struct iw_sent {
+    uint64_t pn;
+    uint64_t at;
+    uint32_t recovery; /* that began, or went on, when it was declared lost; 0: it was not */
+    bool overtaken;    /* declared lost by number */
+} iw_sent_t;
+
 typedef struct iw_segment {
     iw_link_t link;
     iw_peer_t *peer;
     iw_request_t *request; /* NULL: a probe */
-    uint64_t pn;
+    uint64_t pn;           /* 0: it has not left yet, or was given back */
     uint64_t sent;
+    uint32_t recovery; /* these two as in iw_sent_t, of the latest transmission */
     uint32_t ssn;
     uint32_t offset;
     uint32_t cost;   /* what it counts in flight */
@@ -86,9 +99,11 @@ typedef struct iw_segment {
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
-    uint8_t
-        times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
+    bool overtaken;
+    uint8_t times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
     uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
+    uint8_t earliers;
+    iw_sent_t earlier[IW_EARLIER];
 } iw_segment_t;
 
 /* Answers to this many questions that the peer lacks what cannot be sent any more: it is so, and not

@@ -68,10 +68,13 @@ iw_lend_result_t iw_lend_send(iw_lend_t *l, int socket, const struct iovec *piec
     if (!l->works || pages(piece + 1, count - 1) > PAGES_MAX) {
         return IW_LEND_NOT;
     }
+    errno = 0; /* also when only a part fits */
     if ((ssize_t) piece[0].iov_len != write(l->pipe[1], piece[0].iov_base, piece[0].iov_len)
         || (ssize_t) (length - piece[0].iov_len)
                != vmsplice(l->pipe[1], piece + 1, count - 1, SPLICE_F_NONBLOCK)) {
+        const bool is_refused = ENOSYS == errno || EPERM == errno || EACCES == errno;
         empty(l);
+        l->works = l->works && !is_refused;
         return IW_LEND_NOT;
     }
     const ssize_t sent = splice(l->pipe[0], NULL, socket, NULL, length, SPLICE_F_NONBLOCK);

@@ -12,7 +12,9 @@ typedef struct acked {
     span_t span[IW_RANGES_MAX];
     unsigned count;
     unsigned at;
-    uint32_t next; /* ssn: everything before has arrived */
+    uint32_t next;   /* ssn: everything before has arrived */
+    uint64_t newest; /* the highest number that it names of what is not acknowledged yet; 0: none */
+    uint64_t newest_at; /* when that left */
 } acked_t;
 
 /* False: it says what cannot be. */
@@ -22,6 +24,7 @@ static bool read_ack(const iw_peer_t *p, const iw_frame_t *f, uint64_t largest, 
     uint64_t next = largest + 1; /* lowest number of the range before */
     a->count = n;
     a->at = 0;
+    a->newest = a->newest_at = 0;
     a->next = iw_get32(f->ack->next);
     if (largest >= p->next_pn || iw_seq_before(p->next_ssn, a->next)) {
         return false;
@@ -47,10 +50,45 @@ static bool covers(acked_t *a, uint64_t pn)
     return a->at < a->count && pn >= a->span[a->at].low;
 }
 
-/* The number of a hollow segment was that of a question about it. */
-static bool arrived(acked_t *a, const iw_segment_t *s)
+static bool names(acked_t *a, uint64_t pn, uint64_t at)
 {
-    return (covers(a, s->pn) && 0 == s->hollow) || (NULL != s->request && iw_seq_before(s->ssn, a->next));
+    if (!covers(a, pn)) {
+        return false;
+    }
+    if (pn > a->newest) {
+        a->newest = pn;
+        a->newest_at = at;
+    }
+    return true;
+}
+
+/* A transmission that was followed by another one, or was about to be, has arrived: neither it was lost nor what was
+ * concluded from that is right. Packets overtake each other by more than was thought, if that was the reason. */
+static void needless(iw_peer_t *p, const iw_sent_t *t)
+{
+    ++p->engine->count.lost_spurious;
+    if (t->overtaken) {
+        p->reorder =
+            p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder) : (uint8_t) IW_REORDER_MAX;
+    }
+    iw_cc_found(&p->cc, t->recovery, t->at);
+}
+
+/* By its number, or by one it had before. The number of a hollow segment was that of a question about it, and the answer
+ * says nothing but how long it took. */
+static bool arrived(iw_peer_t *p, acked_t *a, const iw_segment_t *s)
+{
+    bool is_named = names(a, s->pn, s->sent) && 0 == s->hollow;
+    const unsigned at = a->at;
+    for (unsigned i = 0; i < s->earliers; ++i) {
+        a->at = 0;
+        if (names(a, s->earlier[i].pn, s->earlier[i].at)) {
+            needless(p, &s->earlier[i]);
+            is_named = true;
+        }
+    }
+    a->at = at;
+    return is_named || (NULL != s->request && iw_seq_before(s->ssn, a->next));
 }
 
 static void request_acked(iw_request_t *r)
@@ -130,11 +168,12 @@ void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s)
     }
 }
 
-static void segment_lost(iw_peer_t *p, iw_segment_t *s, uint64_t now)
+static void segment_lost(iw_peer_t *p, iw_segment_t *s, bool overtaken, uint64_t now)
 {
+    s->overtaken = overtaken;
     /* A probe larger than the path says nothing about congestion (RFC 8899, 3). */
     if (NULL != s->request && 0 == s->hollow && 0 == p->rnr_until) {
-        iw_cc_lost(&p->cc, s->sent, p->path.size, now);
+        s->recovery = iw_cc_lost(&p->cc, s->sent, p->path.size, now);
     }
     look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
@@ -151,7 +190,8 @@ static void detect_loss(iw_peer_t *p, uint64_t now)
         if (s->pn >= p->largest_acked) {
             break;
         }
-        if (p->largest_acked - s->pn >= p->reorder) {
+        const bool overtaken = p->largest_acked - s->pn >= p->reorder;
+        if (overtaken) {
             ++p->engine->count.lost_by_number;
         } else if (s->sent + delay <= now) {
             ++p->engine->count.lost_by_time;
@@ -159,31 +199,34 @@ static void detect_loss(iw_peer_t *p, uint64_t now)
             p->loss_at = s->sent + delay;
             break;
         }
-        segment_lost(p, s, now);
+        segment_lost(p, s, overtaken, now);
     }
 }
 
-/* What was taken for lost and is acknowledged after all: packets overtake each other by more than
- * was thought. */
-static void spare_lost(iw_peer_t *p, acked_t *a)
+/* What was taken for lost and is acknowledged after all. True: some was. */
+static bool spare_lost(iw_peer_t *p, acked_t *a)
 {
+    bool progress = false;
     for (iw_link_t *next, *l = p->lost.next; l != &p->lost; l = next) {
         iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         next = l->next;
         a->at = 0;
-        if (arrived(a, s)) {
-            ++p->engine->count.lost_spurious;
-            p->reorder = p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder)
-                                                         : (uint8_t) IW_REORDER_MAX;
-            iw_list_remove(&s->link);
-            segment_done(s);
+        if (!arrived(p, a, s)) {
+            continue;
         }
+        a->at = 0;
+        if (0 != s->pn && (0 == s->earliers || covers(a, s->pn))) {
+            needless(p, &(iw_sent_t){s->pn, s->sent, s->recovery, s->overtaken});
+        }
+        iw_list_remove(&s->link);
+        segment_done(s);
+        progress = true;
     }
+    return progress;
 }
 
 /* *lacks: the peer waits for data that is gone. */
-static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t delay, uint64_t now,
-                        bool *lacks)
+static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool *lacks)
 {
     bool progress = false;
     for (iw_link_t *next, *l = p->in_flight.next; l != &p->in_flight; l = next) {
@@ -193,17 +236,35 @@ static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t del
         if (s->pn > largest && 0 == p->resent_out) {
             break;
         }
-        if (!arrived(a, s)) {
+        if (!arrived(p, a, s)) {
             *lacks |= s->hollow >= IW_HOLLOW_MAX && covers(a, s->pn) && s->ssn == a->next;
             continue;
-        }
-        if (s->pn == largest) {
-            iw_rtt_sample(&p->rtt, now - s->sent, delay);
         }
         acked_in_flight(p, s);
         progress = true;
     }
     return progress;
+}
+
+/* What an acknowledgement says of the time. A sample is of the highest number, and only if that is new (RFC 9002,
+ * 5.1). It may be one that needs no acknowledgement and is not remembered: then another one's time is too long a
+ * sample, which before the first is better than none. Until there is one the probe timeout stays backed off (RFC 6298, 5.7):
+ * what it is made of would only ask again too early. */
+static void heard_of(iw_peer_t *p, const acked_t *a, uint64_t largest, bool progress, uint64_t now,
+                     uint64_t delay)
+{
+    const bool is_new = !p->acked_any || largest > p->largest_acked, is_it = a->newest == largest;
+    if (is_new) {
+        p->largest_acked = largest;
+        p->acked_any = true;
+    }
+    if (0 != a->newest && ((is_it && is_new) || 0 == p->rtt.srtt)) {
+        iw_rtt_sample(&p->rtt, now - a->newest_at, is_it ? delay : 0);
+    }
+    if (progress) {
+        p->allowance = 0;
+        p->pto_count = 0 == p->rtt.srtt ? p->pto_count : 0;
+    }
 }
 
 /* The peer has no receive buffer: everything it refused is sent again, later. */
@@ -231,23 +292,15 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
 {
     acked_t a;
     uint64_t largest = iw_pn_expand(p->next_pn, iw_get32(f->ack->largest));
-    uint64_t delay = iw_get16(f->ack->delay) * IW_US;
     if (!read_ack(p, f, largest, &a)) {
         return false;
     }
     ++p->engine->count.acks_in;
-    if (!p->acked_any || largest > p->largest_acked) {
-        p->largest_acked = largest;
-        p->acked_any = true;
-    }
-    bool lacks = false;
-    if (acknowledge(p, &a, largest, delay, now, &lacks)) {
-        p->pto_count = 0;
-        p->allowance = 0;
-    }
+    bool lacks = false, progress = acknowledge(p, &a, largest, &lacks);
     if (!iw_list_empty(&p->lost)) {
-        spare_lost(p, &a);
+        progress |= spare_lost(p, &a);
     }
+    heard_of(p, &a, largest, progress, now, iw_get16(f->ack->delay) * IW_US);
     if (iw_seq_before(p->una_ssn, a.next)) {
         p->una_ssn = a.next;
     }
@@ -287,28 +340,28 @@ static iw_segment_t *most_wanted(const iw_peer_t *p)
  * is missing does most good: the peer may have had no memory for later ones. With it goes a PROBE: its
  * acknowledgement tells what is missing if the segment gets lost again. The first, early one is only
  * that if the segment is large: perhaps the peer just has not come to it yet. */
-static void probe_timeout(iw_peer_t *p)
+static void probe_timeout(iw_peer_t *p, uint64_t now)
 {
     iw_segment_t *s = most_wanted(p);
-    bool large = is_large(s), early = 0 == p->pto_count;
+    const bool large = is_large(s), early = 0 == p->pto_count, is_guess = 0 == p->rtt.srtt;
     ++p->engine->count.probe_timeouts;
     p->pto_count += p->pto_count < UINT8_MAX;
     p->asked += p->asked < UINT8_MAX;
-    /* Who has no receive buffer is asked with the segment alone. */
-    p->ping_pending = !iw_list_empty(&p->requests) && 0 == p->rnr_count;
+    /* Who has no receive buffer, or may only be further away than we thought, is asked with the segment alone. */
+    p->ping_pending = !iw_list_empty(&p->requests) && 0 == p->rnr_count && !is_guess;
     if (early && large && p->ping_pending) {
         return;
     }
     look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
-    if (IW_PERSISTENT_PTO <= p->pto_count) {
+    if (IW_PERSISTENT_PTO == p->pto_count && !is_guess) {
         /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
-        iw_cc_collapse(&p->cc, p->path.size);
+        iw_cc_collapse(&p->cc, p->path.size, now);
+        p->large |= large && iw_path_black_hole(&p->path, p->engine->config.datagram_min);
+    }
+    if (IW_PERSISTENT_PTO <= p->pto_count && !is_guess) {
         while (!iw_list_empty(&p->in_flight)) {
             iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
-        }
-        if (large && IW_PERSISTENT_PTO == p->pto_count) {
-            p->large |= iw_path_black_hole(&p->path, p->engine->config.datagram_min);
         }
     }
     p->allowance = iw_list_empty(&p->lost) ? 0 : 2;
@@ -342,7 +395,7 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     } else if (!iw_list_empty(&p->in_flight)) {
         const iw_segment_t *newest = IW_ITEM(p->in_flight.prev, iw_segment_t, link);
         if (newest->sent + iw_rtt_pto(&p->rtt, c->ack_delay_ns, p->pto_count) <= now) {
-            probe_timeout(p);
+            probe_timeout(p, now);
         }
     }
     if (p->rnr_until <= now) {

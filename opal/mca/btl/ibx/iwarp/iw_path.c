@@ -70,12 +70,15 @@ void iw_path_unsent(iw_path_t *p, uint16_t probe)
 
 void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit)
 {
-    uint16_t most = limit < size ? limit : (uint16_t) (size - 1);
     if (p->probe >= size) {
         p->probe = 0;
     }
-    if (p->ceiling > most) {
-        p->ceiling = most > p->size ? most : p->size;
+    if (0 == limit || limit >= size) {
+        failed(p, size);
+        return;
+    }
+    if (p->ceiling > limit) {
+        p->ceiling = limit > p->size ? limit : p->size;
         p->searching = false; /* the limit itself is worth a try */
         p->lost = 0;
     }

@@ -33,7 +33,8 @@ void iw_path_lost(iw_path_t *p, uint16_t probe);
 /* It never left, so it says nothing: iw_path_next may name its size again. */
 void iw_path_unsent(iw_path_t *p, uint16_t probe);
 
-/* The local interface does not take datagrams of this size, but those of limit bytes. */
+/* The local interface does not take datagrams of this size, but those of limit bytes; 0, or one that is not smaller: it
+ * does not say of which. */
 void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit);
 
 /* What passed seems to pass no more, or the peer was away: back to base, and look again. True if

@@ -88,6 +88,11 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     return p;
 }
 
+void iw_peer_expect(iw_peer_t *p, uint64_t round_trip)
+{
+    p->rtt.initial = round_trip;
+}
+
 void *iw_peer_user(const iw_peer_t *p)
 {
     return p->user;

@@ -9,14 +9,18 @@
 #endif
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 
-/* Bytes of headers. */
-#define UDP_IPV4 28 /* headers */
-#define UDP_IPV6 48
+/* ns. Before the first answer a round trip is taken to last so long: on this host what a time slice of a scheduler
+ * makes of it; in one network, without a router, what the full buffer of a switch's port does (1 MB at 1 Gbit/s: 8 ms).
+ * Neither is certain, an emulated network can be around the world: the timeouts double from there, so that 800 ms
+ * cost four datagrams more. A datagram that is lost, though, is sent again after three times of that, and not after a second. */
+#define TRIP_HOST UINT64_C(2000000)
+#define TRIP_LINK UINT64_C(10000000)
+
+#define PART UINT64_C(200000) /* ns: between two looks of who cannot be woken */
 
 uint64_t iw_port_now(void)
 {
@@ -123,7 +127,7 @@ static bool same_host(const struct sockaddr *a, const iw_address_t *b)
 
 /* The longest datagram that the interface of the address sends in one piece. Peers on this host are
  * reached through the loopback interface whatever their address, and take longer ones. */
-static uint16_t interface_limit(const iw_port_t *p)
+static uint16_t interface_limit(iw_port_t *p)
 {
     struct ifaddrs *all, *a;
     unsigned headers = AF_INET6 == p->address.any.sa_family ? UDP_IPV6 : UDP_IPV4, mtu = 1500;
@@ -132,6 +136,9 @@ static uint16_t interface_limit(const iw_port_t *p)
             struct ifreq r = {.ifr_mtu = 0};
             if (!same_host(a->ifa_addr, &p->address)) {
                 continue;
+            }
+            if (NULL != a->ifa_netmask && a->ifa_netmask->sa_family == p->address.any.sa_family) {
+                memcpy(&p->mask, a->ifa_netmask, iw_address_length(&p->address));
             }
             strncpy(r.ifr_name, a->ifa_name, IFNAMSIZ - 1);
             if (0 == ioctl(p->socket, SIOCGIFMTU, &r) && r.ifr_mtu > 0) {
@@ -147,6 +154,18 @@ static uint16_t interface_limit(const iw_port_t *p)
                                                  : limit);
 }
 
+/* The calls without which there is no port, in a form that does nothing: refused now, they would be for ever, and each peer
+ * seem dead. */
+static bool may_talk(const iw_port_t *p)
+{
+    char byte = 0;
+    const struct msghdr nowhere = {0};
+    return (recv(p->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno))
+           && (sendto(p->socket, &byte, 0, MSG_DONTWAIT, NULL, 0) >= 0
+               || !iw_port_is_refused(errno))
+           && (sendmsg(p->socket, &nowhere, MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno));
+}
+
 static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
 {
     int off = 0, got;
@@ -155,7 +174,7 @@ static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
     p->socket = socket(c->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->socket < 0 || 0 != bind(p->socket, &c->address.any, length)
         || 0 != getsockname(p->socket, &p->address.any, &length)
-        || !iw_port_set_cutting(p, p->socket, false)) {
+        || !iw_port_set_cutting(p, p->socket, false) || !may_talk(p)) {
         return false;
     }
     iw_port_set_buffer(p->socket, SO_SNDBUFFORCE, SO_SNDBUF, c->buffer, &got);
@@ -233,6 +252,34 @@ void iw_port_close(iw_port_t *p)
         munmap(p->in_buffer, IN_SIZE);
     }
     free(p);
+}
+
+/* Do the two agree in the bits of the mask? */
+static bool agree(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t length)
+{
+    uint8_t differs = 0;
+    for (size_t i = 0; i < length; ++i) {
+        differs |= (uint8_t) ((a[i] ^ b[i]) & mask[i]);
+    }
+    return 0 == differs;
+}
+
+uint64_t iw_port_promise(const iw_port_t *p, const iw_address_t *to)
+{
+    const bool v6 = AF_INET6 == p->address.any.sa_family;
+    if (same_host(&to->any, &p->address)) {
+        return TRIP_HOST;
+    }
+    if (to->any.sa_family != p->address.any.sa_family
+        || p->mask.any.sa_family != to->any.sa_family) {
+        return 0;
+    }
+    const bool near =
+        v6 ? agree(to->v6.sin6_addr.s6_addr, p->address.v6.sin6_addr.s6_addr,
+                   p->mask.v6.sin6_addr.s6_addr, sizeof(to->v6.sin6_addr))
+           : agree((const uint8_t *) &to->v4.sin_addr, (const uint8_t *) &p->address.v4.sin_addr,
+                   (const uint8_t *) &p->mask.v4.sin_addr, sizeof(to->v4.sin_addr));
+    return near ? TRIP_LINK : 0;
 }
 
 int iw_port_socket(const iw_port_t *p)
@@ -376,12 +423,22 @@ uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
     return NULL != p->held && p->held->at < at ? p->held->at : at;
 }
 
+bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)
+{
+    const struct timespec t = {(time_t) (time_ns / UINT64_C(1000000000)),
+                               (long) (time_ns % UINT64_C(1000000000))};
+    const int ready = ppoll(fd, count, &t, NULL);
+    if (ready < 0 && EINTR != errno) {
+        const struct timespec part = {0, (long) (time_ns < PART ? time_ns : PART)};
+        (void) nanosleep(&part, NULL);
+    }
+    return ready > 0;
+}
+
 bool iw_port_wait(iw_port_t *p, uint64_t deadline, int wake, uint64_t timeout_ns)
 {
     struct pollfd fd[2] = {{.fd = p->socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
-    time = time < timeout_ns ? time : timeout_ns;
-    struct timespec t = {(time_t) (time / UINT64_C(1000000000)),
-                         (long) (time % UINT64_C(1000000000))};
-    return ppoll(fd, wake >= 0 ? 2 : 1, &t, NULL) > 0 && 0 != fd[1].revents;
+    const uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
+    return iw_port_sleep(fd, wake >= 0 ? 2 : 1, time < timeout_ns ? time : timeout_ns)
+           && 0 != fd[1].revents;
 }

@@ -18,6 +18,8 @@
 #include "iw_fault.h"
 #include "iw_lend_price.h"
 
+#include <poll.h>
+
 typedef struct iw_port iw_port_t;
 
 typedef struct iw_port_config {
@@ -34,6 +36,7 @@ typedef struct iw_port_config {
 
 typedef struct iw_port_counters {
     uint64_t receive_calls, receive_empty; /* system calls, and those that found nothing */
+    uint64_t receive_errors;               /* those that failed for another reason */
     uint64_t placed;    /* datagrams whose payload was received where it belongs */
     uint64_t misplaced; /* calls of which one was received where it does not */
     uint64_t joins; /* times the kernel was asked to join datagrams to trains */
@@ -44,18 +47,22 @@ typedef struct iw_port_counters {
     uint64_t busy;    /* times the kernel had no room */
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
     uint64_t absences; /* times the network said that a silent peer is not there */
-    uint64_t errors;  /* other errors of sending; the last one: */
-    int last_error;
+    uint64_t errors;  /* other errors of sending */
+    int last_error;   /* of sending or receiving */
 } iw_port_counters_t;
 
 void iw_port_config_default(iw_port_config_t *config);
 
-/* NULL: errno says why. */
+/* NULL: errno says why. Also when the system refuses to send or to receive, as a sandbox may; without calls that do so for
+ * many datagrams at a time it goes on without. */
 iw_port_t *iw_port_open(const iw_port_config_t *config);
 void iw_port_close(iw_port_t *port);
 
 int iw_port_socket(const iw_port_t *port);
 const iw_address_t *iw_port_address(const iw_port_t *port);
+/* For iw_peer_expect: the round trip to an address as its network promises it. Another process of this host, and another
+ * host of the interface's network, is near; of any other nothing is known: 0. */
+uint64_t iw_port_promise(const iw_port_t *port, const iw_address_t *to);
 /* For iw_config_t: receive_space. */
 uint32_t iw_port_space(const iw_port_t *port);
 const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
@@ -86,6 +93,9 @@ unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 /* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable
  * or timeout_ns has passed. True: `wake` is readable. */
 bool iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout_ns);
+/* Sleep until one of these is ready, for at most time_ns. True: one is. Where the system refuses to wait for descriptors
+ * a part of the time passes. */
+bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns);
 /* When iw_port_progress must be called again if nothing comes, UINT64_MAX for never. */
 uint64_t iw_port_deadline(const iw_port_t *port, const iw_engine_t *engine);
 

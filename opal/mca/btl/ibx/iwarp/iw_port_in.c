@@ -146,9 +146,29 @@ static void set_joining(iw_port_t *p, iw_intake_do_t what)
     }
 }
 
+/* As recvmmsg, which a sandbox may refuse. */
+static int receive_many(iw_port_t *p, int most)
+{
+    if (!p->receives_singly) {
+        const int got = recvmmsg(p->socket, p->in, (unsigned) most, MSG_DONTWAIT, NULL);
+        if (got >= 0 || !iw_port_is_refused(errno)) {
+            return got;
+        }
+        p->receives_singly = true;
+    }
+    int got = 0;
+    for (ssize_t length; got < most; p->in[got++].msg_len = (unsigned) length) {
+        length = recvmsg(p->socket, &p->in[got].msg_hdr, MSG_DONTWAIT);
+        if (length < 0) {
+            return got > 0 ? got : -1;
+        }
+    }
+    return got;
+}
+
 /* As recvmmsg; most of the time nothing or one, for which there is a call that takes two thirds of the
  * time. It cannot tell a train, so none must come. */
-static int take(iw_port_t *p, const iw_engine_t *e)
+static int take_some(iw_port_t *p, const iw_engine_t *e)
 {
     prepare_guess(p, e);
     if (0 == p->guesses && 1 == p->intake.slots && IW_APART == p->intake.joining) {
@@ -163,9 +183,19 @@ static int take(iw_port_t *p, const iw_engine_t *e)
         h->msg_control = joined ? p->in_control[i].space : NULL;
         h->msg_controllen = joined ? sizeof(p->in_control[i].space) : 0;
     }
-    const int got = recvmmsg(p->socket, p->in, p->intake.slots, MSG_DONTWAIT, NULL);
+    const int got = receive_many(p, (int) p->intake.slots);
     if (got < 0 && EFAULT == errno) {
         p->guess_prefix = 0; /* a read's memory is gone, against the rules: what that means, a copy to it shows */
+    }
+    return got;
+}
+
+static int take(iw_port_t *p, const iw_engine_t *e)
+{
+    const int got = take_some(p, e);
+    if (got < 0 && EAGAIN != errno && EWOULDBLOCK != errno && EINTR != errno) {
+        ++p->count.receive_errors;
+        p->count.last_error = errno;
     }
     return got;
 }

@@ -28,6 +28,8 @@
 #    define UDP_GRO 104
 #endif
 
+#define UDP_IPV4  28 /* bytes of headers */
+#define UDP_IPV6  48
 #define BATCH     128   /* datagrams sent with one call: two of the longest trains */
 #define SLOTS     IW_INTAKE_SLOTS
 #define SPARES    4     /* more of them, for those whose message has not been read yet */
@@ -35,6 +37,7 @@
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
+#define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
 #define LANES     16   /* connected sockets */
 
 /* A datagram held back on purpose. */
@@ -64,10 +67,13 @@ struct iw_port {
     bool segment; /* trains can be sent */
     bool joins;   /* the kernel can make them of what comes */
     bool faulty;
+    bool receives_singly;  /* recvmmsg is refused */
+    unsigned send_refused; /* sendmmsg: times in a row; from REFUSED on it is not used */
     bool places; /* large payloads are received where they belong */
     iw_address_t address;
+    iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
-    uint16_t limit;  /* longest datagram of the interface */
+    uint16_t limit; /* longest datagram of the interface, when the port was opened */
     bool counts; /* this processor's counter tells the time */
     iw_clock_t clock;
     uint64_t looked; /* when iw_port_progress was called last */
@@ -112,6 +118,12 @@ uint64_t iw_port_time(iw_port_t *p);
 
 /* Asks for a socket buffer of so many bytes, with `force` first; *got: as the kernel has it. */
 void iw_port_set_buffer(int s, int force, int option, uint32_t bytes, int *got);
+
+/* Does the system not have this call, or not let us? A sandbox answers so, and a firewall for what it does not let out. */
+static inline bool iw_port_is_refused(int error)
+{
+    return ENOSYS == error || EPERM == error || EACCES == error;
+}
 
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);

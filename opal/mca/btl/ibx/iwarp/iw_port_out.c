@@ -93,15 +93,19 @@ static unsigned arrange(iw_port_t *p, unsigned count)
     return n;
 }
 
-/* Larger than the path is known to carry, and sent again because it did once: let IP cut it. */
-static void send_cut(iw_port_t *p, struct msghdr *h, const iw_address_t *to)
+/* Larger than the path is known to carry, and sent again because it did once: IP may cut it, here or on the way. As
+ * sendmsg. */
+static int send_cut(iw_port_t *p, struct msghdr *h, const iw_address_t *to)
 {
-    if (iw_port_set_cutting(p, p->socket, true)) {
-        h->msg_name = (void *) (uintptr_t) to;
-        h->msg_namelen = iw_address_length(to);
-        (void) !sendmsg(p->socket, h, MSG_DONTWAIT);
+    const bool cuts = iw_port_set_cutting(p, p->socket, true);
+    h->msg_name = (void *) (uintptr_t) to;
+    h->msg_namelen = iw_address_length(to);
+    const int sent = sendmsg(p->socket, h, MSG_DONTWAIT) < 0 ? -1 : 1, error = errno;
+    if (cuts) {
         (void) iw_port_set_cutting(p, p->socket, false);
     }
+    errno = error;
+    return sent;
 }
 
 /* Are trains what the kernel, the adapter or its driver cannot do? Another error of a train is of its peer. */
@@ -115,36 +119,80 @@ static bool is_of_room(int error)
     return EAGAIN == error || EWOULDBLOCK == error || ENOBUFS == error || ENOMEM == error;
 }
 
-/* One message that sendmmsg did not take. False: the kernel has no room, stop. */
-static bool send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, int error)
+/* The longest datagram that goes to there in one piece, as the kernel sees it now: an interface can be set to another size
+ * while the job runs. 0: it does not say. */
+static uint16_t limit_to(const iw_port_t *p, const iw_address_t *to)
+{
+    const bool v6 = AF_INET6 == to->any.sa_family;
+    const int headers = v6 ? UDP_IPV6 : UDP_IPV4;
+    int mtu = 0;
+    socklen_t length = sizeof(mtu);
+    iw_address_t from = p->address;
+    from.v4.sin_port = 0; /* at the same place in both families */
+    const int s = socket(to->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0) {
+        return 0;
+    }
+    if (0 != bind(s, &from.any, iw_address_length(&from))
+        || 0 != connect(s, &to->any, iw_address_length(to))
+        || 0
+               != getsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu,
+                             &length)) {
+        mtu = 0;
+    }
+    close(s);
+    return (uint16_t) (mtu <= headers                    ? 0
+                       : mtu - headers > IW_DATAGRAM_MAX ? IW_DATAGRAM_MAX
+                                                         : mtu - headers);
+}
+
+/* A message, or the datagrams of a train, longer than the interface takes. Those behind them up to `end`, which are to the
+ * same peer, would be too: the engine gets them back without asking the kernel about each. */
+static void give_back_long(iw_port_t *p, iw_engine_t *e, unsigned message, unsigned end,
+                           uint16_t limit)
+{
+    const unsigned first = p->first[message];
+    ++p->count.too_big;
+    iw_engine_unsent(e, &p->packet[first + 1], p->first[end] - first - 1);
+    iw_engine_too_big(e, &p->packet[first], limit);
+}
+
+/* One message, of those up to `end` that are to one peer, that the kernel did not take. Returns with which to go on; that
+ * message itself: the kernel has no room, stop. */
+static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsigned end, int error)
 {
     unsigned first = p->first[message], count = p->first[message + 1] - first;
     const iw_packet_t *k = &p->packet[first];
     if (is_of_room(error)) {
         ++p->count.busy;
-        return false;
+        return message;
     }
     if (count > 1 && is_of_trains(error)) {
+        const uint16_t limit = limit_to(p, &k->to);
+        if (0 != limit && limit < k->length) {
+            give_back_long(p, e, message, end, limit);
+            return end;
+        }
         /* Never again. */
         p->segment = false;
         p->count.last_error = error;
         iw_engine_unsent(e, k, count);
-        return true;
+        return message + 1;
+    }
+    if (EMSGSIZE == error && k->length > IW_DATAGRAM_MIN && !k->may_fragment) {
+        give_back_long(p, e, message, end, limit_to(p, &k->to));
+        return end;
     }
     if (EMSGSIZE == error) {
         ++p->count.too_big;
         /* What every path carries, an interface with a smaller MTU carries in pieces. */
-        if (k->may_fragment || k->length <= IW_DATAGRAM_MIN) {
-            send_cut(p, &p->out[message].msg_hdr, &k->to);
-        } else {
-            iw_engine_too_big(e, k, p->limit);
-        }
-        return true;
+        (void) send_cut(p, &p->out[message].msg_hdr, &k->to);
+        return message + 1;
     }
     /* As if the network had lost it: the engine sends it again, or gives the peer up in time. */
     ++p->count.errors;
     p->count.last_error = error;
-    return true;
+    return message + 1;
 }
 
 /* ---- lanes ---- */
@@ -237,25 +285,50 @@ static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
     }
 }
 
+/* As sendmmsg, which a sandbox may refuse. What refuses one of the messages does so too if it is sent alone. */
+static int send_many(iw_port_t *p, int s, unsigned done, unsigned count)
+{
+    bool is_refused = false;
+    if (p->send_refused < REFUSED) {
+        const int sent = sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
+        is_refused = sent < 0 && iw_port_is_refused(errno);
+        if (!is_refused) {
+            p->send_refused = sent < 0 ? p->send_refused : 0;
+            return sent;
+        }
+    }
+    unsigned end = done;
+    while (end < count && sendmsg(s, &p->out[end].msg_hdr, MSG_DONTWAIT) >= 0) {
+        ++end;
+    }
+    p->send_refused += is_refused && end > done;
+    return end > done ? (int) (end - done) : -1;
+}
+
 /* Messages done to count - 1, all to one peer, by this socket; as sendmmsg. */
 static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
 {
-    const struct msghdr *h = &p->out[done].msg_hdr;
+    struct msghdr *h = &p->out[done].msg_hdr;
+    iw_packet_t *k = &p->packet[p->first[done]];
     ++p->count.send_calls;
+    if (k->may_fragment) {
+        return send_cut(p, h, &k->to);
+    }
     if (s != p->socket && can_lend(p, done)) {
-        const int lent = send_lent(p, s, &p->packet[p->first[done]]);
+        const int lent = send_lent(p, s, k);
         if (0 != lent) {
             return lent;
         }
         return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
     }
     unsigned end = done + 1;
-    while (end < count && (s == p->socket || !can_lend(p, end))) {
+    while (end < count && !p->packet[p->first[end]].may_fragment
+           && (s == p->socket || !can_lend(p, end))) {
         ++end;
     }
     count = end;
     if (count - done > 1) {
-        return sendmmsg(s, p->out + done, count - done, MSG_DONTWAIT);
+        return send_many(p, s, done, count);
     }
     /* The kernel is quicker with one piece than with a list of pieces. */
     if (0 == h->msg_controllen && 1 == h->msg_iovlen) {
@@ -398,11 +471,12 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
             done += (unsigned) n;
             continue;
         }
-        if (!send_failed(p, e, done, errno)) {
+        const unsigned next = send_failed(p, e, done, end, errno);
+        if (next == done) {
             iw_engine_unsent(e, &p->packet[p->first[done]], p->first[count] - p->first[done]);
             return false;
         }
-        ++done;
+        done = next;
     }
     return true;
 }
@@ -412,7 +486,7 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 static bool send_alone(iw_port_t *p)
 {
     const iw_packet_t *k = p->packet;
-    if (k->count > 1 || k->asks || is_to_lend(p, k)) {
+    if (k->count > 1 || k->asks || k->may_fragment || is_to_lend(p, k)) {
         return false;
     }
     const int lane = lane_of(p, &k->to);

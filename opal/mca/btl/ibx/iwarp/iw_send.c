@@ -74,9 +74,21 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     return s;
 }
 
+/* The number of a question about a hollow segment is not one of the segment. */
+static void remember(iw_segment_t *s)
+{
+    if (0 != s->pn && s->hollow < 2) {
+        s->earliers -= IW_EARLIER == s->earliers;
+        s->earlier[s->earliers++] = (iw_sent_t){s->pn, s->sent, s->recovery, s->overtaken};
+    }
+    s->recovery = 0;
+    s->overtaken = false;
+}
+
 static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint64_t pn,
                       uint64_t now)
 {
+    remember(s);
     s->pn = pn;
     s->sent = now;
     s->wire = (uint16_t) k->length;
@@ -397,6 +409,7 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
                 iw_path_unsent(&p->path, (uint16_t) s->offset);
                 p->large = true;
             }
+            s->pn = 0;
             iw_loss_take_back(p, s);
         }
         p->ack_now |= packet[i].had_ack;
@@ -416,6 +429,7 @@ void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit
     }
     iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
     --((iw_segment_t *) packet->segment)->times;
+    ((iw_segment_t *) packet->segment)->pn = 0;
     iw_loss_take_back(p, packet->segment);
     p->large = true;
     iw_ready(p);

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #define BATCH 32
+#define TRIP                                                                                       \
+    UINT64_C(                                                                                      \
+        10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
 
 /* Datagrams of processes not known yet that are kept until they are. */
 #define KEPT 16
@@ -255,6 +258,7 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
         free(mate);
         return false;
     }
+    iw_peer_expect(mate->peer, TRIP);
     vb_way_init(&mate->way);
     peer->mate = mate;
     peer->inline_max = IW_INLINE_MAX;
