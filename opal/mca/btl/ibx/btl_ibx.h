@@ -174,6 +174,7 @@ typedef struct mca_btl_ibx_component {
     int window_initial, window_max;
     size_t window_quiet_ms;
     size_t socket_buffer;
+    int port_min, port_range;
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
     int lend;

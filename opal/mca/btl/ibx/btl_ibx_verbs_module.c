@@ -629,11 +629,16 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
             mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
         }
     }
-    if (0 == mca_btl_ibx_verbs_modules_n && options->is_only) {
-        opal_show_help(HELP_FILE, "no device", true,
-                       some ? "none of its ports has an IPv4 address that is up and wanted"
-                            : "this host has none (or its driver is not loaded)",
-                       NULL == options->if_include ? "" : options->if_include);
+    if (0 == mca_btl_ibx_verbs_modules_n) {
+        const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
+                               : "this host has none (or its driver is not loaded)";
+        if (options->is_only) {
+            opal_show_help(HELP_FILE, "no device", true, why,
+                           NULL == options->if_include ? "" : options->if_include);
+        } else {
+            opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                                "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
+        }
     }
     return (int) mca_btl_ibx_verbs_modules_n;
 }
