@@ -166,6 +166,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
     }
     fake.queue_pairs_left -= fake.queue_pairs_left > 0;
     qp_t *qp = calloc(1, sizeof(*qp));
+    node_t *node = (node_t *) pd->context;
     qp->qp = (struct ibv_qp){.context = pd->context,
                              .qp_context = attr->qp_context,
                              .pd = pd,
@@ -173,7 +174,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
                              .recv_cq = attr->recv_cq,
                              .srq = attr->srq,
                              .qp_type = IBV_QPT_RC,
-                             .qp_num = ++fake_next_number};
+                             .qp_num = 0 != node->free_number ? node->free_number : ++fake_next_number};
+    node->free_number = 0;
     qp->max_recv = attr->cap.max_recv_wr;
     qp->bytes = fake_bytes_of(attr);
     id->qp = &qp->qp;
@@ -184,6 +186,9 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
     qp_t *qp = (qp_t *) id->qp;
+    fake.leaked += NULL != qp->qp.srq ? qp->posted.n : 0;
+    fake_forget_events(qp);
+    ((node_t *) qp->qp.context)->free_number = fake.reuses_numbers ? qp->qp.qp_num : 0;
     clear(&qp->posted);
     clear(&qp->waiting);
     if (NULL != qp->other) {

@@ -20,6 +20,26 @@ void fake_break_pair(qp_t *qp)
         fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
         free(r);
     }
+    if (NULL != qp->qp.srq) {
+        if (fake.takes_ahead && NULL != (r = fake_take_receive(qp))) {
+            put(&qp->posted, &r->super);
+        } else {
+            fake_tell_last(qp);
+        }
+    }
+}
+
+void fake_finish_last(void)
+{
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        qp_t *qp = (qp_t *) id->id.qp;
+        receive_t *r = NULL == qp || NULL == qp->qp.srq ? NULL : take(&qp->posted);
+        if (NULL != r) {
+            fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+            free(r);
+            fake_tell_last(qp);
+        }
+    }
 }
 
 /* True: delivered, or it never will be. */

@@ -30,6 +30,7 @@ void fake_reset(void)
     for (unsigned i = 1; i <= FAKE_NODES; ++i) {
         node_t *node = &fake_nodes[i];
         clear(&node->async);
+        node->free_number = 0;
         if (0 == node->context.async_fd) {
             node->context.async_fd = eventfd(0, EFD_NONBLOCK);
             node->context.device = &node->device;
@@ -288,6 +289,32 @@ static void notify(srq_t *srq, enum ibv_event_type type)
     a->event.element.srq = &srq->srq;
     put(&node->async, &a->super);
     ring(node->context.async_fd);
+}
+
+void fake_tell_last(qp_t *qp)
+{
+    if (!fake.no_last) {
+        node_t *node = (node_t *) qp->qp.context;
+        async_t *a = calloc(1, sizeof(*a));
+        a->event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+        a->event.element.qp = &qp->qp;
+        put(&node->async, &a->super);
+        ring(node->context.async_fd);
+    }
+}
+
+/* What nobody has asked for goes with its queue pair. */
+void fake_forget_events(const qp_t *qp)
+{
+    queue_t *async = &((node_t *) qp->qp.context)->async;
+    for (unsigned n = async->n; n > 0; --n) {
+        async_t *a = take(async);
+        if (IBV_EVENT_QP_LAST_WQE_REACHED == a->event.event_type && a->event.element.qp == &qp->qp) {
+            free(a);
+        } else {
+            put(async, &a->super);
+        }
+    }
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)

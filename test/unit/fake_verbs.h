@@ -48,6 +48,11 @@ typedef struct fake {
     /* For benchmarks, not with datagrams: the processor does not move data, but for the first 64 bytes
      * of a message, and looks up no keys. */
     bool hands_off;
+    bool reuses_numbers; /* of queue pairs that are gone, at once */
+    /* A queue pair of a shared queue that breaks has taken a buffer out of it, which is flushed at fake_finish_last; only then
+     * the adapter says that it was the last. */
+    bool takes_ahead;
+    bool no_last; /* that is never said */
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
     uint64_t now;  /* nanoseconds, then */
     /* What happened. */
@@ -55,6 +60,7 @@ typedef struct fake {
     unsigned limits;    /* events of a shared queue's limit */
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
     unsigned overflows; /* of completion or work queues */
+    unsigned leaked;    /* buffers that a queue pair had taken out of a shared queue when it went */
     unsigned not_acknowledged; /* notices of completion queues that were destroyed */
     unsigned fences;    /* work requests with IBV_SEND_FENCE */
     uint32_t vendor;    /* ibv_device_attr.vendor_id */
@@ -81,6 +87,9 @@ void fake_kill(unsigned node);
 
 /* Every connection of the node ends with a completion error of the work requests posted from now on. */
 void fake_break(unsigned node);
+
+/* See takes_ahead. */
+void fake_finish_last(void);
 
 /* See late_reads, torn_writes. */
 void fake_finish_reads(void);
