@@ -110,6 +110,7 @@ static bool place(cm_id_t *id, const struct sockaddr_in *here)
     id->here = *here;
     id->id.verbs = &fake_nodes[n].context;
     id->id.port_num = 1;
+    id->id.route.addr.addr.ibaddr.pkey = htons(fake.partition);
     return true;
 }
 int rdma_bind_addr(struct rdma_cm_id *which, struct sockaddr *address)

@@ -100,6 +100,7 @@ typedef struct qp {
     struct qp *next_ud; /* of all that no identifier of a connection has */
     uint32_t qkey;
     enum ibv_qp_state state; /* of a UD queue pair */
+    uint16_t pkey_index;
 } qp_t;
 typedef struct {
     struct rdma_event_channel channel;
@@ -158,6 +159,8 @@ static inline void guard(const struct ibv_sge *buffer, size_t arrived)
     (void) buffer, (void) arrived;
 }
 #endif
+
+enum { FAKE_PARTITION = 2 }; /* its place in the P_Key table */
 
 /* ---- fake_verbs.c: devices, memory, completions, receive queues ---- */
 

@@ -363,6 +363,7 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
         }
         qp->state = attr->qp_state;
         qp->qkey = mask & IBV_QP_QKEY ? attr->qkey : qp->qkey;
+        qp->pkey_index = mask & IBV_QP_PKEY_INDEX ? attr->pkey_index : qp->pkey_index;
         return 0;
     }
     if (IBV_QP_STATE == mask && IBV_QPS_ERR == attr->qp_state) {

@@ -93,10 +93,23 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
     attr->max_msg_sz = 1u << 20;
     attr->active_mtu = fake.mtu;
     attr->gid_tbl_len = 3;
+    attr->pkey_tbl_len = 3;
+    attr->flags = fake.needs_grh ? IBV_QPF_GRH_REQUIRED : 0;
     attr->lid = fake.is_infiniband ? 7 : 0;
     attr->active_width = 2;
     attr->active_speed = 4;
     attr->link_layer = fake.is_infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+    return 0;
+}
+/* The interfaces' partition is the last, behind a limited membership of it. */
+int ibv_query_pkey(struct ibv_context *context, uint8_t number, int index, __be16 *key)
+{
+    (void) context, (void) number;
+    if (index < 0 || index > FAKE_PARTITION) {
+        return EINVAL;
+    }
+    const uint16_t keys[FAKE_PARTITION + 1] = {0xffff, fake.partition & 0x7fffu, fake.partition};
+    *key = htons(index > 0 && fake.no_partition ? 0 : keys[index]);
     return 0;
 }
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

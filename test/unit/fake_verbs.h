@@ -37,6 +37,10 @@ typedef struct fake {
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */
     bool no_gid;                /* the GID table is empty */
+    uint16_t partition;         /* InfiniBand: P_Key of all addresses; 0: that is not told */
+    bool no_partition;          /* which the port is not in */
+    bool needs_grh;             /* InfiniBand: of all datagrams */
+    bool subnets;               /* InfiniBand: each node is in its own, with a router for connections only */
     bool no_datagrams;          /* there are no UD queue pairs */
     unsigned lost, twice, late; /* datagrams of a hundred that are; `late` is overtaken by some */
     unsigned seed;              /* of these */
@@ -70,6 +74,7 @@ typedef struct fake {
     unsigned queue_pairs, ids;
     unsigned datagrams, unheard; /* sent; that found no buffer */
     unsigned refused;            /* with a wrong Q_Key */
+    unsigned astray;             /* in another partition or subnet, or without a header that the port wants */
     unsigned too_long;           /* for the MTU */
     unsigned address_handles;
     unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
