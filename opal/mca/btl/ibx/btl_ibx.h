@@ -22,6 +22,7 @@
 #include "btl_ibx_net.h"
 #include "btl_ibx_public.h"
 #include "btl_ibx_rooms.h"
+#include "btl_ibx_unsaid.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
@@ -153,6 +154,7 @@ struct mca_btl_ibx_module {
     opal_list_t waiting_jobs;
     opal_list_t atomics;       /* jobs that wait for their answer */
     uint32_t atomic_number;
+    mca_btl_ibx_unsaid_t unsaid;
     ibx_window_t window;
     struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;

@@ -117,12 +117,41 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
+/* What waits for an endpoint that goes. Returns whether anything was ever said to it. lock is held. */
+static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, opal_list_t *ended,
+                 opal_list_t *failed)
+{
+    const bool talked = NULL != endpoint->peer;
+    if (talked) {
+        iw_peer_remove(endpoint->peer);
+        endpoint->peer = NULL;
+        mca_btl_ibx_flush(module); /* says goodbye */
+        endpoint->is_dead = true;  /* what is under way still names it */
+    }
+    mca_btl_ibx_drop_jobs(module, endpoint, ended);
+    mca_btl_ibx_drop_frags(module, endpoint, failed);
+    return talked;
+}
+
+/* lock is not held. */
+static void fail(mca_btl_ibx_module_t *module, opal_list_t *ended, opal_list_t *failed)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(failed))) {
+        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
+    }
+    while (NULL != (item = opal_list_remove_first(ended))) {
+        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
+    }
+    OBJ_DESTRUCT(failed);
+    OBJ_DESTRUCT(ended);
+}
+
 int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     opal_list_t ended, failed;
-    opal_list_item_t *item;
     (void) endpoints;
     OBJ_CONSTRUCT(&ended, opal_list_t);
     OBJ_CONSTRUCT(&failed, opal_list_t);
@@ -134,16 +163,8 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             mca_btl_ibx_endpoint_t *endpoint = known;
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
-            const bool talked = NULL != endpoint->peer;
-            if (talked) {
-                iw_peer_remove(endpoint->peer);
-                endpoint->peer = NULL;
-                mca_btl_ibx_flush(module); /* says goodbye */
-            }
-            mca_btl_ibx_drop_jobs(module, endpoint, &ended);
-            mca_btl_ibx_drop_frags(module, endpoint, &failed);
-            if (talked) {
-                endpoint->is_dead = true; /* what is under way still names it */
+            /* Given up before, something may name it all the same. */
+            if (part(module, endpoint, &ended, &failed) || endpoint->is_dead) {
                 opal_list_append(&module->gone, &endpoint->super);
             } else {
                 OBJ_RELEASE(endpoint);
@@ -151,14 +172,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
         }
         mca_btl_ibx_unlock(module);
     }
-    while (NULL != (item = opal_list_remove_first(&failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(&ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(&failed);
-    OBJ_DESTRUCT(&ended);
+    fail(module, &ended, &failed);
     return OPAL_SUCCESS;
 }
 
@@ -180,15 +194,9 @@ iw_peer_t *mca_btl_ibx_unknown(void *context, iw_engine_t *engine, uint64_t iden
     return NULL == endpoint || endpoint->is_self ? NULL : mca_btl_ibx_connect(endpoint);
 }
 
-void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                      iw_status_t status)
+static void tell_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t status)
 {
     char text[96];
-    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
-    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
-        return;
-    }
-    endpoint->is_dead = true;
     mca_btl_ibx_address_text(&endpoint->address, text, sizeof(text));
     char *info = NULL;
     if (0 > asprintf(&info, "%s: %s", text, iw_status_name(status))) {
@@ -201,4 +209,30 @@ void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
         module->error(&module->super, MCA_BTL_ERROR_FLAGS_NONFATAL, endpoint->proc, info);
     }
     free(info);
+}
+
+void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                      iw_status_t status)
+{
+    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
+    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
+        return;
+    }
+    endpoint->is_dead = true;
+    tell_lost(module, endpoint, status);
+}
+
+void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why)
+{
+    opal_list_t ended, failed;
+    OBJ_CONSTRUCT(&ended, opal_list_t);
+    OBJ_CONSTRUCT(&failed, opal_list_t);
+    mca_btl_ibx_lock(module);
+    const bool was_dead = endpoint->is_dead;
+    (void) part(module, endpoint, &ended, &failed);
+    mca_btl_ibx_unlock(module);
+    fail(module, &ended, &failed);
+    if (!was_dead) {
+        tell_lost(module, endpoint, why);
+    }
 }

@@ -27,6 +27,9 @@ static inline iw_peer_t *mca_btl_ibx_peer(mca_btl_ibx_endpoint_t *endpoint)
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status);
 
+/* The connection ends by us, who cannot go on: an error at both ends. lock is not held. */
+void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why);
+
 /* What a request that ended like this (not IW_OK, not IW_AGAIN) is for the PML. */
 static inline int mca_btl_ibx_error(iw_status_t status)
 {

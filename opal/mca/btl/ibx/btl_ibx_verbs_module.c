@@ -707,6 +707,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
     const bool has_ended = !opal_list_is_empty(&module->ended);
     const bool has_lost = module->has_lost;
     const bool has_strangers = 0 != module->strangers_n;
+    const bool has_unsaid = 0 != module->unsaid.n;
     if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
         const uint64_t now = vb_now();
         if (now - module->looked_at > LOOK_NS) {
@@ -714,7 +715,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
             vb_port_look(module->port, now);
         }
     }
-    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers)) {
+    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers && !has_unsaid)) {
         vb_port_unlock(module->port);
         return others;
     }
@@ -736,6 +737,9 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
         vb_port_lock(module->port);
         vb_port_return(module->port, received, n);
         vb_port_unlock(module->port);
+    }
+    if (OPAL_UNLIKELY(has_unsaid)) {
+        mca_btl_ibx_verbs_retry_answers(module);
     }
     if (OPAL_UNLIKELY(has_strangers)) {
         mca_btl_ibx_verbs_meet_strangers(module);
