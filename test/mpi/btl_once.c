@@ -8,10 +8,15 @@
  *        deleted   the peer is deleted while the second half is under way: the peer is stopped before it, so that
  *                  none of it can be done already
  *        reused    nothing; one descriptor that is not the BTL's is written to and sent again and again, from its
- *                  callback as Open MPI 5.0's active-message RDMA does it, or later */
+ *                  callback as Open MPI 5.0's active-message RDMA does it, or later
+ *        stranger  nothing; the peer does not know who sends, and asks the runtime: not under a lock of the BTL, since that may
+ *                  take long */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "ompi_config.h"
 
 #include "testlib.h"
+
+#include <pthread.h>
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/btl/base/base.h"
@@ -194,6 +199,40 @@ static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *me
     o->accepted = OPAL_SUCCESS == rc;
 }
 
+static opal_proc_t *(*real_proc_for_name)(const opal_process_name_t name);
+static mca_btl_base_descriptor_t *spare;
+static int asked, locked;
+
+static void *free_spare(void *argument)
+{
+    (void) argument;
+    btl->btl_free(btl, spare);
+    return NULL;
+}
+
+/* In place of the runtime's: does another thread get the BTL's lock meanwhile? */
+static opal_proc_t *slow_proc_for_name(const opal_process_name_t name)
+{
+    struct timespec until;
+    pthread_t other;
+    if (1 == ++asked && 0 == pthread_create(&other, NULL, free_spare, NULL)) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 3;
+        locked = 0 != pthread_timedjoin_np(other, NULL, &until);
+    }
+    return real_proc_for_name(name);
+}
+
+/* The peer forgets who is going to talk to it. */
+static void forget(opal_proc_t *proc, struct mca_btl_base_endpoint_t *endpoint)
+{
+    spare = btl->btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, 16, 0);
+    CHECK(NULL != spare, "no descriptor");
+    CHECK(OPAL_SUCCESS == btl->btl_del_procs(btl, 1, &proc, &endpoint), "not deleted");
+    real_proc_for_name = opal_proc_for_name;
+    opal_proc_for_name = slow_proc_for_name;
+}
+
 static void send_one_often(struct mca_btl_base_endpoint_t *endpoint)
 {
     const double end = MPI_Wtime() + 30;
@@ -242,6 +281,10 @@ int main(int argc, char **argv)
     CHECK(OPAL_SUCCESS == btl->btl_add_procs(btl, 1, &proc, &endpoint, &reachable)
               && NULL != endpoint,
           "no endpoint");
+    const bool strange = 0 == strcmp(fail, "stranger");
+    if (strange && 1 == tl.rank) {
+        forget(proc, endpoint);
+    }
     int peer = (int) getpid();
     MPI_Sendrecv_replace(&peer, 1, MPI_INT, 1 - tl.rank, 0, 1 - tl.rank, 0, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE);
@@ -252,6 +295,7 @@ int main(int argc, char **argv)
         barrier();
         CHECK(0 == strcmp(fail, "dead") || arrived > 0, "nothing arrived");
         CHECK(0 != strcmp(fail, "reused") || TIMES == arrived, "%d arrived", arrived);
+        CHECK(!strange || (asked > 0 && !locked), "asked for a process %d times, under the lock: %d", asked, locked);
         return tl_finish();
     }
 
@@ -290,7 +334,7 @@ int main(int argc, char **argv)
         good += o->good;
         bad += o->reported - o->good;
     }
-    const bool none = 0 == strcmp(fail, "none");
+    const bool none = 0 == strcmp(fail, "none") || strange;
     CHECK(accepted > MANY / 4 && (none ? 0 == bad && MANY == good : bad > 0),
           "%d accepted, %d good, %d bad", accepted, good, bad);
     printf("btl_once %s: %d accepted, %d without, %d with an error, each reported once\n", fail,

@@ -12,7 +12,7 @@ use OpenMPI;
 my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
 my ($passed, $failed) = (0, 0);
-for my $fail (qw(none refused dead deleted reused)) {
+for my $fail (qw(none refused dead deleted reused stranger)) {
     for my $thread ($fail eq 'dead' ? 'off' : $full ? qw(off auto on) : qw(off auto)) {
         my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx"
             . " --mca btl_ibx_iwarp_async $thread --mca btl_ibx_iwarp_peer_timeout 2000"

@@ -13,7 +13,8 @@
  *
  * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
  * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
- * it, and none in the agent's thread: completions wait in the engine for progress. */
+ * it, and none in the agent's thread: completions wait in the engine for progress. Nor is the runtime asked under it, which
+ * may take long: who says hello and is not known is looked up when the lock has been given back. */
 #ifndef BTL_IBX_H
 #define BTL_IBX_H
 
@@ -128,6 +129,9 @@ typedef struct mca_btl_ibx_key {
 } mca_btl_ibx_key_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_key_t);
 
+/* So many at a time; who finds no place says hello again. */
+#define MCA_BTL_IBX_STRANGERS 16
+
 struct mca_btl_ibx_module {
     union {
         mca_btl_base_module_t super;
@@ -162,6 +166,12 @@ struct mca_btl_ibx_module {
     bool stirs;     /* messages came or went since all was at rest */
     uint64_t rests; /* how often it came to that */
     mca_btl_base_module_error_cb_fn_t error;
+    uint32_t strangers_n; /* who said hello and is not known yet, and the datagram that did */
+    struct {
+        uint64_t name;
+        uint8_t *data;
+        size_t length;
+    } strangers[MCA_BTL_IBX_STRANGERS];
 };
 
 typedef struct mca_btl_ibx_component {

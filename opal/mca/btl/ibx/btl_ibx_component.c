@@ -253,6 +253,9 @@ static void module_free(mca_btl_ibx_module_t *module)
     if (NULL != module->port) {
         iw_port_close(module->port);
     }
+    for (uint32_t i = 0; i < module->strangers_n; ++i) {
+        free(module->strangers[i].data);
+    }
     mca_btl_ibx_bays_free(module);
     mca_btl_ibx_rooms_fini(&module->frags);
     mca_btl_ibx_rooms_fini(&module->smalls);
@@ -369,6 +372,11 @@ static void tell_no_port(const mca_btl_ibx_interface_t *interface)
                    first + (int) ports() - 1);
 }
 
+static void meet_strangers(void *context)
+{
+    mca_btl_ibx_meet_strangers(context);
+}
+
 /* A socket and an engine for an interface. NULL: not possible (told). */
 static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index,
                                         mca_btl_ibx_async_t async)
@@ -450,6 +458,8 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
         iw_agent_config_default(&agent);
         agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
         agent.started = mca_btl_ibx_async_place;
+        agent.relieved = meet_strangers;
+        agent.context = module;
         module->agent = iw_agent_start(&agent, module->port, module->engine);
         if (NULL == module->agent) {
             opal_show_help(HELP_FILE, "no thread", true, interface->name, strerror(errno));

@@ -166,6 +166,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
     mca_btl_ibx_endpoint_t *endpoint[BATCH];
     unsigned n, events = 0;
 
+    mca_btl_ibx_meet_strangers(module);
     if (!iw_port_is_due(module->port) && OPAL_LIKELY(0 == __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED))) {
         return 0; /* who waits for room in the engine waits for a datagram, too */
     }
@@ -187,6 +188,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
     }
     if (OPAL_LIKELY(0 == n && !some_wait(module))) {
         mca_btl_ibx_unlock(module);
+        mca_btl_ibx_meet_strangers(module);
         return 0;
     }
     do {
