@@ -103,8 +103,9 @@ int rdma_destroy_id(struct rdma_cm_id *gone)
 }
 static bool place(cm_id_t *id, const struct sockaddr_in *here)
 {
-    const unsigned n = ntohl(here->sin_addr.s_addr) & 0xff;
-    if (0x0a000000u != (ntohl(here->sin_addr.s_addr) & 0xffffff00u) || n < 1 || n > FAKE_NODES) {
+    const unsigned n = fake.any_address ? 1 : ntohl(here->sin_addr.s_addr) & 0xff;
+    if (!fake.any_address
+        && (0x0a000000u != (ntohl(here->sin_addr.s_addr) & 0xffffff00u) || n < 1 || n > FAKE_NODES)) {
         return false;
     }
     id->here = *here;

@@ -30,6 +30,7 @@ typedef struct fake {
     int queue_pairs_left;   /* likewise */
     bool no_address, no_route,
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
+    bool any_address; /* all are of node 1 */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen, no_channel, no_notices;
     bool no_queue_pairs; /* RC, but through rdma_cm */
