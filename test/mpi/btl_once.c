@@ -5,13 +5,19 @@
  * --fail none      nothing does
  *        refused   one put goes to memory that the peer does not offer, which ends the connection
  *        dead      the peer falls silent (btl_ibx_iwarp_silent_timeout should be short)
+ *        unsent    the peer is deleted while all of it waits for a connection that does not come about (fakeverbs.c)
  *        deleted   the peer is deleted while the second half is under way: the peer is stopped before it, so that
  *                  none of it can be done already
  *        reused    nothing; one descriptor that is not the BTL's is written to and sent again and again, from its
- *                  callback as Open MPI 5.0's active-message RDMA does it, or later */
+ *                  callback as Open MPI 5.0's active-message RDMA does it, or later
+ *        stranger  nothing; the peer does not know who sends, and asks the runtime: not under a lock of the BTL, since that may
+ *                  take long */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "ompi_config.h"
 
 #include "testlib.h"
+
+#include <pthread.h>
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/btl/base/base.h"
@@ -30,6 +36,7 @@ typedef struct operation {
 static mca_btl_base_module_t *btl;
 static operation_t operation[MANY];
 static int arrived;
+static bool unsent; /* --fail unsent: an adapter reads only memory that was registered */
 
 static void find_btl(void)
 {
@@ -177,7 +184,7 @@ static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *me
                            MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
         CHECK(NULL != des, "no descriptor");
         memset(des->des_segments[0].seg_addr.pval, 7, 16);
-        if (i % 9 == 0) {
+        if (i % 9 == 0 && !unsent) {
             des->des_segments[1].seg_addr.pval = memory;
             des->des_segments[1].seg_len = size % 2000;
             des->des_segment_count = 2;
@@ -192,6 +199,40 @@ static void start(struct mca_btl_base_endpoint_t *endpoint, unsigned i, char *me
                                                     mine, theirs, size, 0, MCA_BTL_NO_ORDER, moved,
                                                     o, NULL);
     o->accepted = OPAL_SUCCESS == rc;
+}
+
+static opal_proc_t *(*real_proc_for_name)(const opal_process_name_t name);
+static mca_btl_base_descriptor_t *spare;
+static int asked, locked;
+
+static void *free_spare(void *argument)
+{
+    (void) argument;
+    btl->btl_free(btl, spare);
+    return NULL;
+}
+
+/* In place of the runtime's: does another thread get the BTL's lock meanwhile? */
+static opal_proc_t *slow_proc_for_name(const opal_process_name_t name)
+{
+    struct timespec until;
+    pthread_t other;
+    if (1 == ++asked && 0 == pthread_create(&other, NULL, free_spare, NULL)) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 3;
+        locked = 0 != pthread_timedjoin_np(other, NULL, &until);
+    }
+    return real_proc_for_name(name);
+}
+
+/* The peer forgets who is going to talk to it. */
+static void forget(opal_proc_t *proc, struct mca_btl_base_endpoint_t *endpoint)
+{
+    spare = btl->btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, 16, 0);
+    CHECK(NULL != spare, "no descriptor");
+    CHECK(OPAL_SUCCESS == btl->btl_del_procs(btl, 1, &proc, &endpoint), "not deleted");
+    real_proc_for_name = opal_proc_for_name;
+    opal_proc_for_name = slow_proc_for_name;
 }
 
 static void send_one_often(struct mca_btl_base_endpoint_t *endpoint)
@@ -242,6 +283,11 @@ int main(int argc, char **argv)
     CHECK(OPAL_SUCCESS == btl->btl_add_procs(btl, 1, &proc, &endpoint, &reachable)
               && NULL != endpoint,
           "no endpoint");
+    unsent = 0 == strcmp(fail, "unsent");
+    const bool strange = 0 == strcmp(fail, "stranger");
+    if (strange && 1 == tl.rank) {
+        forget(proc, endpoint);
+    }
     int peer = (int) getpid();
     MPI_Sendrecv_replace(&peer, 1, MPI_INT, 1 - tl.rank, 0, 1 - tl.rank, 0, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE);
@@ -250,8 +296,9 @@ int main(int argc, char **argv)
             sleep(8);
         }
         barrier();
-        CHECK(0 == strcmp(fail, "dead") || arrived > 0, "nothing arrived");
+        CHECK(0 == strcmp(fail, "dead") || unsent || arrived > 0, "nothing arrived");
         CHECK(0 != strcmp(fail, "reused") || TIMES == arrived, "%d arrived", arrived);
+        CHECK(!strange || (asked > 0 && !locked), "asked for a process %d times, under the lock: %d", asked, locked);
         return tl_finish();
     }
 
@@ -261,7 +308,7 @@ int main(int argc, char **argv)
         return tl_finish();
     }
     mca_btl_base_registration_handle_t *target = (mca_btl_base_registration_handle_t *) theirs;
-    const bool deleted = 0 == strcmp(fail, "deleted");
+    const bool deleted = unsent || 0 == strcmp(fail, "deleted");
     for (unsigned i = 0; i < MANY; ++i) {
         if (MANY / 2 == i && deleted) {
             stop(peer);
@@ -290,7 +337,7 @@ int main(int argc, char **argv)
         good += o->good;
         bad += o->reported - o->good;
     }
-    const bool none = 0 == strcmp(fail, "none");
+    const bool none = 0 == strcmp(fail, "none") || strange;
     CHECK(accepted > MANY / 4 && (none ? 0 == bad && MANY == good : bad > 0),
           "%d accepted, %d good, %d bad", accepted, good, bad);
     printf("btl_once %s: %d accepted, %d without, %d with an error, each reported once\n", fail,

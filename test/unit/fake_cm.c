@@ -103,13 +103,15 @@ int rdma_destroy_id(struct rdma_cm_id *gone)
 }
 static bool place(cm_id_t *id, const struct sockaddr_in *here)
 {
-    const unsigned n = ntohl(here->sin_addr.s_addr) & 0xff;
-    if (0x0a000000u != (ntohl(here->sin_addr.s_addr) & 0xffffff00u) || n < 1 || n > FAKE_NODES) {
+    const unsigned n = fake.any_address ? 1 : ntohl(here->sin_addr.s_addr) & 0xff;
+    if (!fake.any_address
+        && (0x0a000000u != (ntohl(here->sin_addr.s_addr) & 0xffffff00u) || n < 1 || n > FAKE_NODES)) {
         return false;
     }
     id->here = *here;
     id->id.verbs = &fake_nodes[n].context;
     id->id.port_num = 1;
+    id->id.route.addr.addr.ibaddr.pkey = htons(fake.partition);
     return true;
 }
 int rdma_bind_addr(struct rdma_cm_id *which, struct sockaddr *address)
@@ -166,6 +168,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
     }
     fake.queue_pairs_left -= fake.queue_pairs_left > 0;
     qp_t *qp = calloc(1, sizeof(*qp));
+    node_t *node = (node_t *) pd->context;
     qp->qp = (struct ibv_qp){.context = pd->context,
                              .qp_context = attr->qp_context,
                              .pd = pd,
@@ -173,7 +176,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
                              .recv_cq = attr->recv_cq,
                              .srq = attr->srq,
                              .qp_type = IBV_QPT_RC,
-                             .qp_num = ++fake_next_number};
+                             .qp_num = 0 != node->free_number ? node->free_number : ++fake_next_number};
+    node->free_number = 0;
     qp->max_recv = attr->cap.max_recv_wr;
     qp->bytes = fake_bytes_of(attr);
     id->qp = &qp->qp;
@@ -184,6 +188,9 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
     qp_t *qp = (qp_t *) id->qp;
+    fake.leaked += NULL != qp->qp.srq ? qp->posted.n : 0;
+    fake_forget_events(qp);
+    ((node_t *) qp->qp.context)->free_number = fake.reuses_numbers ? qp->qp.qp_num : 0;
     clear(&qp->posted);
     clear(&qp->waiting);
     if (NULL != qp->other) {

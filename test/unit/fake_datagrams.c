@@ -5,8 +5,16 @@
 /* ---- datagrams ---- */
 
 typedef struct {
+    struct ibv_ah ah;
+    bool is_global;
+} ah_t;
+
+typedef struct {
     item_t super;
     uint32_t from, to, qkey;
+    uint16_t pkey_index;
+    bool is_global;
+    struct ibv_context *context; /* of who sent it */
     unsigned passes; /* until so many others have overtaken it */
     size_t size;
     char data[];
@@ -29,6 +37,12 @@ static void arrive(const datagram_t *d)
         qp = qp->next_ud;
     }
     if (NULL == qp || qp->is_broken || IBV_QPS_INIT == qp->state || IBV_QPS_RESET == qp->state) {
+        return;
+    }
+    const unsigned partition = 0 == fake.partition ? 0 : FAKE_PARTITION;
+    if (partition != d->pkey_index || partition != qp->pkey_index || (fake.needs_grh && !d->is_global)
+        || (fake.subnets && d->context != qp->qp.context)) {
+        ++fake.astray;
         return;
     }
     if (d->qkey != qp->qkey) {
@@ -86,6 +100,9 @@ int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
             *d = (datagram_t){.from = qp->qp.qp_num,
                               .to = wr->wr.ud.remote_qpn,
                               .qkey = wr->wr.ud.remote_qkey,
+                              .pkey_index = qp->pkey_index,
+                              .is_global = ((ah_t *) wr->wr.ud.ah)->is_global,
+                              .context = qp->qp.context,
                               .size = s->size};
             memcpy(d->data, s->data, s->size);
             for (unsigned copies = percent() < fake.twice ? 2 : 1; copies > 0; --copies) {
@@ -164,10 +181,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         errno = EINVAL;
         return NULL;
     }
-    struct ibv_ah *ah = calloc(1, sizeof(*ah));
-    ah->pd = pd;
+    ah_t *ah = calloc(1, sizeof(*ah));
+    ah->ah.pd = pd;
+    ah->is_global = attr->is_global;
     ++fake.address_handles;
-    return ah;
+    return &ah->ah;
 }
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
@@ -192,5 +210,6 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     const uint32_t address = htonl(0x0a000000u + (2 == index ? n : 99));
     entry->gid.raw[10] = entry->gid.raw[11] = 0xff;
     memcpy(entry->gid.raw + 12, &address, 4);
+    entry->gid.raw[7] = fake.subnets ? (uint8_t) n : 0;
     return 0;
 }

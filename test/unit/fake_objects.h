@@ -79,6 +79,7 @@ typedef struct {
     struct ibv_context context;
     struct ibv_device device;
     queue_t async;
+    unsigned free_number; /* that the next queue pair gets, with fake.reuses_numbers */
 } node_t;
 typedef struct {
     struct ibv_srq srq;
@@ -99,6 +100,7 @@ typedef struct qp {
     struct qp *next_ud; /* of all that no identifier of a connection has */
     uint32_t qkey;
     enum ibv_qp_state state; /* of a UD queue pair */
+    uint16_t pkey_index;
 } qp_t;
 typedef struct {
     struct rdma_event_channel channel;
@@ -158,6 +160,8 @@ static inline void guard(const struct ibv_sge *buffer, size_t arrived)
 }
 #endif
 
+enum { FAKE_PARTITION = 2 }; /* its place in the P_Key table */
+
 /* ---- fake_verbs.c: devices, memory, completions, receive queues ---- */
 
 int fake_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
@@ -169,6 +173,10 @@ bool fake_is_allowed(uint32_t key, uint64_t at, size_t length, int access);
 /* What the processor moves of so many bytes, where adapters do it by themselves. */
 size_t fake_moved(size_t size);
 receive_t *fake_take_receive(qp_t *qp);
+
+/* No more buffers are taken out of the shared queue for it. */
+void fake_tell_last(qp_t *qp);
+void fake_forget_events(const qp_t *qp);
 
 /* ---- fake_pairs.c: what work requests do ---- */
 

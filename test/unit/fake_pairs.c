@@ -20,6 +20,26 @@ void fake_break_pair(qp_t *qp)
         fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
         free(r);
     }
+    if (NULL != qp->qp.srq) {
+        if (fake.takes_ahead && NULL != (r = fake_take_receive(qp))) {
+            put(&qp->posted, &r->super);
+        } else {
+            fake_tell_last(qp);
+        }
+    }
+}
+
+void fake_finish_last(void)
+{
+    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
+        qp_t *qp = (qp_t *) id->id.qp;
+        receive_t *r = NULL == qp || NULL == qp->qp.srq ? NULL : take(&qp->posted);
+        if (NULL != r) {
+            fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+            free(r);
+            fake_tell_last(qp);
+        }
+    }
 }
 
 /* True: delivered, or it never will be. */
@@ -343,6 +363,7 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
         }
         qp->state = attr->qp_state;
         qp->qkey = mask & IBV_QP_QKEY ? attr->qkey : qp->qkey;
+        qp->pkey_index = mask & IBV_QP_PKEY_INDEX ? attr->pkey_index : qp->pkey_index;
         return 0;
     }
     if (IBV_QP_STATE == mask && IBV_QPS_ERR == attr->qp_state) {

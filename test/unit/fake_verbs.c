@@ -30,6 +30,7 @@ void fake_reset(void)
     for (unsigned i = 1; i <= FAKE_NODES; ++i) {
         node_t *node = &fake_nodes[i];
         clear(&node->async);
+        node->free_number = 0;
         if (0 == node->context.async_fd) {
             node->context.async_fd = eventfd(0, EFD_NONBLOCK);
             node->context.device = &node->device;
@@ -92,10 +93,23 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
     attr->max_msg_sz = 1u << 20;
     attr->active_mtu = fake.mtu;
     attr->gid_tbl_len = 3;
+    attr->pkey_tbl_len = 3;
+    attr->flags = fake.needs_grh ? IBV_QPF_GRH_REQUIRED : 0;
     attr->lid = fake.is_infiniband ? 7 : 0;
     attr->active_width = 2;
     attr->active_speed = 4;
     attr->link_layer = fake.is_infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+    return 0;
+}
+/* The interfaces' partition is the last, behind a limited membership of it. */
+int ibv_query_pkey(struct ibv_context *context, uint8_t number, int index, __be16 *key)
+{
+    (void) context, (void) number;
+    if (index < 0 || index > FAKE_PARTITION) {
+        return EINVAL;
+    }
+    const uint16_t keys[FAKE_PARTITION + 1] = {0xffff, fake.partition & 0x7fffu, fake.partition};
+    *key = htons(index > 0 && fake.no_partition ? 0 : keys[index]);
     return 0;
 }
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -288,6 +302,32 @@ static void notify(srq_t *srq, enum ibv_event_type type)
     a->event.element.srq = &srq->srq;
     put(&node->async, &a->super);
     ring(node->context.async_fd);
+}
+
+void fake_tell_last(qp_t *qp)
+{
+    if (!fake.no_last) {
+        node_t *node = (node_t *) qp->qp.context;
+        async_t *a = calloc(1, sizeof(*a));
+        a->event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+        a->event.element.qp = &qp->qp;
+        put(&node->async, &a->super);
+        ring(node->context.async_fd);
+    }
+}
+
+/* What nobody has asked for goes with its queue pair. */
+void fake_forget_events(const qp_t *qp)
+{
+    queue_t *async = &((node_t *) qp->qp.context)->async;
+    for (unsigned n = async->n; n > 0; --n) {
+        async_t *a = take(async);
+        if (IBV_EVENT_QP_LAST_WQE_REACHED == a->event.event_type && a->event.element.qp == &qp->qp) {
+            free(a);
+        } else {
+            put(async, &a->super);
+        }
+    }
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)

@@ -30,6 +30,7 @@ typedef struct fake {
     int queue_pairs_left;   /* likewise */
     bool no_address, no_route,
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
+    bool any_address; /* all are of node 1 */
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen, no_channel, no_notices;
     bool no_queue_pairs; /* RC, but through rdma_cm */
@@ -37,6 +38,10 @@ typedef struct fake {
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */
     bool no_gid;                /* the GID table is empty */
+    uint16_t partition;         /* InfiniBand: P_Key of all addresses; 0: that is not told */
+    bool no_partition;          /* which the port is not in */
+    bool needs_grh;             /* InfiniBand: of all datagrams */
+    bool subnets;               /* InfiniBand: each node is in its own, with a router for connections only */
     bool no_datagrams;          /* there are no UD queue pairs */
     unsigned lost, twice, late; /* datagrams of a hundred that are; `late` is overtaken by some */
     unsigned seed;              /* of these */
@@ -48,6 +53,11 @@ typedef struct fake {
     /* For benchmarks, not with datagrams: the processor does not move data, but for the first 64 bytes
      * of a message, and looks up no keys. */
     bool hands_off;
+    bool reuses_numbers; /* of queue pairs that are gone, at once */
+    /* A queue pair of a shared queue that breaks has taken a buffer out of it, which is flushed at fake_finish_last; only then
+     * the adapter says that it was the last. */
+    bool takes_ahead;
+    bool no_last; /* that is never said */
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
     uint64_t now;  /* nanoseconds, then */
     /* What happened. */
@@ -55,6 +65,7 @@ typedef struct fake {
     unsigned limits;    /* events of a shared queue's limit */
     unsigned torn;      /* iWARP: messages that found none; the stream is gone */
     unsigned overflows; /* of completion or work queues */
+    unsigned leaked;    /* buffers that a queue pair had taken out of a shared queue when it went */
     unsigned not_acknowledged; /* notices of completion queues that were destroyed */
     unsigned fences;    /* work requests with IBV_SEND_FENCE */
     uint32_t vendor;    /* ibv_device_attr.vendor_id */
@@ -64,6 +75,7 @@ typedef struct fake {
     unsigned queue_pairs, ids;
     unsigned datagrams, unheard; /* sent; that found no buffer */
     unsigned refused;            /* with a wrong Q_Key */
+    unsigned astray;             /* in another partition or subnet, or without a header that the port wants */
     unsigned too_long;           /* for the MTU */
     unsigned address_handles;
     unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
@@ -81,6 +93,9 @@ void fake_kill(unsigned node);
 
 /* Every connection of the node ends with a completion error of the work requests posted from now on. */
 void fake_break(unsigned node);
+
+/* See takes_ahead. */
+void fake_finish_last(void);
 
 /* See late_reads, torn_writes. */
 void fake_finish_reads(void);

@@ -489,6 +489,7 @@ static void who_leaves_says_what_it_took(void **state)
             expect(&t.link, 0, IW_SENT, lost ? IW_CLOSED : IW_OK, &c);
         }
         expect(&t.link, 0, IW_PEER_DOWN, IW_CLOSED, &c);
+        assert_int_equal(iw_engine_counters(t.link.engine[0])->peers_down, 0); /* that was no error */
         link_fini(&t.link);
     }
 }

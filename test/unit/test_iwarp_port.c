@@ -9,6 +9,7 @@
 #include "iw_memory.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -672,6 +673,103 @@ static void payloads_are_received_in_place(void **state)
     }
 }
 
+/* ---- which port ---- */
+
+static iw_port_t *open_from(const char *host, uint16_t first, uint32_t ports)
+{
+    iw_port_config_t c;
+    iw_port_config_default(&c);
+    memset(&c.address, 0, sizeof(c.address));
+    if (NULL != strchr(host, ':')) {
+        c.address.v6.sin6_family = AF_INET6;
+        assert_int_equal(inet_pton(AF_INET6, host, &c.address.v6.sin6_addr), 1);
+        c.address.v6.sin6_port = htons(first);
+    } else {
+        c.address.v4.sin_family = AF_INET;
+        assert_int_equal(inet_pton(AF_INET, host, &c.address.v4.sin_addr), 1);
+        c.address.v4.sin_port = htons(first);
+    }
+    c.ports = ports;
+    return iw_port_open(&c);
+}
+
+static uint16_t port_of(const iw_port_t *p)
+{
+    return NULL == p ? 0 : ntohs(iw_port_address(p)->v4.sin_port); /* at the same place in both families */
+}
+
+/* So many free ports in a row, somewhere. */
+static uint16_t free_row(const char *host, unsigned n)
+{
+    for (uint16_t first = 20000; first < 60000; first = (uint16_t) (first + n)) {
+        iw_port_t *p[8];
+        unsigned got = 0;
+        while (got < n && NULL != (p[got] = open_from(host, (uint16_t) (first + got), 0))) {
+            ++got;
+        }
+        const bool all = got == n;
+        while (got > 0) {
+            iw_port_close(p[--got]);
+        }
+        if (all) {
+            return first;
+        }
+    }
+    fail_msg("no %u free ports in a row", n);
+    return 0;
+}
+
+/* A firewall's ports: each the first that is free, an error when none is, and each address has its own. */
+static void ports_of_a_range(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "::1"};
+    (void) state;
+    for (unsigned h = 0; h < 2; ++h) {
+        iw_port_t *any = open_from(hosts[h], 0, 0);
+        if (NULL == any && 1 == h) {
+            print_message("SKIP: no IPv6 here\n");
+            continue;
+        }
+        iw_port_close(any);
+        const uint16_t first = free_row(hosts[h], 4);
+        iw_port_t *p[3];
+        for (unsigned i = 0; i < 3; ++i) {
+            p[i] = open_from(hosts[h], first, 3);
+            assert_int_equal(port_of(p[i]), first + i);
+        }
+        errno = 0;
+        assert_null(open_from(hosts[h], first, 3));
+        assert_int_equal(errno, EADDRINUSE);
+        assert_null(open_from(hosts[h], first, 0)); /* that one and no other */
+        assert_int_equal(errno, EADDRINUSE);
+        iw_port_t *next = open_from(hosts[h], first, 4);
+        assert_int_equal(port_of(next), first + 3);
+        iw_port_close(p[1]); /* what is free again is taken again */
+        p[1] = open_from(hosts[h], first, 3);
+        assert_int_equal(port_of(p[1]), first + 1);
+        if (0 == h) { /* another interface */
+            iw_port_t *other = open_from("127.0.0.2", first, 3);
+            assert_int_equal(port_of(other), first);
+            iw_port_close(other);
+        }
+        iw_port_close(next);
+        for (unsigned i = 0; i < 3; ++i) {
+            iw_port_close(p[i]);
+        }
+    }
+    /* There is none behind the last. */
+    iw_port_t *last = open_from("127.0.0.1", 65535, 10);
+    assert_null(NULL == last ? NULL : open_from("127.0.0.1", 65535, 10));
+    assert_int_equal(errno, EADDRINUSE);
+    if (NULL != last) {
+        assert_int_equal(port_of(last), 65535);
+        iw_port_close(last);
+    }
+    /* Other errors are not tried elsewhere: this is no address of ours. */
+    assert_null(open_from("192.0.2.254", 20000, 40000));
+    assert_int_equal(errno, EADDRNOTAVAIL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -692,6 +790,7 @@ int main(void)
         cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
         cmocka_unit_test(payloads_are_received_in_place),
+        cmocka_unit_test(ports_of_a_range),
     };
     return cmocka_run_group_tests_name("iw_port", tests, NULL, NULL);
 }

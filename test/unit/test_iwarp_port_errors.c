@@ -310,13 +310,14 @@ static void receiving_that_fails(void **state)
 {
     (void) state;
     end_t *e = ends_open("", true, 30 * S);
-    transfer(e, 1000, 1);
-    faulty_recv = (faulty_t){.times = 10, .error = ENOBUFS};
+    transfer(e, LENGTH, 1);
+    faulty_recv = faulty_recvmmsg = (faulty_t){.times = 5, .error = ENOBUFS}; /* by which of them depends on what came */
     transfer(e, 100000, 10);
-    assert_int_equal(faulty_recv.hits, 10);
+    const uint64_t hits = faulty_recv.hits + faulty_recvmmsg.hits;
+    assert_in_range(hits, 5, 10);
     assert_int_equal(iw_port_counters(e[0].port)->receive_errors
                          + iw_port_counters(e[1].port)->receive_errors,
-                     10);
+                     hits);
     ends_close(e);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* rcache/lazy with many threads: buffers of each thread's own that come and go, buffers that all use
- * at once, hooks for memory of others, evictions, limits. test/unit/tsan runs it under
+ * at once, hooks for memory of others, evictions, limits. test/unit/races runs it under
  * ThreadSanitizer. RCACHE_ROUNDS in the environment.
  *
  * Nothing of cmocka is called by the threads: it is not made for them. */

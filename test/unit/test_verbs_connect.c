@@ -547,6 +547,93 @@ static void no_memory_for_a_connection(void **state)
     failed("ulimit");
 }
 
+/* ---- a queue pair of a shared queue that goes ---- */
+
+/* Events of the node, and nothing taken out of its completion queue. */
+static void events_only(unsigned node)
+{
+    for (unsigned i = 0; i < 8; ++i) {
+        vb_port_events(process[node].port, 0);
+    }
+}
+
+/* Node 1 has accepted 2, whose first message is in its completion queue when it closes the connection. */
+static void close_with_a_message(void)
+{
+    meet(1, 2);
+    (void) say(2, 1, 0);
+    while (VB_OPEN != vb_peer_connection(process[2].peer[1])->state) {
+        progress(2);
+        events_only(1);
+    }
+    assert_int_equal(vb_peer_connection(process[1].peer[2])->state, VB_ACCEPTING);
+    assert_int_equal(say(2, 1, 0x22), VB_OK);
+    vb_port_lock(process[1].port);
+    vb_peer_close(process[1].peer[2]);
+    vb_port_unlock(process[1].port);
+    assert_int_equal(vb_peer_connection(process[1].peer[2])->state, VB_CLOSED);
+}
+
+/* The next connection may get the same number: what 2 sent is not a message of 3. */
+static void a_number_is_used_again(void **state)
+{
+    (void) state;
+    fake.reuses_numbers = true;
+    begin(3);
+    close_with_a_message();
+    events_only(1);
+    meet(1, 3);
+    (void) say(3, 1, 0);
+    for (unsigned i = 0; i < 100 && VB_OPEN != vb_peer_connection(process[3].peer[1])->state; ++i) {
+        progress(3);
+        events_only(1);
+    }
+    assert_int_equal(vb_peer_connection(process[3].peer[1])->state, VB_OPEN);
+    assert_int_equal(say(3, 1, 0x33), VB_OK);
+    settle();
+    assert_int_equal(process[1].received, 1);
+    assert_int_equal(process[1].got[0], 0x33);
+    assert_true(vb_port_counters(process[1].port)->stale > 0);
+}
+
+/* Buffers that the adapter has taken out of the queue come back before the queue pair goes. */
+static void nothing_leaks_out_of_the_shared_queue(void **state)
+{
+    (void) state;
+    fake.takes_ahead = true;
+    begin(2);
+    close_with_a_message();
+    const unsigned pairs = fake.queue_pairs;
+    for (unsigned i = 0; i < 20; ++i) {
+        progress(1);
+    }
+    assert_int_equal(fake.queue_pairs, pairs);
+    fake_finish_last();
+    progress(1); /* event, and the buffer */
+    progress(1);
+    progress(1);
+    progress(1);
+    assert_int_equal(fake.queue_pairs, pairs - 1);
+    assert_int_equal(fake.leaked, 0);
+}
+
+/* Not all adapters say that it was the last; what is closed goes all the same. */
+static void an_adapter_that_does_not_say_which_is_the_last(void **state)
+{
+    (void) state;
+    fake.no_last = true;
+    begin(2);
+    close_with_a_message();
+    const unsigned pairs = fake.queue_pairs;
+    for (unsigned i = 0; i < 2000 && pairs == fake.queue_pairs; ++i) {
+        const struct timespec t = {.tv_nsec = 1000000};
+        progress(1);
+        nanosleep(&t, NULL);
+    }
+    assert_int_equal(fake.queue_pairs, pairs - 1);
+    assert_int_equal(process[1].received, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -581,6 +668,9 @@ int main(void)
         TEST(garbage_ends_the_connection),
         TEST(ports_that_cannot_be_had),
         TEST(no_memory_for_a_connection),
+        TEST(a_number_is_used_again),
+        TEST(nothing_leaks_out_of_the_shared_queue),
+        TEST(an_adapter_that_does_not_say_which_is_the_last),
     };
     return cmocka_run_group_tests_name("verbs_connect", tests, NULL, NULL);
 }

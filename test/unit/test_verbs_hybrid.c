@@ -821,6 +821,61 @@ static void infiniband(void **state)
     change_over(2, 20, 5);
 }
 
+static void a_partition_of_the_interface(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    fake.mtu = IBV_MTU_4096;
+    fake.partition = 0x8001;
+    begin(2, NEVER, 8);
+    want(0, 1, 50);
+    want(1, 0, 50);
+    run();
+    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(fake.astray, 0);
+}
+
+static void a_partition_that_the_port_is_not_in(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    fake.partition = 0x8001;
+    fake.no_partition = true;
+    begin(1, NEVER, 8);
+    assert_false(vb_port_abilities(process[0].port)->datagrams);
+    assert_non_null(strstr(vb_port_abilities(process[0].port)->datagrams_why, "P_Key"));
+}
+
+static void a_port_that_wants_global_headers(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    fake.needs_grh = true;
+    begin(2, NEVER, 8);
+    want(0, 1, 50);
+    want(1, 0, 50);
+    run();
+    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(fake.astray, 0);
+}
+
+/* By connections only, whoever begins. */
+static void another_subnet(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    fake.subnets = true;
+    begin(2, NEVER, 8);
+    want(0, 1, 50);
+    run();
+    want(1, 0, 50);
+    run();
+    assert_null(vb_peer_way(process[0].peer[1]));
+    assert_null(vb_peer_way(process[1].peer[0]));
+    assert_int_equal(vb_port_counters(process[0].port)->connected, 1);
+    assert_int_equal(fake.datagrams, 0);
+}
+
 /* ---- memory ---- */
 
 typedef struct {
@@ -955,6 +1010,10 @@ int main(void)
         TEST(a_device_that_fails_is_told_of),
         TEST(devices_without_datagrams),
         TEST(infiniband),
+        TEST(a_partition_of_the_interface),
+        TEST(a_partition_that_the_port_is_not_in),
+        TEST(a_port_that_wants_global_headers),
+        TEST(another_subnet),
         TEST(memory_with_a_shared_queue),
         TEST(memory_without),
     };

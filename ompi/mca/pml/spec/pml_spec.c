@@ -150,7 +150,7 @@ static int check_transports(void)
     return OMPI_SUCCESS;
 }
 
-static int add_procs(ompi_proc_t **procs, size_t nprocs)
+static int add(ompi_proc_t **procs, size_t nprocs)
 {
     if (0 == nprocs) {
         return OMPI_SUCCESS;
@@ -158,7 +158,7 @@ static int add_procs(ompi_proc_t **procs, size_t nprocs)
     int rc = mca_pml_base_pml_check_selected("spec", procs, nprocs);
     if (OMPI_ERR_UNREACH == rc) {
         mca_pml_spec_explain("mixed selection");
-        return rc;
+        return OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS != rc) {
         mca_pml_spec_explain("selection unknown", opal_strerror(rc));
@@ -185,6 +185,39 @@ static int add_procs(ompi_proc_t **procs, size_t nprocs)
     }
     if (OMPI_SUCCESS == rc) {
         rc = mca_bml.bml_register_error(transport_failed);
+    }
+    return rc;
+}
+
+/* The transports in use, each once, as text. */
+static const char *transports(char *text, size_t size)
+{
+    mca_btl_base_selected_module_t *selected;
+    const char *before = "";
+    size_t at = 0;
+    text[0] = '\0';
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+        const char *name = selected->btl_component->btl_version.mca_component_name;
+        if (0 != strcmp(name, before) && at < size) {
+            at += (size_t) snprintf(text + at, size - at, "%s%s", 0 == at ? "" : ", ", name);
+        }
+        before = name;
+    }
+    return 0 == at ? "none" : text;
+}
+
+/* Open MPI has no words for an MPI_Init that fails ("Unknown error"), whatever it returns. So the cause is told, and the job
+ * ends, here. A session that cannot begin (5.0) returns the error. */
+static int add_procs(ompi_proc_t **procs, size_t nprocs)
+{
+    const int rc = add(procs, nprocs);
+    if (OMPI_SUCCESS != rc && mca_pml_spec_is_starting()) {
+        char text[256];
+        if (OMPI_ERR_UNREACH == rc) {
+            mca_pml_spec_explain("no transport", mca_pml_spec_host_of(&ompi_proc_local()->super),
+                                 transports(text, sizeof(text)));
+        }
+        mca_pml_spec_abort(rc, "pml/spec: MPI cannot begin: %s", opal_strerror(rc));
     }
     return rc;
 }

@@ -143,6 +143,12 @@ static inline bool mca_pml_spec_is_ending(void)
     return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
 }
 
+/* Is this MPI_Init (or MPI_Init_thread)? */
+static inline bool mca_pml_spec_is_starting(void)
+{
+    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
+}
+
 /* This process and its job. */
 static inline uint32_t mca_pml_spec_my_rank(void)
 {
@@ -313,6 +319,11 @@ static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, i
 static inline bool mca_pml_spec_is_ending(void)
 {
     return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+static inline bool mca_pml_spec_is_starting(void)
+{
+    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
 }
 
 static inline uint32_t mca_pml_spec_my_rank(void)

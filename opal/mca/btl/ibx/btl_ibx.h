@@ -13,7 +13,8 @@
  *
  * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
  * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
- * it, and none in the agent's thread: completions wait in the engine for progress. */
+ * it, and none in the agent's thread: completions wait in the engine for progress. Nor is the runtime asked under it, which
+ * may take long: who says hello and is not known is looked up when the lock has been given back. */
 #ifndef BTL_IBX_H
 #define BTL_IBX_H
 
@@ -22,6 +23,7 @@
 #include "btl_ibx_net.h"
 #include "btl_ibx_public.h"
 #include "btl_ibx_rooms.h"
+#include "btl_ibx_unsaid.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
@@ -127,6 +129,9 @@ typedef struct mca_btl_ibx_key {
 } mca_btl_ibx_key_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_key_t);
 
+/* So many at a time; who finds no place says hello again. */
+#define MCA_BTL_IBX_STRANGERS 16
+
 struct mca_btl_ibx_module {
     union {
         mca_btl_base_module_t super;
@@ -153,6 +158,7 @@ struct mca_btl_ibx_module {
     opal_list_t waiting_jobs;
     opal_list_t atomics;       /* jobs that wait for their answer */
     uint32_t atomic_number;
+    mca_btl_ibx_unsaid_t unsaid;
     ibx_window_t window;
     struct mca_btl_ibx_bay *bays; /* all */
     uint64_t looked_at;
@@ -160,6 +166,12 @@ struct mca_btl_ibx_module {
     bool stirs;     /* messages came or went since all was at rest */
     uint64_t rests; /* how often it came to that */
     mca_btl_base_module_error_cb_fn_t error;
+    uint32_t strangers_n; /* who said hello and is not known yet, and the datagram that did */
+    struct {
+        uint64_t name;
+        uint8_t *data;
+        size_t length;
+    } strangers[MCA_BTL_IBX_STRANGERS];
 };
 
 typedef struct mca_btl_ibx_component {
@@ -175,6 +187,7 @@ typedef struct mca_btl_ibx_component {
     int window_initial, window_max;
     size_t window_quiet_ms;
     size_t socket_buffer;
+    int port_min, port_range;
     bool segment;
     char *rcache; /* name of the component, or NULL: any */
     int lend;

@@ -33,13 +33,6 @@ typedef struct mca_btl_ibx_atomic_ask {
 } mca_btl_ibx_atomic_ask_t;
 _Static_assert(sizeof(mca_btl_ibx_atomic_ask_t) == 40, "no holes on the wire");
 
-typedef struct mca_btl_ibx_atomic_answer {
-    uint64_t value; /* before the operation */
-    uint32_t number;
-    int32_t status;
-} mca_btl_ibx_atomic_answer_t;
-_Static_assert(sizeof(mca_btl_ibx_atomic_answer_t) == 16, "no holes on the wire");
-
 static inline bool mca_btl_ibx_atomic_compute(uint64_t *word, const mca_btl_ibx_atomic_ask_t *ask)
 {
     const uint64_t old = *word, operand = ask->operand;

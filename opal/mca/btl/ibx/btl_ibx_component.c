@@ -113,6 +113,17 @@ static int ibx_register(void)
         "What the kernel is asked to buffer in each direction of an interface's socket; it may give "
         "less (net.core.rmem_max). Unit: bytes; default 4M",
         MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, NULL, &c->socket_buffer);
+    c->port_min = 0;
+    add("iwarp_port_min",
+        "The UDP ports at which this process may be reached begin with this one: for a firewall, which must let datagrams to "
+        "them pass between all hosts of a job (what is sent may come from any port). A process takes one for each "
+        "interface, the first that is free. No unit, range 0 to 65535, 0: any port; default 0",
+        MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_2, NULL, &c->port_min);
+    c->port_range = 0;
+    add("iwarp_port_range",
+        "How many ports there are from btl_ibx_iwarp_port_min on: at least as many as processes of all jobs on a host. Without "
+        "effect while that is 0. Unit: ports, 0: up to 65535; default 0",
+        MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_2, NULL, &c->port_range);
     c->segment = true;
     add("iwarp_segment",
         "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
@@ -254,6 +265,9 @@ static void module_free(mca_btl_ibx_module_t *module)
     if (NULL != module->port) {
         iw_port_close(module->port);
     }
+    for (uint32_t i = 0; i < module->strangers_n; ++i) {
+        free(module->strangers[i].data);
+    }
     mca_btl_ibx_bays_free(module);
     mca_btl_ibx_rooms_fini(&module->frags);
     mca_btl_ibx_rooms_fini(&module->smalls);
@@ -348,6 +362,33 @@ static bool set_faults(iw_port_config_t *config, uint32_t module)
     return true;
 }
 
+/* From btl_ibx_iwarp_port_min on; 0: any will do. */
+static uint32_t ports(void)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const uint32_t all = UINT16_MAX + 1u - (uint32_t) c->port_min;
+    return 0 == c->port_min ? 0 : 0 == c->port_range ? all : (uint32_t) c->port_range;
+}
+
+/* errno says why. */
+static void tell_no_port(const mca_btl_ibx_interface_t *interface)
+{
+    const int why = errno, first = mca_btl_ibx_component.port_min;
+    if (EADDRINUSE != why || 0 == first) {
+        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(why));
+        return;
+    }
+    char text[96];
+    opal_show_help(HELP_FILE, "all ports taken", true, mca_btl_ibx_host_of(opal_proc_local_get()), interface->name,
+                   mca_btl_ibx_address_text(&interface->address, text, sizeof(text)), first,
+                   first + (int) ports() - 1);
+}
+
+static void meet_strangers(void *context)
+{
+    mca_btl_ibx_meet_strangers(context);
+}
+
 /* A socket and an engine for an interface. NULL: not possible (told). */
 static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index,
                                         mca_btl_ibx_async_t async)
@@ -377,6 +418,8 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     iw_port_config_t port;
     iw_port_config_default(&port);
     port.address = interface->address;
+    port.address.v4.sin_port = htons((uint16_t) c->port_min); /* at the same place in both families */
+    port.ports = ports();
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
     port.stay = true; /* what module_progress polls it also gives back */
@@ -388,7 +431,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     }
     module->port = iw_port_open(&port);
     if (NULL == module->port) {
-        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(errno));
+        tell_no_port(interface);
         module_free(module);
         return NULL;
     }
@@ -428,6 +471,8 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
         iw_agent_config_default(&agent);
         agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
         agent.started = mca_btl_ibx_async_place;
+        agent.relieved = meet_strangers;
+        agent.context = module;
         module->agent = iw_agent_start(&agent, module->port, module->engine);
         if (NULL == module->agent) {
             opal_show_help(HELP_FILE, "no thread", true, interface->name, strerror(errno));
@@ -510,6 +555,10 @@ static bool check_parameters(void)
                 "at most 65536";
     } else if (c->rest < -1) {
         wrong = "btl_ibx_rest must be a number of microseconds, or -1";
+    } else if (c->port_min < 0 || c->port_min > UINT16_MAX) {
+        wrong = "btl_ibx_iwarp_port_min must be a port, 1 to 65535, or 0";
+    } else if (c->port_range < 0 || c->port_range > UINT16_MAX + 1 - c->port_min) {
+        wrong = "btl_ibx_iwarp_port_range must not be negative, nor go beyond port 65535";
     } else if (c->peer_timeout_ms < 100) {
         wrong = "btl_ibx_iwarp_peer_timeout must be at least 100 milliseconds";
     } else if (defaults.super.btl_max_send_size < 1024 || defaults.super.btl_max_send_size > 1u << 20

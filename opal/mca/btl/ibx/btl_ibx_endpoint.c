@@ -54,15 +54,10 @@ static bool is_same_host(const opal_proc_t *proc)
     return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
 }
 
-/* The endpoint of a process, made if need be; NULL: it is not to be reached by this module. lock is
- * held. */
-static mca_btl_ibx_endpoint_t *endpoint_of(mca_btl_ibx_module_t *module, opal_proc_t *proc)
+/* A new endpoint for a process as it published itself, in no list. NULL: it is not to be reached by this module. Asks the
+ * runtime: lock is not held. */
+static mca_btl_ibx_endpoint_t *endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc)
 {
-    const uint64_t name = mca_btl_ibx_name_of(proc);
-    void *known;
-    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
-        return known;
-    }
     mca_btl_ibx_modex_t *modex = published(proc);
     if (NULL == modex) {
         return NULL;
@@ -85,19 +80,42 @@ static mca_btl_ibx_endpoint_t *endpoint_of(mca_btl_ibx_module_t *module, opal_pr
     if (NULL != endpoint) {
         endpoint->module = module;
         endpoint->proc = proc;
-        endpoint->name = name;
+        endpoint->name = mca_btl_ibx_name_of(proc);
         endpoint->is_self = self;
         endpoint->address = address;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
-        if (OPAL_SUCCESS
-            != opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {
-            OBJ_RELEASE(endpoint);
-            endpoint = NULL;
-        } else {
-            opal_list_append(&module->endpoints, &endpoint->super);
-        }
     }
     free(modex);
+    return endpoint;
+}
+
+/* The endpoint of a process, made if need be; NULL: it is not to be reached by this module. lock is
+ * not held. */
+static mca_btl_ibx_endpoint_t *endpoint_of(mca_btl_ibx_module_t *module, opal_proc_t *proc)
+{
+    const uint64_t name = mca_btl_ibx_name_of(proc);
+    void *known = NULL;
+    mca_btl_ibx_lock(module);
+    const int rc = opal_hash_table_get_value_uint64(&module->by_name, name, &known);
+    mca_btl_ibx_unlock(module);
+    if (OPAL_SUCCESS == rc) {
+        return known;
+    }
+    mca_btl_ibx_endpoint_t *endpoint = endpoint_new(module, proc);
+    if (NULL == endpoint) {
+        return NULL;
+    }
+    mca_btl_ibx_lock(module);
+    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
+        OBJ_RELEASE(endpoint); /* another thread was faster */
+        endpoint = known;
+    } else if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {
+        OBJ_RELEASE(endpoint);
+        endpoint = NULL;
+    } else {
+        opal_list_append(&module->endpoints, &endpoint->super);
+    }
+    mca_btl_ibx_unlock(module);
     return endpoint;
 }
 
@@ -106,9 +124,7 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     for (size_t i = 0; i < n; ++i) {
-        mca_btl_ibx_lock(module);
         endpoints[i] = endpoint_of(module, procs[i]);
-        mca_btl_ibx_unlock(module);
         if (NULL != endpoints[i] && NULL != reachable) {
             int rc = opal_bitmap_set_bit(reachable, (int) i);
             if (OPAL_SUCCESS != rc) {
@@ -119,12 +135,41 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
+/* What waits for an endpoint that goes. Returns whether anything was ever said to it. lock is held. */
+static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, opal_list_t *ended,
+                 opal_list_t *failed)
+{
+    const bool talked = NULL != endpoint->peer;
+    if (talked) {
+        iw_peer_remove(endpoint->peer);
+        endpoint->peer = NULL;
+        mca_btl_ibx_flush(module); /* says goodbye */
+        endpoint->is_dead = true;  /* what is under way still names it */
+    }
+    mca_btl_ibx_drop_jobs(module, endpoint, ended);
+    mca_btl_ibx_drop_frags(module, endpoint, failed);
+    return talked;
+}
+
+/* lock is not held. */
+static void fail(mca_btl_ibx_module_t *module, opal_list_t *ended, opal_list_t *failed)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(failed))) {
+        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
+    }
+    while (NULL != (item = opal_list_remove_first(ended))) {
+        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
+    }
+    OBJ_DESTRUCT(failed);
+    OBJ_DESTRUCT(ended);
+}
+
 int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     opal_list_t ended, failed;
-    opal_list_item_t *item;
     (void) endpoints;
     OBJ_CONSTRUCT(&ended, opal_list_t);
     OBJ_CONSTRUCT(&failed, opal_list_t);
@@ -136,16 +181,8 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             mca_btl_ibx_endpoint_t *endpoint = known;
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
-            const bool talked = NULL != endpoint->peer;
-            if (talked) {
-                iw_peer_remove(endpoint->peer);
-                endpoint->peer = NULL;
-                mca_btl_ibx_flush(module); /* says goodbye */
-            }
-            mca_btl_ibx_drop_jobs(module, endpoint, &ended);
-            mca_btl_ibx_drop_frags(module, endpoint, &failed);
-            if (talked) {
-                endpoint->is_dead = true; /* what is under way still names it */
+            /* Given up before, something may name it all the same. */
+            if (part(module, endpoint, &ended, &failed) || endpoint->is_dead) {
                 opal_list_append(&module->gone, &endpoint->super);
             } else {
                 OBJ_RELEASE(endpoint);
@@ -153,14 +190,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
         }
         mca_btl_ibx_unlock(module);
     }
-    while (NULL != (item = opal_list_remove_first(&failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(&ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(&failed);
-    OBJ_DESTRUCT(&ended);
+    fail(module, &ended, &failed);
     return OPAL_SUCCESS;
 }
 
@@ -177,13 +207,37 @@ iw_peer_t *mca_btl_ibx_connect(mca_btl_ibx_endpoint_t *endpoint)
     return endpoint->peer;
 }
 
+/* Keeps what it said until it is known. lock is held. */
+static void keep(mca_btl_ibx_module_t *module, uint64_t name, const uint8_t *data, size_t length)
+{
+    const uint32_t n = module->strangers_n;
+    for (uint32_t i = 0; i < n; ++i) {
+        if (module->strangers[i].name == name) {
+            return;
+        }
+    }
+    uint8_t *copy = n < MCA_BTL_IBX_STRANGERS && NULL != data ? malloc(length) : NULL;
+    if (NULL != copy) {
+        memcpy(copy, data, length);
+        module->strangers[n].name = name;
+        module->strangers[n].data = copy;
+        module->strangers[n].length = length;
+        __atomic_store_n(&module->strangers_n, n + 1, __ATOMIC_RELEASE);
+    }
+}
+
 iw_peer_t *mca_btl_ibx_unknown(void *context, iw_engine_t *engine, uint64_t identity)
 {
     mca_btl_ibx_module_t *module = context;
-    (void) engine;
-    opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(identity));
-    mca_btl_ibx_endpoint_t *endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
-    return NULL == endpoint || endpoint->is_self ? NULL : mca_btl_ibx_connect(endpoint);
+    void *known;
+    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, identity, &known)) {
+        mca_btl_ibx_endpoint_t *endpoint = known;
+        return endpoint->is_self ? NULL : mca_btl_ibx_connect(endpoint);
+    }
+    size_t length;
+    const uint8_t *data = iw_engine_hello(engine, &length);
+    keep(module, identity, data, length);
+    return NULL;
 }
 
 void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds)
@@ -204,15 +258,36 @@ void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds
         seconds, c->silent_timeout_ms / 1000);
 }
 
-void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                      iw_status_t status)
+void mca_btl_ibx_meet_strangers(mca_btl_ibx_module_t *module)
+{
+    while (0 != __atomic_load_n(&module->strangers_n, __ATOMIC_ACQUIRE)) {
+        mca_btl_ibx_lock(module);
+        const uint32_t n = module->strangers_n;
+        if (0 == n) { /* another thread was faster */
+            mca_btl_ibx_unlock(module);
+            return;
+        }
+        const uint64_t name = module->strangers[n - 1].name;
+        const size_t length = module->strangers[n - 1].length;
+        uint8_t *data = module->strangers[n - 1].data;
+        __atomic_store_n(&module->strangers_n, n - 1, __ATOMIC_RELAXED);
+        mca_btl_ibx_unlock(module);
+
+        opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(name));
+        mca_btl_ibx_endpoint_t *endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
+        if (NULL != endpoint && !endpoint->is_self) {
+            mca_btl_ibx_lock(module);
+            iw_engine_input(module->engine, iw_port_now(), data, length);
+            mca_btl_ibx_flush(module);
+            mca_btl_ibx_unlock(module);
+        }
+        free(data);
+    }
+}
+
+static void tell_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t status)
 {
     char text[96];
-    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
-    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
-        return;
-    }
-    endpoint->is_dead = true;
     mca_btl_ibx_address_text(&endpoint->address, text, sizeof(text));
     char *info = NULL;
     if (0 > asprintf(&info, "%s: %s", text, iw_status_name(status))) {
@@ -225,4 +300,30 @@ void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
         module->error(&module->super, MCA_BTL_ERROR_FLAGS_NONFATAL, endpoint->proc, info);
     }
     free(info);
+}
+
+void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                      iw_status_t status)
+{
+    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
+    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
+        return;
+    }
+    endpoint->is_dead = true;
+    tell_lost(module, endpoint, status);
+}
+
+void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why)
+{
+    opal_list_t ended, failed;
+    OBJ_CONSTRUCT(&ended, opal_list_t);
+    OBJ_CONSTRUCT(&failed, opal_list_t);
+    mca_btl_ibx_lock(module);
+    const bool was_dead = endpoint->is_dead;
+    (void) part(module, endpoint, &ended, &failed);
+    mca_btl_ibx_unlock(module);
+    fail(module, &ended, &failed);
+    if (!was_dead) {
+        tell_lost(module, endpoint, why);
+    }
 }

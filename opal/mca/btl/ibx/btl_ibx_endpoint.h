@@ -13,6 +13,8 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
 
 /* The engine's `unknown`: another process talks to us first. lock is held. */
 iw_peer_t *mca_btl_ibx_unknown(void *context, iw_engine_t *engine, uint64_t identity);
+/* Looks up those whom that did not know, and takes what they said. lock is not held; any thread. */
+void mca_btl_ibx_meet_strangers(mca_btl_ibx_module_t *module);
 
 /* Slow path of the next. */
 iw_peer_t *mca_btl_ibx_connect(mca_btl_ibx_endpoint_t *endpoint);
@@ -29,6 +31,9 @@ void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds
 /* The connection ended by itself. lock is not held. */
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status);
+
+/* The connection ends by us, who cannot go on: an error at both ends. lock is not held. */
+void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why);
 
 /* What a request that ended like this (not IW_OK, not IW_AGAIN) is for the PML. */
 static inline int mca_btl_ibx_error(iw_status_t status)

@@ -387,13 +387,16 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
     return OPAL_ERR_RESOURCE_BUSY;
 }
 
-bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size)
+iw_status_t mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size)
 {
     mca_btl_ibx_hdr_t hdr = {.tag = tag};
     struct iovec piece[2] = {{.iov_base = &hdr, .iov_len = sizeof(hdr)},
                              {.iov_base = (void *) (uintptr_t) data, .iov_len = size}};
     iw_peer_t *peer = mca_btl_ibx_peer(endpoint);
-    return NULL != peer && IW_OK == iw_post_send(peer, piece, 2, IW_INLINE | IW_QUIET, NULL);
+    if (NULL == peer) {
+        return endpoint->is_dead ? IW_DEAD : IW_AGAIN;
+    }
+    return iw_post_send(peer, piece, 2, IW_INLINE | IW_QUIET, NULL);
 }
 
 /* ---- in ---- */

@@ -33,8 +33,8 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                       mca_btl_base_descriptor_t **descriptor);
 
-/* A message of our own that fits IW_INLINE_MAX. False: no room now. lock is held. */
-bool mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size);
+/* A message of our own that fits IW_INLINE_MAX. IW_AGAIN: no room now. lock is held. */
+iw_status_t mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size);
 
 /* Tell who sent the fragments that waited for others that they have left. lock is held, but not all the time. */
 void mca_btl_ibx_tell_gathered(mca_btl_ibx_module_t *module);

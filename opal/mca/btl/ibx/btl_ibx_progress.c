@@ -63,6 +63,7 @@ static void retry_waiting(mca_btl_ibx_module_t *module)
     }
     OBJ_DESTRUCT(&failed);
     OBJ_DESTRUCT(&ended);
+    mca_btl_ibx_retry_answers(module);
     mca_btl_ibx_lock(module);
 }
 
@@ -84,9 +85,11 @@ static void peer_down(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
     mca_btl_ibx_lost(module, endpoint, status);
 }
 
-/* What a completion asks for while the lock is held. True: more is to be done without it. */
-static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
+/* What a completion asks for while the lock is held. True: more is to be done without it, for this endpoint; the peer may be
+ * gone by then. */
+static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, mca_btl_ibx_endpoint_t **endpoint)
 {
+    *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
     switch (c->what) {
     case IW_WRITTEN:
     case IW_READ:
@@ -102,9 +105,8 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     }
 }
 
-static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
+static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, mca_btl_ibx_endpoint_t *endpoint)
 {
-    mca_btl_ibx_endpoint_t *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
     switch (c->what) {
     case IW_SENT:
         if (NULL != c->context) {
@@ -156,16 +158,19 @@ static void look(mca_btl_ibx_module_t *module, uint64_t now)
 
 static bool some_wait(mca_btl_ibx_module_t *module)
 {
-    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs);
+    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
+           || module->unsaid.n > 0;
 }
 
 static int module_progress(mca_btl_ibx_module_t *module)
 {
     iw_completion_t completion[BATCH];
     bool more[BATCH];
+    mca_btl_ibx_endpoint_t *endpoint[BATCH];
     unsigned n, events = 0;
 
-    if (!iw_port_is_due(module->port)) {
+    mca_btl_ibx_meet_strangers(module);
+    if (!iw_port_is_due(module->port) && OPAL_LIKELY(0 == __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED))) {
         return 0; /* who waits for room in the engine waits for a datagram, too */
     }
     if (!mca_btl_ibx_enter(module)) {
@@ -186,11 +191,12 @@ static int module_progress(mca_btl_ibx_module_t *module)
     }
     if (OPAL_LIKELY(0 == n && !some_wait(module))) {
         mca_btl_ibx_unlock(module);
+        mca_btl_ibx_meet_strangers(module);
         return 0;
     }
     do {
         for (unsigned i = 0; i < n; ++i) {
-            more[i] = first_half(module, &completion[i]);
+            more[i] = first_half(module, &completion[i], &endpoint[i]);
         }
         if (OPAL_UNLIKELY(some_wait(module))) {
             retry_waiting(module);
@@ -199,7 +205,7 @@ static int module_progress(mca_btl_ibx_module_t *module)
 
         for (unsigned i = 0; i < n; ++i) {
             if (more[i]) {
-                second_half(module, &completion[i]);
+                second_half(module, &completion[i], endpoint[i]);
             }
         }
         events += n;

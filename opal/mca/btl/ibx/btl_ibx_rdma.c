@@ -276,15 +276,15 @@ static int ask_atomic(mca_btl_base_module_t *btl, mca_btl_ibx_endpoint_t *endpoi
     ask->stag = remote_handle->stag;
     mca_btl_ibx_lock(module);
     job->number = ask->number = ++module->atomic_number;
-    const bool said = mca_btl_ibx_say(endpoint, MCA_BTL_IBX_TAG_ATOMIC, ask, sizeof(*ask));
-    if (said) {
+    const iw_status_t said = mca_btl_ibx_say(endpoint, MCA_BTL_IBX_TAG_ATOMIC, ask, sizeof(*ask));
+    if (IW_OK == said) {
         opal_list_append(&module->atomics, (opal_list_item_t *) job);
         mca_btl_ibx_flush(module);
     }
     mca_btl_ibx_unlock(module);
-    if (!said) {
+    if (IW_OK != said) { /* who is told of resources tries again, also where the peer has left */
         put_back(&module->jobs, &job->super);
-        return endpoint->is_dead ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
+        return IW_AGAIN == said ? OPAL_ERR_OUT_OF_RESOURCE : mca_btl_ibx_error(said);
     }
     return OPAL_SUCCESS;
 }
@@ -334,6 +334,30 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
                       context, cbdata);
 }
 
+/* Answers who asked for an atomic operation. False: no memory now; it is tried again, or who asked is given up. lock is not
+ * held. */
+static bool say_or_keep(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
+                        const mca_btl_ibx_atomic_answer_t *answer)
+{
+    mca_btl_base_descriptor_t *des =
+        mca_btl_ibx_alloc(&module->super, endpoint, MCA_BTL_NO_ORDER, sizeof(*answer),
+                          MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        mca_btl_ibx_lock(module);
+        const bool kept = mca_btl_ibx_unsaid_keep(&module->unsaid, endpoint, answer);
+        mca_btl_ibx_unlock(module);
+        if (!kept) {
+            mca_btl_ibx_give_up(module, endpoint, IW_NO_MEMORY);
+        }
+        return false;
+    }
+    memcpy(des->des_segments[0].seg_addr.pval, answer, sizeof(*answer));
+    if (0 > mca_btl_ibx_send(&module->super, endpoint, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
+        (void) mca_btl_ibx_free(&module->super, des); /* who asked is gone */
+    }
+    return true;
+}
+
 void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                               const void *data, size_t size)
 {
@@ -352,17 +376,18 @@ void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint
         answer.status = mca_btl_ibx_atomic_perform((char *) at, &ask, &answer.value);
     }
     mca_btl_ibx_unlock(module);
-    mca_btl_base_descriptor_t *des =
-        mca_btl_ibx_alloc(&module->super, endpoint, MCA_BTL_NO_ORDER, sizeof(answer),
-                          MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    if (NULL == des) {
-        BTL_ERROR(("btl/ibx: out of memory for the answer to an atomic operation"));
-        return;
-    }
-    memcpy(des->des_segments[0].seg_addr.pval, &answer, sizeof(answer));
-    if (0 > mca_btl_ibx_send(&module->super, endpoint, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
-        (void) mca_btl_ibx_free(&module->super, des); /* who asked is gone */
-    }
+    (void) say_or_keep(module, endpoint, &answer);
+}
+
+void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_endpoint_t *endpoint;
+    mca_btl_ibx_atomic_answer_t answer;
+    do {
+        mca_btl_ibx_lock(module);
+        endpoint = mca_btl_ibx_unsaid_take(&module->unsaid, &answer);
+        mca_btl_ibx_unlock(module);
+    } while (NULL != endpoint && say_or_keep(module, endpoint, &answer));
 }
 
 void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,

@@ -48,6 +48,8 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
 /* Messages of atomic operations; the endpoint is who sent them. lock is not held. */
 void mca_btl_ibx_atomic_asked(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                               const void *data, size_t size);
+/* Answers for which there was no memory. lock is not held. */
+void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module);
 void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                                  const void *data, size_t size);
 

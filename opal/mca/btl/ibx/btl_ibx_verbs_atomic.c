@@ -193,6 +193,27 @@ static void refuse(mca_btl_ibx_verbs_module_t *module)
     pthread_mutex_unlock(&keys_lock);
 }
 
+/* False: no memory now; it is tried again, or who asked is given up. */
+static bool say_or_keep(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint,
+                        const mca_btl_ibx_atomic_answer_t *answer)
+{
+    mca_btl_base_endpoint_t *to = (mca_btl_base_endpoint_t *) endpoint;
+    mca_btl_base_descriptor_t *des = message_of(&module->super, to, answer, sizeof(*answer));
+    if (OPAL_UNLIKELY(NULL == des)) {
+        vb_port_lock(module->port);
+        const bool kept = mca_btl_ibx_unsaid_keep(&module->unsaid, endpoint, answer);
+        vb_port_unlock(module->port);
+        if (!kept) {
+            mca_btl_ibx_verbs_give_up(module, endpoint, "out of memory for answers to its atomic operations");
+        }
+        return false;
+    }
+    if (0 > mca_btl_ibx_verbs_send(&module->super, to, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
+        (void) mca_btl_ibx_verbs_free(&module->super, des); /* who asked is gone */
+    }
+    return true;
+}
+
 static void asked(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint,
                   const void *data, size_t size)
 {
@@ -211,15 +232,18 @@ static void asked(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint
     module->atomics.done += OPAL_SUCCESS == answer.status;
     module->atomics.refused += OPAL_SUCCESS != answer.status;
     pthread_mutex_unlock(&keys_lock);
-    mca_btl_base_endpoint_t *to = (mca_btl_base_endpoint_t *) endpoint;
-    mca_btl_base_descriptor_t *des = message_of(&module->super, to, &answer, sizeof(answer));
-    if (NULL == des) {
-        BTL_ERROR(("btl/ibx: out of memory for the answer to an atomic operation"));
-        return;
-    }
-    if (0 > mca_btl_ibx_verbs_send(&module->super, to, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
-        (void) mca_btl_ibx_verbs_free(&module->super, des); /* who asked is gone */
-    }
+    (void) say_or_keep(module, endpoint, &answer);
+}
+
+void mca_btl_ibx_verbs_retry_answers(mca_btl_ibx_verbs_module_t *module)
+{
+    mca_btl_ibx_verbs_endpoint_t *endpoint;
+    mca_btl_ibx_atomic_answer_t answer;
+    do {
+        vb_port_lock(module->port);
+        endpoint = mca_btl_ibx_unsaid_take(&module->unsaid, &answer);
+        vb_port_unlock(module->port);
+    } while (NULL != endpoint && say_or_keep(module, endpoint, &answer));
 }
 
 static void answered(mca_btl_ibx_verbs_module_t *module,

@@ -163,29 +163,6 @@ int mca_btl_ibx_verbs_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_
     return OPAL_SUCCESS;
 }
 
-int mca_btl_ibx_verbs_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
-                                mca_btl_base_endpoint_t **endpoints)
-{
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    (void) endpoints;
-    for (size_t i = 0; i < n; ++i) {
-        void *known;
-        const uint64_t name = mca_btl_ibx_name_of(procs[i]);
-        vb_port_lock(module->port);
-        if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
-            mca_btl_ibx_verbs_endpoint_t *endpoint = known;
-            opal_hash_table_remove_value_uint64(&module->by_name, name);
-            endpoint->is_dead = true; /* freed with the module: completions may still name it */
-            if (NULL != endpoint->peer) {
-                vb_peer_close(endpoint->peer);
-                endpoint->peer = NULL;
-            }
-        }
-        vb_port_unlock(module->port);
-    }
-    return OPAL_SUCCESS;
-}
-
 vb_peer_t *mca_btl_ibx_verbs_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
     if (!endpoint->is_dead && !endpoint->is_self) {
@@ -247,14 +224,10 @@ void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module)
     }
 }
 
-void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
+/* What waits for the endpoint, as far as it can go now; if it is dead all of it fails. lock is held. */
+static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
-    mca_btl_ibx_verbs_module_t *module = context;
-    mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
-    if (NULL != endpoint && vb_peer_is_over(peer)) {
-        mca_btl_ibx_verbs_fail_atomics(module, endpoint);
-    }
-    while (NULL != endpoint && !opal_list_is_empty(&endpoint->pending)) {
+    while (!opal_list_is_empty(&endpoint->pending)) {
         opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
         const bool is_job = mca_btl_ibx_verbs_is_job(item);
         const vb_status_t status =
@@ -271,6 +244,49 @@ void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
             opal_list_append(&module->ended, item);
         }
     }
+}
+
+void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
+    if (NULL == endpoint) {
+        return;
+    }
+    if (vb_peer_is_over(peer)) {
+        mca_btl_ibx_verbs_fail_atomics(module, endpoint);
+    }
+    post_pending(module, endpoint);
+}
+
+/* Nothing goes to the endpoint any more: what waits fails, and progress tells. lock is held. */
+static void part(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    endpoint->is_dead = true;
+    if (NULL != endpoint->peer) {
+        vb_peer_close(endpoint->peer);
+        endpoint->peer = NULL;
+    }
+    mca_btl_ibx_verbs_fail_atomics(module, endpoint);
+    post_pending(module, endpoint);
+}
+
+int mca_btl_ibx_verbs_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
+                                mca_btl_base_endpoint_t **endpoints)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    (void) endpoints;
+    for (size_t i = 0; i < n; ++i) {
+        void *known;
+        const uint64_t name = mca_btl_ibx_name_of(procs[i]);
+        vb_port_lock(module->port);
+        if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
+            opal_hash_table_remove_value_uint64(&module->by_name, name);
+            part(module, known); /* freed with the module: completions may still name it */
+        }
+        vb_port_unlock(module->port);
+    }
+    return OPAL_SUCCESS;
 }
 
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
@@ -320,5 +336,16 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
         if (found) {
             tell(module, lost, why);
         }
+    }
+}
+
+void mca_btl_ibx_verbs_give_up(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint, const char *why)
+{
+    vb_port_lock(module->port);
+    const bool was_dead = endpoint->is_dead;
+    part(module, endpoint);
+    vb_port_unlock(module->port);
+    if (!was_dead) {
+        tell(module, endpoint, why);
     }
 }

@@ -90,7 +90,7 @@ static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_
                      opal_convertor_t *convertor, size_t length, freq_gate_t **gate)
 {
     void *data;
-    const vb_peer_t *peer = frag->endpoint->peer;
+    const vb_peer_t *peer = __atomic_load_n(&frag->endpoint->peer, __ATOMIC_RELAXED);
     *gate = NULL;
     if (opal_convertor_need_buffers(convertor)
         || (NULL != peer
@@ -280,9 +280,10 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
     } packet;
     const size_t size = sizeof(packet.hdr) + header_size + payload_size;
 
-    /* Read without the lock: it changes only when the way to the peer does, and is asked again below. */
-    if (OPAL_LIKELY(size <= sizeof(packet) && NULL != endpoint->peer
-                    && size <= vb_inline_max(endpoint->peer))) {
+    /* Read once, and without the lock: it changes only when the way to the peer does, or the peer is deleted, and is read again
+     * below. (A peer's memory stays until the port is closed.) */
+    const vb_peer_t *hint = __atomic_load_n(&endpoint->peer, __ATOMIC_RELAXED);
+    if (OPAL_LIKELY(size <= sizeof(packet) && NULL != hint && size <= vb_inline_max(hint))) {
         bool sent = false;
         memcpy(packet.bytes + sizeof(packet.hdr), header, header_size);
         if (payload_size > 0) {
@@ -294,10 +295,10 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
         }
         struct ibv_sge piece = {.addr = (uintptr_t) &packet, .length = (uint32_t) size};
         vb_port_lock(module->port);
-        if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
-                        && size <= vb_inline_max(endpoint->peer))) {
+        vb_peer_t *peer = endpoint->peer;
+        if (OPAL_LIKELY(NULL != peer && opal_list_is_empty(&endpoint->pending) && size <= vb_inline_max(peer))) {
             sent = VB_OK
-                   == vb_post_send(endpoint->peer, &packet.hdr, tag, &piece, 1,
+                   == vb_post_send(peer, &packet.hdr, tag, &piece, 1,
                                    VB_INLINE | (MCA_BTL_NO_ORDER != order ? VB_FENCE : 0), NULL);
         }
         vb_port_unlock(module->port);

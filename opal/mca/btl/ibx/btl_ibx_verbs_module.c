@@ -629,11 +629,16 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
             mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
         }
     }
-    if (0 == mca_btl_ibx_verbs_modules_n && options->is_only) {
-        opal_show_help(HELP_FILE, "no device", true,
-                       some ? "none of its ports has an IPv4 address that is up and wanted"
-                            : "this host has none (or its driver is not loaded)",
-                       NULL == options->if_include ? "" : options->if_include);
+    if (0 == mca_btl_ibx_verbs_modules_n) {
+        const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
+                               : "this host has none (or its driver is not loaded)";
+        if (options->is_only) {
+            opal_show_help(HELP_FILE, "no device", true, why,
+                           NULL == options->if_include ? "" : options->if_include);
+        } else {
+            opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                                "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
+        }
     }
     return (int) mca_btl_ibx_verbs_modules_n;
 }
@@ -702,6 +707,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
     const bool has_ended = !opal_list_is_empty(&module->ended);
     const bool has_lost = module->has_lost;
     const bool has_strangers = 0 != module->strangers_n;
+    const bool has_unsaid = 0 != module->unsaid.n;
     if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
         const uint64_t now = vb_now();
         if (now - module->looked_at > LOOK_NS) {
@@ -709,7 +715,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
             vb_port_look(module->port, now);
         }
     }
-    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers)) {
+    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers && !has_unsaid)) {
         vb_port_unlock(module->port);
         return others;
     }
@@ -731,6 +737,9 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
         vb_port_lock(module->port);
         vb_port_return(module->port, received, n);
         vb_port_unlock(module->port);
+    }
+    if (OPAL_UNLIKELY(has_unsaid)) {
+        mca_btl_ibx_verbs_retry_answers(module);
     }
     if (OPAL_UNLIKELY(has_strangers)) {
         mca_btl_ibx_verbs_meet_strangers(module);

@@ -183,6 +183,7 @@ struct mca_btl_ibx_verbs_module {
     opal_list_t ended;  /* fragments and jobs: to be told */
     opal_list_t asking; /* jobs that wait for the answer of another process */
     uint32_t ask_number;
+    mca_btl_ibx_unsaid_t unsaid;
     struct {
         uint64_t asked, done, refused;
     } atomics;           /* as messages: of others, for others, what could not be meant */
@@ -249,6 +250,8 @@ void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why);
 void mca_btl_ibx_verbs_stranger(void *context, uint64_t name);
 /* Get to know the strangers. lock is not held. */
 void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module);
+/* The connection ends by us, who cannot go on: an error at both ends. lock is not held. */
+void mca_btl_ibx_verbs_give_up(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint, const char *why);
 /* Tell the PML of those that are lost. lock is not held. */
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 
@@ -369,6 +372,8 @@ void mca_btl_ibx_verbs_key_remove(mca_btl_ibx_verbs_module_t *module,
 bool mca_btl_ibx_verbs_atomic_message(mca_btl_ibx_verbs_module_t *module,
                                       mca_btl_ibx_verbs_endpoint_t *endpoint, uint8_t tag,
                                       const void *data, size_t size);
+/* Answers for which there was no memory. lock is not held. */
+void mca_btl_ibx_verbs_retry_answers(mca_btl_ibx_verbs_module_t *module);
 /* Nothing comes from the endpoint any more: what waits for its answers fails. lock is held. */
 void mca_btl_ibx_verbs_fail_atomics(mca_btl_ibx_verbs_module_t *module,
                                     const mca_btl_ibx_verbs_endpoint_t *endpoint);

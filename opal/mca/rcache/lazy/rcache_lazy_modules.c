@@ -13,10 +13,10 @@ static lazy_counters_t gone;
 
 /* A page that was registered before a fork and is written by the parent afterwards is, on kernels
  * before 5.12, another page than the one the adapter knows. So nothing that was registered before is
- * found again; what is in use stays until it is not. */
-static void before_fork(void)
+ * found again; what is in use stays until it is not. Told before the fork, so that no other thread
+ * finds it right after, and once more when it has been: they may have registered in between. */
+static void flush(void)
 {
-    pthread_mutex_lock(&lock);
     for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
         if (mca_rcache_lazy_component.fork_flush) {
             lazy_invalidate_all(m->cache);
@@ -24,8 +24,15 @@ static void before_fork(void)
     }
 }
 
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    flush();
+}
+
 static void in_parent(void)
 {
+    flush();
     pthread_mutex_unlock(&lock);
 }
 

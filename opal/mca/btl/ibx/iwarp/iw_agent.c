@@ -207,6 +207,9 @@ static void be_in_charge(iw_agent_t *a)
     const uint64_t bytes = moved(a) - before;
     const uint64_t deadline = iw_port_deadline(a->port, a->engine);
     pthread_mutex_unlock(&a->lock);
+    if (NULL != a->config.relieved) {
+        a->config.relieved(a->config.context);
+    }
     if (backup && n > 0) {
         rest(a, bytes);
     } else if (iw_port_wait(a->port, deadline, a->wake, LONGEST_SLEEP)) {

@@ -26,6 +26,8 @@ typedef struct iw_agent_config {
     uint64_t bulk_patience_ns; /* the same while large transfers are expected */
     /* Called by the thread before anything else, to bind itself to a processor; may be NULL. */
     void (*started)(void *context);
+    /* Called by the thread whenever it has given back the lock: for what takes long; may be NULL. */
+    void (*relieved)(void *context);
     void *context;
 } iw_agent_config_t;
 

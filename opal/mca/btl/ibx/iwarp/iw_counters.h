@@ -31,7 +31,7 @@
     X(messages_in, "messages delivered to receive buffers")                                        \
     X(datagrams_dropped, "messages of the unreliable service dropped for want of a buffer")        \
     X(reads_in, "RDMA Read Requests served")                                                       \
-    X(peers_down, "connections that ended with an error")                                          \
+    X(peers_down, "connections that ended with an error (not by a goodbye)")                       \
     X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout and was not given up") \
     X(unsent, "datagrams the port gave back")                                                      \
     X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \

@@ -226,6 +226,9 @@ unsigned iw_engine_guess(const iw_engine_t *engine, iw_guess_t *guess, unsigned 
 /* A datagram of `length` bytes of which `prefix` are at data and the others where iw_guess_holds says that they belong. */
 void iw_engine_input_placed(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t prefix, size_t length,
                             const uint8_t *at);
+/* Within `unknown`: the datagram that says hello, which can be given to iw_engine_input again when its sender is known. NULL:
+ * it cannot. */
+const uint8_t *iw_engine_hello(const iw_engine_t *engine, size_t *length);
 /* Was the last datagram that came in a part of a message, and not the last one? What was sent along with it is there
  * already, or about to be. */
 bool iw_engine_goes_on(const iw_engine_t *engine);

@@ -189,7 +189,11 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     }
     /* From here on a member of the job has made it; it may still be old, or make no sense. */
     if (NULL != f.hello) {
-        if (!hello_in(e, &p, f.hello, now)) {
+        e->hello = NULL == e->apart ? data : NULL;
+        e->hello_length = length;
+        const bool known = hello_in(e, &p, f.hello, now);
+        e->hello = NULL;
+        if (!known) {
             return;
         }
     } else if (0 == p->remote_generation) {
@@ -254,6 +258,12 @@ void iw_engine_input_placed(iw_engine_t *e, uint64_t now, const uint8_t *data, s
     e->apart = at;
     input(e, now, data, prefix, length);
     e->apart = NULL;
+}
+
+const uint8_t *iw_engine_hello(const iw_engine_t *e, size_t *length)
+{
+    *length = NULL == e->hello ? 0 : e->hello_length;
+    return e->hello;
 }
 
 bool iw_engine_goes_on(const iw_engine_t *e)

@@ -304,6 +304,8 @@ struct iw_engine {
     uint32_t filling_previous;
     const uint8_t *apart;    /* where the payload of the datagram that is coming in lies, or NULL: behind its prefix */
 
+    const uint8_t *hello; /* the datagram whose sender is asked for, or NULL */
+    size_t hello_length;
     bool may_stay; /* the message of the datagram that is coming in; false again when it does */
     bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 

@@ -209,7 +209,7 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     p->state = IW_DOWN;
     p->why = (uint8_t) why;
     tear_down(p, why, cause);
-    ++e->count.peers_down;
+    e->count.peers_down += IW_CLOSED != why; /* a goodbye is none */
     iw_complete(e, NULL, p, IW_PEER_DOWN, why, 0);
 }
 

@@ -166,13 +166,26 @@ static bool may_talk(const iw_port_t *p)
            && (sendmsg(p->socket, &nowhere, MSG_DONTWAIT) >= 0 || !iw_port_is_refused(errno));
 }
 
+/* To the first port that will do and is free. */
+static bool bind_to_one(iw_port_t *p, const iw_port_config_t *c)
+{
+    const uint32_t first = ntohs(c->address.v4.sin_port); /* at the same place in both families */
+    p->address = c->address;
+    for (uint32_t i = 0; 0 != bind(p->socket, &p->address.any, iw_address_length(&p->address)); ++i) {
+        if (EADDRINUSE != errno || i + 1 >= c->ports || first + i + 1 > UINT16_MAX) {
+            return false;
+        }
+        p->address.v4.sin_port = htons((uint16_t) (first + i + 1));
+    }
+    return true;
+}
+
 static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
 {
     int off = 0, got;
     socklen_t length = iw_address_length(&c->address);
-    p->address = c->address;
     p->socket = socket(c->address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p->socket < 0 || 0 != bind(p->socket, &c->address.any, length)
+    if (p->socket < 0 || !bind_to_one(p, c)
         || 0 != getsockname(p->socket, &p->address.any, &length)
         || !iw_port_set_cutting(p, p->socket, false) || !may_talk(p)) {
         return false;

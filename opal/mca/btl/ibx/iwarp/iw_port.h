@@ -24,6 +24,7 @@ typedef struct iw_port iw_port_t;
 
 typedef struct iw_port_config {
     iw_address_t address; /* to be bound to; port 0: any */
+    uint32_t ports;       /* so many from that one on will do, the first that is free; 0: only that one */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     iw_lend_mode_t lend;  /* large payloads go to the kernel by reference (iw_lend.h) if it can */
@@ -53,8 +54,8 @@ typedef struct iw_port_counters {
 
 void iw_port_config_default(iw_port_config_t *config);
 
-/* NULL: errno says why. Also when the system refuses to send or to receive, as a sandbox may; without calls that do so for
- * many datagrams at a time it goes on without. */
+/* NULL: errno says why; EADDRINUSE: all ports are taken. Also when the system refuses to send or to receive, as a sandbox may;
+ * without calls that do so for many datagrams at a time it goes on without. */
 iw_port_t *iw_port_open(const iw_port_config_t *config);
 void iw_port_close(iw_port_t *port);
 

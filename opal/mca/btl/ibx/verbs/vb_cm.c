@@ -442,6 +442,28 @@ static void fail_all(vb_port_t *port)
     }
 }
 
+static void on_last(vb_port_t *port, const struct ibv_qp *qp)
+{
+    vb_link_t *link = vb_map_get(&port->by_qp, qp->qp_num);
+    if (NULL == link || link->qp != qp) {
+        for (link = port->graveyard; NULL != link && link->qp != qp; link = link->next) {}
+    }
+    if (NULL != link) {
+        link->has_last = true;
+        vb_port_wake(port); /* the event may have come to another port's thread */
+    }
+}
+
+/* Does a link in the graveyard wait for the adapter? */
+static bool waits_for_last(const vb_port_t *port)
+{
+    const vb_link_t *link = port->graveyard;
+    while (NULL != link && (NULL == link->qp || NULL == port->srq || link->drains || link->has_last)) {
+        link = link->next;
+    }
+    return NULL != link;
+}
+
 static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
 {
     vb_link_t *link;
@@ -461,6 +483,9 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
             vb_peer_why(link->peer, "%s", ibv_event_type_str(event->event_type));
             cut(link->peer);
         }
+        break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        on_last(port, event->element.qp);
         break;
     case IBV_EVENT_DEVICE_FATAL:
         fail_all(port);
@@ -501,10 +526,13 @@ static void check_deadlines(vb_port_t *port)
 void vb_port_bury(vb_port_t *port)
 {
     vb_link_t *link = NULL;
+    const bool is_closing = atomic_load(&port->is_closing);
     vb_port_lock(port);
+    port->has_draining = false;
     for (vb_link_t **at = &port->graveyard; NULL != *at;) {
         vb_link_t *l = *at;
-        if (l->lent > 0) {
+        if (l->lent > 0 || (!is_closing && !vb_link_is_still(l, port))) {
+            port->has_draining |= l->drains;
             at = &l->next;
             continue;
         }
@@ -516,6 +544,10 @@ void vb_port_bury(vb_port_t *port)
     while (NULL != link) {
         vb_link_t *next = link->next;
         struct rdma_cm_id *id = link->id;
+        if (NULL != link->qp) {
+            /* Waits until its events have been dealt with, by a thread that may be waiting for the lock. */
+            rdma_destroy_qp(id);
+        }
         vb_port_lock(port);
         vb_link_free(port, link);
         vb_port_unlock(port);
@@ -530,7 +562,8 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
                            {.fd = port->channel->fd, .events = POLLIN},
                            {.fd = port->context->async_fd, .events = POLLIN}};
     vb_port_lock(port);
-    const bool is_busy = port->deadlines > 0 || NULL != port->queue || vb_hybrid_needs_tick(port);
+    const bool is_busy = port->deadlines > 0 || NULL != port->queue || waits_for_last(port)
+                         || vb_hybrid_needs_tick(port);
     vb_port_unlock(port);
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {
         timeout_ms = TICK_MS;

@@ -29,6 +29,8 @@ struct vb_dgram {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     uint8_t gid_index;
+    uint16_t pkey_index;
+    bool needs_grh; /* InfiniBand: the port wants it of all datagrams */
     uint16_t mtu;
     vb_dgram_address_t own;
     vb_dgram_counters_t count;
@@ -70,10 +72,38 @@ static bool find_gid(vb_dgram_t *d, const struct ibv_port_attr *attr)
     return false;
 }
 
+/* The partition of the port's address, which is that of the connections: an interface may be in another one than the
+ * first of the port's table. False: the port is not in it. */
+static bool find_partition(vb_dgram_t *d, const struct ibv_port_attr *attr)
+{
+    enum { IS_FULL_MEMBER = 0x8000 };
+    const vb_port_t *port = d->port;
+    const uint16_t wanted = ntohs(port->listener->route.addr.addr.ibaddr.pkey);
+    if (VB_INFINIBAND != port->able.fabric || 0 == wanted) { /* elsewhere there is only one */
+        return true;
+    }
+    bool found = false;
+    for (int i = 0; i < attr->pkey_tbl_len; ++i) {
+        uint16_t key = 0;
+        if (0 != ibv_query_pkey(port->context, port->able.port, i, &key)
+            || 0 != ((ntohs(key) ^ wanted) & ~IS_FULL_MEMBER)) {
+            continue;
+        }
+        /* Limited members do not hear each other. */
+        if (!found || ntohs(key) & IS_FULL_MEMBER) {
+            d->pkey_index = (uint16_t) i;
+            found = true;
+        }
+    }
+    return found;
+}
+
 static bool to_ready(vb_dgram_t *d)
 {
-    struct ibv_qp_attr init = {
-        .qp_state = IBV_QPS_INIT, .port_num = d->port->able.port, .qkey = d->own.qkey};
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = d->pkey_index,
+                               .port_num = d->port->able.port,
+                               .qkey = d->own.qkey};
     struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
     struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
     return 0
@@ -151,6 +181,7 @@ vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives,
     d->port = port;
     d->own.qkey = qkey & 0x7fffffffu;
     d->own.lid = attr.lid;
+    d->needs_grh = 0 != (attr.flags & IBV_QPF_GRH_REQUIRED);
     d->mtu = (uint16_t) (0 < attr.active_mtu ? 128u << attr.active_mtu : 0);
     bool is_good = true;
     if (d->mtu < VB_DGRAM_MTU_MIN) {
@@ -159,6 +190,9 @@ vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives,
         is_good = false;
     } else if (!find_gid(d, &attr)) {
         snprintf(why, size, "it has no GID of its IPv4 address");
+        is_good = false;
+    } else if (!find_partition(d, &attr)) {
+        snprintf(why, size, "the partition of its address is not in its P_Key table");
         is_good = false;
     }
     if (!is_good || !open_queues(d, receives, why, size)
@@ -279,14 +313,21 @@ static bool free_target(vb_dgram_t *d, uint32_t *at)
     return true;
 }
 
+/* A LID is one of its subnet; which one leads to a router, only the subnet's manager knows, whom connections ask. */
+static bool is_in_my_subnet(const vb_dgram_t *d, const vb_dgram_address_t *there)
+{
+    enum { PREFIX = 8 };
+    return VB_INFINIBAND != d->port->able.fabric || 0 == memcmp(d->own.gid, there->gid, PREFIX);
+}
+
 bool vb_dgram_meet(vb_dgram_t *d, const vb_dgram_address_t *there, iw_address_t *to)
 {
     uint32_t at;
-    if (!free_target(d, &at)) {
+    if (!is_in_my_subnet(d, there) || !free_target(d, &at)) {
         return false;
     }
     struct ibv_ah_attr attr = {.dlid = there->lid, .port_num = d->port->able.port};
-    if (VB_INFINIBAND != d->port->able.fabric) {
+    if (VB_INFINIBAND != d->port->able.fabric || d->needs_grh) {
         attr.is_global = 1;
         attr.grh.sgid_index = d->gid_index;
         attr.grh.hop_limit = 64;

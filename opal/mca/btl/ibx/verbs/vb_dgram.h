@@ -59,7 +59,8 @@ const ibx_window_t *vb_dgram_window(const vb_dgram_t *dgram);
 size_t vb_dgram_memory(const vb_dgram_t *dgram);
 const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *dgram);
 
-/* Lets it send to there. *to is what iw_peer_add gets for it. False: no address handle. */
+/* Lets it send to there. *to is what iw_peer_add gets for it. False: no address handle, or it is in another subnet
+ * (InfiniBand). */
 bool vb_dgram_meet(vb_dgram_t *dgram, const vb_dgram_address_t *there, iw_address_t *to);
 /* Not any more; for what is still to be said goodbye to there is no hurry, but it must be out. */
 void vb_dgram_part(vb_dgram_t *dgram, const iw_address_t *to);

@@ -47,10 +47,15 @@ typedef struct vb_request {
 } vb_request_t;
 
 /* One attempt or connection. A peer has at most one; those given up lie in the port's graveyard until
- * the port's thread takes them apart, because rdma_destroy_id waits for that thread. */
+ * the port's thread takes them apart, because rdma_destroy_id waits for that thread, and until nothing
+ * comes from them any more. */
 struct vb_link {
     vb_link_t *next; /* in the graveyard */
     vb_peer_t *peer; /* NULL in the graveyard */
+    bool has_last;   /* the adapter said that it takes no more buffers out of the shared queue for it */
+    bool drains;     /* and what it took is on its way through the completion queue: */
+    uint32_t drained; /* until that has been found empty so often (port->drains) */
+    uint64_t last_at; /* in the graveyard: it is not waited longer for the adapter to say so */
     struct rdma_cm_id *id;
     struct ibv_qp *qp;
     uint32_t generation;
@@ -134,6 +139,7 @@ struct vb_port {
     bool has_cut;
     vb_peer_t *waiting;
     vb_link_t *graveyard;
+    bool has_draining; /* links there that wait for the completion queue */
     vb_port_t *next; /* of all that are open */
 };
 
@@ -162,6 +168,12 @@ bool vb_link_prepare(vb_link_t *link);
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
 /* From the peer to the graveyard; requests outstanding end with status. */
 void vb_link_drop(vb_link_t *link, vb_status_t status);
+/* Whether nothing comes any more of a link in the graveyard. A message in the shared queue names its queue pair and nothing
+ * else: while one may be on its way through the completion queue the number must not become another's, who would get
+ * it. And buffers that the adapter took out of the shared queue are lost if the queue pair goes before it has given them back
+ * (InfiniBand specification, affiliated asynchronous event 'Last WQE Reached'). */
+bool vb_link_is_still(vb_link_t *link, vb_port_t *port);
+/* The queue pair is gone. */
 void vb_link_free(vb_port_t *port, vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
 

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Some adapters do not say when they are done with a queue pair (siw). It is long done then. */
+#define LAST_NS UINT64_C(200000000)
+
 vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id)
 {
     vb_link_t *link = calloc(1, sizeof(*link));
@@ -174,16 +177,30 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     }
     peer->is_cut = false;
     link->peer = NULL;
+    link->last_at = vb_now() + LAST_NS;
     link->next = port->graveyard;
     port->graveyard = link;
     vb_port_wake(port);
 }
 
+bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
+{
+    if (NULL == link->qp || NULL == port->srq) {
+        return true;
+    }
+    if (!link->drains) {
+        if (!link->has_last && vb_now() < link->last_at) {
+            return false;
+        }
+        /* The first may have been found before now. */
+        link->drained = port->drains + 2;
+        link->drains = true;
+    }
+    return (int32_t) (port->drains - link->drained) >= 0;
+}
+
 void vb_link_free(vb_port_t *port, vb_link_t *link)
 {
-    if (NULL != link->qp) {
-        rdma_destroy_qp(link->id);
-    }
     if (NULL != link->rx) {
         vb_rx_destroy(link->rx);
         free(link->rx);

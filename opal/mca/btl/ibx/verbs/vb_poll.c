@@ -219,6 +219,10 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     const int before = messages;
     if (port->wc_at == port->wc_n) {
         port->drains += port->wc_n < VB_BATCH;
+        if (__builtin_expect(port->has_draining, 0)) {
+            port->has_draining = false; /* until the thread has looked */
+            vb_port_wake(port);
+        }
         const int n = ibv_poll_cq(port->cq, VB_BATCH, port->wc);
         port->wc_at = 0;
         port->wc_n = n > 0 ? n : 0;

@@ -2,6 +2,7 @@
 /* See lazy_cache.h. */
 #include "lazy_cache.h"
 
+#include "lazy_doubt.h"
 #include "lazy_heap.h"
 #include "lazy_inbox.h"
 #include "lazy_index.h"
@@ -33,6 +34,7 @@ struct lazy_cache {
     /* Odd while a writer is at work: then the index says nothing about what is not in it. */
     _Alignas(64) _Atomic uint64_t version;
     lazy_inbox_t inbox;
+    lazy_doubts_t doubts; /* where neighbours are registered */
 
     pthread_mutex_t lock;
     lazy_config_t config;
@@ -286,22 +288,34 @@ static void leave(lazy_cache_t *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
+void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size)
 {
     if (0 == size) {
         return;
     }
     const uintptr_t base = address & ~(uintptr_t) (cache->page - 1);
     const uintptr_t bound = size > UINTPTR_MAX - address ? UINTPTR_MAX : address + size;
+    if (0 != cache->config.around) {
+        /* The system takes whole pages: that in which it begins within stays. */
+        const uintptr_t mask = cache->page - 1;
+        lazy_doubts_note(&cache->doubts, thread, base + (base < address ? cache->page : 0),
+                         bound > UINTPTR_MAX - mask ? UINTPTR_MAX : (bound + mask) & ~mask);
+    }
     /* Most memory that is given back was never registered; posting it would send the next use
      * through the lock for nothing. The index is believed only if no writer was there: one that is
-     * may be about to put in a registration of this memory. */
-    const uint64_t version = atomic_load_explicit(&cache->version, memory_order_acquire);
+     * may be about to put in a registration of this memory. seq_cst: a writer that comes later sees
+     * the doubt. */
+    const uint64_t version = atomic_load_explicit(&cache->version, memory_order_seq_cst);
     if (0 == (version & 1) && NULL == lazy_index_touching(&cache->index, base, bound)
         && version == atomic_load_explicit(&cache->version, memory_order_acquire)) {
         return;
     }
     lazy_inbox_post(&cache->inbox, base, bound);
+}
+
+void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
+{
+    lazy_invalidate_by(cache, (uintptr_t) pthread_self(), address, size);
 }
 
 void lazy_invalidate_all(lazy_cache_t *cache)
@@ -426,16 +440,18 @@ static bool may_grow(const lazy_cache_t *cache, const wish_t *wish, uintptr_t ba
 }
 
 /* What is asked for and what is around it: the next use of a neighbour finds it registered, and registering is dear by
- * the call, not by the page. Of what is in two blocks the rest of the second, since the first may be there already. */
-static wish_t with_neighbours(const lazy_cache_t *cache, const wish_t *asked)
+ * the call, not by the page. Of what is in two blocks the rest of the second, since the first may be there already.
+ * Nothing that may be about to go (lazy_doubt.h): this alone registers what nobody asked for. */
+static wish_t with_neighbours(lazy_cache_t *cache, const wish_t *asked)
 {
     const size_t around = cache->config.around;
     if (around <= asked->bound - asked->base || around > cache->config.max_bytes / AROUND_SHARE) {
         return *asked;
     }
     const uintptr_t block = asked->base & ~(around - 1);
-    const uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
-    const uintptr_t base = bound - block > around ? asked->base : block;
+    uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
+    uintptr_t base = bound - block > around ? asked->base : block;
+    cache->n.clipped += lazy_doubts_clip(&cache->doubts, asked->base, asked->bound, &base, &bound);
     return (wish_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
 }
 
@@ -493,8 +509,11 @@ static bool is_too_open(const lazy_cache_t *cache, const wish_t *wish)
     return wish->wide && 0 != (wish->access & cache->config.apart);
 }
 
-static wish_t plan(const lazy_cache_t *cache, const wish_t *asked)
+static wish_t plan(lazy_cache_t *cache, const wish_t *asked)
 {
+    if (0 != cache->config.around) {
+        lazy_doubts_asked(&cache->doubts, asked->base, asked->bound);
+    }
     const wish_t all = with_neighbours(cache, asked);
     wish_t plan = with_overlaps(cache, &all);
     if (is_too_open(cache, &plan)) {

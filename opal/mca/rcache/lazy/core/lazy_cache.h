@@ -82,8 +82,11 @@ lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_
 void lazy_release(lazy_cache_t *cache, lazy_entry_t *entry);
 
 /* [address, address + size) is no more, or is about to go. From a memory hook: no lock, no memory,
- * no callback, any thread. No lazy_acquire that begins later returns a registration of it. */
+ * no callback, any thread. No lazy_acquire that begins later returns a registration of it as it is
+ * now, also where the system call comes only after that (lazy_doubt.h). */
 void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size);
+/* The same, told by that thread (any number but 0 that no other one has while it lives). */
+void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size);
 /* The same of all memory. Also for fork: see lazy_disown. */
 void lazy_invalidate_all(lazy_cache_t *cache);
 

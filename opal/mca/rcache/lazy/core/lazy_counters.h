@@ -21,6 +21,9 @@
     COUNT(merges,                                                                                  \
           "registrations made larger than asked for, to cover what overlaps or is around it")      \
     COUNT(merges_undone, "such registrations that could not be made; made as asked for instead")   \
+    COUNT(clipped,                                                                                 \
+          "times that less than the block around was to be registered, since memory there may be " \
+          "about to be given back")                                                                \
     COUNT(privates,                                                                                \
           "registrations for one user, not shared (asked for so, or there are no hooks)")          \
     COUNT(failures, "registrations refused for a reason other than lack of resources")             \

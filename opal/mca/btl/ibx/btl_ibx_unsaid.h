@@ -1,0 +1,55 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Answers to atomic operations for which there was no memory: whoever asked waits for each. They are kept here, which takes
+ * no memory, and progress tries them again. Who finds no place here gives up the process that asked, which is an error at
+ * both ends.
+ *
+ * Plain C, no Open MPI. Threads: under the lock of the module that has it. */
+#ifndef BTL_IBX_UNSAID_H
+#define BTL_IBX_UNSAID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mca_btl_ibx_atomic_answer {
+    uint64_t value; /* before the operation */
+    uint32_t number;
+    int32_t status;
+} mca_btl_ibx_atomic_answer_t;
+_Static_assert(sizeof(mca_btl_ibx_atomic_answer_t) == 16, "no holes on the wire");
+
+#define MCA_BTL_IBX_UNSAID 256u
+
+typedef struct mca_btl_ibx_unsaid {
+    uint32_t n;
+    struct {
+        void *endpoint;
+        mca_btl_ibx_atomic_answer_t answer;
+    } at[MCA_BTL_IBX_UNSAID];
+} mca_btl_ibx_unsaid_t;
+
+/* False: no place. */
+static inline bool mca_btl_ibx_unsaid_keep(mca_btl_ibx_unsaid_t *unsaid, void *endpoint,
+                                           const mca_btl_ibx_atomic_answer_t *answer)
+{
+    if (MCA_BTL_IBX_UNSAID == unsaid->n) {
+        return false;
+    }
+    unsaid->at[unsaid->n].endpoint = endpoint;
+    unsaid->at[unsaid->n].answer = *answer;
+    ++unsaid->n;
+    return true;
+}
+
+/* One of them, which is not kept any more. NULL: there is none. */
+static inline void *mca_btl_ibx_unsaid_take(mca_btl_ibx_unsaid_t *unsaid,
+                                            mca_btl_ibx_atomic_answer_t *answer)
+{
+    if (0 == unsaid->n) {
+        return NULL;
+    }
+    --unsaid->n;
+    *answer = unsaid->at[unsaid->n].answer;
+    return unsaid->at[unsaid->n].endpoint;
+}
+
+#endif
