@@ -121,11 +121,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
                           mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    opal_list_t ended, failed;
-    opal_list_item_t *item;
     (void) endpoints;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     for (size_t i = 0; i < n; ++i) {
         void *known;
         mca_btl_ibx_lock(module);
@@ -140,8 +136,8 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
                 endpoint->peer = NULL;
                 mca_btl_ibx_flush(module); /* says goodbye */
             }
-            mca_btl_ibx_drop_jobs(module, endpoint, &ended);
-            mca_btl_ibx_drop_frags(module, endpoint, &failed);
+            mca_btl_ibx_drop_jobs(module, endpoint);
+            mca_btl_ibx_drop_frags(module, endpoint);
             if (talked) {
                 endpoint->is_dead = true; /* what is under way still names it */
                 opal_list_append(&module->gone, &endpoint->super);
@@ -151,14 +147,9 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
         }
         mca_btl_ibx_unlock(module);
     }
-    while (NULL != (item = opal_list_remove_first(&failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(&ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(&failed);
-    OBJ_DESTRUCT(&ended);
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_tell_ended(module);
+    mca_btl_ibx_unlock(module);
     return OPAL_SUCCESS;
 }
 
