@@ -190,17 +190,37 @@ static void delivered(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *e
     }
 }
 
+/* Whether this caller is to tell (ibx_told_begin). */
+static bool may_tell(mca_btl_ibx_module_t *module)
+{
+    ibx_told_lock(&module->told);
+    const bool may = ibx_told_begin(&module->told);
+    ibx_told_unlock(&module->told);
+    return may;
+}
+
+static void end_telling(mca_btl_ibx_module_t *module)
+{
+    ibx_told_lock(&module->told);
+    --module->told.tellers;
+    ibx_told_unlock(&module->told);
+}
+
 /* lock is not held. Returns how many. */
 static unsigned tell(mca_btl_ibx_module_t *module)
 {
     mca_btl_ibx_event_t event;
     unsigned n = 0;
+    if (0 == ibx_told_waits(&module->told) || !may_tell(module)) {
+        return 0;
+    }
     for (; n < IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
         second_half(module, &event.completion, event.endpoint);
         if (IW_RECEIVED == event.completion.what) {
             delivered(module, &event);
         }
     }
+    end_telling(module);
     return n;
 }
 
@@ -213,6 +233,9 @@ static bool some_wait(mca_btl_ibx_module_t *module)
 /* Moves datagrams, and takes what came. Returns how much. lock is held, but not while fragments that were gathered are told of. */
 static unsigned poll_engine(mca_btl_ibx_module_t *module)
 {
+    if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) {
+        give_back(module);
+    }
     unsigned came = iw_port_progress(module->port, module->engine);
     const uint64_t now = iw_port_looked(module->port);
     if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
@@ -232,6 +255,7 @@ static unsigned poll_engine(mca_btl_ibx_module_t *module)
 static int module_progress(mca_btl_ibx_module_t *module)
 {
     unsigned n = 0, events = 0;
+    bool polls = true;
     /* Who waits for room in the engine waits for a datagram, too. Nobody waits for what only another caller could tell. */
     if (iw_port_is_due(module->port) && mca_btl_ibx_enter(module)) {
         n = poll_engine(module);
@@ -247,10 +271,16 @@ static int module_progress(mca_btl_ibx_module_t *module)
         mca_btl_ibx_unlock(module);
     } else if (OPAL_LIKELY(0 == ibx_told_waits(&module->told))) {
         return 0;
+    } else {
+        polls = false;
     }
     do {
         events += n + tell(module);
-        mca_btl_ibx_lock(module);
+        if (polls) {
+            mca_btl_ibx_lock(module);
+        } else if (0 == events || !mca_btl_ibx_enter(module)) {
+            break; /* the next who polls gives back and flushes */
+        }
         give_back(module);
         n = IBX_TOLD_MOST == n ? take(module) : 0;
         if (0 == n) {

@@ -751,12 +751,31 @@ static void delivered(mca_btl_ibx_verbs_module_t *module, const vb_received_t *r
     }
 }
 
+/* Whether this caller is to tell (ibx_told_begin). */
+static bool may_tell(mca_btl_ibx_verbs_module_t *module)
+{
+    ibx_told_lock(&module->told);
+    const bool may = ibx_told_begin(&module->told);
+    ibx_told_unlock(&module->told);
+    return may;
+}
+
+static void end_telling(mca_btl_ibx_verbs_module_t *module)
+{
+    ibx_told_lock(&module->told);
+    --module->told.tellers;
+    ibx_told_unlock(&module->told);
+}
+
 /* lock is not held. Returns how many. */
 static int tell(mca_btl_ibx_verbs_module_t *module)
 {
     mca_btl_ibx_verbs_event_t event;
     const vb_received_t *received = &event.received;
     int n = 0;
+    if (0 == ibx_told_waits(&module->told) || !may_tell(module)) {
+        return 0;
+    }
     for (; n < (int) IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
         mca_btl_ibx_verbs_endpoint_t *endpoint =
             OPAL_LIKELY(NULL != event.endpoint) ? event.endpoint : mca_btl_ibx_verbs_sender(module, received->peer);
@@ -767,6 +786,7 @@ static int tell(mca_btl_ibx_verbs_module_t *module)
         }
         delivered(module, received);
     }
+    end_telling(module);
     return n;
 }
 
@@ -807,8 +827,7 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
     if (has_ended) {
         tell_ended(module);
     }
-    if (n > 0) {
-        vb_port_lock(module->port);
+    if (n > 0 && vb_port_trylock(module->port)) { /* else the next who polls does it */
         give_back(module);
         vb_port_unlock(module->port);
     }

@@ -6,7 +6,10 @@
  * thread and however deep below a callback, takes the next one only when it is about to tell it. The buffers of what has been
  * told lie here as well, for the next who has the transport's lock.
  *
- * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
+ * As long as one caller goes on telling, others leave it to that one: what came in its order is told so, and messages that
+ * overtake each other cost the PML time. Who finds it where it was the last time helps.
+ *
+ * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_begin, _add, _next, _end and _give_back between
  * ibx_told_lock and ibx_told_unlock, and nothing else in between; it is taken below the transport's lock. The others at any time,
  * as a hint. */
 #ifndef IBX_TOLD_H
@@ -23,7 +26,9 @@
 typedef struct ibx_told {
     pthread_mutex_t lock;
     bool locks;         /* several threads */
-    uint32_t first;     /* of those that wait to be told */
+    uint32_t first;     /* told so far, modulo 2^32: the number of the first that waits */
+    uint32_t seen;      /* the same when somebody was turned away last */
+    uint32_t tellers;   /* callers that tell, those that wait in a callback too */
     atomic_uint n;      /* so many wait */
     atomic_uint ended;  /* have been told, and are to be given back */
 } ibx_told_t;
@@ -32,7 +37,7 @@ static inline void ibx_told_init(ibx_told_t *t, bool locks)
 {
     pthread_mutex_init(&t->lock, NULL);
     t->locks = locks;
-    t->first = 0;
+    t->first = t->seen = t->tellers = 0;
     atomic_init(&t->n, 0);
     atomic_init(&t->ended, 0);
 }
@@ -73,6 +78,17 @@ static inline uint32_t ibx_told_room(const ibx_told_t *t)
     return IBX_TOLD_MOST - ibx_told_waits(t);
 }
 
+/* False: another caller is telling, and goes on. True: tell, and count yourself out of the tellers afterwards. */
+static inline bool ibx_told_begin(ibx_told_t *t)
+{
+    if (t->tellers > 0 && t->first != t->seen) {
+        t->seen = t->first;
+        return false;
+    }
+    ++t->tellers;
+    return true;
+}
+
 /* The place of one more, for which there is room. */
 static inline uint32_t ibx_told_add(ibx_told_t *t)
 {
@@ -88,9 +104,9 @@ static inline int ibx_told_next(ibx_told_t *t)
     if (0 == n) {
         return -1;
     }
-    t->first = (at + 1) % IBX_TOLD_MOST;
+    t->first = at + 1;
     atomic_store_explicit(&t->n, n - 1, memory_order_relaxed);
-    return (int) at;
+    return (int) (at % IBX_TOLD_MOST);
 }
 
 /* The place of one that has been told; -1: there is no room, and all are to be given back. */
