@@ -190,28 +190,12 @@ static void delivered(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *e
     }
 }
 
-/* Whether this caller is to tell (ibx_told_begin). */
-static bool may_tell(mca_btl_ibx_module_t *module)
-{
-    ibx_told_lock(&module->told);
-    const bool may = ibx_told_begin(&module->told);
-    ibx_told_unlock(&module->told);
-    return may;
-}
-
-static void end_telling(mca_btl_ibx_module_t *module)
-{
-    ibx_told_lock(&module->told);
-    --module->told.tellers;
-    ibx_told_unlock(&module->told);
-}
-
 /* lock is not held. Returns how many. */
 static unsigned tell(mca_btl_ibx_module_t *module)
 {
     mca_btl_ibx_event_t event;
     unsigned n = 0;
-    if (0 == ibx_told_waits(&module->told) || !may_tell(module)) {
+    if (0 == ibx_told_waits(&module->told) || !ibx_told_begin(&module->told)) {
         return 0;
     }
     for (; n < IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
@@ -220,7 +204,7 @@ static unsigned tell(mca_btl_ibx_module_t *module)
             delivered(module, &event);
         }
     }
-    end_telling(module);
+    ibx_told_finish(&module->told);
     return n;
 }
 

@@ -9,7 +9,7 @@
  * As long as one caller goes on telling, others leave it to that one: what came in its order is told so, and messages that
  * overtake each other cost the PML time. Who finds it where it was the last time helps.
  *
- * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_begin, _add, _next, _end and _give_back between
+ * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
  * ibx_told_lock and ibx_told_unlock, and nothing else in between; it is taken below the transport's lock. The others at any time,
  * as a hint. */
 #ifndef IBX_TOLD_H
@@ -78,15 +78,22 @@ static inline uint32_t ibx_told_room(const ibx_told_t *t)
     return IBX_TOLD_MOST - ibx_told_waits(t);
 }
 
-/* False: another caller is telling, and goes on. True: tell, and count yourself out of the tellers afterwards. */
+/* Takes the lock. False: another caller is telling, and goes on. True: tell, and ibx_told_finish after that. */
 static inline bool ibx_told_begin(ibx_told_t *t)
 {
-    if (t->tellers > 0 && t->first != t->seen) {
-        t->seen = t->first;
-        return false;
-    }
-    ++t->tellers;
-    return true;
+    ibx_told_lock(t);
+    const bool leaves = t->tellers > 0 && t->first != t->seen;
+    t->seen = t->first;
+    t->tellers += !leaves;
+    ibx_told_unlock(t);
+    return !leaves;
+}
+
+static inline void ibx_told_finish(ibx_told_t *t)
+{
+    ibx_told_lock(t);
+    --t->tellers;
+    ibx_told_unlock(t);
 }
 
 /* The place of one more, for which there is room. */
