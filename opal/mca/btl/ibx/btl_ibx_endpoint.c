@@ -135,9 +135,9 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* What waits for an endpoint that goes. Returns whether anything was ever said to it. lock is held. */
-static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, opal_list_t *ended,
-                 opal_list_t *failed)
+/* What waits for an endpoint that goes has ended (mca_btl_ibx_tell_ended). Returns whether anything was ever said to it. lock is
+ * held. */
+static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
     const bool talked = NULL != endpoint->peer;
     if (talked) {
@@ -146,33 +146,16 @@ static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
         mca_btl_ibx_flush(module); /* says goodbye */
         endpoint->is_dead = true;  /* what is under way still names it */
     }
-    mca_btl_ibx_drop_jobs(module, endpoint, ended);
-    mca_btl_ibx_drop_frags(module, endpoint, failed);
+    mca_btl_ibx_drop_jobs(module, endpoint);
+    mca_btl_ibx_drop_frags(module, endpoint);
     return talked;
-}
-
-/* lock is not held. */
-static void fail(mca_btl_ibx_module_t *module, opal_list_t *ended, opal_list_t *failed)
-{
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(failed);
-    OBJ_DESTRUCT(ended);
 }
 
 int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    opal_list_t ended, failed;
     (void) endpoints;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     for (size_t i = 0; i < n; ++i) {
         void *known;
         mca_btl_ibx_lock(module);
@@ -182,7 +165,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
             /* Given up before, something may name it all the same. */
-            if (part(module, endpoint, &ended, &failed) || endpoint->is_dead) {
+            if (part(module, endpoint) || endpoint->is_dead) {
                 opal_list_append(&module->gone, &endpoint->super);
             } else {
                 OBJ_RELEASE(endpoint);
@@ -190,7 +173,9 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
         }
         mca_btl_ibx_unlock(module);
     }
-    fail(module, &ended, &failed);
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_tell_ended(module);
+    mca_btl_ibx_unlock(module);
     return OPAL_SUCCESS;
 }
 
@@ -315,14 +300,11 @@ void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
 
 void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why)
 {
-    opal_list_t ended, failed;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     mca_btl_ibx_lock(module);
     const bool was_dead = endpoint->is_dead;
-    (void) part(module, endpoint, &ended, &failed);
+    (void) part(module, endpoint);
+    mca_btl_ibx_tell_ended(module);
     mca_btl_ibx_unlock(module);
-    fail(module, &ended, &failed);
     if (!was_dead) {
         tell_lost(module, endpoint, why);
     }
