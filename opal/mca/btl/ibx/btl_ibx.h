@@ -73,7 +73,7 @@ struct mca_btl_base_endpoint_t {
     iw_key_t key;
     iw_peer_t *peer; /* NULL before the first word */
     bool is_self;
-    bool is_dead; /* reported; nothing is sent any more */
+    bool is_dead; /* reported, or deleted; nothing is sent any more. Under the lock */
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
@@ -154,7 +154,7 @@ struct mca_btl_ibx_module {
     iw_key_t key;
     mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
-    opal_list_t gone; /* endpoints deleted: freed with the module */
+    opal_list_t gone; /* all endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
     mca_btl_ibx_rooms_t frags;   /* with room for btl_max_send_size bytes */
     mca_btl_ibx_rooms_t smalls;  /* with room for MCA_BTL_IBX_SMALL_ROOM */

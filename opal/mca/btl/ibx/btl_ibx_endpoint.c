@@ -135,20 +135,17 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* What waits for an endpoint that goes has ended (mca_btl_ibx_tell_ended). Returns whether anything was ever said to it. lock is
- * held. */
-static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
+/* Nothing goes to the endpoint any more, and what waits for it has ended (mca_btl_ibx_tell_ended). lock is held. */
+static void part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
-    const bool talked = NULL != endpoint->peer;
-    if (talked) {
+    endpoint->is_dead = true;
+    if (NULL != endpoint->peer) {
         iw_peer_remove(endpoint->peer);
         endpoint->peer = NULL;
         mca_btl_ibx_flush(module); /* says goodbye */
-        endpoint->is_dead = true;  /* what is under way still names it */
     }
     mca_btl_ibx_drop_jobs(module, endpoint);
     mca_btl_ibx_drop_frags(module, endpoint);
-    return talked;
 }
 
 int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
@@ -164,12 +161,8 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             mca_btl_ibx_endpoint_t *endpoint = known;
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
-            /* Given up before, something may name it all the same. */
-            if (part(module, endpoint) || endpoint->is_dead) {
-                opal_list_append(&module->gone, &endpoint->super);
-            } else {
-                OBJ_RELEASE(endpoint);
-            }
+            part(module, endpoint);
+            opal_list_append(&module->gone, &endpoint->super); /* what is to be told still names it */
         }
         mca_btl_ibx_unlock(module);
     }
@@ -229,7 +222,13 @@ void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     char text[96];
-    if (NULL == endpoint || endpoint->is_dead) {
+    if (NULL == endpoint) {
+        return;
+    }
+    mca_btl_ibx_lock(endpoint->module);
+    const bool is_dead = endpoint->is_dead;
+    mca_btl_ibx_unlock(endpoint->module);
+    if (is_dead) {
         return;
     }
     mca_btl_ibx_address_text(&endpoint->address, text, sizeof(text));
@@ -290,19 +289,28 @@ static void tell_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status)
 {
-    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
-    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
+    if (NULL == endpoint) {
         return;
     }
-    endpoint->is_dead = true;
-    tell_lost(module, endpoint, status);
+    mca_btl_ibx_lock(module);
+    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
+    const bool is_news = !endpoint->is_dead && IW_CLOSED != status;
+    endpoint->is_dead |= is_news; /* before its jobs end: no more of them begin */
+    mca_btl_ibx_fail_atomics(module, endpoint);
+    mca_btl_ibx_unlock(module);
+    if (is_news) {
+        tell_lost(module, endpoint, status);
+    }
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_tell_ended(module);
+    mca_btl_ibx_unlock(module);
 }
 
 void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why)
 {
     mca_btl_ibx_lock(module);
     const bool was_dead = endpoint->is_dead;
-    (void) part(module, endpoint);
+    part(module, endpoint);
     mca_btl_ibx_tell_ended(module);
     mca_btl_ibx_unlock(module);
     if (!was_dead) {

@@ -57,18 +57,6 @@ static void retry_waiting(mca_btl_ibx_module_t *module)
     }
 }
 
-/* lock is not held. */
-static void peer_down(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, int status)
-{
-    if (NULL != endpoint) {
-        mca_btl_ibx_lock(module);
-        mca_btl_ibx_fail_atomics(module, endpoint);
-        mca_btl_ibx_tell_ended(module);
-        mca_btl_ibx_unlock(module);
-    }
-    mca_btl_ibx_lost(module, endpoint, status);
-}
-
 /* What a completion asks for while the lock is held. True: more is to be done without it. */
 static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
 {
@@ -104,7 +92,7 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, 
                 NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message, c->length);
         break;
     case IW_PEER_DOWN:
-        peer_down(module, endpoint, c->status);
+        mca_btl_ibx_lost(module, endpoint, (iw_status_t) c->status);
         break;
     case IW_PEER_SILENT:
         mca_btl_ibx_silent(endpoint, c->length);
