@@ -169,7 +169,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
         if (OPAL_UNLIKELY(is_low)) {
             mca_pml_spec_flow_low(comm, peer);
         }
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
         if (OPAL_UNLIKELY(skips)) {
             mca_pml_spec_recvs_cancelled(&cancelled);
         }
@@ -193,7 +193,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     if (OPAL_UNLIKELY(is_low)) {
         mca_pml_spec_flow_low(comm, peer);
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(skips)) {
         mca_pml_spec_recvs_cancelled(&cancelled);
     }
@@ -203,10 +203,10 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
 static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
     for (;;) {
-        mca_pml_spec_lock(&comm->lock);
+        mca_pml_spec_lock(&comm->slot->lock);
         spec_item_t *item = spec_stream_take(&peer->recv.msgs);
         if (NULL == item) {
-            mca_pml_spec_unlock(&comm->lock);
+            mca_pml_spec_unlock(&comm->slot->lock);
             return;
         }
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(item, mca_pml_spec_frag_t, item);
@@ -227,34 +227,60 @@ static void hold_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *p
     MCA_PML_SPEC_COUNT(early);
 }
 
-/* A checked packet of a communicator that the caller has got. */
+/* The first packet of a peer: makes it. The lock is held, and is not while memory is got; the caller holds the communicator. */
+static mca_pml_spec_peer_t *first_heard(mca_pml_spec_comm_t *comm, int32_t rank)
+{
+    mca_pml_spec_unlock(&comm->slot->lock);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
+    }
+    mca_pml_spec_lock(&comm->slot->lock);
+    return peer;
+}
+
+/* One that is not simply the next of its peer: the first ever, or too early, or others or a cancel wait for it. The lock is held
+ * and is released. */
+static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
+                                                    const mca_pml_spec_packet_t *packet, int type)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_comm_hold(comm);
+    mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
+    if (NULL == peer) {
+        peer = first_heard(comm, hdr->src);
+    }
+    if (NULL == peer) {
+        mca_pml_spec_unlock(&comm->slot->lock); /* the job ends */
+    } else if (hdr->seq != peer->recv.msgs.nxt) {
+        hold_early(peer, packet);
+        mca_pml_spec_unlock(&comm->slot->lock);
+    } else {
+        ++peer->recv.msgs.nxt;
+        process(comm, peer, packet, NULL, type);
+        process_early(comm, peer);
+        mca_pml_spec_revokes_finish(peer);
+    }
+    mca_pml_spec_comm_put(comm);
+}
+
+/* A checked packet. The communicator's lock is held and is released. */
 INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet, int type)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     if (OPAL_UNLIKELY((uint32_t) hdr->src >= comm->size)) {
+        mca_pml_spec_unlock(&comm->slot->lock);
         mca_pml_spec_refuse("a message", "its source is not in the communicator");
         return;
     }
-    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, hdr->src);
-    if (OPAL_UNLIKELY(NULL == peer)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
-        return;
-    }
-    mca_pml_spec_lock(&comm->lock);
-    if (OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)) {
-        hold_early(peer, packet);
-        mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
+    if (OPAL_UNLIKELY(NULL == peer) || OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)
+        || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.msgs.early))
+        || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.revokes))) {
+        arrive_slowly(comm, packet, type);
         return;
     }
     ++peer->recv.msgs.nxt;
-    const bool more = !spec_list_is_empty(&peer->recv.msgs.early);
-    const bool revokes = !spec_list_is_empty(&peer->recv.revokes);
-    if (OPAL_UNLIKELY(more || revokes)) {
-        process(comm, peer, packet, NULL, type);
-        process_early(comm, peer);
-        mca_pml_spec_revokes_finish(peer);
-        return;
-    }
     process(comm, peer, packet, NULL, type);
 }
 
@@ -291,19 +317,18 @@ INLINED void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *s
     }
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
     mca_pml_spec_comm_t *comm;
-    while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_get(hdr->ctx)))) {
+    while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_lock(hdr->ctx)))) {
         if (mca_pml_spec_park(hdr->ctx, &packet)) {
             return;
         }
     }
     arrive(comm, &packet, type);
-    mca_pml_spec_comm_put(comm);
 }
 
 void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
+    mca_pml_spec_comm_t *comm;
     switch (hdr->type) {
     case MCA_PML_SPEC_RTR:
         mca_pml_spec_rtr_arrived(packet);
@@ -312,10 +337,12 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
         mca_pml_spec_revoke_arrived(packet);
         break;
     default:
-        arrive(comm, packet, hdr->type);
+        comm = mca_pml_spec_comm_lock(hdr->ctx);
+        if (NULL != comm) { /* always: it is being added */
+            arrive(comm, packet, hdr->type);
+        }
         break;
     }
-    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(recv_eager)

@@ -48,6 +48,9 @@ void mca_pml_spec_cids_fini(void)
                 mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
             }
             free(chunk[i].epitaphs);
+            if (chunk[i].incarnations > 0) {
+                OBJ_DESTRUCT(&chunk[i].lock);
+            }
             while (NULL
                    != (n = spec_list_pop(&chunk[i].ended))) { /* its users will not come back */
                 comm_free(SPEC_ENTRY(n, mca_pml_spec_comm_t, ended), false);
@@ -81,14 +84,14 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     spec_recv_init(&fresh->recv);
     mca_pml_spec_flow_begin(fresh);
 
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     mca_pml_spec_peer_t *peer = comm->peers[rank];
     if (NULL == peer) {
         peer = fresh;
         fresh = NULL;
         __atomic_store_n(&comm->peers[rank], peer, __ATOMIC_RELEASE);
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (NULL != fresh) {
         OBJ_DESTRUCT(&fresh->send_lock);
         free(fresh);
@@ -202,7 +205,9 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     if (MPI_COMM_SELF == ompi_comm) {
         mca_pml_spec_report_arm();
     }
-    OBJ_CONSTRUCT(&comm->lock, opal_mutex_t);
+    if (0 == slot->incarnations) {
+        OBJ_CONSTRUCT(&slot->lock, opal_mutex_t);
+    }
     ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
 
     /* From here on packets find the communicator; those that came too early follow in the order of
@@ -300,7 +305,6 @@ static void comm_free(mca_pml_spec_comm_t *comm, bool group)
     }
     mca_pml_spec_counters_fold(comm);
     spec_match_fini(&comm->match);
-    OBJ_DESTRUCT(&comm->lock);
     if (group) {
         OBJ_RELEASE(comm->group);
     }
@@ -334,11 +338,14 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     mca_pml_spec_cid_slot_t *slot = comm->slot;
     uint32_t epitaphs_n;
     mca_pml_spec_epitaph_t *epitaphs = bury(comm, &epitaphs_n);
+    mca_pml_spec_counters_fold_peers(comm);
     ompi_comm->c_pml_comm = NULL;
     comm->is_ended = true;
 
-    /* A handler counts itself and then looks for the communicator; here it is taken away and then they are counted. */
+    /* A handler counts itself, or takes the lock, and then looks for the communicator; here it is taken away under the
+     * lock and then they are counted. */
     mca_pml_spec_comm_hold(comm);
+    mca_pml_spec_lock(&slot->lock);
     mca_pml_spec_lock(&mca_pml_spec.lock);
     __atomic_store_n(&slot->comm, NULL, __ATOMIC_RELEASE);
     slot->epitaphs = epitaphs;
@@ -346,6 +353,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
     spec_list_append(&slot->ended, &comm->ended);
     __atomic_store_n(&slot->ended_n, slot->ended_n + 1, __ATOMIC_RELAXED);
     mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_unlock(&slot->lock);
     mca_pml_spec_slot_put(slot);
     return OMPI_SUCCESS;
 }

@@ -51,15 +51,16 @@ typedef struct mca_pml_spec_peer {
     /* Me as the sender. send_lock covers all up to waiting. No call to a transport and no completion
      * happens under it; adapt_lock and the locks of free lists may be taken inside. */
     opal_mutex_t send_lock;
-    spec_flow_out_t flow_out; /* each message changes it and the next */
+    spec_flow_out_t flow_out; /* each message changes it and the next two */
     spec_send_t send;
-    spec_burst_t burst;          /* without the lock */
-    spec_run_t run;              /* also broken without the lock, which costs a turn at most */
-    spec_exchange_t exchange;    /* large messages both ways */
-    spec_patience_t patience;    /* of sends, for RTRs */
-    spec_patience_t patience_in; /* of receives, for RTSs */
-    volatile int32_t announced;  /* large sends whose RTS is out and that are not done */
-    spec_node_t unnoticed;       /* send requests that use an RTR, MATCH and FIN not sent yet */
+    uint64_t sent_eager, bytes_eager; /* counters: pml_spec_counters.h */
+    spec_burst_t burst;               /* without the lock */
+    spec_run_t run;                   /* also broken without the lock, which costs a turn at most */
+    spec_exchange_t exchange;         /* large messages both ways */
+    spec_patience_t patience;         /* of sends, for RTRs */
+    spec_patience_t patience_in;      /* of receives, for RTSs */
+    volatile int32_t announced;       /* large sends whose RTS is out and that are not done */
+    spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
@@ -87,10 +88,6 @@ typedef struct mca_pml_spec_comm {
     int32_t my_rank;
     uint32_t size;  /* peers: the remote group of an inter-communicator */
     uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
-    /* Covers match, the creation of peers, and the receiver's side of all peers. No call to a
-     * transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of
-     * free lists may be taken inside. */
-    opal_mutex_t lock;
     spec_match_t match;
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;
@@ -102,17 +99,23 @@ typedef struct mca_pml_spec_epitaph {
     uint32_t s;
 } mca_pml_spec_epitaph_t;
 
-/* Under the module's lock, but for reading the first three. */
+/* Under the module's lock, but for `lock` and for reading the first three. */
 typedef struct mca_pml_spec_cid_slot {
     mca_pml_spec_comm_t *comm; /* NULL: none now. Atomic; changed under the module's lock */
     volatile int32_t users;
     volatile int32_t ended_n;
+    /* Of the communicator that has the cid now: covers match, the creation of peers, and the receiver's side of all peers.
+     * No call to a transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of free
+     * lists may be taken inside. It is here, where nothing is ever freed, so that a message is matched without being counted
+     * as a user: while the lock is held the communicator stays, and after that the receive keeps it. Made with the
+     * first communicator. */
+    opal_mutex_t lock;
     uint32_t incarnations; /* communicators that had this cid so far */
     uint32_t epitaphs_n;
     mca_pml_spec_epitaph_t *epitaphs;
     spec_node_t parked; /* mca_pml_spec_frag_t.item */
     spec_node_t ended;  /* communicators that were freed and may still be in users' hands */
-    char apart[32];     /* those who count here do not slow the neighbours */
+    char apart[64];     /* those who count here do not slow the neighbours */
 } mca_pml_spec_cid_slot_t;
 
 int mca_pml_spec_add_comm(ompi_communicator_t *comm);
@@ -159,6 +162,26 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
     mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
     if (OPAL_UNLIKELY(NULL == comm)) {
         mca_pml_spec_slot_put(slot);
+    }
+    return comm;
+}
+
+/* The communicator of a cid with its lock held; or NULL. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_lock(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *slot =
+        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    if (OPAL_UNLIKELY(NULL == slot)) {
+        return NULL;
+    }
+    slot += cid % MCA_PML_SPEC_CID_CHUNK;
+    if (OPAL_UNLIKELY(NULL == MCA_PML_SPEC_SEEN(slot->comm))) {
+        return NULL; /* perhaps there never was one, nor a lock */
+    }
+    mca_pml_spec_lock(&slot->lock);
+    mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
+    if (OPAL_UNLIKELY(NULL == comm)) {
+        mca_pml_spec_unlock(&slot->lock);
     }
     return comm;
 }
@@ -217,6 +240,14 @@ static inline mca_bml_base_endpoint_t *mca_pml_spec_endpoint(mca_pml_spec_peer_t
 {
     mca_bml_base_endpoint_t *endpoint = MCA_PML_SPEC_SEEN(peer->open);
     return OPAL_LIKELY(NULL != endpoint) ? endpoint : mca_pml_spec_endpoint_create(peer);
+}
+
+/* A message of the peer goes out with its data: counted here, since each message is under the peer's send_lock anyway,
+ * and an atomic counter of the process would be felt. */
+static inline void mca_pml_spec_count_eager(mca_pml_spec_peer_t *peer, size_t length)
+{
+    ++peer->sent_eager;
+    peer->bytes_eager += length;
 }
 
 #endif

@@ -47,26 +47,68 @@ void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
     raise_to(&mca_pml_spec.counters.unexpected_most, comm->match.unexp_max);
 }
 
-void mca_pml_spec_counters_update(void)
+/* Add what the peers of a communicator have counted; moves: and take it away from them. */
+static void add_peers(mca_pml_spec_comm_t *comm, bool moves, uint64_t *messages, uint64_t *bytes)
 {
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+        if (NULL == peer) {
+            continue;
+        }
+        mca_pml_spec_lock(&peer->send_lock);
+        *messages += peer->sent_eager;
+        *bytes += peer->bytes_eager;
+        if (moves) {
+            peer->sent_eager = peer->bytes_eager = 0;
+        }
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+}
+
+void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm)
+{
+    uint64_t messages = 0, bytes = 0;
+    add_peers(comm, true, &messages, &bytes);
+    MCA_PML_SPEC_COUNT_N(sent_eager, messages);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, bytes);
+}
+
+mca_pml_spec_counters_t mca_pml_spec_counters_now(void)
+{
+    uint64_t messages = 0, bytes = 0;
     raise_to(&mca_pml_spec.counters.unexpected_bytes_most, mca_pml_spec.store.most);
     for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
+        if (NULL == MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK])) {
+            cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
+            continue;
+        }
         mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
         if (NULL != comm) {
             mca_pml_spec_counters_fold(comm);
+            add_peers(comm, false, &messages, &bytes);
             mca_pml_spec_comm_put(comm);
         }
     }
+    mca_pml_spec_counters_t now = mca_pml_spec.counters;
+    now.sent_eager += messages;
+    now.bytes_eager += bytes;
+    return now;
 }
 
 static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     (void) object;
-    if ((uintptr_t) pvar->ctx >= offsetof(mca_pml_spec_counters_t, posted_most)) {
-        mca_pml_spec_counters_update();
+    const size_t offset = (size_t) (uintptr_t) pvar->ctx;
+    const bool walks = offset >= offsetof(mca_pml_spec_counters_t, posted_most)
+                       || offset == offsetof(mca_pml_spec_counters_t, sent_eager)
+                       || offset == offsetof(mca_pml_spec_counters_t, bytes_eager);
+    if (walks) {
+        const mca_pml_spec_counters_t now = mca_pml_spec_counters_now();
+        *(unsigned long long *) value = *(const uint64_t *) ((const char *) &now + offset);
+    } else {
+        *(unsigned long long *) value = MCA_PML_SPEC_GLANCE(
+            *(const uint64_t *) ((const char *) &mca_pml_spec.counters + offset));
     }
-    *(unsigned long long *) value =
-        *(const uint64_t *) ((const char *) &mca_pml_spec.counters + (uintptr_t) pvar->ctx);
     return OMPI_SUCCESS;
 }
 
@@ -89,12 +131,12 @@ static int read_unexpected(const mca_base_pvar_t *pvar, void *value, void *objec
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
     unsigned *length = value;
     memset(length, 0, comm->size * sizeof(*length));
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     for (spec_node_t *n = spec_list_first(&comm->match.arrival); NULL != n;
          n = spec_list_next(&comm->match.arrival, n)) {
         ++length[SPEC_ENTRY(n, spec_unexp_t, arrival)->src];
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     return OMPI_SUCCESS;
 }
 
@@ -104,7 +146,7 @@ static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
     unsigned *length = value;
     memset(length, 0, comm->size * sizeof(*length));
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     for (uint32_t i = 0; i <= comm->match.mask; ++i) {
         for (const spec_bin_t *bin = comm->match.bucket[i]; NULL != bin; bin = bin->chain) {
             if (SPEC_ANY != bin->src) {
@@ -112,7 +154,7 @@ static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
             }
         }
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     return OMPI_SUCCESS;
 }
 

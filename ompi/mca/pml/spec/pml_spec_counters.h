@@ -69,9 +69,13 @@ void mca_pml_spec_counters_register(void);
 
 struct mca_pml_spec_comm;
 
-/* Take over the marks of a communicator that ends; of all that are there. */
+/* Take over the marks of a communicator. */
 void mca_pml_spec_counters_fold(const struct mca_pml_spec_comm *comm);
-void mca_pml_spec_counters_update(void);
+/* All counters. sent_eager and bytes_eager of communicators that are there are kept by their peers. Any thread. */
+mca_pml_spec_counters_t mca_pml_spec_counters_now(void);
+
+/* Take over those of a communicator that ends. */
+void mca_pml_spec_counters_fold_peers(struct mca_pml_spec_comm *comm);
 
 /* The list at run time: counter i of n, its name, where it is in the struct, is it a mark? */
 size_t mca_pml_spec_counters_n(void);

@@ -19,14 +19,14 @@ static bool tell(mca_pml_spec_pending_t *pending)
     mca_pml_spec_peer_t *peer = SPEC_ENTRY(pending, mca_pml_spec_peer_t, flow_pending);
     mca_pml_spec_comm_t *comm = peer->comm;
 
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     peer->flow_pends = false;
     const mca_pml_spec_credit_hdr_t hdr = {.type = MCA_PML_SPEC_CREDIT,
                                            .epoch = peer->recv.epoch,
                                            .ctx = peer->ctx,
                                            .src = comm->my_rank,
                                            .told = peer->flow_in.told};
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
 
     /* Of one that the program has freed the process at the other end may be disconnected. */
     mca_bml_base_endpoint_t *endpoint =

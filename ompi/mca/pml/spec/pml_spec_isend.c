@@ -75,6 +75,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST;
     }
     *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
+    mca_pml_spec_count_eager(peer, length);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {
         mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
@@ -83,7 +84,8 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
     if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
         if (gathers) {
-            (void) spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length, (uint32_t) mca_pml_spec.gather);
+            (void) spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length,
+                                    (uint32_t) mca_pml_spec.gather);
         }
         return GONE;
     }
@@ -91,8 +93,9 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NUMBERED;
     }
     volatile bool sent = false;
-    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq, MCA_PML_SPEC_EAGER_FLAGS,
-                                    mark_sent, (void *) (uintptr_t) &sent)) {
+    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq,
+                                    MCA_PML_SPEC_EAGER_FLAGS, mark_sent,
+                                    (void *) (uintptr_t) &sent)) {
     case MCA_PML_SPEC_NO_ROOM:
         return NUMBERED;
     case MCA_PML_SPEC_UNDER_WAY:

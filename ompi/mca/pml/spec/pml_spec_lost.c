@@ -64,13 +64,13 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     spec_list_init(&receives);
     spec_list_init(&sends);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     if (NULL != peer) {
         __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
         spec_recv_answer_all(&peer->recv); /* no REVOKED will come */
     }
     spec_match_take_source(&comm->match, rank, &receives);
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (NULL != peer) {
         mca_pml_spec_lock(&peer->send_lock);
         while (NULL != (n = spec_list_pop(&peer->waiting))) {

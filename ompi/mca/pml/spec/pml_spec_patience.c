@@ -27,9 +27,9 @@ static bool message_is_here(void *request)
     if (0 == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)) {
         return false;
     }
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     const bool is_here = NULL != spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     return is_here;
 }
 

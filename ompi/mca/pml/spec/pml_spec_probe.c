@@ -13,7 +13,7 @@ static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag, ompi_me
 {
     ompi_status_public_t found = ompi_status_empty;
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     spec_unexp_t *unexp = spec_match_find_unexp(&comm->match, src, tag);
     if (NULL != unexp) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
@@ -29,7 +29,7 @@ static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag, ompi_me
     } else {
         mca_pml_spec_flow_wants(comm, src);
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (NULL != unexp && MPI_STATUS_IGNORE != status) {
         OMPI_COPY_STATUS(status, found, false);
     }

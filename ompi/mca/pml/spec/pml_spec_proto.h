@@ -59,8 +59,6 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
     if (OPAL_UNLIKELY(0 > rc)) {
         return false;
     }
-    MCA_PML_SPEC_COUNT(sent_eager);
-    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
     return true;
 }
 

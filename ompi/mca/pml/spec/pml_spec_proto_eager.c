@@ -31,14 +31,12 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
         mca_bml_base_free(bml_btl, des);
         return MCA_PML_SPEC_NO_ROOM;
     }
-    MCA_PML_SPEC_COUNT(sent_eager);
-    MCA_PML_SPEC_COUNT_N(bytes_eager, length);
     return 1 == rc ? MCA_PML_SPEC_SENT : MCA_PML_SPEC_UNDER_WAY;
 }
 
 /* The transport is done with a message that a request stands for. */
 static void request_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
-                          mca_btl_base_descriptor_t *des, int status)
+                         mca_btl_base_descriptor_t *des, int status)
 {
     (void) btl, (void) ep;
     mca_pml_spec_send_request_t *sendreq = des->des_cbdata;
@@ -54,9 +52,9 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
 {
     size_t size = sendreq->req_send.req_bytes_packed;
     mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_prepare_src(bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER,
-                             sizeof(*match), &size,
-                             MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+    mca_bml_base_prepare_src(
+        bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER, sizeof(*match), &size,
+        MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
     if (NULL == des) {
         return false;
     }
@@ -129,14 +127,9 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
     }
     mca_pml_spec_match_hdr_t match =
         mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, sendreq->seq);
-    bool sent = sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
-                    ? send_in_place(sendreq, bml_btl, &match)
-                    : send_packed(sendreq, bml_btl, &match);
-    if (sent) {
-        MCA_PML_SPEC_COUNT(sent_eager);
-        MCA_PML_SPEC_COUNT_N(bytes_eager, length);
-    }
-    return sent;
+    return sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
+               ? send_in_place(sendreq, bml_btl, &match)
+               : send_packed(sendreq, bml_btl, &match);
 }
 
 static bool retry(mca_pml_spec_pending_t *pending)

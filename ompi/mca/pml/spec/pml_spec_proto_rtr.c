@@ -181,7 +181,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     if (NULL == fresh) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     /* A request in the queue has its exact source as peer; others have no business here. */
     mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
     spec_cancel_t outcome =
@@ -207,7 +207,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     if (OPAL_UNLIKELY(lost && NULL != peer)) {
         spec_recv_answer_all(&peer->recv);
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(lost)) {
         if (SPEC_CANCEL_ASK != outcome) {
             free(fresh);
@@ -241,11 +241,11 @@ void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
     spec_revoke_t *revoke;
     spec_list_init(&cancelled);
 
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     while (NULL != (revoke = spec_recv_revoke_done(&peer->recv, &comm->match, &cancelled))) {
         free(revoke);
     }
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     mca_pml_spec_recvs_cancelled(&cancelled);
 }
 
@@ -263,9 +263,9 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
                                     : NULL;
     bool expected = false;
     if (NULL != peer) {
-        mca_pml_spec_lock(&comm->lock);
+        mca_pml_spec_lock(&comm->slot->lock);
         expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
     }
     if (expected) {
         mca_pml_spec_revokes_finish(peer);

@@ -36,9 +36,9 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 
 static bool owes_older_answer(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 {
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     const bool owes = spec_recv_awaits_several(&peer->recv);
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     return owes;
 }
 
@@ -339,7 +339,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;
-    mca_pml_spec_lock(&comm->lock);
+    mca_pml_spec_lock(&comm->slot->lock);
     spec_unexp_t *unexp = NULL;
     if (comm->match.unexp_n > 0) {
         unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
@@ -347,7 +347,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     if (NULL != unexp) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
         mca_pml_spec_unexp_take(comm, frag);
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
         recvreq->hopes = false;
         if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
             mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
@@ -361,14 +361,14 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         return OMPI_SUCCESS;
     }
     if (NULL != recvreq->peer && mca_pml_spec_lost(recvreq->peer)) {
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
         recvreq->status = OMPI_ERR_UNREACH;
         recvreq->req_recv.req_bytes_packed = 0;
         mca_pml_spec_recv_done(recvreq);
         return OMPI_SUCCESS;
     }
     if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     mca_pml_spec_flow_wants(comm, base->req_peer);
@@ -384,7 +384,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
             mca_pml_spec_why_recv(recvreq, true, true);
         }
-        mca_pml_spec_unlock(&comm->lock);
+        mca_pml_spec_unlock(&comm->slot->lock);
         mca_pml_spec_rtr_send(peer, &packet);
         if (leaves) {
             exchange_received(peer);
@@ -404,7 +404,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
                               spec_recv_may_speculate(&comm->match, &recvreq->posted));
     }
     mca_pml_spec_peer_t *peer = recvreq->peer;
-    mca_pml_spec_unlock(&comm->lock);
+    mca_pml_spec_unlock(&comm->slot->lock);
     if (leaves) {
         exchange_received(peer);
     }

@@ -27,8 +27,7 @@ _Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(snapshot_t),
 
 static void take_snapshot(snapshot_t *snapshot)
 {
-    mca_pml_spec_counters_update();
-    snapshot->counters = mca_pml_spec.counters;
+    snapshot->counters = mca_pml_spec_counters_now();
     snapshot->rtr_kept = 0;
     for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
         mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);

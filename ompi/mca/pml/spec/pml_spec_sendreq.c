@@ -157,14 +157,19 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
     return NULL;
 }
 
+/* Does its data go out with its header, unless an RTR is used? */
+static bool is_eager(const mca_pml_spec_send_request_t *sendreq)
+{
+    return sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_limit
+           && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode;
+}
+
 void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
-    const size_t length = sendreq->req_send.req_bytes_packed;
     if (NULL != rtr) {
         sendreq->proto = &mca_pml_spec_proto_rtr;
         mca_pml_spec_rtr_use(sendreq, rtr);
-    } else if (length <= sendreq->peer->eager_limit
-               && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
+    } else if (is_eager(sendreq)) {
         sendreq->proto = &mca_pml_spec_proto_eager;
         mca_pml_spec_eager_send(sendreq);
     } else {
@@ -185,14 +190,10 @@ bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq)
 /* How much of the message's data goes out with its first packet. */
 static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
 {
-    const size_t length = sendreq->req_send.req_bytes_packed, limit = sendreq->peer->eager_limit;
     if (uses_rtr) {
         return 0;
     }
-    if (length <= limit && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode) {
-        return length;
-    }
-    return mca_pml_spec_rts_data(sendreq);
+    return is_eager(sendreq) ? sendreq->req_send.req_bytes_packed : mca_pml_spec_rts_data(sendreq);
 }
 
 /* Is the message fit to be put into an offered buffer? */
@@ -237,6 +238,9 @@ mca_pml_spec_issue_t mca_pml_spec_send_number(mca_pml_spec_send_request_t *sendr
         sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
+    }
+    if (!uses && is_eager(sendreq)) {
+        mca_pml_spec_count_eager(peer, length);
     }
     sendreq->first = first_data(sendreq, uses);
     sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->looks
