@@ -34,6 +34,7 @@
  * LARGE        messages for which a call polls (is there an RTR?), and which cost less than what is set apart for them
  * STRANGER     the other process does not know the program's communicator at first: no credit, then WINDOW at once
  * ONE_THREAD   one thread, not two
+ * ANSWERS      the callback of a message may wait until the other process has read it, as one that receives the answer does
  * WAIT_BELOW_LOCK  a callback waits even below the lock of the foreign progress function
  * TELL         tell every step (for the trail of an error)
  * CYCLES       for run: look for what goes on for ever
@@ -104,7 +105,8 @@
 #define FOREIGN_FN  37 /* the foreign progress function */
 #define FOREIGN_GO  38
 #define FOREIGN_END 39
-#define IN_CALLBACK(at)  ((at) == CB || (at) == CB_WAIT || (at) == CB_END)
+#define CB_ANSWER   40 /* a completion callback, for the answer to its message */
+#define IN_CALLBACK(at)  ((at) == CB || (at) == CB_WAIT || (at) == CB_ANSWER || (at) == CB_END)
 byte sp[THREADS];
 byte pc[THREADS * DEPTH];
 byte arg[THREADS * DEPTH];
@@ -259,7 +261,7 @@ inline use(c)
 
 inline free_it()
 {
-    SAY("%d: freed\n", ME);
+    SAY("%d: frees the communicator\n", ME);
     PROPERTY(nothing_is_used_after_it_was_freed, life != FREED);
     life = FREED
 }
@@ -455,7 +457,8 @@ inline message_ends(m)
 #define PROGRAM_MAY_WAIT(m) (AT == PROGRAM && MAY_WAIT(m))
 #define PASS_MAY_TAKE(m)    (AT == PASS && IS_REFUSED(m))
 /* A callback waits for later messages only, so that no two callbacks wait for each other. */
-#define CB_MAY_WAIT(m) (AT == CB && MAY_BLOCK && MAY_WAIT(m) && mstate[m] < FLYING && (ARG == NO_MESSAGE || ARG == FENCE || m > ARG))
+#define CB_MAY_WAIT(m) (AT == CB && MAY_BLOCK && MAY_WAIT(m) && mstate[m] < FLYING \
+                        && (ARG == NO_MESSAGE || ARG == FENCE || m > ARG))
 #ifdef WAIT_BELOW_LOCK
 #define MAY_BLOCK (locker != ME + 1 || ARG == NO_MESSAGE)
 #else
@@ -463,7 +466,7 @@ inline message_ends(m)
 #endif
 #define POLLS          (AT == POLL || PROGRESSES)
 #define PROGRESSES     (AT == WAIT && !complete[ARG] || AT == WAIT_ALL && !IS_OVER || AT == CB_WAIT && !complete[ARG] \
-                        || AT == START_WAIT && !LETS(0))
+                        || AT == CB_ANSWER && mstate[ARG] != READ || AT == START_WAIT && !LETS(0))
 #define RUNS_ALL       (PROGRESSES || AT == POLL && !RULE_POLL_TRANSPORTS)
 
 #ifdef FOREIGN
@@ -512,7 +515,8 @@ end:
 #endif
     :: STEP(POLLS && incoming > 0, incoming--; call(CB, NO_MESSAGE))
     :: STEP(POLLS && gone > 0, room = room + gone; gone = 0)
-    :: STEP(RUNS_ALL && registered && in_lane > 0 && room > 0 && (RULE_PASSES_OVERLAP || !passing), passing = !RULE_PASSES_OVERLAP; call(PASS, 0))
+    :: STEP(RUNS_ALL && registered && in_lane > 0 && room > 0 && (RULE_PASSES_OVERLAP || !passing),
+            passing = !RULE_PASSES_OVERLAP; call(PASS, 0))
     :: STEP(RUNS_ALL && registered && in_lane == 0 && !RULE_COUNT_IN_HAND, registered = false)
 #ifdef FOREIGN
     :: STEP(RUNS_ALL && has_work, call(FOREIGN_FN, 0))
@@ -522,7 +526,15 @@ end:
     /* ---- a completion callback ---- */
     :: STEP(AT == CB, leave())
     :: STEP(AT == CB && MAY_START, ARG = 0; begin_next(CB_END))
-    :: atomic { CHOOSE(NMSG, CB_MAY_WAIT); d_step { SAY("%d: callback of %d waits for %d\n", ME, ARG, pick); ARG = pick; go_on(CB_WAIT) } }
+    :: atomic {
+        CHOOSE(NMSG, CB_MAY_WAIT);
+        d_step { SAY("%d: callback of %d waits for %d\n", ME, ARG, pick); ARG = pick; go_on(CB_WAIT) }
+       }
+#ifdef ANSWERS
+    :: STEP(AT == CB && ARG < NMSG && MAY_BLOCK,
+            SAY("%d: callback of %d waits for the answer\n", ME, ARG); go_on(CB_ANSWER))
+    :: STEP(AT == CB_ANSWER && mstate[ARG] == READ, leave())
+#endif
 #ifdef FREE
     :: STEP(AT == CB && MAY_FREE, ARG = 0; go_on(CB_END); handle = false; unref())
 #endif
@@ -530,7 +542,8 @@ end:
     :: STEP(AT == CB_END, leave())
 
     /* ---- a message is started ---- */
-    :: STEP(AT == START, pick = ARG; spend(pick); if :: ok -> go_on(MAY_GO) :: else -> poll_and_then(START_AGAIN) fi)
+    :: STEP(AT == START,
+            pick = ARG; spend(pick); if :: ok -> go_on(MAY_GO) :: else -> poll_and_then(START_AGAIN) fi)
     :: STEP(AT == START_AGAIN, pick = ARG; start_again(pick))
     :: STEP(AT == START_WAIT && LETS(COMM(ARG)), left[COMM(ARG)] = left[COMM(ARG)] - MOST; go_on(START_NO))
     :: STEP(AT == START_JOIN, pick = ARG; append(pick))
@@ -540,7 +553,8 @@ end:
     :: STEP(AT == START_NO, pick = ARG; start_number(pick))
     :: STEP(AT == START_SEND, pick = ARG; go_on(START_END); call(SEND, pick))
     :: STEP(AT == START_TURNS, go_on(START_PUT); call(TURNS, 0))
-    :: STEP(AT == START_PUT, returned[ARG] = true; if :: RULE_TURNS_HOLD -> ARG = 0; go_on(PUT) :: else -> leave() fi)
+    :: STEP(AT == START_PUT,
+            returned[ARG] = true; if :: RULE_TURNS_HOLD -> ARG = 0; go_on(PUT) :: else -> leave() fi)
     :: STEP(AT == START_END, returned[ARG] = true; leave())
 
     /* ---- those whose turn it is ---- */
@@ -548,23 +562,41 @@ end:
     :: STEP(AT == TURNS_NO, pick = ARG; ARG = COMM(pick); number(pick); go_on(TURNS); call(SEND, pick))
 
     /* ---- to the transport ---- */
-    :: STEP(AT == SEND, pick = ARG; if :: room > 0 -> hand_over(pick); go_on(SENT); call(CB, pick) :: else -> go_on(SEND_PEND) fi)
+    :: STEP(AT == SEND,
+            pick = ARG; if :: room > 0 -> hand_over(pick); go_on(SENT); call(CB, pick) :: else -> go_on(SEND_PEND) fi)
     :: STEP(AT == SEND_PEND, pick = ARG; pend(pick))
     :: STEP(AT == SEND_REG, registered = true; leave())
     :: STEP(AT == SENT, pick = ARG; message_ends(pick))
 
     /* ---- a pass ---- */
-    :: atomic { CHOOSE(MESSAGES, PASS_MAY_TAKE); d_step { SAY("%d: message %d in hand\n", ME, pick); if :: RULE_TAKEN_IN_HAND -> mstate[pick] = IN_HAND; in_lane-- :: else -> skip fi; ARG = pick; go_on(PASS_TRY); check_state(); pick = 0 } }
+    :: atomic {
+        CHOOSE(MESSAGES, PASS_MAY_TAKE);
+        d_step {
+            SAY("%d: message %d in hand\n", ME, pick);
+            if
+            :: RULE_TAKEN_IN_HAND -> mstate[pick] = IN_HAND; in_lane--
+            :: else
+            fi;
+            ARG = pick;
+            go_on(PASS_TRY);
+            check_state();
+            pick = 0
+        }
+       }
     :: STEP(AT == PASS && in_lane == 0, registered = registered && RULE_COUNT_IN_HAND; end_pass())
-    :: STEP(AT == PASS_TRY && room > 0, pick = ARG; in_lane = in_lane - !RULE_TAKEN_IN_HAND; hand_over(pick); go_on(PASS_END); call(SENT, pick); call(CB, pick))
-    :: STEP(AT == PASS_TRY && room == 0 && RULE_PASS_ENDS, mstate[ARG] = REFUSED; in_lane = in_lane + RULE_TAKEN_IN_HAND; end_pass())
+    :: STEP(AT == PASS_TRY && room > 0,
+            pick = ARG; in_lane = in_lane - !RULE_TAKEN_IN_HAND; hand_over(pick); go_on(PASS_END); call(SENT, pick); call(CB, pick))
+    :: STEP(AT == PASS_TRY && room == 0 && RULE_PASS_ENDS,
+            mstate[ARG] = REFUSED; in_lane = in_lane + RULE_TAKEN_IN_HAND; end_pass())
     :: STEP(AT == PASS_END, pass_done())
     :: STEP(AT == PASS_UNREG, registered = false; end_pass())
 
     /* ---- packets ---- */
     :: STEP(AT == CREDIT && RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_LOOK))
-    :: STEP(AT == CREDIT && !RULE_COUNT_THEN_LOOK, if :: life == ALIVE -> go_on(CREDIT_LOOK) :: else -> leave() fi)
-    :: STEP(AT == CREDIT_LOOK && RULE_COUNT_THEN_LOOK, if :: life == ALIVE -> go_on(CREDIT_HEED) :: else -> ARG = 0; go_on(PUT) fi)
+    :: STEP(AT == CREDIT && !RULE_COUNT_THEN_LOOK,
+            if :: life == ALIVE -> go_on(CREDIT_LOOK) :: else -> leave() fi)
+    :: STEP(AT == CREDIT_LOOK && RULE_COUNT_THEN_LOOK,
+            if :: life == ALIVE -> go_on(CREDIT_HEED) :: else -> ARG = 0; go_on(PUT) fi)
     :: STEP(AT == CREDIT_LOOK && !RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_HEED))
     :: STEP(AT == CREDIT_HEED,
             pick = C_OF(ARG);
@@ -579,7 +611,8 @@ end:
             :: QUEUE_EMPTY(pick) || turning[pick] -> skip
             :: else -> turning[pick] = !RULE_ANYBODY_TURNS; call(TURNS, pick)
             fi)
-    :: STEP(AT == PUT, users--; if :: users == 0 && life == ENDED && RULE_LAST_USER_FREES -> go_on(REAP) :: else -> leave() fi)
+    :: STEP(AT == PUT,
+            users--; if :: users == 0 && life == ENDED && RULE_LAST_USER_FREES -> go_on(REAP) :: else -> leave() fi)
     :: STEP(AT == REAP, if :: users == 0 && life == ENDED -> free_it() :: else -> skip fi; leave())
 
     /* ---- the end of the communicator ---- */
@@ -592,7 +625,8 @@ end:
             :: RULE_USERS && !RULE_AWAY_THEN_COUNT && users > 0 -> life = ENDED; leave()
             :: else -> go_on(DEL_FREE)
             fi)
-    :: STEP(AT == DEL_AWAY, life = ENDED; if :: RULE_LAST_USER_FREES -> go_on(PUT) :: else -> users--; go_on(REAP) fi)
+    :: STEP(AT == DEL_AWAY,
+            life = ENDED; if :: RULE_LAST_USER_FREES -> go_on(PUT) :: else -> users--; go_on(REAP) fi)
     :: STEP(AT == DEL_FREE, free_it(); leave())
 #endif
 
@@ -610,7 +644,10 @@ proctype network()
 end:
     do
     :: atomic { CHOOSE(MESSAGES, IS_FLYING); d_step { mstate[pick] = THERE; gone++ } }
-    :: atomic { CHOOSE(MESSAGES, IS_READ_NEXT); d_step { mstate[pick] = READ; mno[pick] = 0; reads[COMM(pick)]++; owed[COMM(pick)]++ } }
+    :: atomic {
+        CHOOSE(MESSAGES, IS_READ_NEXT);
+        d_step { mstate[pick] = READ; mno[pick] = 0; reads[COMM(pick)]++; owed[COMM(pick)]++ }
+       }
     :: timeout ->
         d_step {
             for (i : 0 .. THREADS - 1) {
