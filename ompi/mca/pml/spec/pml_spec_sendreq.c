@@ -288,37 +288,52 @@ void mca_pml_spec_send_issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec
     }
 }
 
-/* The message may go: from its number on. */
-static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+/* What comes before a message that may be put: does its RTR stay unused (core/spec_exchange.h)? If not, look whether there
+ * is one. Before credit is set apart: a callback below the poll may wait for another send, which would lack it. */
+static bool before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    const size_t length = sendreq->req_send.req_bytes_packed;
     bool announce = false;
-
-    if (can_put(sendreq)) {
-        if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange))
-            && length >= SPEC_EXCHANGE_LEAST) {
-            mca_pml_spec_lock(&peer->send_lock);
-            announce = spec_exchange_send(&peer->exchange, MCA_PML_SPEC_BY_SEND == by,
-                                          mca_pml_spec_now_ns());
-            mca_pml_spec_unlock(&peer->send_lock);
-        }
-        if (!announce && NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
-            && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)) {
-            poll_for_rtr(sendreq, by);
-        }
+    if (OPAL_LIKELY(!can_put(sendreq))) {
+        return false;
     }
+    if (OPAL_UNLIKELY(spec_exchange_is_open(&peer->exchange))
+        && sendreq->req_send.req_bytes_packed >= SPEC_EXCHANGE_LEAST) {
+        mca_pml_spec_lock(&peer->send_lock);
+        announce =
+            spec_exchange_send(&peer->exchange, MCA_PML_SPEC_BY_SEND == by, mca_pml_spec_now_ns());
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+    if (!announce && NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
+        && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)) {
+        poll_for_rtr(sendreq, by);
+    }
+    return announce;
+}
+
+/* The message may go: from its number on. */
+static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, bool announce)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
+
     if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
         mca_pml_spec_rtr_notice(peer);
     }
     mca_pml_spec_lock(&peer->send_lock);
     const mca_pml_spec_issue_t issue = mca_pml_spec_send_number(sendreq, by, announce);
     mca_pml_spec_unlock(&peer->send_lock);
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))
-        && issue.given_back > 0) { /* it may be what another one waits for */
-        mca_pml_spec_send_turns(peer);
+    /* Credit that is given back may be what another send waits for. That one leaves behind this message, which has
+     * its number: what a callback of it waits for could depend on this. And this may be what keeps the communicator. */
+    const bool turns = OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut)) && issue.given_back > 0;
+    if (turns) {
+        mca_pml_spec_comm_hold(comm);
     }
     mca_pml_spec_send_issued(sendreq, by, &issue);
+    if (turns) {
+        mca_pml_spec_send_turns(peer);
+        mca_pml_spec_comm_put(comm);
+    }
 }
 
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
@@ -363,8 +378,9 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         /* Complete for MPI before the transfer. */
         mca_pml_spec_complete(&base->req_ompi);
     }
+    const bool announce = before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
-        send_issue(sendreq, by);
+        send_issue(sendreq, by, announce);
     }
     return OMPI_SUCCESS;
 }
