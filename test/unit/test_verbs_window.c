@@ -284,6 +284,26 @@ static void iwarp_never_sends_without_a_buffer(void **state)
     assert_true(vb_port_counters(process[1].port)->no_credit > 0);
 }
 
+/* Each message is being delivered, by a callback that waits for the next one: none of the buffers comes back meanwhile. */
+static void buffers_that_callbacks_have_stop_nobody(void **state)
+{
+    (void) state;
+    iwarp();
+    begin(2);
+    open_up(1, 2);
+    process[2].holds = true;
+    unsigned sent = 0;
+    for (unsigned i = 0; i < 1000 && process[2].received < 60; ++i) {
+        sent += sent == process[2].received && VB_OK == say(1, 2, (uint8_t) sent);
+        progress(1);
+        progress(2);
+    }
+    assert_int_equal(process[2].received, 60);
+    vb_port_lock(process[2].port);
+    vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
+    vb_port_unlock(process[2].port);
+}
+
 /* The window has shrunk while the other side still has credits for more: buffers of control messages are not
  * kept back with those of messages, or the sum of credits would be more than there are buffers. */
 static void credits_fit_a_window_that_shrank(void **state)
@@ -404,6 +424,7 @@ int main(void)
         TEST(a_window_fits_what_comes),
         TEST(the_timer_is_what_it_says),
         TEST(iwarp_never_sends_without_a_buffer),
+        TEST(buffers_that_callbacks_have_stop_nobody),
         TEST(credits_fit_a_window_that_shrank),
         TEST(one_way_traffic_goes_on),
         TEST(without_shared_queue_where_there_is_none),

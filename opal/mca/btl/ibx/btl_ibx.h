@@ -13,8 +13,9 @@
  *
  * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
  * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
- * it, and none in the agent's thread: completions wait in the engine for progress. Nor is the runtime asked under it, which
- * may take long: who says hello and is not known is looked up when the lock has been given back. */
+ * it, and none in the agent's thread: completions wait in the engine for progress, which may be called again by a callback
+ * (ibx_told.h; docs/threads.md). Nor is the runtime asked under it, which may take long: who says hello and is not known is
+ * looked up when the lock has been given back. */
 #ifndef BTL_IBX_H
 #define BTL_IBX_H
 
@@ -24,6 +25,7 @@
 #include "btl_ibx_public.h"
 #include "btl_ibx_rooms.h"
 #include "btl_ibx_unsaid.h"
+#include "ibx_told.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
@@ -71,7 +73,7 @@ struct mca_btl_base_endpoint_t {
     iw_key_t key;
     iw_peer_t *peer; /* NULL before the first word */
     bool is_self;
-    bool is_dead; /* reported; nothing is sent any more */
+    bool is_dead; /* reported, or deleted; nothing is sent any more. Under the lock */
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
@@ -132,6 +134,12 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_key_t);
 /* So many at a time; who finds no place says hello again. */
 #define MCA_BTL_IBX_STRANGERS 16
 
+/* A completion that the PML is to be told of. */
+typedef struct mca_btl_ibx_event {
+    iw_completion_t completion; /* without its peer, which may be gone */
+    mca_btl_ibx_endpoint_t *endpoint;
+} mca_btl_ibx_event_t;
+
 struct mca_btl_ibx_module {
     union {
         mca_btl_base_module_t super;
@@ -146,13 +154,17 @@ struct mca_btl_ibx_module {
     iw_key_t key;
     mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
     opal_list_t endpoints;
-    opal_list_t gone; /* endpoints deleted: freed with the module */
+    opal_list_t gone; /* all endpoints deleted: freed with the module */
     opal_hash_table_t by_name;
     mca_btl_ibx_rooms_t frags;   /* with room for btl_max_send_size bytes */
     mca_btl_ibx_rooms_t smalls;  /* with room for MCA_BTL_IBX_SMALL_ROOM */
     mca_btl_ibx_rooms_t headers; /* with room for MCA_BTL_IBX_HEADER_ROOM */
     opal_free_list_t jobs;
     opal_free_list_t keys;
+    ibx_told_t told;
+    mca_btl_ibx_event_t to_tell[IBX_TOLD_MOST];
+    mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
+    opal_list_t ended;         /* fragments and jobs that failed, or waited: to be told */
     opal_list_t gathered;      /* fragments that wait for others, posted; whoever sent them is told */
     opal_list_t waiting_frags; /* the engine had no room; in their order */
     opal_list_t waiting_jobs;
@@ -215,7 +227,7 @@ static inline void mca_btl_ibx_lock(mca_btl_ibx_module_t *module)
     }
 }
 
-/* For progress: false if somebody else is at it. */
+/* For progress: false if another thread has the lock, which is never for long. */
 static inline bool mca_btl_ibx_enter(mca_btl_ibx_module_t *module)
 {
     return NULL != module->agent ? iw_agent_enter(module->agent)

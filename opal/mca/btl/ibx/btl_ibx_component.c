@@ -277,6 +277,8 @@ static void module_free(mca_btl_ibx_module_t *module)
     OBJ_DESTRUCT(&module->endpoints);
     OPAL_LIST_DESTRUCT(&module->gone);
     OBJ_DESTRUCT(&module->by_name);
+    ibx_told_fini(&module->told);
+    OBJ_DESTRUCT(&module->ended);
     OBJ_DESTRUCT(&module->gathered);
     OBJ_DESTRUCT(&module->waiting_frags);
     OBJ_DESTRUCT(&module->waiting_jobs);
@@ -404,6 +406,8 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->gone, opal_list_t);
+    ibx_told_init(&module->told, mca_btl_ibx_component.locked);
+    OBJ_CONSTRUCT(&module->ended, opal_list_t);
     OBJ_CONSTRUCT(&module->gathered, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);

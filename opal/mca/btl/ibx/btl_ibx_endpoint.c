@@ -135,44 +135,24 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     return OPAL_SUCCESS;
 }
 
-/* What waits for an endpoint that goes. Returns whether anything was ever said to it. lock is held. */
-static bool part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, opal_list_t *ended,
-                 opal_list_t *failed)
+/* Nothing goes to the endpoint any more, and what waits for it has ended (mca_btl_ibx_tell_ended). lock is held. */
+static void part(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
-    const bool talked = NULL != endpoint->peer;
-    if (talked) {
+    endpoint->is_dead = true;
+    if (NULL != endpoint->peer) {
         iw_peer_remove(endpoint->peer);
         endpoint->peer = NULL;
         mca_btl_ibx_flush(module); /* says goodbye */
-        endpoint->is_dead = true;  /* what is under way still names it */
     }
-    mca_btl_ibx_drop_jobs(module, endpoint, ended);
-    mca_btl_ibx_drop_frags(module, endpoint, failed);
-    return talked;
-}
-
-/* lock is not held. */
-static void fail(mca_btl_ibx_module_t *module, opal_list_t *ended, opal_list_t *failed)
-{
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(failed);
-    OBJ_DESTRUCT(ended);
+    mca_btl_ibx_drop_jobs(module, endpoint);
+    mca_btl_ibx_drop_frags(module, endpoint);
 }
 
 int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    opal_list_t ended, failed;
     (void) endpoints;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     for (size_t i = 0; i < n; ++i) {
         void *known;
         mca_btl_ibx_lock(module);
@@ -181,16 +161,14 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             mca_btl_ibx_endpoint_t *endpoint = known;
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
-            /* Given up before, something may name it all the same. */
-            if (part(module, endpoint, &ended, &failed) || endpoint->is_dead) {
-                opal_list_append(&module->gone, &endpoint->super);
-            } else {
-                OBJ_RELEASE(endpoint);
-            }
+            part(module, endpoint);
+            opal_list_append(&module->gone, &endpoint->super); /* what is to be told still names it */
         }
         mca_btl_ibx_unlock(module);
     }
-    fail(module, &ended, &failed);
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_tell_ended(module);
+    mca_btl_ibx_unlock(module);
     return OPAL_SUCCESS;
 }
 
@@ -244,7 +222,13 @@ void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     char text[96];
-    if (NULL == endpoint || endpoint->is_dead) {
+    if (NULL == endpoint) {
+        return;
+    }
+    mca_btl_ibx_lock(endpoint->module);
+    const bool is_dead = endpoint->is_dead;
+    mca_btl_ibx_unlock(endpoint->module);
+    if (is_dead) {
         return;
     }
     mca_btl_ibx_address_text(&endpoint->address, text, sizeof(text));
@@ -305,24 +289,30 @@ static void tell_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endp
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status)
 {
-    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
-    if (NULL == endpoint || endpoint->is_dead || IW_CLOSED == status) {
+    if (NULL == endpoint) {
         return;
     }
-    endpoint->is_dead = true;
-    tell_lost(module, endpoint, status);
+    mca_btl_ibx_lock(module);
+    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
+    const bool is_news = !endpoint->is_dead && IW_CLOSED != status;
+    endpoint->is_dead |= is_news; /* before its jobs end: no more of them begin */
+    mca_btl_ibx_fail_atomics(module, endpoint);
+    mca_btl_ibx_unlock(module);
+    if (is_news) {
+        tell_lost(module, endpoint, status);
+    }
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_tell_ended(module);
+    mca_btl_ibx_unlock(module);
 }
 
 void mca_btl_ibx_give_up(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, iw_status_t why)
 {
-    opal_list_t ended, failed;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
     mca_btl_ibx_lock(module);
     const bool was_dead = endpoint->is_dead;
-    (void) part(module, endpoint, &ended, &failed);
+    part(module, endpoint);
+    mca_btl_ibx_tell_ended(module);
     mca_btl_ibx_unlock(module);
-    fail(module, &ended, &failed);
     if (!was_dead) {
         tell_lost(module, endpoint, why);
     }

@@ -28,7 +28,7 @@ static inline iw_peer_t *mca_btl_ibx_peer(mca_btl_ibx_endpoint_t *endpoint)
 /* It does not answer for so long, and is asked on: says so. lock is not held. */
 void mca_btl_ibx_silent(const mca_btl_ibx_endpoint_t *endpoint, unsigned seconds);
 
-/* The connection ended by itself. lock is not held. */
+/* The connection ended by itself: what waits for its answers fails. endpoint may be NULL. lock is not held. */
 void mca_btl_ibx_lost(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
                       iw_status_t status);
 

@@ -9,6 +9,7 @@
 
 #include "btl_ibx_endpoint.h"
 #include "btl_ibx_fragment.h"
+#include "btl_ibx_rdma.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -230,20 +231,20 @@ int mca_btl_ibx_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
 
 void mca_btl_ibx_tell_gathered(mca_btl_ibx_module_t *module)
 {
-    opal_list_t gone;
     opal_list_item_t *item;
-    OBJ_CONSTRUCT(&gone, opal_list_t);
-    opal_list_join(&gone, opal_list_get_end(&gone), &module->gathered);
-    mca_btl_ibx_unlock(module);
-    while (NULL != (item = opal_list_remove_first(&gone))) {
+    /* Not those that callbacks send meanwhile. */
+    for (size_t n = opal_list_get_size(&module->gathered);
+         n > 0 && NULL != (item = opal_list_remove_first(&module->gathered)); --n) {
         mca_btl_ibx_frag_t *frag = (mca_btl_ibx_frag_t *) item;
         if (NULL != frag->base.des_cbfunc) {
+            mca_btl_ibx_unlock(module);
             frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+            mca_btl_ibx_lock(module);
         }
-        release(module, frag);
+        if (0 == --frag->holds) {
+            frag_return(frag);
+        }
     }
-    OBJ_DESTRUCT(&gone);
-    mca_btl_ibx_lock(module);
 }
 
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status)
@@ -267,7 +268,21 @@ void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *fra
     }
 }
 
-void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
+void mca_btl_ibx_tell_ended(mca_btl_ibx_module_t *module)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&module->ended))) {
+        mca_btl_ibx_unlock(module);
+        if (OBJ_CLASS(mca_btl_ibx_job_t) == ((const opal_object_t *) item)->obj_class) {
+            mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
+        } else {
+            mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
+        }
+        mca_btl_ibx_lock(module);
+    }
+}
+
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module)
 {
     while (opal_list_is_empty(&module->waiting_jobs)
            && !opal_list_is_empty(&module->waiting_frags)) {
@@ -279,19 +294,18 @@ void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed)
         }
         (void) opal_list_remove_first(&module->waiting_frags);
         if (IW_OK != status) {
-            opal_list_append(failed, (opal_list_item_t *) frag);
+            opal_list_append(&module->ended, (opal_list_item_t *) frag);
         }
     }
 }
 
-void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                            opal_list_t *failed)
+void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
     mca_btl_ibx_frag_t *frag, *next;
     OPAL_LIST_FOREACH_SAFE (frag, next, &module->waiting_frags, mca_btl_ibx_frag_t) {
         if (frag->endpoint == endpoint) {
             opal_list_remove_item(&module->waiting_frags, (opal_list_item_t *) frag);
-            opal_list_append(failed, (opal_list_item_t *) frag);
+            opal_list_append(&module->ended, (opal_list_item_t *) frag);
         }
     }
 }

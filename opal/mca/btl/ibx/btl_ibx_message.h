@@ -36,19 +36,21 @@ int mca_btl_ibx_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpo
 /* A message of our own that fits IW_INLINE_MAX. IW_AGAIN: no room now. lock is held. */
 iw_status_t mca_btl_ibx_say(mca_btl_ibx_endpoint_t *endpoint, uint8_t tag, const void *data, size_t size);
 
-/* Tell who sent the fragments that waited for others that they have left. lock is held, but not all the time. */
+/* Tell who sent the fragments that waited for others that they have left. lock is held, but not while one is told. */
 void mca_btl_ibx_tell_gathered(mca_btl_ibx_module_t *module);
 
 /* The engine is done with a fragment. lock is not held. */
 void mca_btl_ibx_frag_done(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, int status);
 
-/* Post fragments that found no room before, unless jobs still wait. lock is held. Those that cannot go any more are appended to
- * `failed`: call mca_btl_ibx_frag_done for them when it is not held. */
-void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module, opal_list_t *failed);
+/* These put fragments that cannot go any more into the module's list. lock is held. */
 
-/* Those that wait to be sent to an endpoint that goes away are appended to `failed`, as above. lock is held. */
-void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                            opal_list_t *failed);
+/* Post those that found no room before, unless jobs still wait. */
+void mca_btl_ibx_retry_frags(mca_btl_ibx_module_t *module);
+/* An endpoint goes away, for which they wait. */
+void mca_btl_ibx_drop_frags(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint);
+
+/* Tell whose fragments and jobs are in that list. lock is held, but not while one is told. */
+void mca_btl_ibx_tell_ended(mca_btl_ibx_module_t *module);
 
 /* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
  * messages come or not. By whoever runs the engine's timers; lock is held. */

@@ -6,8 +6,7 @@
 #include "btl_ibx_message.h"
 #include "btl_ibx_rdma.h"
 
-/* Completions taken at a time: enough to make the lock cheap, few enough for the stack. */
-#define BATCH 32
+#include <string.h>
 
 /* Looks in one call while datagrams come that hold nothing for who calls: acknowledgements, parts of messages. A program
  * that calls seldom, or once, shall find what lies behind them. */
@@ -44,52 +43,23 @@ static void deliver(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoi
     }
 }
 
-/* Fragments and jobs for which the engine had no room. lock is held, but not all the time: who waits for
+/* Fragments, jobs and answers for which there was no room, and what has ended. lock is held, but not all the time: who waits for
  * them is told without it. */
 static void retry_waiting(mca_btl_ibx_module_t *module)
 {
-    opal_list_t ended, failed;
-    opal_list_item_t *item;
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    OBJ_CONSTRUCT(&failed, opal_list_t);
-    mca_btl_ibx_retry_jobs(module, &ended);
-    mca_btl_ibx_retry_frags(module, &failed);
-    mca_btl_ibx_unlock(module);
-    while (NULL != (item = opal_list_remove_first(&failed))) {
-        mca_btl_ibx_frag_done(module, (mca_btl_ibx_frag_t *) item, OPAL_ERR_UNREACH);
-    }
-    while (NULL != (item = opal_list_remove_first(&ended))) {
-        mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-    }
-    OBJ_DESTRUCT(&failed);
-    OBJ_DESTRUCT(&ended);
-    mca_btl_ibx_retry_answers(module);
-    mca_btl_ibx_lock(module);
-}
-
-/* lock is not held. */
-static void peer_down(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint, int status)
-{
-    if (NULL != endpoint) {
-        opal_list_t ended;
-        opal_list_item_t *item;
-        OBJ_CONSTRUCT(&ended, opal_list_t);
-        mca_btl_ibx_lock(module);
-        mca_btl_ibx_fail_atomics(module, endpoint, &ended);
+    mca_btl_ibx_retry_jobs(module);
+    mca_btl_ibx_retry_frags(module);
+    mca_btl_ibx_tell_ended(module);
+    if (module->unsaid.n > 0) {
         mca_btl_ibx_unlock(module);
-        while (NULL != (item = opal_list_remove_first(&ended))) {
-            mca_btl_ibx_job_end(module, (mca_btl_ibx_job_t *) item);
-        }
-        OBJ_DESTRUCT(&ended);
+        mca_btl_ibx_retry_answers(module);
+        mca_btl_ibx_lock(module);
     }
-    mca_btl_ibx_lost(module, endpoint, status);
 }
 
-/* What a completion asks for while the lock is held. True: more is to be done without it, for this endpoint; the peer may be
- * gone by then. */
-static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, mca_btl_ibx_endpoint_t **endpoint)
+/* What a completion asks for while the lock is held. True: more is to be done without it. */
+static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
 {
-    *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
     switch (c->what) {
     case IW_WRITTEN:
     case IW_READ:
@@ -122,7 +92,7 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, 
                 NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message, c->length);
         break;
     case IW_PEER_DOWN:
-        peer_down(module, endpoint, c->status);
+        mca_btl_ibx_lost(module, endpoint, (iw_status_t) c->status);
         break;
     case IW_PEER_SILENT:
         mca_btl_ibx_silent(endpoint, c->length);
@@ -156,25 +126,104 @@ static void look(mca_btl_ibx_module_t *module, uint64_t now)
     module->came = 0;
 }
 
+/* Completions become what is to be told. Returns how many there were. lock is held. (By itself, as is give_back, so that
+ * callbacks do not have their arrays on the stack.) */
+__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *module)
+{
+    iw_completion_t completion[IBX_TOLD_MOST];
+    mca_btl_ibx_event_t event[IBX_TOLD_MOST];
+    unsigned events = 0;
+    /* Others only make more room. */
+    const unsigned n = iw_engine_poll(module->engine, completion, ibx_told_room(&module->told));
+    for (unsigned i = 0; i < n; ++i) {
+        iw_completion_t *c = &completion[i];
+        if (first_half(module, c)) {
+            mca_btl_ibx_endpoint_t *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
+            c->peer = NULL; /* it may be gone when this is told */
+            event[events++] = (mca_btl_ibx_event_t){.completion = *c, .endpoint = endpoint};
+        }
+    }
+    if (events > 0) {
+        ibx_told_lock(&module->told);
+        for (unsigned i = 0; i < events; ++i) {
+            module->to_tell[ibx_told_add(&module->told)] = event[i];
+        }
+        ibx_told_unlock(&module->told);
+    }
+    module->came += n;
+    return n;
+}
+
+static bool next_to_tell(mca_btl_ibx_module_t *module, mca_btl_ibx_event_t *event)
+{
+    ibx_told_lock(&module->told);
+    const int at = ibx_told_next(&module->told);
+    if (at >= 0) {
+        *event = module->to_tell[at];
+    }
+    ibx_told_unlock(&module->told);
+    return at >= 0;
+}
+
+/* The memory of messages that have been delivered. lock is held. */
+__attribute__((noinline)) static void give_back(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_event_t event[IBX_TOLD_MOST];
+    ibx_told_lock(&module->told);
+    const uint32_t n = ibx_told_give_back(&module->told);
+    memcpy(event, module->to_give_back, n * sizeof(*event));
+    ibx_told_unlock(&module->told);
+    for (uint32_t i = 0; i < n; ++i) {
+        take_back(module, &event[i].completion);
+    }
+}
+
+/* A message has been delivered. lock is not held. */
+static void delivered(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event)
+{
+    ibx_told_lock(&module->told);
+    const int at = ibx_told_end(&module->told);
+    if (at >= 0) {
+        module->to_give_back[at] = *event;
+    }
+    ibx_told_unlock(&module->told);
+    if (OPAL_UNLIKELY(at < 0)) {
+        mca_btl_ibx_lock(module);
+        give_back(module);
+        take_back(module, &event->completion);
+        mca_btl_ibx_unlock(module);
+    }
+}
+
+/* lock is not held. Returns how many. */
+static unsigned tell(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_event_t event;
+    unsigned n = 0;
+    if (0 == ibx_told_waits(&module->told) || !ibx_told_begin(&module->told)) {
+        return 0;
+    }
+    for (; n < IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
+        second_half(module, &event.completion, event.endpoint);
+        if (IW_RECEIVED == event.completion.what) {
+            delivered(module, &event);
+        }
+    }
+    ibx_told_finish(&module->told);
+    return n;
+}
+
 static bool some_wait(mca_btl_ibx_module_t *module)
 {
     return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
-           || module->unsaid.n > 0;
+           || !opal_list_is_empty(&module->ended) || module->unsaid.n > 0;
 }
 
-static int module_progress(mca_btl_ibx_module_t *module)
+/* Moves datagrams, and takes what came. Returns how much. lock is held, but not while fragments that were gathered are told of. */
+static unsigned poll_engine(mca_btl_ibx_module_t *module)
 {
-    iw_completion_t completion[BATCH];
-    bool more[BATCH];
-    mca_btl_ibx_endpoint_t *endpoint[BATCH];
-    unsigned n, events = 0;
-
-    mca_btl_ibx_meet_strangers(module);
-    if (!iw_port_is_due(module->port) && OPAL_LIKELY(0 == __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED))) {
-        return 0; /* who waits for room in the engine waits for a datagram, too */
-    }
-    if (!mca_btl_ibx_enter(module)) {
-        return 0; /* somebody else is at it */
+    if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) {
+        give_back(module);
     }
     unsigned came = iw_port_progress(module->port, module->engine);
     const uint64_t now = iw_port_looked(module->port);
@@ -184,43 +233,51 @@ static int module_progress(mca_btl_ibx_module_t *module)
     if (OPAL_UNLIKELY(!opal_list_is_empty(&module->gathered))) {
         mca_btl_ibx_tell_gathered(module);
     }
-    n = iw_engine_poll(module->engine, completion, BATCH);
+    unsigned n = take(module);
     for (unsigned looks = 1; 0 == n && came > 0 && looks < LOOKS; ++looks) {
         came = iw_port_progress(module->port, module->engine);
-        n = iw_engine_poll(module->engine, completion, BATCH);
+        n = take(module);
     }
-    if (OPAL_LIKELY(0 == n && !some_wait(module))) {
-        mca_btl_ibx_unlock(module);
-        mca_btl_ibx_meet_strangers(module);
-        return 0;
-    }
-    do {
-        for (unsigned i = 0; i < n; ++i) {
-            more[i] = first_half(module, &completion[i], &endpoint[i]);
+    return n;
+}
+
+static int module_progress(mca_btl_ibx_module_t *module)
+{
+    unsigned n = 0, events = 0;
+    bool polls = true;
+    mca_btl_ibx_meet_strangers(module);
+    /* Who waits for room in the engine waits for a datagram, too. Nobody waits for what only another caller could tell. */
+    if ((iw_port_is_due(module->port) || OPAL_UNLIKELY(0 != __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED)))
+        && mca_btl_ibx_enter(module)) {
+        n = poll_engine(module);
+        if (OPAL_LIKELY(0 == n && !some_wait(module) && 0 == ibx_told_waits(&module->told))) {
+            mca_btl_ibx_unlock(module);
+            mca_btl_ibx_meet_strangers(module);
+            return 0;
         }
         if (OPAL_UNLIKELY(some_wait(module))) {
             retry_waiting(module);
         }
         mca_btl_ibx_unlock(module);
-
-        for (unsigned i = 0; i < n; ++i) {
-            if (more[i]) {
-                second_half(module, &completion[i], endpoint[i]);
-            }
+    } else if (OPAL_LIKELY(0 == ibx_told_waits(&module->told))) {
+        return 0;
+    } else {
+        polls = false;
+    }
+    do {
+        events += n + tell(module);
+        if (polls) {
+            mca_btl_ibx_lock(module);
+        } else if (0 == events || !mca_btl_ibx_enter(module)) {
+            break; /* the next who polls gives back and flushes */
         }
-        events += n;
-
-        mca_btl_ibx_lock(module);
-        module->came += n;
-        for (unsigned i = 0; i < n; ++i) {
-            if (IW_RECEIVED == completion[i].what) {
-                take_back(module, &completion[i]);
-            }
+        give_back(module);
+        n = IBX_TOLD_MOST == n ? take(module) : 0;
+        if (0 == n) {
+            mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
         }
-        n = BATCH == n ? iw_engine_poll(module->engine, completion, BATCH) : 0;
+        mca_btl_ibx_unlock(module);
     } while (n > 0);
-    mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
-    mca_btl_ibx_unlock(module);
     return (int) events;
 }
 

@@ -134,7 +134,7 @@ void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
     put_back(&module->jobs, &job->super);
 }
 
-void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended)
+void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module)
 {
     while (!opal_list_is_empty(&module->waiting_jobs)) {
         mca_btl_ibx_job_t *job = (mca_btl_ibx_job_t *) opal_list_get_first(&module->waiting_jobs);
@@ -143,24 +143,23 @@ void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended)
         }
         (void) opal_list_remove_first(&module->waiting_jobs);
         if (mca_btl_ibx_job_part_done(module, job, OPAL_SUCCESS)) {
-            opal_list_append(ended, (opal_list_item_t *) job);
+            opal_list_append(&module->ended, (opal_list_item_t *) job);
         }
     }
 }
 
-void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                           opal_list_t *ended)
+void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
     mca_btl_ibx_job_t *job, *next;
     OPAL_LIST_FOREACH_SAFE (job, next, &module->waiting_jobs, mca_btl_ibx_job_t) {
         if (job->endpoint == endpoint) {
             opal_list_remove_item(&module->waiting_jobs, (opal_list_item_t *) job);
             if (mca_btl_ibx_job_part_done(module, job, OPAL_ERR_UNREACH)) {
-                opal_list_append(ended, (opal_list_item_t *) job);
+                opal_list_append(&module->ended, (opal_list_item_t *) job);
             }
         }
     }
-    mca_btl_ibx_fail_atomics(module, endpoint, ended);
+    mca_btl_ibx_fail_atomics(module, endpoint);
 }
 
 static mca_btl_ibx_job_t *job_new(mca_btl_ibx_module_t *module, mca_btl_ibx_job_type_t type,
@@ -420,15 +419,14 @@ void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpo
     mca_btl_ibx_job_end(module, found);
 }
 
-void mca_btl_ibx_fail_atomics(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                              opal_list_t *ended)
+void mca_btl_ibx_fail_atomics(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint)
 {
     mca_btl_ibx_job_t *job, *next;
     OPAL_LIST_FOREACH_SAFE (job, next, &module->atomics, mca_btl_ibx_job_t) {
         if (job->endpoint == endpoint) {
             opal_list_remove_item(&module->atomics, (opal_list_item_t *) job);
             job->status = OPAL_ERR_UNREACH;
-            opal_list_append(ended, (opal_list_item_t *) job);
+            opal_list_append(&module->ended, (opal_list_item_t *) job);
         }
     }
 }

@@ -58,16 +58,15 @@ void mca_btl_ibx_atomic_answered(mca_btl_ibx_module_t *module, mca_btl_ibx_endpo
 bool mca_btl_ibx_job_part_done(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, int status);
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 
-/* Go on with jobs that found no room. lock is held; jobs that ended are appended to `ended`. */
-void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module, opal_list_t *ended);
+/* These put jobs that end into the module's list (mca_btl_ibx_tell_ended). lock is held. */
 
-/* The endpoint is dead: its atomics get no answer. lock is held. */
-void mca_btl_ibx_fail_atomics(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                              opal_list_t *ended);
+/* Go on with jobs that found no room. */
+void mca_btl_ibx_retry_jobs(mca_btl_ibx_module_t *module);
 
-/* An endpoint goes away: what waits for room or for its answer ends. Appended to `ended`, unless parts are under way:
- * call mca_btl_ibx_job_end for them when the lock, which is held, is not. */
-void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                           opal_list_t *ended);
+/* The endpoint is dead: its atomics get no answer. */
+void mca_btl_ibx_fail_atomics(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint);
+
+/* An endpoint goes away: what waits for room or for its answer ends, unless parts are under way. */
+void mca_btl_ibx_drop_jobs(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint);
 
 #endif

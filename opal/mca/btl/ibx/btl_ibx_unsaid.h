@@ -3,7 +3,8 @@
  * no memory, and progress tries them again. Who finds no place here gives up the process that asked, which is an error at
  * both ends.
  *
- * Plain C, no Open MPI. Threads: under the lock of the module that has it. */
+ * Plain C, no Open MPI. Threads: under the lock of the module that has it; n is read without it, too, and so it is written
+ * atomically. */
 #ifndef BTL_IBX_UNSAID_H
 #define BTL_IBX_UNSAID_H
 
@@ -36,7 +37,7 @@ static inline bool mca_btl_ibx_unsaid_keep(mca_btl_ibx_unsaid_t *unsaid, void *e
     }
     unsaid->at[unsaid->n].endpoint = endpoint;
     unsaid->at[unsaid->n].answer = *answer;
-    ++unsaid->n;
+    __atomic_store_n(&unsaid->n, unsaid->n + 1, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -47,9 +48,10 @@ static inline void *mca_btl_ibx_unsaid_take(mca_btl_ibx_unsaid_t *unsaid,
     if (0 == unsaid->n) {
         return NULL;
     }
-    --unsaid->n;
-    *answer = unsaid->at[unsaid->n].answer;
-    return unsaid->at[unsaid->n].endpoint;
+    const uint32_t last = unsaid->n - 1;
+    __atomic_store_n(&unsaid->n, last, __ATOMIC_RELAXED);
+    *answer = unsaid->at[last].answer;
+    return unsaid->at[last].endpoint;
 }
 
 #endif

@@ -178,9 +178,11 @@ vb_peer_t *mca_btl_ibx_verbs_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
 mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module,
                                                        vb_peer_t *peer)
 {
+    vb_port_lock(module->port);
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
-    if (OPAL_LIKELY(NULL != endpoint)) {
-        return endpoint;
+    vb_port_unlock(module->port);
+    if (NULL != endpoint) {
+        return endpoint; /* met meanwhile */
     }
     opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(vb_peer_name(peer)));
     endpoint = NULL == proc ? NULL : endpoint_of(module, proc);

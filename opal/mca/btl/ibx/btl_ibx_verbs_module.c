@@ -17,8 +17,6 @@
 #define HELP_FILE "help-mpi-btl-ibx.txt"
 
 /* Messages taken at a time. */
-#define BATCH 32
-
 /* A quiet window is looked at once in so many polls, if LOOK_NS have passed too. */
 #define LOOK_POLLS 1024u
 #define LOOK_NS    UINT64_C(100000000)
@@ -456,6 +454,7 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     }
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->by_name);
+    ibx_told_fini(&module->told);
     OBJ_DESTRUCT(&module->ended);
     OBJ_DESTRUCT(&module->asking);
     vb_map_free(&module->keys);
@@ -553,6 +552,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     module->index = index;
     module->interface = *interface;
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    ibx_told_init(&module->told, options->locked);
     OBJ_CONSTRUCT(&module->ended, opal_list_t);
     OBJ_CONSTRUCT(&module->asking, opal_list_t);
     OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
@@ -683,31 +683,110 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
 
 /* ---- progress ---- */
 
-static void end_all(mca_btl_ibx_verbs_module_t *module, opal_list_t *ended)
+/* What ended, one after the other. lock is not held. */
+static void tell_ended(mca_btl_ibx_verbs_module_t *module)
 {
     opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(ended))) {
+    vb_port_lock(module->port);
+    while (NULL != (item = opal_list_remove_first(&module->ended))) {
+        vb_port_unlock(module->port);
         if (mca_btl_ibx_verbs_is_job(item)) {
             mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
         } else {
             mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
         }
+        vb_port_lock(module->port);
+    }
+    vb_port_unlock(module->port);
+}
+
+/* What arrived is to be told. Returns how much; *others: how much else happened. lock is held. (By itself, as is give_back, so
+ * that callbacks do not have their arrays on the stack.) */
+__attribute__((noinline)) static int take(mca_btl_ibx_verbs_module_t *module, int *others)
+{
+    vb_received_t received[IBX_TOLD_MOST];
+    const int n = vb_port_poll(module->port, received, (int) ibx_told_room(&module->told), others);
+    if (n > 0) {
+        ibx_told_lock(&module->told);
+        for (int i = 0; i < n; ++i) {
+            module->to_tell[ibx_told_add(&module->told)] =
+                (mca_btl_ibx_verbs_event_t){.received = received[i], .endpoint = vb_peer_user(received[i].peer)};
+        }
+        ibx_told_unlock(&module->told);
+    }
+    return n;
+}
+
+static bool next_to_tell(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_event_t *event)
+{
+    ibx_told_lock(&module->told);
+    const int at = ibx_told_next(&module->told);
+    if (at >= 0) {
+        *event = module->to_tell[at];
+    }
+    ibx_told_unlock(&module->told);
+    return at >= 0;
+}
+
+/* The memory of messages that have been delivered. lock is held. */
+__attribute__((noinline)) static void give_back(mca_btl_ibx_verbs_module_t *module)
+{
+    vb_received_t received[IBX_TOLD_MOST];
+    ibx_told_lock(&module->told);
+    const uint32_t n = ibx_told_give_back(&module->told);
+    memcpy(received, module->to_give_back, n * sizeof(*received));
+    ibx_told_unlock(&module->told);
+    vb_port_return(module->port, received, (int) n);
+}
+
+/* A message has been delivered. lock is not held. */
+static void delivered(mca_btl_ibx_verbs_module_t *module, const vb_received_t *received)
+{
+    ibx_told_lock(&module->told);
+    const int at = ibx_told_end(&module->told);
+    if (at >= 0) {
+        module->to_give_back[at] = *received;
+    }
+    ibx_told_unlock(&module->told);
+    if (OPAL_UNLIKELY(at < 0)) {
+        vb_port_lock(module->port);
+        give_back(module);
+        vb_port_return(module->port, received, 1);
+        vb_port_unlock(module->port);
     }
 }
 
-static int module_progress(mca_btl_ibx_verbs_module_t *module)
+/* lock is not held. Returns how many. */
+static int tell(mca_btl_ibx_verbs_module_t *module)
 {
-    vb_received_t received[BATCH];
-    opal_list_t ended;
-    int others;
-    if (!vb_port_trylock(module->port)) {
-        return 0; /* somebody else is at it */
+    mca_btl_ibx_verbs_event_t event;
+    const vb_received_t *received = &event.received;
+    int n = 0;
+    if (0 == ibx_told_waits(&module->told) || !ibx_told_begin(&module->told)) {
+        return 0;
     }
-    const int n = vb_port_poll(module->port, received, BATCH, &others);
-    const bool has_ended = !opal_list_is_empty(&module->ended);
-    const bool has_lost = module->has_lost;
-    const bool has_strangers = 0 != module->strangers_n;
-    const bool has_unsaid = 0 != module->unsaid.n;
+    for (; n < (int) IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
+        mca_btl_ibx_verbs_endpoint_t *endpoint =
+            OPAL_LIKELY(NULL != event.endpoint) ? event.endpoint : mca_btl_ibx_verbs_sender(module, received->peer);
+        if (OPAL_LIKELY(!mca_btl_ibx_verbs_atomic_message(module, endpoint, received->tag, received->data,
+                                                          received->length))) {
+            mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint, received->tag, received->data,
+                                 received->length);
+        }
+        delivered(module, received);
+    }
+    ibx_told_finish(&module->told);
+    return n;
+}
+
+/* Polls. Returns how much happened besides messages, of which the module has taken note. lock is held. */
+static int poll_port(mca_btl_ibx_verbs_module_t *module)
+{
+    int others;
+    if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) { /* a sender may wait for the buffers, and a callback for it */
+        give_back(module);
+    }
+    (void) take(module, &others);
     if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
         const uint64_t now = vb_now();
         if (now - module->looked_at > LOOK_NS) {
@@ -715,27 +794,31 @@ static int module_progress(mca_btl_ibx_verbs_module_t *module)
             vb_port_look(module->port, now);
         }
     }
-    if (OPAL_LIKELY(0 == n && !has_ended && !has_lost && !has_strangers && !has_unsaid)) {
+    return others;
+}
+
+static int module_progress(mca_btl_ibx_verbs_module_t *module)
+{
+    int others = 0;
+    bool has_ended = false, has_lost = false, has_strangers = false, has_unsaid = false;
+    /* Who has the lock does not have it for long, and nobody waits for what only another caller could tell. */
+    if (vb_port_trylock(module->port)) {
+        others = poll_port(module);
+        has_ended = !opal_list_is_empty(&module->ended);
+        has_lost = module->has_lost;
+        has_strangers = 0 != module->strangers_n;
+        has_unsaid = 0 != module->unsaid.n;
         vb_port_unlock(module->port);
+    }
+    if (OPAL_LIKELY(0 == ibx_told_waits(&module->told) && !has_ended && !has_lost && !has_strangers && !has_unsaid)) {
         return others;
     }
-    OBJ_CONSTRUCT(&ended, opal_list_t);
-    opal_list_join(&ended, opal_list_get_end(&ended), &module->ended);
-    vb_port_unlock(module->port);
-
-    for (int i = 0; i < n; ++i) {
-        mca_btl_ibx_verbs_endpoint_t *endpoint = mca_btl_ibx_verbs_sender(module, received[i].peer);
-        if (OPAL_LIKELY(!mca_btl_ibx_verbs_atomic_message(module, endpoint, received[i].tag,
-                                                          received[i].data, received[i].length))) {
-            mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint,
-                                 received[i].tag, received[i].data, received[i].length);
-        }
+    const int n = tell(module);
+    if (has_ended) {
+        tell_ended(module);
     }
-    end_all(module, &ended);
-    OBJ_DESTRUCT(&ended);
-    if (n > 0) {
-        vb_port_lock(module->port);
-        vb_port_return(module->port, received, n);
+    if (n > 0 && vb_port_trylock(module->port)) { /* else the next who polls does it */
+        give_back(module);
         vb_port_unlock(module->port);
     }
     if (OPAL_UNLIKELY(has_unsaid)) {

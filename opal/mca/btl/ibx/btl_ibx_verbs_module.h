@@ -5,7 +5,7 @@
  *
  * Threads: the port's lock (vb_port_lock) covers module, endpoints and lists. Callbacks of the port come
  * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
- * PML without the lock.
+ * PML without the lock. Progress may be called again by a callback (ibx_told.h; docs/threads.md).
  *
  * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. So a
  * send after a put is delivered after the put's data in any case; a send (or put) with `order` other
@@ -152,6 +152,12 @@ typedef struct mca_btl_ibx_verbs_job {
 } mca_btl_ibx_verbs_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
 
+/* A message that the PML is to be told of. */
+typedef struct mca_btl_ibx_verbs_event {
+    vb_received_t received;
+    mca_btl_ibx_verbs_endpoint_t *endpoint; /* NULL: not known yet */
+} mca_btl_ibx_verbs_event_t;
+
 /* So many at a time; who finds no place speaks again. */
 #define MCA_BTL_IBX_VERBS_STRANGERS 16
 
@@ -180,6 +186,9 @@ struct mca_btl_ibx_verbs_module {
     opal_free_list_t jobs;
     mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
     uint64_t *sink;
+    ibx_told_t told;
+    mca_btl_ibx_verbs_event_t to_tell[IBX_TOLD_MOST];
+    vb_received_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
     opal_list_t ended;  /* fragments and jobs: to be told */
     opal_list_t asking; /* jobs that wait for the answer of another process */
     uint32_t ask_number;
@@ -241,7 +250,7 @@ static inline vb_peer_t *mca_btl_ibx_verbs_peer(mca_btl_ibx_verbs_endpoint_t *en
 {
     return OPAL_LIKELY(NULL != endpoint->peer) ? endpoint->peer : mca_btl_ibx_verbs_meet(endpoint);
 }
-/* Who a message is from; NULL: not known to this process. lock is not held. */
+/* Who a message is from that was not known when it came; NULL: not known to this process. lock is not held. */
 mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module,
                                                        vb_peer_t *peer);
 /* Callbacks of the port. */

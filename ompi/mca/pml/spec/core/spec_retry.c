@@ -75,6 +75,12 @@ static void retire(spec_retry_t *r, spec_retry_lane_t *lane)
     r->spare = lane;
 }
 
+/* Others read it without the lock. */
+static void count(spec_retry_t *r, uint32_t n)
+{
+    __atomic_store_n(&r->n, n, __ATOMIC_RELAXED);
+}
+
 /* The lane was refused now: to the end of the lanes. */
 static void mark_refused(spec_retry_t *r, spec_retry_lane_t *lane)
 {
@@ -96,7 +102,8 @@ bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key)
     spec_list_append(&lane->items, &item->node);
     ++lane->n;
     mark_refused(r, lane);
-    return 1 == ++r->n;
+    count(r, r->n + 1);
+    return 1 == r->n;
 }
 
 bool spec_retry_waits(const spec_retry_t *r, const void *key)
@@ -141,5 +148,6 @@ bool spec_retry_done(spec_retry_t *r, spec_retry_lane_t *lane)
     if (0 == --lane->n) {
         retire(r, lane);
     }
-    return 0 == --r->n;
+    count(r, r->n - 1);
+    return 0 == r->n;
 }

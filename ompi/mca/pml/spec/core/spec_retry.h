@@ -52,7 +52,7 @@ typedef struct spec_retry {
     spec_retry_lane_t common; /* for all keys that there is no memory for */
     uint64_t clock;           /* counts refusals and passes */
     uint64_t next_no;
-    uint32_t n; /* items in lanes and in hands */
+    uint32_t n; /* items in lanes and in hands; written atomically: as a hint it may be read without the lock */
 } spec_retry_t;
 
 void spec_retry_init(spec_retry_t *r);

@@ -47,6 +47,22 @@ static void message_done(vb_link_t *link, uint32_t buffer)
     }
 }
 
+/* Low, as the limit event of a shared queue says it. When one is taken, not when it comes back: a callback may wait for what its
+ * sender has no credit for while others like it, below, have all the buffers. */
+static void watch_window(vb_link_t *link)
+{
+    vb_rx_t *rx = link->rx;
+    if (vb_rx_free(rx) >= ibx_window_limit(&rx->window) || rx->window.current >= rx->window.max) {
+        return;
+    }
+    ++link->peer->port->counters.starved;
+    vb_rx_starved(rx, vb_now());
+    vb_credit_posted(&link->credit, vb_rx_fill(rx));
+    if (vb_credit_is_due(&link->credit, vb_rx_held(rx)) && VB_OPEN == link->peer->conn.state) {
+        (void) vb_post_control(link, VB_CREDIT);
+    }
+}
+
 static bool on_grant(vb_link_t *link, const void *data)
 {
     const vb_grant_t grant = vb_grant_read(data);
@@ -126,7 +142,10 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
                                 .tag = hdr.tag,
                                 .link = rx == link->rx ? link : NULL,
                                 .buffer = buffer};
-    link->lent += rx == link->rx;
+    if (rx == link->rx) {
+        ++link->lent;
+        watch_window(link);
+    }
     return true;
 }
 
@@ -255,12 +274,6 @@ static void return_lent(vb_port_t *port, const vb_received_t *received)
     if (received->in_ring) {
         vb_link_return_ring(link, received->buffer);
         return;
-    }
-    /* Low, as the limit event of a shared queue says it. */
-    if (vb_rx_free(link->rx) < ibx_window_limit(&link->rx->window)
-        && link->rx->window.current < link->rx->window.max) {
-        ++port->counters.starved;
-        vb_rx_starved(link->rx, vb_now());
     }
     message_done(link, received->buffer);
 }
