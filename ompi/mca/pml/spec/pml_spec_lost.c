@@ -67,7 +67,9 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     mca_pml_spec_lock(&comm->slot->lock);
     if (NULL != peer) {
         __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
-        spec_recv_answer_all(&peer->recv); /* no REVOKED will come */
+        /* No REVOKED will come. */
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
+                                  -(int32_t) spec_recv_answer_all(&peer->recv));
     }
     spec_match_take_source(&comm->match, rank, &receives);
     mca_pml_spec_unlock(&comm->slot->lock);

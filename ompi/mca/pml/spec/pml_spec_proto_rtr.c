@@ -188,6 +188,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
     mca_pml_spec_revoke_hdr_t hdr = {0};
     if (SPEC_CANCEL_ASK == outcome) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
         hdr = (mca_pml_spec_revoke_hdr_t){
             .type = MCA_PML_SPEC_REVOKE,
             .epoch = peer->recv.epoch,
@@ -205,7 +206,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     const bool lost = mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
                       || (NULL != peer && mca_pml_spec_lost(peer));
     if (OPAL_UNLIKELY(lost && NULL != peer)) {
-        spec_recv_answer_all(&peer->recv);
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
+                                  -(int32_t) spec_recv_answer_all(&peer->recv));
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(lost)) {
@@ -268,6 +270,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
         mca_pml_spec_unlock(&comm->slot->lock);
     }
     if (expected) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
         mca_pml_spec_revokes_finish(peer);
     } else {
         mca_pml_spec_refuse("REVOKED", "nothing was revoked");

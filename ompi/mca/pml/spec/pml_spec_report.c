@@ -338,10 +338,34 @@ static void save_profile(int rank, int ranks)
 
 /* ---- when ---- */
 
+static bool has_profile(void)
+{
+    return NULL != mca_pml_spec.profile && '\0' != *mca_pml_spec.profile && mca_pml_spec_adapts();
+}
+
+/* Is there anything to tell? */
+static bool is_wanted(void)
+{
+    return mca_pml_spec.summary || has_profile();
+}
+
+/* Answers that came after the last process has left MPI would find nobody, and over some transports end the process that
+ * sends them. The peers are in MPI_Finalize soon, and answer there. */
+static void await_revoked(void)
+{
+    while (MCA_PML_SPEC_SEEN(mca_pml_spec.revokes) > 0) {
+        opal_progress();
+    }
+}
+
 static int report(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm, (void) key, (void) value, (void) extra;
     int rank, ranks, refused = mca_pml_spec.profile_refused;
+    await_revoked();
+    if (!is_wanted()) {
+        return MPI_SUCCESS;
+    }
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     PMPI_Barrier(MPI_COMM_WORLD); /* what was sent before it has arrived, mostly */
@@ -349,7 +373,7 @@ static int report(MPI_Comm comm, int key, void *value, void *extra)
         summarise(rank, ranks);
     }
     /* A file that was refused may be somebody's: it is left alone. */
-    if (NULL != mca_pml_spec.profile && '\0' != *mca_pml_spec.profile && mca_pml_spec_adapts()) {
+    if (has_profile()) {
         PMPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
         if (!refused) {
             save_profile(rank, ranks);
@@ -368,10 +392,6 @@ MCA_PML_SPEC_COPY_ATTR(do_not_copy)
 
 void mca_pml_spec_report_arm(void)
 {
-    const bool profile = NULL != mca_pml_spec.profile && '\0' != *mca_pml_spec.profile;
-    if (!mca_pml_spec.summary && !(profile && mca_pml_spec_adapts())) {
-        return;
-    }
     ompi_attribute_fn_ptr_union_t copy = {.attr_communicator_copy_fn = do_not_copy};
     ompi_attribute_fn_ptr_union_t delete = {.attr_communicator_delete_fn = report};
     int key = MPI_KEYVAL_INVALID;
@@ -379,7 +399,9 @@ void mca_pml_spec_report_arm(void)
         || OMPI_SUCCESS
                != ompi_attr_set_c(COMM_ATTR, MPI_COMM_SELF, &MPI_COMM_SELF->c_keyhash, key, NULL,
                                   false)) {
-        mca_pml_spec_explain_alone("no report");
+        if (is_wanted()) {
+            mca_pml_spec_explain_alone("no report");
+        }
         return;
     }
     (void) ompi_attr_free_keyval(COMM_ATTR, &key, false); /* lives on with the attribute */

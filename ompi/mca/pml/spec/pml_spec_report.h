@@ -8,7 +8,7 @@
 
 #include "pml_spec.h"
 
-/* MPI_COMM_SELF exists: arrange for the report, if one is wanted. */
+/* MPI_COMM_SELF exists: arrange for the report, if one is wanted, and for waiting for what must have come before the end. */
 void mca_pml_spec_report_arm(void);
 
 /* Read the profile, if there is one, into the tables of adaptation. */

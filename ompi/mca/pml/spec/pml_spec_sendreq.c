@@ -336,6 +336,40 @@ static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t b
     }
 }
 
+/* Copy the message into the buffer that the program has attached; from then on it is sent from there. (Open MPI's function for
+ * all of it counts what is in the buffer outside its lock, so that with several threads MPI_Buffer_detach may wait for ever.) */
+static int buffer_message(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    opal_convertor_t *convertor = &base->req_convertor;
+    size_t length = sendreq->req_send.req_bytes_packed;
+    if (0 == length) {
+        return OMPI_SUCCESS;
+    }
+    int rc = mca_pml_base_bsend_request_alloc(&base->req_ompi);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    char *copy = (char *) (uintptr_t) sendreq->req_send.req_addr;
+    if (sendreq->is_flat) {
+        memcpy(copy, sendreq->flat, length);
+    } else {
+        /* The last start of a persistent request left the convertor on its copy. */
+        opal_convertor_copy_and_prepare_for_send(sendreq->peer->proc->super.proc_convertor,
+                                                 &base->req_datatype->super, base->req_count,
+                                                 base->req_addr, 0, convertor);
+        struct iovec iov = {.iov_base = copy, .iov_len = length};
+        uint32_t iovs = 1;
+        opal_convertor_pack(convertor, &iov, &iovs, &length);
+    }
+    opal_convertor_copy_and_prepare_for_send(
+        sendreq->peer->proc->super.proc_convertor, &ompi_mpi_packed.dt.super,
+        sendreq->req_send.req_bytes_packed, copy, 0, convertor);
+    sendreq->is_flat = true;
+    sendreq->flat = copy;
+    return OMPI_SUCCESS;
+}
+
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -357,21 +391,13 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
 
     const size_t length = sendreq->req_send.req_bytes_packed;
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
-        /* The last start of a persistent request left the convertor on the buffered copy. */
-        opal_convertor_copy_and_prepare_for_send(peer->proc->super.proc_convertor,
-                                                 &base->req_datatype->super, base->req_count,
-                                                 base->req_addr, 0, &base->req_convertor);
-        int rc = mca_pml_base_bsend_request_start(&base->req_ompi);
+        int rc = buffer_message(sendreq);
         if (OMPI_SUCCESS != rc) {
             sendreq->life = MCA_PML_SPEC_DONE;
             base->req_pml_complete = true;
             base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
             base->req_ompi.req_complete = REQUEST_COMPLETED;
             return rc;
-        }
-        if (sendreq->req_send.req_addr != base->req_addr) {
-            sendreq->is_flat = true;
-            sendreq->flat = (char *) (uintptr_t) sendreq->req_send.req_addr;
         }
         base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
         base->req_ompi.req_status._ucount = length;

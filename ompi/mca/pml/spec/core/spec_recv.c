@@ -82,14 +82,17 @@ bool spec_recv_awaits_several(const spec_recv_t *r)
     return n > 1;
 }
 
-void spec_recv_answer_all(spec_recv_t *r)
+uint32_t spec_recv_answer_all(spec_recv_t *r)
 {
+    uint32_t answered = 0;
     for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
          n = spec_list_next(&r->revokes, n)) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
+        answered += !revoke->answered;
         revoke->answered = true;
         revoke->s = r->msgs.nxt;
     }
+    return answered;
 }
 
 spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled)

@@ -26,11 +26,11 @@
 #include "spec_stream.h"
 
 typedef struct spec_recv {
-    spec_stream_t msgs;    /* messages of this sender; msgs.nxt is E */
-    uint32_t ctl_no;       /* number of my next RTR or REVOKE to this sender */
-    spec_node_t revokes;   /* spec_revoke_t under way */
-    uint8_t epoch;         /* the sender's epoch of this communicator, as far as known */
-    bool epoch_is_known;   /* else `epoch` is the guess 0: see docs/protocol.md, "Epochs" */
+    spec_stream_t msgs;  /* messages of this sender; msgs.nxt is E */
+    uint32_t ctl_no;     /* number of my next RTR or REVOKE to this sender */
+    spec_node_t revokes; /* spec_revoke_t under way */
+    uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
+    bool epoch_is_known; /* else `epoch` is the guess 0: see docs/protocol.md, "Epochs" */
 } spec_recv_t;
 
 /* What an RTR tells the sender. */
@@ -44,9 +44,9 @@ typedef struct spec_offer {
 typedef struct spec_revoke {
     spec_node_t node;
     spec_bin_t *bin;
-    uint32_t no;       /* its number on the control stream */
+    uint32_t no; /* its number on the control stream */
     bool answered;
-    uint32_t s;        /* of the answer */
+    uint32_t s; /* of the answer */
 } spec_revoke_t;
 
 typedef enum spec_cancel {
@@ -96,8 +96,8 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 /* Are several REVOKEs without an answer? */
 bool spec_recv_awaits_several(const spec_recv_t *r);
 
-/* The peer is lost: no message of it will come, so take every REVOKE to it as answered. */
-void spec_recv_answer_all(spec_recv_t *r);
+/* The peer is lost: no message of it will come, so take every REVOKE to it as answered. Returns how many were not. */
+uint32_t spec_recv_answer_all(spec_recv_t *r);
 
 /* After E advanced or REVOKED arrived: the next REVOKE whose exchange is finished, out of the
  * list, or NULL. Its bin is off hold and has no RTR out any more; the receives in `cancelled`
