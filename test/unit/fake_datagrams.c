@@ -101,7 +101,8 @@ int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
                               .to = wr->wr.ud.remote_qpn,
                               .qkey = wr->wr.ud.remote_qkey,
                               .pkey_index = qp->pkey_index,
-                              .is_global = ((ah_t *) wr->wr.ud.ah)->is_global,
+                              /* a forger of the fuzzers has no address handle */
+                              .is_global = NULL != wr->wr.ud.ah && ((ah_t *) wr->wr.ud.ah)->is_global,
                               .context = qp->qp.context,
                               .size = s->size};
             memcpy(d->data, s->data, s->size);
