@@ -499,7 +499,8 @@ static double run_cell(double limit)
     for (int i = 0; i < cell.threads; ++i) {
         prepare(&worker[i], i);
     }
-    const double start = now(), until = start + limit;
+    const double start = now();
+    double until = start + limit;
     __atomic_store(&deadline, &until, __ATOMIC_RELEASE);
     MPI_Barrier(tl.ctl);
     pthread_barrier_init(&gate, NULL, (unsigned) cell.threads);
@@ -521,7 +522,8 @@ static double run_cell(double limit)
     MPI_Sendrecv(&mine, 1, MPI_UINT64_T, peer, 2, &theirs, 1, MPI_UINT64_T, peer, 2, tl.ctl,
                  MPI_STATUS_IGNORE);
     CHECK(0 == mine + theirs, "the messages received are not those sent");
-    const double took = now() - start, none = 0;
+    const double took = now() - start;
+    double none = 0;
     __atomic_store(&deadline, &none, __ATOMIC_RELEASE);
     return took;
 }
