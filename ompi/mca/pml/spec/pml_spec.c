@@ -36,6 +36,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
     spec_retry_init(&mca_pml_spec.retry);
+    mca_pml_spec.revokes = 0;
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);

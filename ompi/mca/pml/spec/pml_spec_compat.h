@@ -109,6 +109,12 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
     return false;
 }
 
+/* May the job outlive a process of it, which then answers nothing more? */
+static inline bool mca_pml_spec_outlives(void)
+{
+    return false;
+}
+
 /* A request of the communicator has ended in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
  * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
  * an error that ends the job once it is seen ends it here. Any thread; no lock is held. */
@@ -268,6 +274,15 @@ static inline bool mca_pml_spec_on_device(const void *buf)
 static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
 {
     (void) comm, (void) error;
+}
+
+static inline bool mca_pml_spec_outlives(void)
+{
+#    if OPAL_ENABLE_FT_MPI
+    return ompi_ftmpi_enabled;
+#    else
+    return false;
+#    endif
 }
 
 static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)

@@ -350,10 +350,10 @@ static bool is_wanted(void)
 }
 
 /* Answers that came after the last process has left MPI would find nobody, and over some transports end the process that
- * sends them. The peers are in MPI_Finalize soon, and answer there. */
+ * sends them. The peers are in MPI_Finalize soon, and answer there; where a job outlives processes nobody knows, and nobody waits. */
 static void await_revoked(void)
 {
-    while (MCA_PML_SPEC_SEEN(mca_pml_spec.revokes) > 0) {
+    while (MCA_PML_SPEC_SEEN(mca_pml_spec.revokes) > 0 && !mca_pml_spec_outlives()) {
         opal_progress();
     }
 }
