@@ -15,6 +15,8 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
 
+#include <pthread.h>
+
 static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
     return opal_free_list_init(list, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0,
@@ -259,6 +261,38 @@ _Thread_local int mca_pml_spec_depth;
 
 /* Apart from what every call reads. */
 volatile int32_t mca_pml_spec_signalling __attribute__((aligned(128)));
+
+/* Of the calling thread; one byte where the system does not say where it is. */
+static _Thread_local struct {
+    uintptr_t low, high;
+} stack;
+
+static __attribute__((noinline)) void stack_find(void)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    stack.low = UINTPTR_MAX - 1;
+    stack.high = UINTPTR_MAX;
+    if (0 != pthread_getattr_np(pthread_self(), &attributes)) {
+        return;
+    }
+    if (0 == pthread_attr_getstack(&attributes, &low, &size)) {
+        stack.low = (uintptr_t) low;
+        stack.high = (uintptr_t) low + size;
+    }
+    (void) pthread_attr_destroy(&attributes);
+}
+
+/* A program may have left its thread's stack for another (a coroutine): then nothing is known. */
+bool mca_pml_spec_is_mine(const void *object)
+{
+    const uintptr_t here = (uintptr_t) __builtin_frame_address(0);
+    if (OPAL_UNLIKELY(0 == stack.high)) {
+        stack_find();
+    }
+    return here >= stack.low && (uintptr_t) object > here && (uintptr_t) object < stack.high;
+}
 
 mca_pml_spec_module_t mca_pml_spec = {
     .super = {

@@ -6,11 +6,9 @@
  * (pml_spec_proto_*.c).
  *
  * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
- * the user has freed it (FREED). Both are bits of `life`; whoever sets the second returns the
- * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
- * comes first, for all others directly before DONE. So DONE is the PML's last touch, and whoever
- * was woken by the completion (another thread, or a callback below it) may free the request or
- * start it again at once: a request that is started before it is DONE is replaced by a new one.
+ * the user has freed it (FREED): mca_pml_spec_end() and mca_pml_spec_let_go(). MPI completion - what MPI_Wait
+ * waits for - is a third thing: for a buffered send and below a callback it comes before DONE, for all others directly
+ * behind it. A request that is started again before it is DONE is replaced by a new one.
  *
  * A request whose peer is lost, in a job that goes on without it, is completed with an error for
  * MPI while transports may still hold it (LOST). It becomes DONE if they let go; else it is kept. */
@@ -20,12 +18,11 @@
 #include "core/spec_match.h"
 #include "pml_spec.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_complete.h"
 #include "pml_spec_hold.h"
 #include "pml_spec_packet.h"
 
 struct mca_pml_spec_rtr; /* pml_spec_proto.h */
-
-enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2, MCA_PML_SPEC_LOST = 4 };
 
 #define MCA_PML_SPEC_STAGES 6
 
