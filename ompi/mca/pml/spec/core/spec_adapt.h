@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Adaptation: is speculation worth it for an envelope? (Paper 001, section 3.6; docs/protocol.md,
+/* Adaptation: is speculation worth it for an envelope? (Paper 001, section 3.6; docs/design/protocol.md,
  * "Adaptation".)
  *
  * An envelope is one direction of (communicator, peer, tag). Two tables of the same kind:
