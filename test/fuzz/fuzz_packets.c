@@ -10,13 +10,13 @@
 #include "fuzz_script.h"
 #include "held_btl.h"
 
-#include "ompi/mca/pml/spec/pml_spec.h"
-#include "ompi/mca/pml/spec/pml_spec_adapt.h"
-#include "ompi/mca/pml/spec/pml_spec_comm.h"
-#include "ompi/mca/pml/spec/pml_spec_hello.h"
-#include "ompi/mca/pml/spec/pml_spec_lost.h"
-#include "ompi/mca/pml/spec/pml_spec_packet.h"
-#include "ompi/mca/pml/spec/pml_spec_request.h"
+#include "ompi/mca/pml/spec/objects/pml_spec.h"
+#include "ompi/mca/pml/spec/services/pml_spec_adapt.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_comm.h"
+#include "ompi/mca/pml/spec/services/pml_spec_hello.h"
+#include "ompi/mca/pml/spec/services/pml_spec_lost.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_packet.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_request.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
 
