@@ -1,25 +1,39 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The module: start, processes, end. */
-#include "../objects/pml_spec.h"
+#include "pml_spec_calls.h"
 
-#include "../services/pml_spec_adapt.h"
 #include "../dispatch/pml_spec_arrive.h"
-#include "../objects/pml_spec_comm.h"
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_explain.h"
+#include "../objects/pml_spec_slabs.h"
+#include "../objects/pml_spec_upward.h"
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_cancel.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
-#include "../objects/pml_spec_keep.h"
 #include "../services/pml_spec_lost.h"
-#include "../objects/pml_spec_packet.h"
-#include "../protocols/pml_spec_proto.h"
+#include "../services/pml_spec_pin.h"
+#include "../services/pml_spec_transfer.h"
 #include "pml_spec_report.h"
 
-static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
-{
-    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0,
-                               -1, mca_pml_spec.free_list_inc, NULL, 0, NULL, NULL, NULL);
-}
+/* The selected PML makes the last two, the lists of requests that debuggers read. */
+#define LIST(list, type)                                                                           \
+    {                                                                                              \
+        &(list), sizeof(type), OBJ_CLASS(type)                                                     \
+    }
+static const struct {
+    opal_free_list_t *list;
+    size_t size;
+    opal_class_t *class;
+} lists[] = {
+    LIST(mca_pml_spec.frags, mca_pml_spec_frag_t),
+    LIST(mca_pml_spec.transfers, mca_pml_spec_transfer_t),
+    LIST(mca_pml_spec.ranges, mca_pml_spec_range_t),
+    LIST(mca_pml_spec.rtrs, mca_pml_spec_rtr_t),
+    LIST(mca_pml_base_send_requests, mca_pml_spec_send_request_t),
+    LIST(mca_pml_base_recv_requests, mca_pml_spec_recv_request_t),
+};
+enum { OWN_LISTS = 4 };
 
 int mca_pml_spec_enable(bool enable)
 {
@@ -31,7 +45,7 @@ int mca_pml_spec_enable(bool enable)
     }
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
-    mca_pml_spec_keep_init();
+    mca_pml_spec_slabs_init();
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
@@ -39,34 +53,15 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec.revokes = 0;
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
-    OBJ_CONSTRUCT(&mca_pml_spec.frags, opal_free_list_t);
-    OBJ_CONSTRUCT(&mca_pml_spec.transfers, opal_free_list_t);
-    OBJ_CONSTRUCT(&mca_pml_spec.ranges, opal_free_list_t);
-    OBJ_CONSTRUCT(&mca_pml_spec.rtrs, opal_free_list_t);
+    for (size_t i = 0; i < OWN_LISTS; ++i) {
+        OBJ_CONSTRUCT(lists[i].list, opal_free_list_t);
+    }
     mca_pml_spec.enabled = true;
-
-    int rc = list_init(&mca_pml_spec.frags, sizeof(mca_pml_spec_frag_t),
-                       OBJ_CLASS(mca_pml_spec_frag_t));
-    if (OMPI_SUCCESS == rc) {
-        rc = list_init(&mca_pml_spec.transfers, sizeof(mca_pml_spec_transfer_t),
-                       OBJ_CLASS(mca_pml_spec_transfer_t));
-    }
-    if (OMPI_SUCCESS == rc) {
-        rc = list_init(&mca_pml_spec.ranges, sizeof(mca_pml_spec_range_t),
-                       OBJ_CLASS(mca_pml_spec_range_t));
-    }
-    if (OMPI_SUCCESS == rc) {
-        rc = list_init(&mca_pml_spec.rtrs, sizeof(mca_pml_spec_rtr_t),
-                       OBJ_CLASS(mca_pml_spec_rtr_t));
-    }
-    /* The selected PML makes the lists of requests that debuggers read. */
-    if (OMPI_SUCCESS == rc) {
-        rc = list_init(&mca_pml_base_send_requests, sizeof(mca_pml_spec_send_request_t),
-                       OBJ_CLASS(mca_pml_spec_send_request_t));
-    }
-    if (OMPI_SUCCESS == rc) {
-        rc = list_init(&mca_pml_base_recv_requests, sizeof(mca_pml_spec_recv_request_t),
-                       OBJ_CLASS(mca_pml_spec_recv_request_t));
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && OMPI_SUCCESS == rc; ++i) {
+        rc = opal_free_list_init(lists[i].list, lists[i].size, opal_cache_line_size, lists[i].class,
+                                 0, opal_cache_line_size, 0, -1, mca_pml_spec.free_list_inc, NULL,
+                                 0, NULL, NULL, NULL);
     }
     return rc;
 }
@@ -88,11 +83,10 @@ void mca_pml_spec_finalize(void)
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);
     OBJ_DESTRUCT(&mca_pml_spec.bytes);
-    OBJ_DESTRUCT(&mca_pml_spec.frags);
-    OBJ_DESTRUCT(&mca_pml_spec.transfers);
-    OBJ_DESTRUCT(&mca_pml_spec.ranges);
-    OBJ_DESTRUCT(&mca_pml_spec.rtrs);
-    mca_pml_spec_keep_fini();
+    for (size_t i = 0; i < OWN_LISTS; ++i) {
+        OBJ_DESTRUCT(lists[i].list);
+    }
+    mca_pml_spec_slabs_fini();
     OBJ_DESTRUCT(&mca_pml_spec.lock);
 }
 
@@ -125,10 +119,10 @@ static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_pro
         mca_pml_spec_lost_report(proc, btl->btl_component->btl_version.mca_component_name, info);
         return;
     }
-    mca_pml_spec_abort(OMPI_ERR_UNREACH,
-                       "pml/spec: the transport %s has failed (%s); the job cannot go on without it",
-                       btl->btl_component->btl_version.mca_component_name,
-                       NULL == info ? "no details" : info);
+    mca_pml_spec_abort(
+        OMPI_ERR_UNREACH,
+        "pml/spec: the transport %s has failed (%s); the job cannot go on without it",
+        btl->btl_component->btl_version.mca_component_name, NULL == info ? "no details" : info);
 }
 
 /* Control packets are sent whole: no transport may have a smaller eager limit. */
@@ -138,8 +132,7 @@ static int check_transports(void)
     OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
                        mca_btl_base_selected_module_t) {
         const mca_btl_base_module_t *btl = selected->btl_module;
-        const size_t least =
-            sizeof(mca_pml_spec_rtr_hdr_t) + btl->btl_registration_handle_size;
+        const size_t least = sizeof(mca_pml_spec_rtr_hdr_t) + btl->btl_registration_handle_size;
         if ((btl->btl_flags & MCA_BTL_FLAGS_SEND)
             && (btl->btl_eager_limit < least || btl->btl_max_send_size < least)) {
             const char *name = selected->btl_component->btl_version.mca_component_name;
@@ -197,7 +190,8 @@ static const char *transports(char *text, size_t size)
     const char *before = "";
     size_t at = 0;
     text[0] = '\0';
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
+                       mca_btl_base_selected_module_t) {
         const char *name = selected->btl_component->btl_version.mca_component_name;
         if (0 != strcmp(name, before) && at < size) {
             at += (size_t) snprintf(text + at, size - at, "%s%s", 0 == at ? "" : ", ", name);
@@ -244,8 +238,8 @@ static int dump(ompi_communicator_t *ompi_comm, int verbose)
         }
         opal_output(0, "  rank %u: sent %u messages, processed %u, keeps %u RTRs", i,
                     peer->send.nxt, peer->recv.msgs.nxt, spec_send_kept(&peer->send));
-        for (size_t b = 0; verbose && NULL != peer->endpoint && b < peer->endpoint->btl_eager.arr_size;
-             ++b) {
+        for (size_t b = 0;
+             verbose && NULL != peer->endpoint && b < peer->endpoint->btl_eager.arr_size; ++b) {
             mca_bml_base_btl_t *bml_btl = &peer->endpoint->btl_eager.bml_btls[b];
             if (NULL != bml_btl->btl->btl_dump) {
                 bml_btl->btl->btl_dump(bml_btl->btl, bml_btl->btl_endpoint, verbose);
@@ -260,31 +254,40 @@ _Thread_local int mca_pml_spec_depth;
 /* Apart from what every call reads. */
 volatile int32_t mca_pml_spec_signalling __attribute__((aligned(128)));
 
+const mca_pml_spec_upward_t mca_pml_spec_upward = {
+    .start = mca_pml_spec_start,
+    .cancel = mca_pml_spec_recv_cancel,
+    .turns = mca_pml_spec_send_turns,
+    .unpin = mca_pml_spec_pin_free,
+    .comm_free = mca_pml_spec_comm_free,
+};
+
 mca_pml_spec_module_t mca_pml_spec = {
-    .super = {
-        .pml_add_procs = add_procs,
-        .pml_del_procs = del_procs,
-        .pml_enable = mca_pml_spec_enable,
-        .pml_progress = NULL,
-        .pml_add_comm = mca_pml_spec_add_comm,
-        .pml_del_comm = mca_pml_spec_del_comm,
-        .pml_irecv_init = mca_pml_spec_irecv_init,
-        .pml_irecv = mca_pml_spec_irecv,
-        .pml_recv = mca_pml_spec_recv,
-        .pml_isend_init = mca_pml_spec_isend_init,
-        .pml_isend = mca_pml_spec_isend,
-        .pml_send = mca_pml_spec_send,
-        .pml_iprobe = mca_pml_spec_iprobe,
-        .pml_probe = mca_pml_spec_probe,
-        .pml_start = mca_pml_spec_start,
-        .pml_improbe = mca_pml_spec_improbe,
-        .pml_mprobe = mca_pml_spec_mprobe,
-        .pml_imrecv = mca_pml_spec_imrecv,
-        .pml_mrecv = mca_pml_spec_mrecv,
-        .pml_dump = dump,
-        MCA_PML_SPEC_MODULE_EXTRAS,
-        .pml_max_contextid = 65535,
-        .pml_max_tag = INT_MAX,
-        .pml_flags = MCA_PML_SPEC_ABILITIES,
-    },
+    .super =
+        {
+            .pml_add_procs = add_procs,
+            .pml_del_procs = del_procs,
+            .pml_enable = mca_pml_spec_enable,
+            .pml_progress = NULL,
+            .pml_add_comm = mca_pml_spec_add_comm,
+            .pml_del_comm = mca_pml_spec_del_comm,
+            .pml_irecv_init = mca_pml_spec_irecv_init,
+            .pml_irecv = mca_pml_spec_irecv,
+            .pml_recv = mca_pml_spec_recv,
+            .pml_isend_init = mca_pml_spec_isend_init,
+            .pml_isend = mca_pml_spec_isend,
+            .pml_send = mca_pml_spec_send,
+            .pml_iprobe = mca_pml_spec_iprobe,
+            .pml_probe = mca_pml_spec_probe,
+            .pml_start = mca_pml_spec_start,
+            .pml_improbe = mca_pml_spec_improbe,
+            .pml_mprobe = mca_pml_spec_mprobe,
+            .pml_imrecv = mca_pml_spec_imrecv,
+            .pml_mrecv = mca_pml_spec_mrecv,
+            .pml_dump = dump,
+            MCA_PML_SPEC_MODULE_EXTRAS,
+            .pml_max_contextid = 65535,
+            .pml_max_tag = INT_MAX,
+            .pml_flags = MCA_PML_SPEC_ABILITIES,
+        },
 };

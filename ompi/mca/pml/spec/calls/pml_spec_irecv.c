@@ -1,7 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI's receive calls. */
+#include "pml_spec_calls.h"
+
 #include "../dispatch/pml_spec_arrive.h"
-#include "../objects/pml_spec_request.h"
+#include "../services/pml_spec_pin.h"
 
 static mca_pml_spec_recv_request_t *request_new(void *buf, size_t count, ompi_datatype_t *dtype,
                                                 int src, int tag, ompi_communicator_t *comm,
@@ -53,7 +55,7 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
     mca_pml_spec_peer_t *peer =
         OMPI_ANY_SOURCE == src ? NULL : mca_pml_spec_peer(mca_pml_spec_comm_of(comm), src);
     if (NULL != peer && mca_pml_spec_is_flat(dtype, count)) {
-        recvreq->hold = mca_pml_spec_hold_new(
+        recvreq->pin = mca_pml_spec_pin_new(
             peer, mca_pml_spec_flat_base(buf, dtype), count * dtype->super.size,
             MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE);
     }

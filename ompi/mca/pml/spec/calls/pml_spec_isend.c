@@ -1,9 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI's send calls. */
-#include "../services/pml_spec_adapt.h"
+#include "pml_spec_calls.h"
+
+#include "../protocols/pml_spec_eager.h"
+#include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_flow.h"
-#include "../protocols/pml_spec_proto.h"
-#include "../objects/pml_spec_request.h"
+#include "../services/pml_spec_pin.h"
 
 static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
                                                 ompi_datatype_t *dtype, int dst, int tag,
@@ -39,6 +41,29 @@ static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     *sent = true;
 }
 
+/* Is the message small enough, one block of memory, and in a mode that asks for nothing special? */
+static inline bool is_plain(size_t length, size_t count, const ompi_datatype_t *dtype,
+                            mca_pml_base_send_mode_t mode, bool wait)
+{
+    return length <= (wait ? mca_pml_spec.copy_limit : MCA_PML_SPEC_TINY)
+           && MCA_PML_BASE_SEND_SYNCHRONOUS != mode && MCA_PML_BASE_SEND_BUFFERED != mode
+           && (0 == length || mca_pml_spec_is_flat(dtype, count));
+}
+
+/* Through the transport's buffer; wait until it has left. */
+static direct_t send_copied(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                            const void *data, size_t length, int32_t tag, uint32_t seq)
+{
+    volatile bool sent = false;
+    const mca_pml_spec_sent_t how =
+        mca_pml_spec_eager_copy(peer, bml_btl, data, length, tag, seq, MCA_PML_SPEC_EAGER_FLAGS,
+                                mark_sent, (void *) (uintptr_t) &sent);
+    while (MCA_PML_SPEC_UNDER_WAY == how && !sent) {
+        opal_progress();
+    }
+    return MCA_PML_SPEC_NO_ROOM == how ? NUMBERED : GONE;
+}
+
 /* A small message from one block of memory, in a mode that asks for nothing special: sent without
  * a request. With `wait`, also one that the transport's send-immediate does not take; it has then
  * left when this returns. *seq is the message's number unless NEEDS_REQUEST. */
@@ -47,17 +72,15 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
                                      mca_pml_base_send_mode_t mode, bool wait, uint32_t *seq)
 {
     const size_t length = count * dtype->super.size;
-    if (length > (wait ? mca_pml_spec.copy_limit : MCA_PML_SPEC_TINY)
-        || MCA_PML_BASE_SEND_SYNCHRONOUS == mode || MCA_PML_BASE_SEND_BUFFERED == mode
-        || (length > 0 && !mca_pml_spec_is_flat(dtype, count))) {
+    if (!is_plain(length, count, dtype, mode, wait)) {
         return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
     if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
         return NEEDS_REQUEST;
     }
-    const bool gathers = !wait && NULL != peer->looks;
-    if (gathers && spec_burst_is_on(&peer->burst, mca_pml_spec_look(peer))) {
+    const bool gathers = !wait && NULL != peer->polls;
+    if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {
         return NEEDS_REQUEST; /* which is complete when others have taken it along */
     }
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
@@ -84,29 +107,12 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
     if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
         if (gathers) {
-            (void) spec_burst_waits(&peer->burst, mca_pml_spec_look(peer), length,
-                                    (uint32_t) mca_pml_spec.gather);
+            (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
+                                       (uint32_t) mca_pml_spec.gather);
         }
         return GONE;
     }
-    if (!wait) {
-        return NUMBERED;
-    }
-    volatile bool sent = false;
-    switch (mca_pml_spec_eager_copy(peer, bml_btl, flat, length, tag, *seq,
-                                    MCA_PML_SPEC_EAGER_FLAGS, mark_sent,
-                                    (void *) (uintptr_t) &sent)) {
-    case MCA_PML_SPEC_NO_ROOM:
-        return NUMBERED;
-    case MCA_PML_SPEC_UNDER_WAY:
-        while (!sent) {
-            opal_progress();
-        }
-        break;
-    case MCA_PML_SPEC_SENT:
-        break;
-    }
-    return GONE;
+    return wait ? send_copied(peer, bml_btl, flat, length, tag, *seq) : NUMBERED;
 }
 
 /* A message that send_directly() numbered and found no room for. */
@@ -121,6 +127,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
     sendreq->is_flat = true;
     sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
     sendreq->seq = seq;
+    sendreq->stage = 0;
     sendreq->gathers = false;
     sendreq->stopped = false;
     mca_pml_spec_send_begin(sendreq, NULL);
@@ -140,9 +147,9 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (MCA_PML_BASE_SEND_BUFFERED != mode && mca_pml_spec_is_flat(dtype, count)) {
-        sendreq->hold =
-            mca_pml_spec_hold_new(peer, mca_pml_spec_flat_base(buf, dtype),
-                                  count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
+        sendreq->pin =
+            mca_pml_spec_pin_new(peer, mca_pml_spec_flat_base(buf, dtype),
+                                 count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
     }
     /* Like one that has run and is complete: start() can use it. */
     sendreq->life = MCA_PML_SPEC_DONE;

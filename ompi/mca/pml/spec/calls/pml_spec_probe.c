@@ -1,10 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* MPI's probe calls: look at the unexpected messages, and for matched probes take one out. */
+/* MPI's probe calls: search the unexpected messages, and for matched probes take one out. */
+#include "pml_spec_calls.h"
+
 #include "../dispatch/pml_spec_arrive.h"
-#include "../objects/pml_spec_comm.h"
 #include "../services/pml_spec_flow.h"
-#include "../services/pml_spec_lost.h"
-#include "../objects/pml_spec_packet.h"
 
 /* Search once. With `message` what is found leaves the queue, into it. What is told of it is copied under the
  * lock: otherwise another thread may receive it meanwhile. */

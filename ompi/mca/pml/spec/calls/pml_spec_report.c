@@ -3,9 +3,9 @@
 #include "pml_spec_report.h"
 
 #include "../core/spec_profile.h"
-#include "../services/pml_spec_adapt.h"
-#include "../objects/pml_spec_comm.h"
 #include "../objects/pml_spec_explain.h"
+#include "../services/pml_spec_adapt.h"
+#include "pml_spec_pvars.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -301,20 +301,20 @@ static bool write_file(const spec_profile_stop_t *stops, size_t n, uint32_t rank
 
 static void save_profile(int rank, int ranks)
 {
-    int n = 0, *counts = NULL, *places = NULL, have = 1, all_n = 0;
+    int n = 0, *counts = NULL, *offsets = NULL, have = 1, all_n = 0;
     spec_profile_stop_t *mine = my_stops(&n), *all = NULL;
     int bytes = n * (int) sizeof(*mine);
 
     if (0 == rank) {
         counts = calloc((size_t) ranks, sizeof(*counts));
-        places = calloc((size_t) ranks, sizeof(*places));
+        offsets = calloc((size_t) ranks, sizeof(*offsets));
     }
-    have = NULL != mine && (0 != rank || (NULL != counts && NULL != places));
+    have = NULL != mine && (0 != rank || (NULL != counts && NULL != offsets));
     PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (have) {
         PMPI_Gather(&bytes, 1, MPI_INT, counts, 1, MPI_INT, 0, MPI_COMM_WORLD);
         for (int i = 0; 0 == rank && i < ranks; ++i) {
-            places[i] = all_n;
+            offsets[i] = all_n;
             all_n += counts[i];
         }
         if (0 == rank && NULL == (all = malloc((size_t) all_n + 1))) {
@@ -323,7 +323,7 @@ static void save_profile(int rank, int ranks)
         PMPI_Bcast(&have, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     if (have) {
-        PMPI_Gatherv(mine, bytes, MPI_BYTE, all, counts, places, MPI_BYTE, 0, MPI_COMM_WORLD);
+        PMPI_Gatherv(mine, bytes, MPI_BYTE, all, counts, offsets, MPI_BYTE, 0, MPI_COMM_WORLD);
         if (0 == rank && !write_file(all, (size_t) all_n / sizeof(*all), (uint32_t) ranks)) {
             explain_unwritten(strerror(errno));
         }
@@ -333,7 +333,7 @@ static void save_profile(int rank, int ranks)
     free(mine);
     free(all);
     free(counts);
-    free(places);
+    free(offsets);
 }
 
 /* ---- when ---- */

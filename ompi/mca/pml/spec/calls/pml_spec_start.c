@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI_Start and MPI_Startall on persistent requests. */
-#include "../objects/pml_spec_request.h"
+#include "pml_spec_calls.h"
 
 /* The request is complete for MPI but the PML still works on it (a buffered send, or the completion
  * that woke the caller is not over yet): let it end by itself, and run this start on a new request
@@ -34,8 +34,7 @@ int mca_pml_spec_start(size_t count, ompi_request_t **requests)
         if (NULL == base || OMPI_REQUEST_PML != requests[i]->req_type) {
             continue;
         }
-        if (OMPI_REQUEST_ACTIVE == requests[i]->req_state
-            && !REQUEST_COMPLETE(requests[i])) {
+        if (OMPI_REQUEST_ACTIVE == requests[i]->req_state && !REQUEST_COMPLETE(requests[i])) {
             return OMPI_ERR_REQUEST; /* started twice */
         }
         const bool sends = MCA_PML_REQUEST_SEND == base->req_type;

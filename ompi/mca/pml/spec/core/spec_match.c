@@ -20,7 +20,7 @@ typedef struct spec_slab {
 
 static bool bin_is_idle(const spec_bin_t *bin)
 {
-    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->holds;
+    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->revoking;
 }
 
 /* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many

@@ -31,7 +31,7 @@ static inline void spec_run_copied(spec_run_t *r, uint64_t now)
     __atomic_store_n(&r->copied_at, now, __ATOMIC_RELAXED);
 }
 
-/* Could a message of this length be left to the receiver (is the time worth looking at)? */
+/* Could a message of this length be left to the receiver (does the answer depend on the time)? */
 static inline bool spec_run_is_on(const spec_run_t *r, uint64_t length)
 {
     return length >= SPEC_RUN_LEAST && 0 != __atomic_load_n(&r->copied_at, __ATOMIC_RELAXED);

@@ -13,25 +13,10 @@ int mca_pml_spec_arrive_register(void);
 void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet);
 
 /* Give a kept message to the receive that takes it; the fragment is consumed. The request's peer
- * is looked up from the message. */
+ * is found from the message. */
 void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag);
 
 /* Bytes of the message that a kept EAGER or RTS packet announces. */
 size_t mca_pml_spec_message_length(const mca_pml_spec_frag_t *frag);
-
-/* Keep a packet until a communicator with its cid exists. False: it exists meanwhile. */
-bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet);
-
-/* Callbacks of the packets that carry no sequence number, in the files of their protocols. */
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_rtr);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_revoke);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_revoked);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_cts);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_frag);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_fin);
-
-/* The two of them that can come before their communicator: */
-void mca_pml_spec_rtr_arrived(const mca_pml_spec_packet_t *packet);
-void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet);
 
 #endif

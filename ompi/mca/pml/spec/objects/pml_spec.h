@@ -50,32 +50,32 @@ typedef struct mca_pml_spec_module {
     int adapt_window;
     int adapt_entries;
     size_t patience_max; /* microseconds */
-    int gather; /* messages */
+    int gather;          /* messages */
     bool summary;
     char *profile; /* file, or NULL */
 
-    int output;     /* stream of opal_output_verbose */
+    int output; /* stream of opal_output_verbose */
     bool enabled;
     bool profile_refused; /* it is somebody else's file: do not write it */
-    bool threaded;  /* callbacks may come in other threads: locks and atomics are needed */
-    bool devices;   /* buffers may be in the memory of an accelerator */
-    size_t eager_min; /* smallest eager payload of all transports, bytes */
+    bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
+    bool devices;         /* buffers may be in the memory of an accelerator */
+    size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
     volatile int32_t revokes; /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
 
-    opal_free_list_t frags;                 /* mca_pml_spec_frag_t */
-    opal_free_list_t transfers;             /* mca_pml_spec_transfer_t */
-    opal_free_list_t ranges;                /* mca_pml_spec_range_t */
-    opal_convertor_t bytes; /* single-threaded use: a block of bytes to be sent */
-    opal_free_list_t rtrs;                  /* mca_pml_spec_rtr_t */
+    opal_free_list_t frags;     /* mca_pml_spec_frag_t */
+    opal_free_list_t transfers; /* mca_pml_spec_transfer_t */
+    opal_free_list_t ranges;    /* mca_pml_spec_range_t */
+    opal_convertor_t bytes;     /* single-threaded use: a block of bytes to be sent */
+    opal_free_list_t rtrs;      /* mca_pml_spec_rtr_t */
 
     /* Protects handles, store, retry, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;
-    spec_store_t store;  /* what unexpected messages take: pml_spec_flow.h */
-    spec_retry_t retry;  /* mca_pml_spec_pending_t: what the transports refused for now */
+    spec_store_t store;       /* what unexpected messages take: pml_spec_flow.h */
+    spec_retry_t retry;       /* mca_pml_spec_pending_t: what the transports refused for now */
     spec_node_t early_hellos; /* pml_spec_hello.c */
     struct mca_pml_spec_lost *lost; /* processes that a transport gave up: pml_spec_lost.h */
     volatile uint32_t lost_n;
@@ -183,14 +183,17 @@ static inline void mca_pml_spec_put_back(opal_free_list_t *list, opal_free_list_
     }
 }
 
+static inline void mca_pml_spec_count(uint64_t *counter, uint64_t n)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+        (void) __atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
+    } else {
+        *counter += n;
+    }
+}
+
 #define MCA_PML_SPEC_COUNT_N(name, n)                                                              \
-    do {                                                                                           \
-        if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {                                                \
-            (void) __atomic_add_fetch(&mca_pml_spec.counters.name, (n), __ATOMIC_RELAXED);         \
-        } else {                                                                                   \
-            mca_pml_spec.counters.name += (n);                                                     \
-        }                                                                                          \
-    } while (0)
+    mca_pml_spec_count(&mca_pml_spec.counters.name, (uint64_t) (n))
 #define MCA_PML_SPEC_COUNT(name) MCA_PML_SPEC_COUNT_N(name, 1)
 
 #define MCA_PML_SPEC_VERBOSE(level, ...)                                                           \
@@ -217,53 +220,10 @@ static inline char *mca_pml_spec_flat_base(const void *buf, const ompi_datatype_
 /* A buffer that must not be touched by the CPU; a message is given. */
 bool mca_pml_spec_refuse_device(const void *buf);
 
-/* (Most machines have no device, and then no buffer is looked at.) */
+/* (Most machines have no device, and then no buffer is checked.) */
 static inline bool mca_pml_spec_is_refused(const void *buf, size_t count)
 {
     return OPAL_UNLIKELY(mca_pml_spec.devices) && count > 0 && mca_pml_spec_refuse_device(buf);
 }
-
-/* ---- the module's functions, by file ---- */
-
-/* pml_spec.c */
-int mca_pml_spec_enable(bool enable);
-void mca_pml_spec_finalize(void);
-
-/* pml_spec_isend.c */
-int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                            ompi_request_t **request);
-int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                       ompi_request_t **request);
-int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                      mca_pml_base_send_mode_t mode, ompi_communicator_t *comm);
-
-/* pml_spec_irecv.c */
-int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                            ompi_communicator_t *comm, ompi_request_t **request);
-int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                       ompi_communicator_t *comm, ompi_request_t **request);
-int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                      ompi_communicator_t *comm, ompi_status_public_t *status);
-int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
-                        ompi_request_t **request);
-int mca_pml_spec_mrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
-                       ompi_status_public_t *status);
-
-/* pml_spec_probe.c */
-int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                        ompi_status_public_t *status);
-int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);
-int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                         ompi_message_t **message, ompi_status_public_t *status);
-int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
-                        ompi_status_public_t *status);
-
-/* pml_spec_start.c */
-int mca_pml_spec_start(size_t count, ompi_request_t **requests);
-
-/* pml_spec_progress.c: what the transports refused is kept and tried again. */
-int mca_pml_spec_progress(void);
 
 #endif

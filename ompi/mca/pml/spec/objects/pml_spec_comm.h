@@ -21,17 +21,14 @@
 #ifndef PML_SPEC_COMM_H
 #define PML_SPEC_COMM_H
 
-#include "../core/spec_burst.h"
 #include "../core/spec_clock.h"
 #include "../core/spec_flow.h"
 #include "../core/spec_match.h"
 #include "../core/spec_recv.h"
-#include "../core/spec_exchange.h"
-#include "../core/spec_patience.h"
-#include "../core/spec_run.h"
+#include "../core/spec_policy.h"
 #include "../core/spec_send.h"
-#include "pml_spec.h"
 #include "pml_spec_packet.h"
+#include "pml_spec_pending.h"
 
 typedef struct mca_pml_spec_peer {
     struct mca_pml_spec_comm *comm;
@@ -46,7 +43,7 @@ typedef struct mca_pml_spec_peer {
     bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     const uint32_t
-        *looks; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
+        *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 
     /* Me as the sender. send_lock covers all up to waiting. No call to a transport and no completion
      * happens under it; adapt_lock and the locks of free lists may be taken inside. */
@@ -54,13 +51,10 @@ typedef struct mca_pml_spec_peer {
     spec_flow_out_t flow_out; /* each message changes it and the next two */
     spec_send_t send;
     uint64_t sent_eager, bytes_eager; /* counters: pml_spec_counters.h */
-    spec_burst_t burst;               /* without the lock */
-    spec_run_t run;                   /* also broken without the lock, which costs a turn at most */
-    spec_exchange_t exchange;         /* large messages both ways */
-    spec_patience_t patience;         /* of sends, for RTRs */
-    spec_patience_t patience_in;      /* of receives, for RTSs */
-    volatile int32_t announced;       /* large sends whose RTS is out and that are not done */
-    spec_node_t unnoticed; /* send requests that use an RTR, MATCH and FIN not sent yet */
+    spec_policy_t
+        policy; /* what it reads without the lock may be old, which costs a turn at most */
+    volatile int32_t announced; /* large sends whose RTS is out and that are not done */
+    spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
@@ -94,10 +88,10 @@ typedef struct mca_pml_spec_comm {
 
 /* What remains of a freed communicator, for peers that had sent RTRs: the number of messages sent
  * to them, so that a late REVOKE gets the right answer. */
-typedef struct mca_pml_spec_epitaph {
+typedef struct mca_pml_spec_last_seq {
     uint64_t name;
     uint32_t s;
-} mca_pml_spec_epitaph_t;
+} mca_pml_spec_last_seq_t;
 
 /* Under the module's lock, but for `lock` and for reading the first three. */
 typedef struct mca_pml_spec_cid_slot {
@@ -111,15 +105,32 @@ typedef struct mca_pml_spec_cid_slot {
      * first communicator. */
     opal_mutex_t lock;
     uint32_t incarnations; /* communicators that had this cid so far */
-    uint32_t epitaphs_n;
-    mca_pml_spec_epitaph_t *epitaphs;
+    uint32_t last_seqs_n;
+    mca_pml_spec_last_seq_t *last_seqs;
     spec_node_t parked; /* mca_pml_spec_frag_t.item */
     spec_node_t ended;  /* communicators that were freed and may still be in users' hands */
-    char apart[64];     /* those who count here do not slow the neighbours */
+    char apart[64];     /* counting here does not slow the neighbours */
 } mca_pml_spec_cid_slot_t;
 
-int mca_pml_spec_add_comm(ompi_communicator_t *comm);
-int mca_pml_spec_del_comm(ompi_communicator_t *comm);
+/* A process that a transport has given up (services/pml_spec_lost.h). */
+typedef struct mca_pml_spec_lost {
+    mca_pml_spec_pending_t pending; /* until its requests were ended */
+    struct mca_pml_spec_lost *next;
+    opal_process_name_t name;
+} mca_pml_spec_lost_t;
+
+static inline bool mca_pml_spec_is_same(opal_process_name_t a, opal_process_name_t b)
+{
+    return a.jobid == b.jobid && a.vpid == b.vpid;
+}
+
+/* Was it given up? */
+bool mca_pml_spec_lost_is(const opal_proc_t *proc);
+
+static inline bool mca_pml_spec_lost(const mca_pml_spec_peer_t *peer)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&peer->proc->super);
+}
 
 /* The rank of a process in the communicator (in the remote group of an inter-communicator), or -1. */
 int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name);
@@ -130,8 +141,8 @@ bool mca_pml_spec_is_member(const opal_proc_t *proc);
 /* The slot of a cid, created if need be; NULL when memory is out. */
 mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid);
 
-/* Free the table of communicators (at finalize). */
-void mca_pml_spec_cids_fini(void);
+/* Keep a packet until a communicator with its cid exists. False: it exists meanwhile. */
+bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet);
 
 static inline mca_pml_spec_comm_t *mca_pml_spec_comm_of(const ompi_communicator_t *comm)
 {
@@ -158,7 +169,7 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
         return NULL;
     }
     slot += cid % MCA_PML_SPEC_CID_CHUNK;
-    (void) mca_pml_spec_add32(&slot->users, 1); /* before the look: see del_comm */
+    (void) mca_pml_spec_add32(&slot->users, 1); /* before it is read: see del_comm */
     mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
     if (OPAL_UNLIKELY(NULL == comm)) {
         mca_pml_spec_slot_put(slot);
@@ -187,7 +198,7 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_lock(uint16_t cid)
 }
 
 /* Another user of one that the caller has for certain. */
-static inline void mca_pml_spec_comm_hold(mca_pml_spec_comm_t *comm)
+static inline void mca_pml_spec_comm_retain(mca_pml_spec_comm_t *comm)
 {
     (void) mca_pml_spec_add32(&comm->slot->users, 1);
 }
@@ -218,28 +229,12 @@ static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, 
     return OPAL_LIKELY(NULL != peer) ? peer : mca_pml_spec_peer_create(comm, rank);
 }
 
-/* The number of the latest look at the peer's transports, which gather. */
-static inline uint32_t mca_pml_spec_look(const mca_pml_spec_peer_t *peer)
+/* The peer that a packet names by communicator id and rank, to be put back; or NULL. */
+mca_pml_spec_peer_t *mca_pml_spec_peer_get(uint16_t ctx, int32_t src);
+
+static inline void mca_pml_spec_peer_put(mca_pml_spec_peer_t *peer)
 {
-    return __atomic_load_n(peer->looks, __ATOMIC_RELAXED);
-}
-
-/* Poll the peer's transports once, if mca_pml_spec_may_poll. Returns the number of events.
- *
- * A call that starts a message polls nothing but transports. opal_progress would also run the progress functions of
- * one-sided components and nonblocking collectives, from which the call may come: they are not made for being
- * entered again from a send or receive that they start, hold locks there, and wait for each other. A transport that
- * has no function of its own to poll it (tcp) is not polled. */
-int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer);
-
-/* Slow path of the next. */
-mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer);
-
-/* How to reach the peer; NULL: no transport does, or it is lost (a message was given). */
-static inline mca_bml_base_endpoint_t *mca_pml_spec_endpoint(mca_pml_spec_peer_t *peer)
-{
-    mca_bml_base_endpoint_t *endpoint = MCA_PML_SPEC_SEEN(peer->open);
-    return OPAL_LIKELY(NULL != endpoint) ? endpoint : mca_pml_spec_endpoint_create(peer);
+    mca_pml_spec_comm_put(peer->comm);
 }
 
 /* A message of the peer goes out with its data: counted here, since each message is under the peer's send_lock anyway,

@@ -143,29 +143,6 @@ static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int
 /* Ends the job with a message. Does not return in practice. */
 #    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
 
-/* Is MPI_Finalize so far that peers may be gone by right? */
-static inline bool mca_pml_spec_is_ending(void)
-{
-    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
-}
-
-/* Is this MPI_Init (or MPI_Init_thread)? */
-static inline bool mca_pml_spec_is_starting(void)
-{
-    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
-}
-
-/* This process and its job. */
-static inline uint32_t mca_pml_spec_my_rank(void)
-{
-    return OMPI_PROC_MY_NAME->vpid;
-}
-
-static inline uint32_t mca_pml_spec_job_id(void)
-{
-    return OMPI_PROC_MY_NAME->jobid;
-}
-
 static inline uint32_t mca_pml_spec_job_size(void)
 {
     return (uint32_t) ompi_process_info.num_procs;
@@ -203,7 +180,7 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
 
 /* From now on nobody may wait for a message of the communicator; with coll_only, of its collective
- * operations. Whoever waits is woken after this and looks at these marks. */
+ * operations. Threads that wait are woken after this and read these marks. */
 static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_only)
 {
 #    if OPAL_ENABLE_FT_MPI
@@ -259,7 +236,8 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 
 static inline bool mca_pml_spec_has_device(void)
 {
-    const char *component = opal_accelerator_base_selected_component.base_version.mca_component_name;
+    const char *component =
+        opal_accelerator_base_selected_component.base_version.mca_component_name;
     return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
 }
 
@@ -331,26 +309,6 @@ static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, i
             ompi_rte_abort(code, __VA_ARGS__);                                                     \
         } while (0)
 
-static inline bool mca_pml_spec_is_ending(void)
-{
-    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
-}
-
-static inline bool mca_pml_spec_is_starting(void)
-{
-    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
-}
-
-static inline uint32_t mca_pml_spec_my_rank(void)
-{
-    return OMPI_PROC_MY_NAME->vpid;
-}
-
-static inline uint32_t mca_pml_spec_job_id(void)
-{
-    return OMPI_PROC_MY_NAME->jobid;
-}
-
 static inline uint32_t mca_pml_spec_job_size(void)
 {
     return ompi_process_info.num_procs;
@@ -375,6 +333,29 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 #else
 #    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
 #endif
+
+/* Is MPI_Finalize so far that peers may be gone by right? */
+static inline bool mca_pml_spec_is_ending(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+/* Is this MPI_Init (or MPI_Init_thread)? */
+static inline bool mca_pml_spec_is_starting(void)
+{
+    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
+}
+
+/* This process and its job. */
+static inline uint32_t mca_pml_spec_my_rank(void)
+{
+    return OMPI_PROC_MY_NAME->vpid;
+}
+
+static inline uint32_t mca_pml_spec_job_id(void)
+{
+    return OMPI_PROC_MY_NAME->jobid;
+}
 
 /* A convertor for one block of bytes, once and for all; only the block changes from use to use.
  * Transports' send-immediate reads the address from it and may pack through it. */

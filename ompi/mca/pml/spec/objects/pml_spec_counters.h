@@ -64,23 +64,4 @@ typedef struct mca_pml_spec_counters {
 #undef MCA_PML_SPEC_FIELD
 } mca_pml_spec_counters_t;
 
-/* Register them as performance variables pml_spec_<name>. */
-void mca_pml_spec_counters_register(void);
-
-struct mca_pml_spec_comm;
-
-/* Take over the marks of a communicator. */
-void mca_pml_spec_counters_fold(const struct mca_pml_spec_comm *comm);
-/* All counters. sent_eager and bytes_eager of communicators that are there are kept by their peers. Any thread. */
-mca_pml_spec_counters_t mca_pml_spec_counters_now(void);
-
-/* Take over those of a communicator that ends. */
-void mca_pml_spec_counters_fold_peers(struct mca_pml_spec_comm *comm);
-
-/* The list at run time: counter i of n, its name, where it is in the struct, is it a mark? */
-size_t mca_pml_spec_counters_n(void);
-const char *mca_pml_spec_counter_name(size_t i);
-size_t mca_pml_spec_counter_offset(size_t i);
-bool mca_pml_spec_counter_is_mark(size_t i);
-
 #endif

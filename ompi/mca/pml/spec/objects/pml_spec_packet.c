@@ -3,14 +3,10 @@
 #include "pml_spec_packet.h"
 
 #include "pml_spec_explain.h"
-#include "pml_spec_keep.h"
-#include "../services/pml_spec_lost.h"
-
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
-
-#include <stdlib.h>
+#include "pml_spec_slabs.h"
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
+OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
 
 mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
 {
@@ -20,7 +16,7 @@ mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
     }
     void *data = frag->space;
     if (packet->size > sizeof(frag->space)) {
-        data = mca_pml_spec_keep_take(packet->size);
+        data = mca_pml_spec_slabs_take(packet->size);
         if (NULL == data) {
             mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
             return NULL;
@@ -33,112 +29,24 @@ mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
     return frag;
 }
 
+mca_pml_spec_frag_t *mca_pml_spec_frag_must_keep(const mca_pml_spec_packet_t *packet)
+{
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for an unexpected message of %zu bytes; "
+                           "receive messages earlier, or send fewer before they are received",
+                           packet->size);
+    }
+    return frag;
+}
+
 void mca_pml_spec_frag_free(mca_pml_spec_frag_t *frag)
 {
     if (frag->seg.seg_addr.pval != frag->space) {
-        mca_pml_spec_keep_put(frag->seg.seg_addr.pval, frag->seg.seg_len);
+        mca_pml_spec_slabs_put(frag->seg.seg_addr.pval, frag->seg.seg_len);
     }
     mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
-}
-
-void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
-                          mca_btl_base_descriptor_t *des, int status)
-{
-    (void) btl, (void) ep, (void) des, (void) status;
-}
-
-mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
-                                          const mca_btl_base_module_t *btl)
-{
-    for (size_t i = 0; i < endpoint->btl_rdma.arr_size; ++i) {
-        if (endpoint->btl_rdma.bml_btls[i].btl == btl) {
-            return &endpoint->btl_rdma.bml_btls[i];
-        }
-    }
-    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
-        if (endpoint->btl_send.bml_btls[i].btl == btl) {
-            return &endpoint->btl_send.bml_btls[i];
-        }
-    }
-    return NULL;
-}
-
-static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
-{
-    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
-}
-
-/* On the transport's lane, so that it stays behind the transfers before it (btl_ibx_public.h; others
- * ignore it). */
-static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
-{
-    const uint8_t type = *(const uint8_t *) hdr;
-    const uint32_t flags = MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
-                           | MCA_BTL_DES_FLAGS_SIGNAL;
-    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_LANE
-                                                                                 : MCA_BTL_NO_ORDER;
-    mca_btl_base_descriptor_t *des = NULL;
-
-    if (NULL != bml_btl->btl->btl_sendi
-        && 0 <= mca_bml_base_sendi(bml_btl, NULL, (void *) (uintptr_t) hdr, len, 0,
-                                   order, flags, type, NULL)) {
-        return true;
-    }
-    mca_bml_base_alloc(bml_btl, &des, order, len, flags);
-    if (NULL == des) {
-        return false;
-    }
-    memcpy(des->des_segments[0].seg_addr.pval, hdr, len);
-    des->des_segments[0].seg_len = len;
-    des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (0 <= mca_bml_base_send(bml_btl, des, type)) {
-        return true;
-    }
-    mca_bml_base_free(bml_btl, des);
-    return false;
-}
-
-/* A control packet that waits for its transport. */
-typedef struct waiting_control {
-    mca_pml_spec_pending_t pending;
-    mca_bml_base_endpoint_t *endpoint;
-    mca_bml_base_btl_t *bml_btl;
-    size_t len;
-    char hdr[];
-} waiting_control_t;
-
-static bool control_retry(mca_pml_spec_pending_t *pending)
-{
-    waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
-    if (!is_lost(w->endpoint) && !control_try(w->bml_btl, w->hdr, w->len)) {
-        return false;
-    }
-    free(w);
-    return true;
-}
-
-void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
-                               const void *hdr, size_t len)
-{
-    if (NULL == bml_btl) {
-        bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_control, len);
-    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {
-        return;
-    }
-    waiting_control_t *w = malloc(sizeof(*w) + len);
-    if (NULL == w) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for a control packet of %zu bytes", len);
-        return;
-    }
-    w->pending.retry = control_retry;
-    w->endpoint = endpoint;
-    w->bml_btl = bml_btl;
-    w->len = len;
-    memcpy(w->hdr, hdr, len);
-    mca_pml_spec_pend(&w->pending, MCA_PML_SPEC_RES_CONTROL(bml_btl));
 }
 
 void mca_pml_spec_refuse(const char *what, const char *why)
@@ -146,8 +54,8 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        mca_pml_spec_explain_alone("packet refused", mca_pml_spec_host_of(&ompi_proc_local()->super),
-                                   what, why);
+        mca_pml_spec_explain_alone("packet refused",
+                                   mca_pml_spec_host_of(&ompi_proc_local()->super), what, why);
     }
 }
 
@@ -155,4 +63,14 @@ void mca_pml_spec_refuse_late(const char *what, const char *why)
 {
     MCA_PML_SPEC_COUNT(refused);
     MCA_PML_SPEC_VERBOSE(10, "refused %s: %s", what, why);
+}
+
+const void *mca_pml_spec_header(const mca_btl_base_segment_t *seg, size_t nseg, size_t size,
+                                const char *what)
+{
+    if (OPAL_LIKELY(nseg > 0 && seg[0].seg_len >= size)) {
+        return seg[0].seg_addr.pval;
+    }
+    mca_pml_spec_refuse(what, "it is shorter than its header");
+    return NULL;
 }

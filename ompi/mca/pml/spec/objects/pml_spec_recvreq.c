@@ -1,20 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
-#include "../services/pml_spec_adapt.h"
-#include "../dispatch/pml_spec_arrive.h"
 #include "pml_spec_complete.h"
-#include "../services/pml_spec_flow.h"
-#include "../services/pml_spec_lost.h"
-#include "../services/pml_spec_patience.h"
-#include "../protocols/pml_spec_proto.h"
 #include "pml_spec_request.h"
-#include "../services/pml_spec_why.h"
+#include "pml_spec_upward.h"
 
 static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
-    if (OPAL_UNLIKELY(NULL != recvreq->hold)) {
-        mca_pml_spec_hold_free(recvreq->hold);
-        recvreq->hold = NULL;
+    if (OPAL_UNLIKELY(NULL != recvreq->pin)) {
+        mca_pml_spec_upward.unpin(recvreq->pin);
+        recvreq->pin = NULL;
     }
     MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
@@ -72,13 +66,13 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
 {
     ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
     recvreq->req_recv.req_base.req_type = MCA_PML_REQUEST_RECV;
-    request->req_start = mca_pml_spec_start;
+    request->req_start = mca_pml_spec_upward.start;
     request->req_free = recv_free;
-    request->req_cancel = mca_pml_spec_recv_cancel;
+    request->req_cancel = mca_pml_spec_upward.cancel;
     recvreq->handle = 0;
     recvreq->keys = 0;
     recvreq->offered = false;
-    recvreq->hold = NULL;
+    recvreq->pin = NULL;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
     recvreq->early_bytes = 0;
@@ -93,6 +87,14 @@ static void recv_destruct(mca_pml_spec_recv_request_t *recvreq)
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_recv_request_t, mca_pml_base_recv_request_t, recv_construct,
                    recv_destruct);
+
+void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage)
+{
+    static const char *const names[] = {"posted", "offered", "matched", "fetching"};
+    MCA_PML_SPEC_VERBOSE(50, "receive %p: %s -> %s", (void *) recvreq, names[recvreq->stage],
+                         names[stage]);
+    recvreq->stage = stage;
+}
 
 uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
 {
@@ -183,10 +185,6 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
 
-    if (OPAL_UNLIKELY(0 != recvreq->watched_since) && recvreq->matched) {
-        /* a small message: its RTR would be lost */
-        mca_pml_spec_adapt_judge(recvreq, (uint32_t) base->req_sequence, 0, false, 0);
-    }
     if (recvreq->offered) {
         recvreq->offered = false;
         (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
@@ -251,162 +249,16 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     base->req_free_called = false;
     recvreq->life = 0;
     recvreq->status = OMPI_SUCCESS;
-    recvreq->matched = false;
+    recvreq->stage = MCA_PML_SPEC_POSTED;
     recvreq->converts = false; /* a restart may have another peer */
     recvreq->missing = 0;
     recvreq->owed = 0;
     recvreq->waive = 0;
     recvreq->watched_since = 0;
-    recvreq->hopes = false;
+    recvreq->awaits_rts = false;
     recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
     recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
-}
-
-/* See core/spec_exchange.h. */
-static bool exchange_leaves(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_lock(&peer->send_lock);
-    const bool leaves = spec_exchange_leaves(&peer->exchange);
-    mca_pml_spec_unlock(&peer->send_lock);
-    return leaves;
-}
-
-static void exchange_received(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_lock(&peer->send_lock);
-    spec_exchange_received(&peer->exchange, mca_pml_spec_now_ns());
-    mca_pml_spec_unlock(&peer->send_lock);
-}
-
-/* A receive that blocks has nothing to do but look, and an RTR that leaves while the RTS is on its way
- * is work for nothing at both ends. Where processors move the data it gains the receiver nothing either to be
- * ahead of a sender by less than this, nanoseconds; one who comes later still finds the RTR. */
-#define LOOK_NS UINT64_C(2000)
-
-static void poll_for_rts(const mca_pml_spec_peer_t *peer, bool longer)
-{
-    const mca_pml_spec_comm_t *comm = peer->comm;
-    const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
-    const uint64_t end = longer ? mca_pml_spec_now_ns() + LOOK_NS : 0;
-    if (!mca_pml_spec_may_poll()) {
-        return;
-    }
-    do {
-        (void) mca_pml_spec_poll(peer);
-    } while (longer && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
-             && mca_pml_spec_now_ns() < end);
-}
-
-int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
-{
-    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
-    spec_offer_t offer;
-
-    mca_pml_spec_recv_reset(recvreq);
-    if (OMPI_ANY_SOURCE != base->req_peer) {
-        recvreq->peer = mca_pml_spec_peer(comm, base->req_peer);
-        if (OPAL_UNLIKELY(NULL == recvreq->peer)) {
-            return OMPI_ERR_OUT_OF_RESOURCE;
-        }
-        spec_run_break(&recvreq->peer->run);
-    }
-    const bool large = recvreq->capacity > mca_pml_spec.eager_min && NULL != recvreq->peer;
-    const bool stopped = large && mca_pml_spec_adapt_recalls(recvreq->peer, base->req_tag);
-    bool watches = false;
-    bool predicts = large && (stopped || mca_pml_spec_rtr_predicts(recvreq));
-    const bool exchanges = predicts && !blocking && recvreq->capacity >= SPEC_EXCHANGE_LEAST;
-    const bool leaves = exchanges && exchange_leaves(recvreq->peer);
-    if (predicts) {
-        predicts = !stopped && mca_pml_spec_adapt_may(recvreq->peer, base->req_tag);
-        watches = !predicts;
-        /* An RTS that has arrived is answered at once; without an RTR to save, one who waits next
-         * will see it soon enough. */
-        if (!leaves && !(watches && blocking)) {
-            poll_for_rts(recvreq->peer,
-                         blocking && predicts && !mca_pml_spec_rtr_registers(recvreq));
-            if (!blocking) {
-                mca_pml_spec_patience_for_rts(recvreq);
-            }
-        }
-        if (OPAL_LIKELY(predicts)) {
-            mca_pml_spec_rtr_prepare(recvreq);
-        }
-    }
-
-    recvreq->posted.src = base->req_peer;
-    recvreq->posted.tag = base->req_tag;
-    mca_pml_spec_lock(&comm->slot->lock);
-    spec_unexp_t *unexp = NULL;
-    if (comm->match.unexp_n > 0) {
-        unexp = spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
-    }
-    if (NULL != unexp) {
-        mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
-        mca_pml_spec_unexp_take(comm, frag);
-        mca_pml_spec_unlock(&comm->slot->lock);
-        recvreq->hopes = false;
-        if (watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
-            mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
-                                     mca_pml_spec_message_length(frag), false, 0);
-        }
-        mca_pml_spec_peer_t *peer = recvreq->peer;
-        mca_pml_spec_deliver_frag(recvreq, frag);
-        if (exchanges && (leaves || (mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE))) {
-            exchange_received(peer);
-        }
-        return OMPI_SUCCESS;
-    }
-    if (NULL != recvreq->peer && mca_pml_spec_lost(recvreq->peer)) {
-        mca_pml_spec_unlock(&comm->slot->lock);
-        recvreq->status = OMPI_ERR_UNREACH;
-        recvreq->req_recv.req_bytes_packed = 0;
-        mca_pml_spec_recv_done(recvreq);
-        return OMPI_SUCCESS;
-    }
-    if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
-        mca_pml_spec_unlock(&comm->slot->lock);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    mca_pml_spec_flow_wants(comm, base->req_peer);
-    if (predicts
-        && spec_recv_speculate(&recvreq->peer->recv, &comm->match, &recvreq->posted, &offer)) {
-        /* Under the lock only the packet is built: as soon as it is released the message may
-         * arrive in another thread and end the request. */
-        mca_pml_spec_peer_t *peer = recvreq->peer;
-        mca_pml_spec_rtr_packet_t packet;
-        recvreq->offered = true;
-        (void) mca_pml_spec_add32(&peer->offers, 1);
-        mca_pml_spec_rtr_build(recvreq, &offer, &packet);
-        if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
-            mca_pml_spec_why_recv(recvreq, true, true);
-        }
-        mca_pml_spec_unlock(&comm->slot->lock);
-        mca_pml_spec_rtr_send(peer, &packet);
-        if (leaves) {
-            exchange_received(peer);
-        }
-        return OMPI_SUCCESS;
-    }
-    /* Would it have sent an RTR, and is it likely to get a message that will be looked at? */
-    if (watches
-        && spec_adapt_samples(spec_recv_guess(&recvreq->peer->recv, &recvreq->posted),
-                              recvreq->capacity)
-        && spec_recv_may_speculate(&comm->match, &recvreq->posted)
-        && mca_pml_spec_rtr_predicts(recvreq)) {
-        mca_pml_spec_adapt_watch(recvreq);
-    }
-    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
-        mca_pml_spec_why_recv(recvreq, false,
-                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
-    }
-    mca_pml_spec_peer_t *peer = recvreq->peer;
-    mca_pml_spec_unlock(&comm->slot->lock);
-    if (leaves) {
-        exchange_received(peer);
-    }
-    return OMPI_SUCCESS;
 }

@@ -6,9 +6,9 @@
  * (pml_spec_proto_*.c).
  *
  * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
- * the user has freed it (FREED). Both are bits of `life`; whoever sets the second returns the
+ * the user has freed it (FREED). Both are bits of `life`; setting the second returns the
  * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
- * comes first, for all others directly before DONE. So DONE is the PML's last touch, and whoever
+ * comes first, for all others directly before DONE. So DONE is the PML's last touch, and what
  * was woken by the completion (another thread, or a callback below it) may free the request or
  * start it again at once: a request that is started before it is DONE is replaced by a new one.
  *
@@ -19,28 +19,14 @@
 
 #include "../core/spec_match.h"
 #include "pml_spec.h"
-#include "pml_spec_comm.h"
-#include "../services/pml_spec_hold.h"
+#include "pml_spec_endpoint.h"
 #include "pml_spec_packet.h"
+#include "pml_spec_pending.h"
 
-struct mca_pml_spec_rtr; /* pml_spec_proto.h */
+struct mca_pml_spec_protocol; /* protocols/pml_spec_protocol.h */
+struct mca_pml_spec_pin;      /* services/pml_spec_pin.h */
 
 enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2, MCA_PML_SPEC_LOST = 4 };
-
-#define MCA_PML_SPEC_STAGES 6
-
-/* Transports that may share one message. */
-#define MCA_PML_SPEC_STRIPES 8
-
-typedef struct mca_pml_spec_protocol {
-    const char *name;
-    const char *description;
-    const char *stage[MCA_PML_SPEC_STAGES];
-} mca_pml_spec_protocol_t;
-
-extern const mca_pml_spec_protocol_t mca_pml_spec_proto_eager; /* pml_spec_proto_eager.c */
-extern const mca_pml_spec_protocol_t mca_pml_spec_proto_rts;   /* pml_spec_proto_rts.c */
-extern const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr;   /* pml_spec_proto_rtr.c */
 
 /* A range of a message that is to be sent by copy. */
 typedef struct mca_pml_spec_range {
@@ -53,7 +39,7 @@ OBJ_CLASS_DECLARATION(mca_pml_spec_range_t);
 typedef struct mca_pml_spec_send_request {
     mca_pml_base_send_request_t req_send;
     mca_pml_spec_peer_t *peer;
-    const mca_pml_spec_protocol_t *proto;
+    const struct mca_pml_spec_protocol *proto; /* NULL: none is chosen yet */
     int32_t stage;
     volatile int32_t life;
     char *flat; /* the data if it is one block (also of size 0), else NULL */
@@ -74,11 +60,11 @@ typedef struct mca_pml_spec_send_request {
     int32_t status;        /* first error */
     mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
     mca_bml_base_btl_t *key_btl;
-    mca_pml_spec_hold_t *hold; /* persistent: pml_spec_hold.h; else NULL */
+    struct mca_pml_spec_pin *pin; /* of a persistent one, or NULL */
     mca_pml_spec_pending_t pending;
     spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
 
-    /* by copy (pml_spec_proto_frag.c) */
+    /* by copy (pml_spec_copy.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */
     spec_node_t ranges;
     volatile int32_t in_flight;
@@ -87,6 +73,14 @@ typedef struct mca_pml_spec_send_request {
 } mca_pml_spec_send_request_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_send_request_t);
 
+/* How far a receive has come. Its protocol is its message's. */
+typedef enum mca_pml_spec_recv_stage {
+    MCA_PML_SPEC_POSTED,   /* or about to be */
+    MCA_PML_SPEC_OFFERED,  /* its RTR is out */
+    MCA_PML_SPEC_MATCHED,  /* its message is known */
+    MCA_PML_SPEC_FETCHING, /* sender first: its data is asked for */
+} mca_pml_spec_recv_stage_t;
+
 typedef struct mca_pml_spec_recv_request {
     mca_pml_base_recv_request_t req_recv;
     spec_posted_t posted;
@@ -94,17 +88,17 @@ typedef struct mca_pml_spec_recv_request {
     volatile int32_t life;
     char *flat; /* as above */
     bool is_flat;
-    bool converts; /* the convertor is prepared */
-    volatile int32_t matched;
+    bool converts;          /* the convertor is prepared */
+    volatile int32_t stage; /* mca_pml_spec_recv_stage_t */
     size_t capacity;        /* bytes that fit the buffer */
     uint64_t handle;        /* mine on the wire, 0: none */
     uint64_t s;             /* the sender's handle, once known */
     uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     bool offered;           /* among the offers of its peer */
-    bool hopes;             /* pml_spec_patience.h: its RTS was about to come when it was posted */
+    bool awaits_rts;        /* pml_spec_patience.h: its RTS was about to come when it was posted */
     uint64_t waive;         /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
-     * minus the bytes that came already. Whoever brings it to 0 completes the request. */
+     * minus the bytes that came already. Bringing it to 0 completes the request. */
     volatile int64_t missing;
     volatile int64_t
         owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
@@ -115,8 +109,8 @@ typedef struct mca_pml_spec_recv_request {
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
     int32_t keys;
-    mca_pml_spec_hold_t *hold; /* as above */
-    /* By copy into a buffer with gaps (pml_spec_proto_frag.c): the convertor goes through the
+    struct mca_pml_spec_pin *pin; /* as above */
+    /* By copy into a buffer with gaps (pml_spec_copy.c): the convertor goes through the
      * message from front to back, so fragments that overtook others wait. */
     opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */
     uint64_t nxt;              /* next byte of the message to be unpacked */
@@ -127,14 +121,6 @@ OBJ_CLASS_DECLARATION(mca_pml_spec_recv_request_t);
 
 #define MCA_PML_SPEC_SENDREQ(base) ((mca_pml_spec_send_request_t *) (base))
 #define MCA_PML_SPEC_RECVREQ(base) ((mca_pml_spec_recv_request_t *) (base))
-
-static inline void mca_pml_spec_stage(const void *request, const mca_pml_spec_protocol_t *proto,
-                                      int32_t *stage, int32_t to)
-{
-    MCA_PML_SPEC_VERBOSE(50, "request %p: %s: %s -> %s", request, proto->name, proto->stage[*stage],
-                         proto->stage[to]);
-    *stage = to;
-}
 
 /* A peer's packet accounts for so many bytes: they must be among those that it owes. What this process moves itself
  * is not, so that no packet completes a request on which a transport still works. */
@@ -163,36 +149,6 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
-/* What starts a message. */
-typedef enum {
-    MCA_PML_SPEC_BY_SEND,  /* a call that waits for it next */
-    MCA_PML_SPEC_BY_ISEND, /* one that returns */
-    MCA_PML_SPEC_BY_TURN,  /* progress: it had to wait for its turn */
-} mca_pml_spec_by_t;
-
-/* Start the message: give it its sequence number and choose the protocol. */
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
-
-/* What giving a message its number settled. */
-typedef struct mca_pml_spec_issue {
-    spec_ctl_t *ctl;      /* the RTR that named it, or NULL */
-    spec_rtr_fate_t fate; /* of that RTR */
-    uint32_t given_back;  /* credit that was set apart and is not needed */
-} mca_pml_spec_issue_t;
-
-/* The second half of it, for who has set its credit apart, in two steps: its number, under the peer's send_lock;
- * then what follows from that, under no lock. announce: leave an RTR unused. */
-mca_pml_spec_issue_t mca_pml_spec_send_number(mca_pml_spec_send_request_t *sendreq,
-                                              mca_pml_spec_by_t by, bool announce);
-void mca_pml_spec_send_issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by,
-                              const mca_pml_spec_issue_t *issue);
-
-/* Is the RTR here that names the next message with its tag? Takes send_lock. */
-bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq);
-
-/* Start with a sequence number that was given before; `rtr` as of spec_send_issue, used or NULL. */
-void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, struct mca_pml_spec_rtr *rtr);
-
 /* Looks at a peer's packet and takes the bytes that it accounts for off those that are owed. NULL, or what is wrong. */
 typedef const char *(*mca_pml_spec_send_take_t)(mca_pml_spec_send_request_t *sendreq,
                                                 const void *packet);
@@ -206,19 +162,18 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
 
 /* ---- receive requests: pml_spec_recvreq.c ---- */
 
-/* Post the request, or give it the unexpected message that it wants. blocking: the caller waits for
- * it next. */
-int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking);
-
 /* Make the request ready for a (new) start. */
 void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
+
+/* Other stages than MATCHED, which every small message comes through. */
+void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage);
 
 /* A message was matched: note source, tag and length. */
 static inline void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
                                              const mca_pml_spec_match_hdr_t *hdr, size_t length)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    recvreq->matched = true;
+    recvreq->stage = MCA_PML_SPEC_MATCHED;
     recvreq->req_recv.req_bytes_packed = length;
     base->req_ompi.req_status.MPI_SOURCE = hdr->src;
     base->req_ompi.req_status.MPI_TAG = hdr->tag;
@@ -233,7 +188,7 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
 
 /* Put data of the packet (from byte skip on) at offset of the message; what the buffer has no room
  * for is left out. */
-static inline void mca_pml_spec_recv_place(mca_pml_spec_recv_request_t *recvreq,
+static inline void mca_pml_spec_recv_store(mca_pml_spec_recv_request_t *recvreq,
                                            const mca_pml_spec_packet_t *packet, size_t skip,
                                            size_t offset, size_t length)
 {
@@ -259,7 +214,7 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
 
-/* Its peer is lost: complete for MPI with an error, whoever may still hold it. */
+/* Its peer is lost: complete for MPI with an error, also while a transport has it. */
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
 
 /* The receive is complete. The caller touches it no more. */

@@ -100,12 +100,12 @@ typedef struct mca_pml_spec_rtr_hdr {
     uint8_t type;
     uint8_t epoch; /* of the sender to be, as the receiver knows it */
     uint16_t ctx;
-    int32_t src;  /* rank of the process that sends the RTR */
-    int32_t tag;  /* exact */
-    uint32_t no;  /* number on the control stream */
-    uint32_t e;   /* next sequence the receiver has not processed */
-    uint32_t k;   /* receives for the same (source, tag) pending before this one */
-    uint64_t r;   /* the receive's handle */
+    int32_t src; /* rank of the process that sends the RTR */
+    int32_t tag; /* exact */
+    uint32_t no; /* number on the control stream */
+    uint32_t e;  /* next sequence the receiver has not processed */
+    uint32_t k;  /* receives for the same (source, tag) pending before this one */
+    uint64_t r;  /* the receive's handle */
     uint64_t length;
     uint64_t addr;
     uint64_t name; /* of the process that sends the RTR */
@@ -133,8 +133,8 @@ typedef struct mca_pml_spec_revoke_hdr {
     int32_t tag;
     uint32_t no;
     uint64_t name;
-    uint32_t e;   /* echoed as s by a process that keeps nothing of this communicator */
-    int32_t dst;  /* rank of the process that is asked, for the answer's src */
+    uint32_t e;    /* echoed as s by a process that keeps nothing of this communicator */
+    int32_t dst;   /* rank of the process that is asked, for the answer's src */
     uint16_t back; /* ctx of the answer */
     uint16_t reserved[3];
 } mca_pml_spec_revoke_hdr_t;

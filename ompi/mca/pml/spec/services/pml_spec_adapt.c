@@ -10,8 +10,7 @@
 #include "pml_spec_adapt.h"
 
 #include "../core/spec_clock.h"
-#include "../dispatch/pml_spec_arrive.h"
-#include "../protocols/pml_spec_proto.h"
+#include "pml_spec_control.h"
 
 static void lock(void)
 {
@@ -232,52 +231,31 @@ void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag)
     }
 }
 
-/* The peer that a packet names by communicator id and rank, to be put back; or NULL. */
-static mca_pml_spec_peer_t *peer_get(uint16_t ctx, int32_t src)
-{
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(ctx);
-    if (NULL == comm) {
-        return NULL;
-    }
-    mca_pml_spec_peer_t *peer = (uint32_t) src >= comm->size ? NULL : mca_pml_spec_peer(comm, src);
-    if (NULL == peer) {
-        mca_pml_spec_comm_put(comm);
-    }
-    return peer;
-}
-
-static void peer_put(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_comm_put(peer->comm);
-}
-
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_stop)
 {
     (void) btl;
-    const mca_pml_spec_stop_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("STOP", "it is shorter than its header");
+    const mca_pml_spec_stop_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "STOP");
+    if (NULL == hdr) {
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_get(hdr->match.ctx, hdr->match.src);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->match.ctx, hdr->match.src);
     if (NULL == peer) {
         return; /* its communicator is gone: nobody to stop */
     }
     if (hdr->match.epoch == peer->recv.epoch) {
         mca_pml_spec_adapt_stop(peer, hdr->match.tag);
     }
-    peer_put(peer);
+    mca_pml_spec_peer_put(peer);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
 {
     (void) btl;
-    const mca_pml_spec_ping_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("PING", "it is shorter than its header");
+    const mca_pml_spec_ping_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "PING");
+    if (NULL == hdr) {
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_get(hdr->ctx, hdr->src);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->ctx, hdr->src);
     if (NULL == peer) {
         return; /* asked in a communicator that is gone */
     }
@@ -293,18 +271,17 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
                                               .clock = mca_pml_spec_now_ns()};
         mca_pml_spec_control_send(endpoint, NULL, &pong, sizeof(pong));
     }
-    peer_put(peer);
+    mca_pml_spec_peer_put(peer);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
 {
     (void) btl;
-    const mca_pml_spec_pong_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("PONG", "it is shorter than its header");
+    const mca_pml_spec_pong_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "PONG");
+    if (NULL == hdr) {
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_get(hdr->ctx, hdr->src);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->ctx, hdr->src);
     if (NULL == peer) {
         return; /* its communicator was freed meanwhile */
     }
@@ -314,7 +291,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
         expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());
         unlock();
     }
-    peer_put(peer);
+    mca_pml_spec_peer_put(peer);
     if (!expected) {
         mca_pml_spec_refuse("PONG", "it answers no open question");
     }

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Adaptation, bound to the PML: who is asked when, STOP, PING and PONG. The rules are in
+/* Adaptation, bound to the PML: when its rules are asked, STOP, PING and PONG. The rules are in
  * core/spec_adapt.h. With pml_spec_speculation = on or off nothing here does anything.
  *
  * Threads: all functions take adapt_lock (innermost) themselves. */
@@ -63,7 +63,7 @@ void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq
 
 /* ---- at the receiver ---- */
 
-/* Is a receive with this tag known to be stopped without a look at the table? */
+/* Is a receive with this tag known to be stopped without the table? */
 static inline bool mca_pml_spec_adapt_recalls(mca_pml_spec_peer_t *peer, int32_t tag)
 {
     if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_in.n))) {
@@ -82,7 +82,7 @@ bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag);
 void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq);
 
 /* The message of a receive that watched came, number seq, so many bytes. sent_at: as in the RTS, 0: not known;
- * in_time is false: it can be ruled out without a look at the clocks. */
+ * in_time is false: it can be ruled out without the clocks. */
 void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, uint64_t length,
                               bool in_time, uint32_t sent_at);
 

@@ -3,7 +3,9 @@
 #include "pml_spec_flow.h"
 
 #include "../objects/pml_spec_explain.h"
+#include "pml_spec_control.h"
 #include "pml_spec_hello.h"
+#include "../objects/pml_spec_upward.h"
 #include "../objects/pml_spec_memory.h"
 
 /* ---- the receiver's side ---- */
@@ -44,7 +46,7 @@ static void tell_later(mca_pml_spec_peer_t *peer)
     if (!peer->flow_pends) {
         peer->flow_pends = true;
         peer->flow_pending.retry = tell;
-        mca_pml_spec_comm_hold(peer->comm);
+        mca_pml_spec_comm_retain(peer->comm);
         mca_pml_spec_pend(&peer->flow_pending, MCA_PML_SPEC_RES_NONE);
     }
 }
@@ -93,11 +95,6 @@ void mca_pml_spec_flow_init(void)
     shortage.is_told = false;
 }
 
-void mca_pml_spec_flow_begin(mca_pml_spec_peer_t *peer)
-{
-    peer->flow_in.told = peer->flow_out.told = mca_pml_spec.store.window;
-}
-
 static bool give(mca_pml_spec_peer_t *peer, bool waits)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -106,12 +103,12 @@ static bool give(mca_pml_spec_peer_t *peer, bool waits)
     return given;
 }
 
-/* The peer has little credit left. `waits`: a receive waits for it; else that is looked for when its
+/* The peer has little credit left. `waits`: a receive waits for it; else that is searched when its
  * credit becomes low, and afterwards each receive that is posted says so. */
 static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool waits)
 {
     const bool was_low = peer->flow_in.is_low;
-    /* Who could receive what a process tells itself while it waits? */
+    /* Nothing could receive what a process sends itself while it waits. */
     bool given = give(peer, waits || peer->is_self);
     if (!given && !was_low && peer->flow_in.is_low) {
         given = spec_match_waits_for(&comm->match, peer->rank) && give(peer, true);
@@ -147,8 +144,7 @@ void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
 
 /* ---- the sender's side ---- */
 
-/* All of these: the caller holds send_lock. */
-static void set_shut(mca_pml_spec_peer_t *peer)
+void mca_pml_spec_flow_changed(mca_pml_spec_peer_t *peer)
 {
     const bool shut = !peer->ctx_known || !spec_list_is_empty(&peer->waiting);
     __atomic_store_n(&peer->shut, shut, __ATOMIC_RELEASE);
@@ -173,11 +169,11 @@ bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_lock(&peer->send_lock);
     goes = spend_for(sendreq);
     const bool greet = !peer->ctx_known && !peer->greeted;
-    const bool lost = !goes && NULL == peer->open; /* nobody looks at the queue any more */
+    const bool lost = !goes && NULL == peer->open; /* nothing empties the queue any more */
     if (!goes && !lost) {
         spec_list_append(&peer->waiting, &sendreq->unnoticed);
         peer->greeted |= greet;
-        set_shut(peer);
+        mca_pml_spec_flow_changed(peer);
         MCA_PML_SPEC_COUNT(queued);
     }
     mca_pml_spec_unlock(&peer->send_lock);
@@ -190,8 +186,7 @@ bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
     return goes;
 }
 
-/* The first that waits, if it may go now, out of the queue; its credit is set apart. */
-static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
+mca_pml_spec_send_request_t *mca_pml_spec_flow_next(mca_pml_spec_peer_t *peer)
 {
     if (!peer->ctx_known || spec_list_is_empty(&peer->waiting)) {
         return NULL;
@@ -203,34 +198,15 @@ static mca_pml_spec_send_request_t *next_turn(mca_pml_spec_peer_t *peer)
     }
     peer->flow_out.spent += sendreq->set_apart;
     spec_list_remove(&sendreq->unnoticed);
-    set_shut(peer);
+    mca_pml_spec_flow_changed(peer);
     return sendreq;
-}
-
-void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_comm_t *comm = peer->comm;
-    mca_pml_spec_send_request_t *sendreq;
-
-    mca_pml_spec_comm_hold(comm); /* the last of them may be what keeps it */
-    mca_pml_spec_lock(&peer->send_lock);
-    set_shut(peer); /* the peer's communicator id may be known now */
-    while (NULL != (sendreq = next_turn(peer))) {
-        mca_pml_spec_issue_t issue = mca_pml_spec_send_number(sendreq, MCA_PML_SPEC_BY_TURN, false);
-        mca_pml_spec_unlock(&peer->send_lock);
-        mca_pml_spec_send_issued(sendreq, MCA_PML_SPEC_BY_TURN, &issue);
-        mca_pml_spec_lock(&peer->send_lock);
-    }
-    mca_pml_spec_unlock(&peer->send_lock);
-    mca_pml_spec_comm_put(comm);
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
 {
     (void) btl;
-    const mca_pml_spec_credit_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("CREDIT", "it is shorter than its header");
+    const mca_pml_spec_credit_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "CREDIT");
+    if (NULL == hdr) {
         return;
     }
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
@@ -243,10 +219,10 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
         mca_pml_spec_refuse("CREDIT", "nothing was sent to the process that gives it");
     } else {
         mca_pml_spec_lock(&peer->send_lock);
-        const bool news = spec_flow_heed(&peer->flow_out, hdr->told);
+        const bool news = spec_flow_learn(&peer->flow_out, hdr->told);
         mca_pml_spec_unlock(&peer->send_lock);
         if (news && MCA_PML_SPEC_SEEN(peer->shut)) {
-            mca_pml_spec_send_turns(peer);
+            mca_pml_spec_upward.turns(peer);
         }
     }
     mca_pml_spec_comm_put(comm);

@@ -8,7 +8,7 @@
  *   - the peer's number of the communicator is not known (pml_spec_hello.h),
  *   - there is no credit for it,
  *   - an earlier one waits.
- * Taking one out of the queue and giving it its number is one step under send_lock: whoever does it, another
+ * Taking one out of the queue and giving it its number is one step under send_lock: so that, whichever does it, another
  * thread or a callback inside this one, they leave in their order, and nobody waits for somebody else's turn.
  * One that may go has its credit set apart, as much as it can cost; what it then does not need (a large
  * message brings no data unasked) is given back when it gets its number. */
@@ -21,9 +21,6 @@
 
 /* Limit and window from the parameter and the memory that is there. */
 void mca_pml_spec_flow_init(void);
-
-/* A new peer. */
-void mca_pml_spec_flow_begin(mca_pml_spec_peer_t *peer);
 
 /* ---- the receiver's side; comm->lock is held ---- */
 
@@ -85,8 +82,11 @@ static inline bool mca_pml_spec_flow_spend(mca_pml_spec_peer_t *peer, uint32_t c
 /* May the send be issued? Then its credit is set apart; else it was put into the queue, or has failed. */
 bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq);
 
-/* Something that sends to the peer waited for has happened: issue those whose turn it is. No lock is held. */
-void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer);
+/* The queue of those that wait has changed, or the peer's communicator id is known. The caller holds send_lock. */
+void mca_pml_spec_flow_changed(mca_pml_spec_peer_t *peer);
+
+/* The first that waits, if it may go now, out of the queue; its credit is set apart. The caller holds send_lock. */
+mca_pml_spec_send_request_t *mca_pml_spec_flow_next(mca_pml_spec_peer_t *peer);
 
 MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_credit);
 

@@ -2,9 +2,9 @@
 /* See pml_spec_hello.h. */
 #include "pml_spec_hello.h"
 
-#include "../dispatch/pml_spec_arrive.h"
-#include "pml_spec_flow.h"
 #include "../objects/pml_spec_packet.h"
+#include "../objects/pml_spec_upward.h"
+#include "pml_spec_control.h"
 
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ void mca_pml_spec_hello_learn(mca_pml_spec_peer_t *peer, uint16_t ctx)
     }
     mca_pml_spec_unlock(&peer->send_lock);
     if (news) {
-        mca_pml_spec_send_turns(peer);
+        mca_pml_spec_upward.turns(peer);
     }
 }
 
@@ -62,7 +62,7 @@ static mca_pml_spec_comm_t *find(const mca_pml_spec_hello_hdr_t *hdr)
         const mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
         for (unsigned i = 0; NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
             if (is_named(chunk[i].comm, hdr)) {
-                mca_pml_spec_comm_hold(chunk[i].comm);
+                mca_pml_spec_comm_retain(chunk[i].comm);
                 return chunk[i].comm;
             }
         }
@@ -90,9 +90,8 @@ static void hello(mca_pml_spec_comm_t *comm, const mca_pml_spec_hello_hdr_t *hdr
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_hello)
 {
     (void) btl;
-    const mca_pml_spec_hello_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("HELLO", "it is shorter than its header");
+    const mca_pml_spec_hello_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "HELLO");
+    if (NULL == hdr) {
         return;
     }
     early_t *early = malloc(sizeof(*early));

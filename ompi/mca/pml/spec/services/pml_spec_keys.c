@@ -2,7 +2,7 @@
 /* See pml_spec_keys.h. */
 #include "pml_spec_keys.h"
 
-#include "../dispatch/pml_spec_arrive.h"
+#include "pml_spec_control.h"
 
 void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
 {

@@ -9,7 +9,7 @@
 #ifndef PML_SPEC_KEYS_H
 #define PML_SPEC_KEYS_H
 
-#include "../protocols/pml_spec_proto.h"
+#include "../objects/pml_spec_request.h"
 
 /* Most keys kept per peer: bounds what it can make us hold. */
 #define MCA_PML_SPEC_KEYS_MAX 64u

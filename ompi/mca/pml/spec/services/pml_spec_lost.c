@@ -4,31 +4,9 @@
 
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_packet.h"
-#include "../protocols/pml_spec_proto.h"
+#include "pml_spec_cancel.h"
 
 #include <stdlib.h>
-
-typedef struct mca_pml_spec_lost {
-    mca_pml_spec_pending_t pending; /* until its requests were ended */
-    struct mca_pml_spec_lost *next;
-    opal_process_name_t name;
-} mca_pml_spec_lost_t;
-
-static bool is_same(opal_process_name_t a, opal_process_name_t b)
-{
-    return a.jobid == b.jobid && a.vpid == b.vpid;
-}
-
-bool mca_pml_spec_lost_is(const opal_proc_t *proc)
-{
-    bool found = false;
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    for (const mca_pml_spec_lost_t *l = mca_pml_spec.lost; NULL != l && !found; l = l->next) {
-        found = is_same(l->name, proc->proc_name);
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    return found;
-}
 
 /* ---- ending what was going on with it ---- */
 
@@ -109,7 +87,7 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_send_request_t *sendreq;
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (sendreq = spec_handle_next(&mca_pml_spec.send_handles, &cursor))
-               && !(is_same(sendreq->peer->proc->super.proc_name, lost->name)
+               && !(mca_pml_spec_is_same(sendreq->peer->proc->super.proc_name, lost->name)
                     && claim(&sendreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == sendreq) {
@@ -124,7 +102,8 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_recv_request_t *recvreq;
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor))
-               && !(recvreq->matched && is_same(recvreq->peer->proc->super.proc_name, lost->name)
+               && !(recvreq->stage >= MCA_PML_SPEC_MATCHED
+                    && mca_pml_spec_is_same(recvreq->peer->proc->super.proc_name, lost->name)
                     && claim(&recvreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == recvreq) {
@@ -163,7 +142,7 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
     *lost = (mca_pml_spec_lost_t){.pending = {.retry = turn}, .name = proc->proc_name};
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const mca_pml_spec_lost_t *known = mca_pml_spec.lost;
-    while (NULL != known && !is_same(known->name, lost->name)) {
+    while (NULL != known && !mca_pml_spec_is_same(known->name, lost->name)) {
         known = known->next;
     }
     if (NULL == known) {

@@ -21,14 +21,6 @@
 /* A transport has given the process up. Once per process; a message is given. */
 void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const char *why);
 
-/* Was it given up? */
-bool mca_pml_spec_lost_is(const opal_proc_t *proc);
-
-static inline bool mca_pml_spec_lost(const mca_pml_spec_peer_t *peer)
-{
-    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&peer->proc->super);
-}
-
 /* Forget all (at finalize). */
 void mca_pml_spec_lost_fini(void);
 

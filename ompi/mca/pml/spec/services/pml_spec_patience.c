@@ -4,20 +4,28 @@
 
 #include <sched.h>
 
-void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer, const mca_pml_spec_transfer_t *transfer)
+void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer, uint64_t length, uint64_t started)
 {
-    if (0 != transfer->started) {
-        const uint64_t took = mca_pml_spec_now_ns() - transfer->started;
+    if (0 != started) {
+        const uint64_t took = mca_pml_spec_now_ns() - started;
         mca_pml_spec_lock(&peer->send_lock);
-        spec_patience_moved(&peer->patience, transfer->length, took);
-        spec_patience_moved(&peer->patience_in, transfer->length, took);
+        spec_policy_observed(&peer->policy, SPEC_SAW_MOVED, length, took);
         mca_pml_spec_unlock(&peer->send_lock);
     }
 }
 
-static bool rtr_is_here(void *sendreq)
+bool mca_pml_spec_rtr_is_here(mca_pml_spec_send_request_t *sendreq)
 {
-    return mca_pml_spec_rtr_is_here(sendreq);
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_lock(&peer->send_lock);
+    const bool is_here = spec_send_has_rtr(&peer->send, sendreq->req_send.req_base.req_tag);
+    mca_pml_spec_unlock(&peer->send_lock);
+    return is_here;
+}
+
+static bool rtr_is_here(void *request)
+{
+    return mca_pml_spec_rtr_is_here(request);
 }
 
 static bool message_is_here(void *request)
@@ -34,8 +42,8 @@ static bool message_is_here(void *request)
 }
 
 /* Polls until what the request wants is here, for as long as it is worth it. */
-static void look_on(mca_pml_spec_peer_t *peer, spec_patience_t *patience, uint64_t length,
-                    bool (*is_here)(void *request), void *request)
+static void wait_for(mca_pml_spec_peer_t *peer, spec_patience_t *patience, uint64_t length,
+                     bool (*is_here)(void *request), void *request)
 {
     mca_pml_spec_lock(&peer->send_lock);
     uint64_t most = spec_patience_of(patience);
@@ -68,12 +76,12 @@ void mca_pml_spec_patience_for_rtr(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
-    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->patience.wait)) || !mca_pml_spec_may_poll()
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->policy.for_rtr.wait)) || !mca_pml_spec_may_poll()
         || length < SPEC_PATIENCE_LEAST || 0 == MCA_PML_SPEC_GLANCE(peer->offers)
         || rtr_is_here(sendreq)) {
         return;
     }
-    look_on(peer, &peer->patience, length, rtr_is_here, sendreq);
+    wait_for(peer, &peer->policy.for_rtr, length, rtr_is_here, sendreq);
 }
 
 void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq)
@@ -81,22 +89,22 @@ void mca_pml_spec_patience_for_rts(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_spec_peer_t *peer = recvreq->peer;
     if (recvreq->capacity < SPEC_PATIENCE_LEAST
         || OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->announced))
-        || 0 == MCA_PML_SPEC_GLANCE(peer->patience_in.ps_per_byte)) { /* a processor moves it */
+        || 0 == MCA_PML_SPEC_GLANCE(peer->policy.for_rts.ps_per_byte)) { /* a processor moves it */
         return;
     }
-    recvreq->hopes = true;
-    if (0 == MCA_PML_SPEC_GLANCE(peer->patience_in.wait) || !mca_pml_spec_may_poll()
+    recvreq->awaits_rts = true;
+    if (0 == MCA_PML_SPEC_GLANCE(peer->policy.for_rts.wait) || !mca_pml_spec_may_poll()
         || message_is_here(recvreq)) {
         return;
     }
-    look_on(peer, &peer->patience_in, recvreq->capacity, message_is_here, recvreq);
+    wait_for(peer, &peer->policy.for_rts, recvreq->capacity, message_is_here, recvreq);
 }
 
 void mca_pml_spec_patience_missed(mca_pml_spec_recv_request_t *recvreq, uint64_t length)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
-    recvreq->hopes = false;
+    recvreq->awaits_rts = false;
     mca_pml_spec_lock(&peer->send_lock);
-    spec_patience_crossed(&peer->patience_in, length);
+    spec_policy_observed(&peer->policy, SPEC_SAW_LATE_RTS, length, 0);
     mca_pml_spec_unlock(&peer->send_lock);
 }

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* RDMA transfers, and how a message is shared among transports. */
-#include "pml_spec_lost.h"
+/* See pml_spec_transfer.h. */
+#include "pml_spec_transfer.h"
+
 #include "pml_spec_patience.h"
-#include "../protocols/pml_spec_proto.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
 
@@ -25,29 +25,6 @@ bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *bml_btl, bool put, uint64_t
         return false;
     }
     return is_aligned(local, remote, length, put ? btl->btl_put_alignment : btl->btl_get_alignment);
-}
-
-static bool is_for_sending(const mca_bml_base_endpoint_t *endpoint,
-                           const mca_btl_base_module_t *btl)
-{
-    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
-        if (endpoint->btl_send.bml_btls[i].btl == btl) {
-            return true;
-        }
-    }
-    return false;
-}
-
-size_t mca_pml_spec_rdma_btls(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t **btl)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < endpoint->btl_rdma.arr_size && n < MCA_PML_SPEC_STRIPES; ++i) {
-        mca_bml_base_btl_t *candidate = &endpoint->btl_rdma.bml_btls[i];
-        if (is_for_sending(endpoint, candidate->btl)) {
-            btl[n++] = candidate;
-        }
-    }
-    return n;
 }
 
 size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
@@ -85,7 +62,7 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
 
 static void finish(mca_pml_spec_transfer_t *transfer)
 {
-    if (transfer->own_key) {
+    if (NULL != transfer->local_key) {
         mca_bml_base_deregister_mem(transfer->btl, transfer->local_key);
     }
     int status = transfer->status;
@@ -103,9 +80,9 @@ static void release(mca_pml_spec_transfer_t *transfer)
     }
 }
 
-static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep, void *local,
-                           mca_btl_base_registration_handle_t *local_key, void *context,
-                           void *cbdata, int status)
+static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                           void *local, mca_btl_base_registration_handle_t *local_key,
+                           void *context, void *cbdata, int status)
 {
     (void) btl, (void) ep, (void) local, (void) local_key, (void) context;
     mca_pml_spec_transfer_t *transfer = cbdata;
@@ -118,7 +95,8 @@ static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpo
 /* May the packet that tells of the data be given to the transport directly behind the operation? */
 static bool keeps_order(const mca_pml_spec_transfer_t *t)
 {
-    return mca_btl_ibx_promises(t->btl->btl) & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
+    return mca_btl_ibx_promises(t->btl->btl)
+           & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
 /* Puts are of sends, gets of receives. */
@@ -134,7 +112,8 @@ static bool issue(mca_pml_spec_transfer_t *t)
 {
     mca_btl_base_module_t *btl = t->btl->btl;
     const size_t limit = t->is_put ? btl->btl_put_limit : btl->btl_get_limit;
-    if (peer_is_lost(t)) { /* the program may have its memory back, and another transport would still work */
+    if (peer_is_lost(
+            t)) { /* the program may have its memory back, and another transport would still work */
         t->status = OMPI_ERR_UNREACH;
     }
     while (t->issued < t->length && t->status >= 0) {
@@ -182,47 +161,49 @@ static bool retry(mca_pml_spec_pending_t *pending)
     return true;
 }
 
-bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local, uint64_t remote,
-                                 uint64_t offset, uint64_t length, const void *key,
-                                 uint16_t key_len, mca_btl_base_registration_handle_t *local_key,
-                                 void *request, void (*tell)(mca_pml_spec_transfer_t *transfer),
-                                 void (*done)(mca_pml_spec_transfer_t *transfer, int status))
+/* The local side's registration, if the transport needs one. False: refused. */
+static bool register_local(mca_pml_spec_transfer_t *t)
+{
+    const mca_btl_base_module_t *btl = t->btl->btl;
+    const size_t unregistered = t->is_put ? btl->btl_put_local_registration_threshold
+                                          : btl->btl_get_local_registration_threshold;
+    t->local_key = NULL;
+    if (NULL == btl->btl_register_mem || t->length <= unregistered) {
+        return true;
+    }
+    /* a get writes here, a put reads here */
+    mca_bml_base_register_mem(t->btl, t->local, t->length,
+                              t->is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &t->local_key);
+    return NULL != t->local_key;
+}
+
+bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
 {
     mca_pml_spec_transfer_t *t =
         (mca_pml_spec_transfer_t *) mca_pml_spec_get(&mca_pml_spec.transfers);
     if (OPAL_UNLIKELY(NULL == t)) {
         return false;
     }
-    t->own_key = false;
-    const size_t unregistered = put ? btl->btl->btl_put_local_registration_threshold
-                                    : btl->btl->btl_get_local_registration_threshold;
-    if (NULL != btl->btl->btl_register_mem && NULL == local_key && length > unregistered) {
-        /* a get writes here, a put reads here */
-        mca_bml_base_register_mem(btl, local, length,
-                                  put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &local_key);
-        if (NULL == local_key) {
-            mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
-            return false;
-        }
-        t->own_key = true;
+    t->is_put = args->is_put;
+    t->btl = args->btl;
+    t->local = args->local;
+    t->remote = args->remote;
+    t->offset = args->offset;
+    t->length = args->length;
+    t->request = args->request;
+    t->tell = args->tell;
+    t->done = args->done;
+    t->key_len = args->key_len;
+    memcpy(t->remote_key.bytes, args->key, args->key_len);
+    if (!register_local(t)) {
+        mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
+        return false;
     }
-    t->is_put = put;
-    t->btl = btl;
-    t->local = local;
-    t->remote = remote;
-    t->offset = offset;
-    t->length = length;
     t->issued = 0;
-    t->started = mca_pml_spec_patience_begins(length);
-    t->refs = 1; /* the issuer */
-    t->status = OMPI_SUCCESS;
-    t->local_key = local_key;
-    t->request = request;
-    t->tell = tell;
     t->told = false;
-    t->done = done;
-    t->key_len = key_len;
-    memcpy(t->remote_key.bytes, key, key_len);
+    t->status = OMPI_SUCCESS;
+    t->refs = 1; /* the issuer */
+    t->started = mca_pml_spec_patience_begins(t->length);
     if (OPAL_LIKELY(issue(t))) {
         if (1 == MCA_PML_SPEC_GLANCE(t->refs)) { /* it was a copy */
             t->started = 0;
@@ -230,7 +211,7 @@ bool mca_pml_spec_transfer_start(bool put, mca_bml_base_btl_t *btl, char *local,
         release(t);
     } else {
         t->pending.retry = retry;
-        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(btl));
+        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(t->btl));
     }
     return true;
 }

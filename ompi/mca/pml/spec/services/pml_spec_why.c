@@ -26,7 +26,8 @@ static const char *const fates[SPEC_RTR_FATES] = {
     [SPEC_RTR_TOO_OLD] = "its RTR came too late",
     [SPEC_RTR_MISPREDICTED] = "its RTR is of no use for this message",
     [SPEC_RTR_TOO_SHORT] = "its RTR offers too short a buffer",
-    [SPEC_RTR_SHARED] = "its RTR is left, so that the receiver copies this one and the sender the next",
+    [SPEC_RTR_SHARED] =
+        "its RTR is left, so that the receiver copies this one and the sender the next",
     [SPEC_RTR_FULL] = "too many RTRs were kept",
     [SPEC_RTR_REVOKED] = "its RTR was taken back",
     [SPEC_RTR_REFUSED] = "its RTR was nonsense",
@@ -43,23 +44,28 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
     const bool eager = !rtr && length <= peer->eager_limit && !synchronous;
     const bool rdma = sendreq->is_flat && (flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
     bool stopped;
-    if (!is_news(&mca_pml_spec.adapt_out, peer, tag, (uint8_t) (rtr ? 1 : eager ? 2 : rdma ? 3 : 4),
+    if (!is_news(&mca_pml_spec.adapt_out, peer, tag,
+                 (uint8_t) (rtr     ? 1
+                            : eager ? 2
+                            : rdma  ? 3
+                                    : 4),
                  &stopped)) {
         return;
     }
-    opal_output(mca_pml_spec.output,
-                "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-                "%s, transports can%s%s%s, %s%s",
-                peer->rank, peer->comm->cid, tag,
-                rtr      ? "receiver first (RTR, put)"
-                : eager  ? "eager"
-                : rdma   ? "sender first (RTS)"
-                         : "sender first (RTS), by copy",
-                length, peer->eager_limit, synchronous ? ", synchronous" : "",
-                sendreq->is_flat ? "one block" : "with gaps",
-                flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
-                flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
-                stopped ? ", the receiver was told STOP" : "");
+    opal_output(
+        mca_pml_spec.output,
+        "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
+        "%s, transports can%s%s%s, %s%s",
+        peer->rank, peer->comm->cid, tag,
+        rtr     ? "receiver first (RTR, put)"
+        : eager ? "eager"
+        : rdma  ? "sender first (RTS)"
+                : "sender first (RTS), by copy",
+        length, peer->eager_limit, synchronous ? ", synchronous" : "",
+        sendreq->is_flat ? "one block" : "with gaps", flags & MCA_BTL_FLAGS_PUT ? " put" : "",
+        flags & MCA_BTL_FLAGS_GET ? " get" : "",
+        flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
+        stopped ? ", the receiver was told STOP" : "");
 }
 
 typedef enum { NONE, FIRST, SMALL, OFF, GAPS, NO_PUT, BEHIND, STOPPED } reason_t;
@@ -82,19 +88,19 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
     if (OMPI_ANY_TAG == tag || NULL == peer->endpoint) {
         return;
     }
-    const reason_t reason =
-        rtr                                                        ? FIRST
-        : recvreq->capacity <= peer->eager_limit                   ? SMALL
-        : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
-        : !recvreq->is_flat                                        ? GAPS
-        : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
-        : !allowed                                                 ? BEHIND
-                                                                   : STOPPED;
+    const reason_t reason = rtr                                                        ? FIRST
+                            : recvreq->capacity <= peer->eager_limit                   ? SMALL
+                            : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
+                            : !recvreq->is_flat                                        ? GAPS
+                            : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
+                            : !allowed                                                 ? BEHIND
+                                                                                       : STOPPED;
     if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
-        opal_output(mca_pml_spec.output,
-                    "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
-                    "%zu bytes (eager up to %zu)",
-                    peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
-                    recvreq->capacity, peer->eager_limit);
+        opal_output(
+            mca_pml_spec.output,
+            "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
+            "%zu bytes (eager up to %zu)",
+            peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
+            recvreq->capacity, peer->eager_limit);
     }
 }

@@ -1,8 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What a transport had no room for, tried again from opal_progress: core/spec_retry.h bound to Open MPI. The
- * callback is registered and unregistered under the lock that covers the count that decides it (opal_progress
- * takes its own lock inside and calls nothing). */
-#include "pml_spec_packet.h"
+/* See pml_spec_pending.h. The callback is registered and unregistered under the lock that covers the count that decides
+ * it (opal_progress takes its own lock inside and calls nothing). */
+#include "pml_spec_pending.h"
 
 int mca_pml_spec_progress(void)
 {

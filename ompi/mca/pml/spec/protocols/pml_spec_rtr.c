@@ -11,19 +11,17 @@
  * When another message to the receiver leaves before the put is done, MATCH(seq, R, 0) goes ahead
  * of it and FIN follows later, so that nothing queues behind a large transfer. Which RTR belongs
  * to which message: core/spec_send.h and core/spec_recv.h. */
+#include "pml_spec_rtr.h"
+
 #include "../services/pml_spec_adapt.h"
-#include "../dispatch/pml_spec_arrive.h"
+#include "../services/pml_spec_control.h"
+#include "../services/pml_spec_copy.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
-#include "../services/pml_spec_lost.h"
 #include "../services/pml_spec_patience.h"
-#include "pml_spec_proto.h"
-
-#include <stdlib.h>
+#include "../services/pml_spec_transfer.h"
 
 enum { NEW, WRITING, COPYING };
-
-OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
 
 /* For an RTR or REVOKE that arrived; memory is out: the job ends. */
 static mca_pml_spec_rtr_t *rtr_new(void)
@@ -138,6 +136,46 @@ void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_pac
 
 /* ---- receiver: the message arrives ---- */
 
+const char *mca_pml_spec_match_check(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    return packet->seg[0].seg_len < sizeof(*match) ? "it is shorter than its header"
+           : match->bytes > match->length || 0 == match->length
+               ? "its lengths contradict each other"
+               : NULL;
+}
+
+size_t mca_pml_spec_match_length(const mca_pml_spec_packet_t *packet)
+{
+    return ((const mca_pml_spec_match_notice_t *) mca_pml_spec_packet_hdr(packet))->length;
+}
+
+uint32_t mca_pml_spec_match_cost(const mca_pml_spec_packet_t *packet)
+{
+    (void) packet;
+    return spec_flow_cost(0);
+}
+
+/* A MATCH must find the receive whose RTR was used: by the rule of RTRs it is the one that matching
+ * finds too. Anything else means that sender and receiver disagree about MPI's order; going on
+ * would deliver wrong data. */
+void mca_pml_spec_match_expect(const mca_pml_spec_packet_t *packet, const spec_posted_t *posted)
+{
+    const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    if (OPAL_LIKELY(NULL != posted)) {
+        const mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
+        if (OPAL_LIKELY(recvreq->handle == match->r && match->length <= recvreq->capacity)) {
+            return;
+        }
+    }
+    mca_pml_spec_abort(OMPI_ERR_FATAL,
+                       "pml/spec: rank %d wrote message %u (tag %d) into a receive that is not "
+                       "the one the message belongs to: the two processes disagree about the "
+                       "protocol. Are all processes of the job using the same build?",
+                       match->match.src, match->match.seq, match->match.tag);
+}
+
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet)
 {
@@ -149,145 +187,22 @@ void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
-/* ---- receiver: taking an RTR back ---- */
-
-static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
-{
-    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    base->req_ompi.req_status._cancelled = true;
-    recvreq->req_recv.req_bytes_packed = 0;
-    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))) {
-        mca_pml_spec_recv_lost(recvreq);
-    }
-    mca_pml_spec_recv_done(recvreq);
-}
-
-void mca_pml_spec_recvs_cancelled(spec_node_t *list)
-{
-    spec_node_t *n;
-    while (NULL != (n = spec_list_pop(list))) {
-        complete_cancelled(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node));
-    }
-}
-
-int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
-{
-    mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(request);
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
-    if (!flag || OMPI_REQUEST_ACTIVE != request->req_state) {
-        return OMPI_SUCCESS;
-    }
-    spec_revoke_t *fresh = malloc(sizeof(*fresh));
-    if (NULL == fresh) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    mca_pml_spec_lock(&comm->slot->lock);
-    /* A request in the queue has its exact source as peer; others have no business here. */
-    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
-    spec_cancel_t outcome =
-        spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
-    mca_pml_spec_revoke_hdr_t hdr = {0};
-    if (SPEC_CANCEL_ASK == outcome) {
-        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
-        hdr = (mca_pml_spec_revoke_hdr_t){
-            .type = MCA_PML_SPEC_REVOKE,
-            .epoch = peer->recv.epoch,
-            .ctx = peer->ctx,
-            .src = comm->my_rank,
-            .tag = recvreq->posted.tag,
-            .no = fresh->no,
-            .name = mca_pml_spec.my_name,
-            .e = peer->recv.msgs.nxt,
-            .dst = peer->rank,
-            .back = comm->cid,
-        };
-    }
-    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    const bool lost = mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
-                      || (NULL != peer && mca_pml_spec_lost(peer));
-    if (OPAL_UNLIKELY(lost && NULL != peer)) {
-        (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
-                                  -(int32_t) spec_recv_answer_all(&peer->recv));
-    }
-    mca_pml_spec_unlock(&comm->slot->lock);
-    if (OPAL_UNLIKELY(lost)) {
-        if (SPEC_CANCEL_ASK != outcome) {
-            free(fresh);
-        }
-        if (SPEC_CANCEL_DONE == outcome) {
-            complete_cancelled(recvreq);
-        } else if (SPEC_CANCEL_TOO_LATE == outcome) {
-            mca_pml_spec_recv_lost(recvreq);
-        } else {
-            mca_pml_spec_revokes_finish(peer);
-        }
-        return OMPI_SUCCESS;
-    }
-
-    if (SPEC_CANCEL_ASK == outcome) {
-        MCA_PML_SPEC_COUNT(revokes_sent);
-        mca_pml_spec_control_send(mca_pml_spec_endpoint(peer), NULL, &hdr, sizeof(hdr));
-        return OMPI_SUCCESS;
-    }
-    free(fresh);
-    if (SPEC_CANCEL_DONE == outcome) {
-        complete_cancelled(recvreq);
-    }
-    return OMPI_SUCCESS;
-}
-
-void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_comm_t *comm = peer->comm;
-    spec_node_t cancelled;
-    spec_revoke_t *revoke;
-    spec_list_init(&cancelled);
-
-    mca_pml_spec_lock(&comm->slot->lock);
-    while (NULL != (revoke = spec_recv_revoke_done(&peer->recv, &comm->match, &cancelled))) {
-        free(revoke);
-    }
-    mca_pml_spec_unlock(&comm->slot->lock);
-    mca_pml_spec_recvs_cancelled(&cancelled);
-}
-
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
-{
-    (void) btl;
-    const mca_pml_spec_revoked_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("REVOKED", "it is shorter than its header");
-        return;
-    }
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
-    mca_pml_spec_peer_t *peer = NULL != comm && (uint32_t) hdr->src < comm->size
-                                    ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src])
-                                    : NULL;
-    bool expected = false;
-    if (NULL != peer) {
-        mca_pml_spec_lock(&comm->slot->lock);
-        expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
-        mca_pml_spec_unlock(&comm->slot->lock);
-    }
-    if (expected) {
-        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
-        mca_pml_spec_revokes_finish(peer);
-    } else {
-        mca_pml_spec_refuse("REVOKED", "nothing was revoked");
-    }
-    if (NULL != comm) {
-        mca_pml_spec_comm_put(comm);
-    }
-}
-
 /* ---- sender: RTR and REVOKE arrive ---- */
 
-/* Fates that tell that the receiver need not have bothered. */
-static bool is_a_miss(spec_rtr_fate_t fate)
-{
-    return SPEC_RTR_CROSSED == fate || SPEC_RTR_MISPREDICTED == fate || SPEC_RTR_TOO_SHORT == fate
-           || SPEC_RTR_TOO_OLD == fate || SPEC_RTR_FULL == fate;
-}
+/* What is counted for an RTR that was not used, and whether it tells that the receiver need not have bothered. */
+static const struct {
+    uint64_t *counter;
+    bool is_miss;
+} ends[SPEC_RTR_FATES] = {
+    [SPEC_RTR_KEPT] = {&mca_pml_spec.counters.rtr_abandoned, false}, /* its communicator ends */
+    [SPEC_RTR_CROSSED] = {&mca_pml_spec.counters.rtr_crossed, true},
+    [SPEC_RTR_TOO_OLD] = {&mca_pml_spec.counters.rtr_too_old, true},
+    [SPEC_RTR_MISPREDICTED] = {&mca_pml_spec.counters.rtr_mispredicted, true},
+    [SPEC_RTR_TOO_SHORT] = {&mca_pml_spec.counters.rtr_too_short, true},
+    [SPEC_RTR_FULL] = {&mca_pml_spec.counters.rtr_full, true},
+    [SPEC_RTR_REVOKED] = {&mca_pml_spec.counters.rtr_revoked, false},
+    [SPEC_RTR_SHARED] = {&mca_pml_spec.counters.rtr_shared, false},
+};
 
 void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
 {
@@ -296,37 +211,13 @@ void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, s
         rtr_free(rtr);
         return;
     }
-    if (is_a_miss(fate)) {
-        mca_pml_spec_adapt_settled(peer, rtr->ctl.tag, false);
-    }
-    switch (fate) {
-    case SPEC_RTR_CROSSED:
-        MCA_PML_SPEC_COUNT(rtr_crossed);
-        break;
-    case SPEC_RTR_MISPREDICTED:
-        MCA_PML_SPEC_COUNT(rtr_mispredicted);
-        break;
-    case SPEC_RTR_TOO_SHORT:
-        MCA_PML_SPEC_COUNT(rtr_too_short);
-        break;
-    case SPEC_RTR_SHARED:
-        MCA_PML_SPEC_COUNT(rtr_shared);
-        break;
-    case SPEC_RTR_TOO_OLD:
-        MCA_PML_SPEC_COUNT(rtr_too_old);
-        break;
-    case SPEC_RTR_FULL:
-        MCA_PML_SPEC_COUNT(rtr_full);
-        break;
-    case SPEC_RTR_KEPT: /* its communicator ends */
-        MCA_PML_SPEC_COUNT(rtr_abandoned);
-        break;
-    case SPEC_RTR_REVOKED:
-        MCA_PML_SPEC_COUNT(rtr_revoked);
-        break;
-    default:
+    if (SPEC_RTR_REFUSED == fate) {
         mca_pml_spec_refuse("RTR", "it contradicts what was sent");
-        break;
+    } else {
+        mca_pml_spec_count(ends[fate].counter, 1);
+    }
+    if (ends[fate].is_miss) {
+        mca_pml_spec_adapt_settled(peer, rtr->ctl.tag, false);
     }
     rtr_free(rtr);
 }
@@ -351,7 +242,7 @@ static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
         mca_pml_spec_adapt_arrived(peer, ctl->ctl.tag, ctl->ctl.e);
         spec_rtr_fate_t fate = spec_send_admit(&peer->send, &ctl->ctl);
         if (SPEC_RTR_CROSSED == fate) {
-            spec_patience_crossed(&peer->patience, ctl->ctl.length);
+            spec_policy_observed(&peer->policy, SPEC_SAW_CROSSING, ctl->ctl.length, 0);
         }
         if (SPEC_RTR_KEPT != fate) {
             mca_pml_spec_rtr_drop(peer, ctl, fate);
@@ -384,7 +275,7 @@ static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
         return;
     }
     spec_stream_t *stream = spec_send_ctl(&peer->send);
-    if (!spec_stream_hold(stream, &ctl->ctl.item)) {
+    if (!spec_stream_keep(stream, &ctl->ctl.item)) {
         mca_pml_spec_unlock(&peer->send_lock);
         rtr_free(ctl);
         mca_pml_spec_refuse("RTR or REVOKE", "its number was used before");
@@ -433,7 +324,7 @@ static mca_pml_spec_peer_t *peer_for(mca_pml_spec_comm_t *comm, int32_t src, uin
     return peer;
 }
 
-void mca_pml_spec_rtr_arrived(const mca_pml_spec_packet_t *packet)
+static void rtr_arrived(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_rtr_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     bool parked;
@@ -473,11 +364,11 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_rtr)
         return;
     }
     mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    mca_pml_spec_rtr_arrived(&packet);
+    rtr_arrived(&packet);
 }
 
 /* A REVOKE for a communicator that is gone here, or for RTRs that were dropped as stale: nothing
- * is kept. What was sent before the communicator was freed is in its epitaph; a process that never
+ * is kept. What was sent before the communicator was freed is in its list of last numbers; a process that never
  * had an RTR of this communicator used none, so the asker may go by its own count (e). */
 static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
                                 const mca_pml_spec_rtr_t *revoke)
@@ -486,10 +377,10 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
     uint32_t s = hdr->e;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     for (uint32_t i = 0;
-         NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1) && i < slot->epitaphs_n;
+         NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1) && i < slot->last_seqs_n;
          ++i) {
-        if (slot->epitaphs[i].name == hdr->name) {
-            s = slot->epitaphs[i].s;
+        if (slot->last_seqs[i].name == hdr->name) {
+            s = slot->last_seqs[i].s;
         }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -504,7 +395,7 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
     answer_revoke(endpoint, revoke, hdr->back, hdr->dst, s);
 }
 
-void mca_pml_spec_revoke_arrived(const mca_pml_spec_packet_t *packet)
+static void revoke_arrived(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_revoke_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     bool parked;
@@ -536,7 +427,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoke)
         return;
     }
     mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    mca_pml_spec_revoke_arrived(&packet);
+    revoke_arrived(&packet);
 }
 
 /* ---- sender: using an RTR ---- */
@@ -601,7 +492,7 @@ static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
     if (take_notice(sendreq, 0, &match)) {
         mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
     }
-    mca_pml_spec_frag_send(sendreq, offset, length);
+    mca_pml_spec_copy_send(sendreq, offset, length);
 }
 
 /* By the transport of the data, so that it follows the data. */
@@ -632,7 +523,7 @@ static void put_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
-    mca_pml_spec_patience_moved(sendreq->peer, transfer);
+    mca_pml_spec_patience_moved(sendreq->peer, transfer->length, transfer->started);
     mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
 }
 
@@ -643,7 +534,7 @@ static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl,
     return rtr->btl == btl && rtr->key_len > 0 ? rtr : mca_pml_spec_keys_find(keys, btl);
 }
 
-void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     mca_bml_base_btl_t *candidate[MCA_PML_SPEC_STRIPES];
     mca_bml_base_btl_t *usable[MCA_PML_SPEC_STRIPES];
@@ -659,7 +550,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     MCA_PML_SPEC_COUNT(rtr_used);
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, &sendreq->stage, WRITING);
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, WRITING);
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
         if (mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
@@ -667,7 +558,7 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
         }
     }
     if (0 == n) {
-        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, &sendreq->stage, COPYING);
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, COPYING);
         write_by_copy(sendreq, 0, length);
         mca_pml_spec_keys_free(&keys);
         rtr_free(rtr);
@@ -680,9 +571,17 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     for (size_t i = 0; i < stripes; ++i) {
         const mca_pml_spec_rtr_t *key = key_for(stripe[i].btl->btl, rtr, &keys);
         if (!mca_pml_spec_transfer_start(
-                true, stripe[i].btl, sendreq->flat + stripe[i].offset, rtr->addr + stripe[i].offset,
-                stripe[i].offset, stripe[i].length, NULL == key ? rtr->key : key->key,
-                NULL == key ? 0 : key->key_len, NULL, sendreq, put_tell, put_done)) {
+                &(mca_pml_spec_transfer_args_t){.is_put = true,
+                                                .btl = stripe[i].btl,
+                                                .local = sendreq->flat + stripe[i].offset,
+                                                .remote = rtr->addr + stripe[i].offset,
+                                                .offset = stripe[i].offset,
+                                                .length = stripe[i].length,
+                                                .key = NULL == key ? rtr->key : key->key,
+                                                .key_len = NULL == key ? 0 : key->key_len,
+                                                .request = sendreq,
+                                                .tell = put_tell,
+                                                .done = put_done})) {
             write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
         }
     }
@@ -690,14 +589,14 @@ void mca_pml_spec_rtr_use(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr
     rtr_free(rtr);
     if (1 == MCA_PML_SPEC_GLANCE(sendreq->left) && length >= SPEC_RUN_LEAST) {
         mca_pml_spec_lock(&peer->send_lock);
-        spec_run_copied(&peer->run, mca_pml_spec_now_ns());
+        spec_policy_observed(&peer->policy, SPEC_SAW_COPIED, length, mca_pml_spec_now_ns());
         mca_pml_spec_unlock(&peer->send_lock);
     }
     mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
 }
 
-const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr = {
-    .name = "rtr",
-    .description = "receiver first: written into the buffer that the receiver offered",
-    .stage = {[NEW] = "new", [WRITING] = "writing", [COPYING] = "copying"},
+const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[] = {
+    {MCA_PML_SPEC_RTR, mca_pml_spec_recv_rtr, rtr_arrived},
+    {MCA_PML_SPEC_REVOKE, mca_pml_spec_recv_revoke, revoke_arrived},
+    {0, NULL, NULL},
 };

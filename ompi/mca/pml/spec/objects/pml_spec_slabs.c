@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_keep.h. */
-#include "pml_spec_keep.h"
+/* See pml_spec_slabs.h. */
+#include "pml_spec_slabs.h"
 
 #include "../core/spec_slab.h"
 
@@ -8,10 +8,10 @@
 
 static opal_mutex_t lock; /* innermost */
 static spec_slabs_t slabs;
-static bool waits;            /* `look` is registered */
-static volatile uint64_t due; /* ns: what `look` waits for */
+static bool waits;            /* `give_back` is registered */
+static volatile uint64_t due; /* ns: what `give_back` waits for */
 
-/* More than is needed, so that an aligned piece lies in it; the rest goes back. */
+/* More than is needed, so that an aligned piece lies in it; what is beyond goes back. */
 static void *map(void)
 {
     char *p =
@@ -36,10 +36,10 @@ static void unmap(void *slab)
 
 static void wait_from(uint64_t now)
 {
-    __atomic_store_n(&due, now + MCA_PML_SPEC_KEEP_QUIET, __ATOMIC_RELAXED);
+    __atomic_store_n(&due, now + MCA_PML_SPEC_SLABS_QUIET, __ATOMIC_RELAXED);
 }
 
-static int look(void)
+static int give_back(void)
 {
     const uint64_t now = mca_pml_spec_now_ns();
     if (now < MCA_PML_SPEC_GLANCE(due)) {
@@ -49,20 +49,20 @@ static int look(void)
     wait_from(now);
     if (waits && !spec_slabs_quiet(&slabs)) {
         waits = false;
-        opal_progress_unregister(look);
+        opal_progress_unregister(give_back);
     }
     mca_pml_spec_unlock(&lock);
     return 0;
 }
 
-void mca_pml_spec_keep_init(void)
+void mca_pml_spec_slabs_init(void)
 {
     OBJ_CONSTRUCT(&lock, opal_mutex_t);
     spec_slabs_init(&slabs, map, unmap);
     waits = false;
 }
 
-void *mca_pml_spec_keep_take(size_t size)
+void *mca_pml_spec_slabs_take(size_t size)
 {
     mca_pml_spec_lock(&lock);
     void *memory = spec_slab_take(&slabs, size);
@@ -70,23 +70,23 @@ void *mca_pml_spec_keep_take(size_t size)
     return memory;
 }
 
-void mca_pml_spec_keep_put(void *memory, size_t size)
+void mca_pml_spec_slabs_put(void *memory, size_t size)
 {
     mca_pml_spec_lock(&lock);
     spec_slab_put(&slabs, memory, size);
     if (!waits && spec_slabs_idle(&slabs)) {
         waits = true;
         wait_from(mca_pml_spec_now_ns());
-        opal_progress_register_lp(look);
+        opal_progress_register_lp(give_back);
     }
     mca_pml_spec_unlock(&lock);
 }
 
-void mca_pml_spec_keep_fini(void)
+void mca_pml_spec_slabs_fini(void)
 {
     if (waits) {
         waits = false;
-        opal_progress_unregister(look);
+        opal_progress_unregister(give_back);
     }
     spec_slabs_give_back(&slabs);
     OBJ_DESTRUCT(&lock);

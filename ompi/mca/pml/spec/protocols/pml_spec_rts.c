@@ -13,13 +13,15 @@
  * Bookkeeping: the sender's `left` begins with the length of the message; each answer of the
  * receiver takes its share: FIN its bytes, CTS its range (when that was delivered) and its waive:
  * what came inside the RTS and what the receive has no room for. */
-#include "../services/pml_spec_adapt.h"
-#include "../dispatch/pml_spec_arrive.h"
-#include "../services/pml_spec_lost.h"
-#include "../services/pml_spec_patience.h"
-#include "pml_spec_proto.h"
+#include "pml_spec_rts.h"
 
-enum { NEW, ANNOUNCED, WAITING, ANSWERED };
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_control.h"
+#include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_transfer.h"
+
+enum { NEW, ANNOUNCED, ANSWERED };
 
 /* ---- sender ---- */
 
@@ -41,7 +43,7 @@ static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
 }
 
-size_t mca_pml_spec_rts_data(const mca_pml_spec_send_request_t *sendreq)
+size_t mca_pml_spec_rts_brings(const mca_pml_spec_send_request_t *sendreq)
 {
     if (rdma_is_possible(sendreq)) {
         return 0;
@@ -52,7 +54,7 @@ size_t mca_pml_spec_rts_data(const mca_pml_spec_send_request_t *sendreq)
     return length < room ? length : room;
 }
 
-static bool announce(mca_pml_spec_send_request_t *sendreq)
+bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_bml_base_endpoint_t *endpoint = peer->endpoint;
@@ -112,26 +114,15 @@ static bool announce(mca_pml_spec_send_request_t *sendreq)
     return true;
 }
 
-static bool retry(mca_pml_spec_pending_t *pending)
-{
-    mca_pml_spec_send_request_t *sendreq =
-        SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    if (mca_pml_spec_lost(sendreq->peer)) {
-        sendreq->status = OMPI_ERR_UNREACH;
-        mca_pml_spec_send_done(sendreq);
-        return true;
-    }
-    return announce(sendreq);
-}
-
 /* So much of `owed` stands for these bytes: a message without data is answered for once, too. */
 static uint64_t to_be_answered(const mca_pml_spec_send_request_t *sendreq, uint64_t bytes)
 {
     return 0 == sendreq->req_send.req_bytes_packed ? 1 : bytes;
 }
 
-void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
+void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
+    (void) rtr;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     sendreq->handle = spec_handle_open(&mca_pml_spec.send_handles, sendreq);
     mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -147,11 +138,10 @@ void mca_pml_spec_rts_send(mca_pml_spec_send_request_t *sendreq)
         (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
     }
     mca_pml_spec_adapt_announce(sendreq);
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANNOUNCED);
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
-    sendreq->pending.retry = retry;
-    if (OPAL_UNLIKELY(!announce(sendreq))) {
-        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_EAGER(sendreq->peer->endpoint));
+    if (OPAL_UNLIKELY(!mca_pml_spec_rts_again(sendreq))) {
+        mca_pml_spec_send_later(sendreq);
     }
 }
 
@@ -174,7 +164,7 @@ static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
             return;
         }
         MCA_PML_SPEC_COUNT(fallbacks);
-        mca_pml_spec_frag_send(sendreq, transfer->offset, transfer->length);
+        mca_pml_spec_copy_send(sendreq, transfer->offset, transfer->length);
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
@@ -186,7 +176,7 @@ static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *pa
 {
     const mca_pml_spec_cts_hdr_t *cts = packet;
     const uint64_t total = sendreq->req_send.req_bytes_packed;
-    if (sendreq->proto != &mca_pml_spec_proto_rts) {
+    if (NULL == sendreq->proto || MCA_PML_SPEC_RTS != sendreq->proto->message) {
         return "the send did not ask for it";
     }
     if (cts->offset > total || cts->length > total - cts->offset || cts->waive > total) {
@@ -215,7 +205,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
     if (NULL == sendreq) {
         return;
     }
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, &sendreq->stage, ANSWERED);
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANSWERED);
     sendreq->r = cts->r;
     const uint64_t waive = cts->waive;
 
@@ -225,15 +215,24 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
         mca_bml_base_btl_t *bml_btl = mca_pml_spec_find_btl(sendreq->peer->endpoint, btl);
         char *from = sendreq->flat + cts->offset;
         if (!(cts->flags & MCA_PML_SPEC_CTS_PUT)) {
-            mca_pml_spec_frag_send(sendreq, cts->offset, cts->length);
+            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
         } else if (NULL == bml_btl
                    || !mca_pml_spec_can_rdma(bml_btl, true, (uintptr_t) from, cts->addr,
                                              cts->length, cts->key_len > 0)
-                   || !mca_pml_spec_transfer_start(true, bml_btl, from, cts->addr, cts->offset,
-                                                   cts->length, cts + 1, cts->key_len, NULL,
-                                                   sendreq, cts_put_tell, cts_put_done)) {
+                   || !mca_pml_spec_transfer_start(
+                       &(mca_pml_spec_transfer_args_t){.is_put = true,
+                                                       .btl = bml_btl,
+                                                       .local = from,
+                                                       .remote = cts->addr,
+                                                       .offset = cts->offset,
+                                                       .length = cts->length,
+                                                       .key = cts + 1,
+                                                       .key_len = cts->key_len,
+                                                       .request = sendreq,
+                                                       .tell = cts_put_tell,
+                                                       .done = cts_put_done})) {
             MCA_PML_SPEC_COUNT(fallbacks);
-            mca_pml_spec_frag_send(sendreq, cts->offset, cts->length);
+            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
         }
     }
     mca_pml_spec_send_account(sendreq, waive + 1, OMPI_SUCCESS);
@@ -333,7 +332,7 @@ static void get_done(mca_pml_spec_transfer_t *transfer, int status)
         return;
     }
     MCA_PML_SPEC_COUNT_N(bytes_get, transfer->length);
-    mca_pml_spec_patience_moved(recvreq->peer, transfer);
+    mca_pml_spec_patience_moved(recvreq->peer, transfer->length, transfer->started);
     mca_pml_spec_recv_account(recvreq, transfer->length, OMPI_SUCCESS);
 }
 
@@ -374,15 +373,46 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
         stripe[i].offset += offset;
         if (!get) {
             ask_put(recvreq, &stripe[i]);
-        } else if (!mca_pml_spec_transfer_start(false, stripe[i].btl,
-                                                recvreq->flat + stripe[i].offset, from,
-                                                stripe[i].offset, stripe[i].length, rts + 1,
-                                                key_len, NULL, recvreq, get_tell, get_done)) {
+        } else if (!mca_pml_spec_transfer_start(
+                       &(mca_pml_spec_transfer_args_t){.btl = stripe[i].btl,
+                                                       .local = recvreq->flat + stripe[i].offset,
+                                                       .remote = from,
+                                                       .offset = stripe[i].offset,
+                                                       .length = stripe[i].length,
+                                                       .key = rts + 1,
+                                                       .key_len = key_len,
+                                                       .request = recvreq,
+                                                       .tell = get_tell,
+                                                       .done = get_done})) {
             MCA_PML_SPEC_COUNT(fallbacks);
             ask_copy(recvreq, stripe[i].offset, stripe[i].length);
         }
     }
     return true;
+}
+
+const char *mca_pml_spec_rts_check(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+    const size_t have = packet->seg[0].seg_len;
+    if (have < sizeof(*rts) || have - sizeof(*rts) < rts->key_len
+        || rts->key_len > MCA_PML_SPEC_KEY_MAX) {
+        return "it is shorter than its header and key";
+    }
+    return packet->size - sizeof(*rts) - rts->key_len > rts->length
+               ? "it carries more data than the message has"
+               : NULL;
+}
+
+size_t mca_pml_spec_rts_length(const mca_pml_spec_packet_t *packet)
+{
+    return ((const mca_pml_spec_rts_hdr_t *) mca_pml_spec_packet_hdr(packet))->length;
+}
+
+uint32_t mca_pml_spec_rts_cost(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+    return spec_flow_cost(packet->size - sizeof(*rts) - rts->key_len);
 }
 
 void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
@@ -394,7 +424,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     const uint64_t want = rts->length < recvreq->capacity ? rts->length : recvreq->capacity;
 
     mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
-    if (recvreq->hopes) {
+    if (recvreq->awaits_rts) {
         mca_pml_spec_patience_missed(recvreq, rts->length);
     }
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
@@ -403,7 +433,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
         mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
     }
-    mca_pml_spec_recv_place(recvreq, packet, skip, 0, inside);
+    mca_pml_spec_recv_store(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
     if (inside >= want) {
         fin_to_sender(recvreq, NULL, rts->s, rts->length);
@@ -419,6 +449,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     recvreq->missing = (int64_t) (want - inside);
     recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
+    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
         ask_copy(recvreq, inside, want - inside);
@@ -472,11 +503,8 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
     }
 }
 
-const mca_pml_spec_protocol_t mca_pml_spec_proto_rts = {
-    .name = "rts",
-    .description = "sender first: announced by RTS, fetched by the receiver",
-    .stage = {[NEW] = "new",
-              [ANNOUNCED] = "announced",
-              [WAITING] = "waiting for the transport",
-              [ANSWERED] = "answered"},
+const mca_pml_spec_packet_type_t mca_pml_spec_rts_packets[] = {
+    {MCA_PML_SPEC_CTS, mca_pml_spec_recv_cts, NULL},
+    {MCA_PML_SPEC_FIN, mca_pml_spec_recv_fin, NULL},
+    {0, NULL, NULL},
 };

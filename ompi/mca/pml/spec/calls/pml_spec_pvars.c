@@ -1,8 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-#include "../objects/pml_spec_counters.h"
-
-#include "../objects/pml_spec.h"
-#include "../objects/pml_spec_comm.h"
+/* See pml_spec_pvars.h. */
+#include "pml_spec_pvars.h"
 
 static const struct {
     const char *name;

@@ -1,7 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Eager: a small message goes out with its header. */
-#include "../services/pml_spec_lost.h"
-#include "pml_spec_proto.h"
+/* See pml_spec_eager.h. */
+#include "pml_spec_eager.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -105,7 +104,7 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     return true;
 }
 
-static bool try_once(mca_pml_spec_send_request_t *sendreq)
+bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_bml_base_endpoint_t *endpoint = peer->endpoint;
@@ -132,31 +131,13 @@ static bool try_once(mca_pml_spec_send_request_t *sendreq)
                : send_packed(sendreq, bml_btl, &match);
 }
 
-static bool retry(mca_pml_spec_pending_t *pending)
+void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
-    mca_pml_spec_send_request_t *sendreq =
-        SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
-    if (mca_pml_spec_lost(sendreq->peer)) {
-        sendreq->status = OMPI_ERR_UNREACH;
-        mca_pml_spec_send_done(sendreq);
-        return true;
-    }
-    return try_once(sendreq);
-}
-
-void mca_pml_spec_eager_send(mca_pml_spec_send_request_t *sendreq)
-{
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, SENDING);
-    if (OPAL_UNLIKELY(!try_once(sendreq))) {
-        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, &sendreq->stage, WAITING);
+    (void) rtr;
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
+    if (OPAL_UNLIKELY(!mca_pml_spec_eager_again(sendreq))) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, WAITING);
         sendreq->gathers = false; /* it has waited */
-        sendreq->pending.retry = retry;
-        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_EAGER(sendreq->peer->endpoint));
+        mca_pml_spec_send_later(sendreq);
     }
 }
-
-const mca_pml_spec_protocol_t mca_pml_spec_proto_eager = {
-    .name = "eager",
-    .description = "the data goes out with the message header",
-    .stage = {[NEW] = "new", [SENDING] = "sending", [WAITING] = "waiting for the transport"},
-};

@@ -1,16 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* By copy: ranges of a message in fragments, for everything that RDMA cannot carry and for RDMA
- * that failed.
+/* See pml_spec_copy.h.
  *
  * A send request has a list of ranges to be sent. One caller at a time is in the loop that turns
- * them into fragments (`scheduling`); whoever comes meanwhile only raises the counter, which makes
+ * them into fragments (`scheduling`); others meanwhile only raise the counter, which makes
  * the loop run again. So a completion callback inside the transport's send does not recurse.
  *
- * Whoever may be in the loop while the last byte is accounted holds a guard: one byte more in
+ * A caller that may be in the loop while the last byte is accounted takes a guard: one byte more in
  * `left`, so that the request cannot end below the loop. */
-#include "../dispatch/pml_spec_arrive.h"
-#include "../services/pml_spec_lost.h"
-#include "pml_spec_proto.h"
+#include "pml_spec_copy.h"
 
 static void guard(mca_pml_spec_send_request_t *sendreq)
 {
@@ -159,7 +156,7 @@ static void schedule(mca_pml_spec_send_request_t *sendreq)
     }
 }
 
-void mca_pml_spec_frag_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+void mca_pml_spec_copy_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
 {
     mca_pml_spec_range_t *range = (mca_pml_spec_range_t *) mca_pml_spec_get(&mca_pml_spec.ranges);
     if (OPAL_UNLIKELY(NULL == range)) {
@@ -184,17 +181,17 @@ static uint64_t offset_of(const mca_pml_spec_frag_t *frag)
 }
 
 /* Keep a fragment that overtook others. NULL, or why not. convert_lock is held. */
-static const char *hold_early(mca_pml_spec_recv_request_t *recvreq,
+static const char *keep_early(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet, uint64_t offset, uint64_t length)
 {
-    spec_node_t *place = recvreq->early.prev;
-    while (place != &recvreq->early
-           && offset_of(SPEC_ENTRY(place, mca_pml_spec_frag_t, item.node)) > offset) {
-        place = place->prev;
+    spec_node_t *at = recvreq->early.prev;
+    while (at != &recvreq->early
+           && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) > offset) {
+        at = at->prev;
     }
     if (length > recvreq->capacity - recvreq->early_bytes
-        || (place != &recvreq->early
-            && offset_of(SPEC_ENTRY(place, mca_pml_spec_frag_t, item.node)) == offset)) {
+        || (at != &recvreq->early
+            && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) == offset)) {
         return "its data came before";
     }
     mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
@@ -202,14 +199,14 @@ static const char *hold_early(mca_pml_spec_recv_request_t *recvreq,
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a fragment");
         return NULL;
     }
-    spec_list_insert_after(place, &frag->item.node);
+    spec_list_insert_after(at, &frag->item.node);
     recvreq->early_bytes += length;
     MCA_PML_SPEC_COUNT(early);
     return NULL;
 }
 
 /* Unpack the fragments whose turn has come; returns their bytes. convert_lock is held. */
-static uint64_t place_early(mca_pml_spec_recv_request_t *recvreq)
+static uint64_t store_early(mca_pml_spec_recv_request_t *recvreq)
 {
     uint64_t bytes = 0;
     spec_node_t *n;
@@ -224,7 +221,7 @@ static uint64_t place_early(mca_pml_spec_recv_request_t *recvreq)
         recvreq->early_bytes -= length;
         if (OPAL_LIKELY(offset == recvreq->nxt)) {
             mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
-            mca_pml_spec_recv_place(recvreq, &packet, sizeof(mca_pml_spec_frag_hdr_t), offset,
+            mca_pml_spec_recv_store(recvreq, &packet, sizeof(mca_pml_spec_frag_hdr_t), offset,
                                     length);
             recvreq->nxt += length;
             bytes += length;
@@ -236,9 +233,9 @@ static uint64_t place_early(mca_pml_spec_recv_request_t *recvreq)
     return bytes;
 }
 
-/* A fragment for a buffer with gaps. Returns how many bytes are in place now that were not before,
+/* A fragment for a buffer with gaps. Returns how many bytes are in at now that were not before,
  * of this one and of those that waited for it. */
-static uint64_t place_in_order(mca_pml_spec_recv_request_t *recvreq,
+static uint64_t store_in_order(mca_pml_spec_recv_request_t *recvreq,
                                const mca_pml_spec_packet_t *packet, uint64_t offset,
                                uint64_t length)
 {
@@ -246,13 +243,13 @@ static uint64_t place_in_order(mca_pml_spec_recv_request_t *recvreq,
     uint64_t bytes = 0;
     mca_pml_spec_lock(&recvreq->convert_lock);
     if (OPAL_LIKELY(offset == recvreq->nxt)) {
-        mca_pml_spec_recv_place(recvreq, packet, sizeof(mca_pml_spec_frag_hdr_t), offset, length);
+        mca_pml_spec_recv_store(recvreq, packet, sizeof(mca_pml_spec_frag_hdr_t), offset, length);
         recvreq->nxt += length;
-        bytes = length + place_early(recvreq);
+        bytes = length + store_early(recvreq);
     } else if (offset < recvreq->nxt) {
         wrong = "its data came before";
     } else {
-        wrong = hold_early(recvreq, packet, offset, length);
+        wrong = keep_early(recvreq, packet, offset, length);
     }
     mca_pml_spec_unlock(&recvreq->convert_lock);
     if (OPAL_UNLIKELY(NULL != wrong)) {
@@ -277,9 +274,9 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
     }
     uint64_t bytes = length;
     if (OPAL_LIKELY(recvreq->is_flat)) {
-        mca_pml_spec_recv_place(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
+        mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
     } else {
-        bytes = place_in_order(recvreq, &packet, hdr->offset, length);
+        bytes = store_in_order(recvreq, &packet, hdr->offset, length);
     }
     if (OPAL_LIKELY(bytes > 0)) {
         mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);

@@ -1,0 +1,25 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The counters as MPI_T performance variables, and as a list for the summary. */
+#ifndef PML_SPEC_PVARS_H
+#define PML_SPEC_PVARS_H
+
+#include "../objects/pml_spec_comm.h"
+
+/* Register them as performance variables pml_spec_<name>. */
+void mca_pml_spec_counters_register(void);
+
+/* Take over the marks of a communicator. */
+void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm);
+/* All counters. sent_eager and bytes_eager of communicators that are there are kept by their peers. Any thread. */
+mca_pml_spec_counters_t mca_pml_spec_counters_now(void);
+
+/* Take over those of a communicator that ends. */
+void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm);
+
+/* The list at run time: counter i of n, its name, where it is in the struct, is it a mark? */
+size_t mca_pml_spec_counters_n(void);
+const char *mca_pml_spec_counter_name(size_t i);
+size_t mca_pml_spec_counter_offset(size_t i);
+bool mca_pml_spec_counter_is_mark(size_t i);
+
+#endif
