@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The module: start, processes, end. */
+/* The module that Open MPI calls: it starts, learns of processes, hears of failed transports, and ends. */
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The component: parameters, selection, life. */
+/* The component as Open MPI's framework sees it: its parameters, whether it can be selected, open and close. */
 #include "pml_spec_calls.h"
 
 #include "../objects/pml_spec_explain.h"

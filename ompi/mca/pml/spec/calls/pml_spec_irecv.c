@@ -5,19 +5,23 @@
 #include "../dispatch/pml_spec_arrive.h"
 #include "../services/pml_spec_pin.h"
 
-static mca_pml_spec_recv_request_t *request_new(void *buf, size_t count, ompi_datatype_t *dtype,
-                                                int src, int tag, ompi_communicator_t *comm,
-                                                bool persistent)
+static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
+                       ompi_communicator_t *comm, bool persistent,
+                       mca_pml_spec_recv_request_t **fresh)
 {
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     mca_pml_spec_recv_request_t *recvreq =
         (mca_pml_spec_recv_request_t *) mca_pml_spec_get(&mca_pml_base_recv_requests);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
-        return NULL;
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
     recvreq->converts = false;
     MCA_PML_BASE_RECV_REQUEST_INIT(&recvreq->req_recv, buf, count, dtype, src, tag, comm,
                                    persistent);
-    return recvreq;
+    *fresh = recvreq;
+    return OMPI_SUCCESS;
 }
 
 /* The request never started: as if it were complete, so that it can be freed. */
@@ -45,12 +49,10 @@ static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *st
 int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                             ompi_communicator_t *comm, ompi_request_t **request)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
-    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, true);
-    if (NULL == recvreq) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    mca_pml_spec_recv_request_t *recvreq;
+    int rc = request_new(buf, count, dtype, src, tag, comm, true, &recvreq);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
     }
     mca_pml_spec_peer_t *peer =
         OMPI_ANY_SOURCE == src ? NULL : mca_pml_spec_peer(mca_pml_spec_comm_of(comm), src);
@@ -68,15 +70,13 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
 int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                        ompi_communicator_t *comm, ompi_request_t **request)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
-    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, false);
-    if (OPAL_UNLIKELY(NULL == recvreq)) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    mca_pml_spec_recv_request_t *recvreq;
+    int rc = request_new(buf, count, dtype, src, tag, comm, false, &recvreq);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        return rc;
     }
     *request = &recvreq->req_recv.req_base.req_ompi;
-    int rc = mca_pml_spec_recv_start(recvreq, false);
+    rc = mca_pml_spec_recv_start(recvreq, false);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         request_drop(recvreq);
     }
@@ -86,14 +86,12 @@ int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                       ompi_communicator_t *comm, ompi_status_public_t *status)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
+    mca_pml_spec_recv_request_t *recvreq;
+    int rc = request_new(buf, count, dtype, src, tag, comm, false, &recvreq);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        return rc;
     }
-    mca_pml_spec_recv_request_t *recvreq = request_new(buf, count, dtype, src, tag, comm, false);
-    if (OPAL_UNLIKELY(NULL == recvreq)) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    int rc = mca_pml_spec_recv_start(recvreq, true);
+    rc = mca_pml_spec_recv_start(recvreq, true);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         request_drop(recvreq);
         return rc;
@@ -102,44 +100,39 @@ int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, 
 }
 
 /* A request for the message that a matched probe took out of the queue. */
-static mca_pml_spec_recv_request_t *receive_probed(void *buf, size_t count, ompi_datatype_t *dtype,
-                                                   ompi_message_t **message)
+static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
+                          mca_pml_spec_recv_request_t **recvreq)
 {
     mca_pml_spec_frag_t *frag = (*message)->req_ptr;
     ompi_communicator_t *comm = (*message)->comm;
-    mca_pml_spec_recv_request_t *recvreq = request_new(
-        buf, count, dtype, (*message)->peer, mca_pml_spec_frag_hdr(frag)->tag, comm, false);
-    if (OPAL_UNLIKELY(NULL == recvreq)) {
-        return NULL;
+    int rc = request_new(buf, count, dtype, (*message)->peer, mca_pml_spec_frag_hdr(frag)->tag,
+                         comm, false, recvreq);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        return rc;
     }
     ompi_message_return(*message);
     *message = MPI_MESSAGE_NULL;
     OBJ_RELEASE(comm); /* the probe's; the request has its own */
-    mca_pml_spec_recv_reset(recvreq);
-    mca_pml_spec_deliver_frag(recvreq, frag);
-    return recvreq;
+    mca_pml_spec_recv_reset(*recvreq);
+    mca_pml_spec_deliver_frag(*recvreq, frag);
+    return OMPI_SUCCESS;
 }
 
 int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
                         ompi_request_t **request)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
+    mca_pml_spec_recv_request_t *recvreq;
+    int rc = receive_probed(buf, count, dtype, message, &recvreq);
+    if (OMPI_SUCCESS == rc) {
+        *request = &recvreq->req_recv.req_base.req_ompi;
     }
-    mca_pml_spec_recv_request_t *recvreq = receive_probed(buf, count, dtype, message);
-    if (NULL == recvreq) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    *request = &recvreq->req_recv.req_base.req_ompi;
-    return OMPI_SUCCESS;
+    return rc;
 }
 
 int mca_pml_spec_mrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
                        ompi_status_public_t *status)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
-    mca_pml_spec_recv_request_t *recvreq = receive_probed(buf, count, dtype, message);
-    return NULL == recvreq ? OMPI_ERR_OUT_OF_RESOURCE : finish(recvreq, status);
+    mca_pml_spec_recv_request_t *recvreq;
+    int rc = receive_probed(buf, count, dtype, message, &recvreq);
+    return OMPI_SUCCESS == rc ? finish(recvreq, status) : rc;
 }

@@ -1,36 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_pvars.h. */
+/* Offers the counters to tools as MPI_T performance variables, with the lengths of the two matching queues. */
 #include "pml_spec_pvars.h"
 
-static const struct {
-    const char *name;
-    const char *text;
-    size_t offset;
-} table[] = {
+const mca_pml_spec_counter_t mca_pml_spec_counter[] = {
 #define ROW(name, text) {#name, text, offsetof(mca_pml_spec_counters_t, name)},
     MCA_PML_SPEC_COUNTERS(ROW)
 #undef ROW
 };
-
-size_t mca_pml_spec_counters_n(void)
-{
-    return sizeof(table) / sizeof(*table);
-}
-
-const char *mca_pml_spec_counter_name(size_t i)
-{
-    return table[i].name;
-}
-
-size_t mca_pml_spec_counter_offset(size_t i)
-{
-    return table[i].offset;
-}
-
-bool mca_pml_spec_counter_is_mark(size_t i)
-{
-    return table[i].offset >= offsetof(mca_pml_spec_counters_t, posted_most);
-}
 
 static void raise_to(uint64_t *mark, uint64_t value)
 {
@@ -159,14 +135,15 @@ static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
 void mca_pml_spec_counters_register(void)
 {
     const mca_base_component_t *component = &mca_pml_spec_component.pmlm_version;
-    for (size_t i = 0; i < sizeof(table) / sizeof(*table); ++i) {
+    for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
+        const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
         (void) mca_base_component_pvar_register(
-            component, table[i].name, table[i].text, OPAL_INFO_LVL_4,
-            mca_pml_spec_counter_is_mark(i) ? MPI_T_PVAR_CLASS_HIGHWATERMARK
-                                            : MPI_T_PVAR_CLASS_COUNTER,
+            component, counter->name, counter->text, OPAL_INFO_LVL_4,
+            mca_pml_spec_is_mark(counter) ? MPI_T_PVAR_CLASS_HIGHWATERMARK
+                                          : MPI_T_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
-            (void *) (uintptr_t) table[i].offset);
+            (void *) (uintptr_t) counter->offset);
     }
     (void) mca_base_component_pvar_register(
         component, "unexpected_msgq_length", "unexpected messages waiting, per peer",

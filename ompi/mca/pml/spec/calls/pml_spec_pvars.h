@@ -16,10 +16,20 @@ mca_pml_spec_counters_t mca_pml_spec_counters_now(void);
 /* Take over those of a communicator that ends. */
 void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm);
 
-/* The list at run time: counter i of n, its name, where it is in the struct, is it a mark? */
-size_t mca_pml_spec_counters_n(void);
-const char *mca_pml_spec_counter_name(size_t i);
-size_t mca_pml_spec_counter_offset(size_t i);
-bool mca_pml_spec_counter_is_mark(size_t i);
+/* The list at run time. */
+typedef struct mca_pml_spec_counter {
+    const char *name;
+    const char *text;
+    size_t offset; /* in mca_pml_spec_counters_t */
+} mca_pml_spec_counter_t;
+
+#define MCA_PML_SPEC_COUNTERS_N (sizeof(mca_pml_spec_counters_t) / sizeof(uint64_t))
+extern const mca_pml_spec_counter_t mca_pml_spec_counter[MCA_PML_SPEC_COUNTERS_N];
+
+/* Is it a mark, of which the job has not the sum but the most? */
+static inline bool mca_pml_spec_is_mark(const mca_pml_spec_counter_t *counter)
+{
+    return counter->offset >= offsetof(mca_pml_spec_counters_t, posted_most);
+}
 
 #endif

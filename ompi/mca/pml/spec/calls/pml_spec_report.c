@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_report.h. */
+/* Gathers the counters of all processes for the summary, and reads and writes the profile, at the end of a job. */
 #include "pml_spec_report.h"
 
 #include "../core/spec_profile.h"
@@ -122,12 +122,12 @@ static void print_summary(const snapshot_t *all, int ranks)
     }
     fprintf(out, "pml/spec: summary of %d processes\n  %-22s %16s %16s %6s %16s %6s\n", ranks, "",
             "all", "least", "rank", "most", "rank");
-    for (size_t i = 0; i < mca_pml_spec_counters_n(); ++i) {
-        const row_t row =
-            row_of(all, ranks, offsetof(snapshot_t, counters) + mca_pml_spec_counter_offset(i));
+    for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
+        const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
+        const row_t row = row_of(all, ranks, offsetof(snapshot_t, counters) + counter->offset);
         if (row.max > 0) {
-            fprintf(out, "  %-22s %16llu %16llu %6d %16llu %6d\n", mca_pml_spec_counter_name(i),
-                    (unsigned long long) (mca_pml_spec_counter_is_mark(i) ? row.max : row.sum),
+            fprintf(out, "  %-22s %16llu %16llu %6d %16llu %6d\n", counter->name,
+                    (unsigned long long) (mca_pml_spec_is_mark(counter) ? row.max : row.sum),
                     (unsigned long long) row.min, row.min_rank, (unsigned long long) row.max,
                     row.max_rank);
         }

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Bursts: small nonblocking sends to one peer with nothing between them.
+/* Policy: which of many small nonblocking sends to one peer wait for each other, to leave in one call of the system.
  *
  * A transport that hands several messages to the system at a time pays for one of them (a call, a way through the network's
  * layers, an interrupt there). But MPI does not say that more sends follow. So the first few of a burst leave at once, as

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Exchanges with one process where a transfer is a copy by this processor (shared memory): Irecv,
- * Send, Wait on both sides, as in MPI_Sendrecv.
+/* Policy: in an exchange of large messages through shared memory, where processors copy, both shall copy at the same
+ * time. An exchange is Irecv, Send, Wait on both sides, as in MPI_Sendrecv.
  *
  * The second of the two finds the other's RTS inside Irecv and its RTR inside Send. Acting on both at
  * once, as is right when a computation follows, it would copy both messages while the other process,

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_match.h for the words and the idea. */
+/* MPI's matching of messages and receives by hash: what is not on the path of every message. */
 #include "spec_match.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Patience: how long a nonblocking send of a large message waits for the RTR that may be on its way, before
+/* Policy: how long a nonblocking send of a large message waits for the RTR that may be on its way, before
  * it announces the message with an RTS; and a nonblocking receive for the RTS.
  *
  * Two processes that exchange (Irecv, Isend, compute, Wait) and are apart by less than a packet takes (L)

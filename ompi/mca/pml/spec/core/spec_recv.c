@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_recv.h. */
+/* When a receive may offer its buffer to the sender (RTR), and how the offer is taken back for a cancel. */
 #include "spec_recv.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_send.h. */
+/* Which of the offered buffers (RTR) belongs to which send: the ring of sent tags and the ledger of RTRs. */
 #include "spec_send.h"
 
 #include <stdlib.h>

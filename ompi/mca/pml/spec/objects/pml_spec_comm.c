@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_comm.h. */
+/* Finds communicators by the number that packets carry, makes peers, and parks packets that come too early. */
 #include "pml_spec_comm.h"
 
 #include "pml_spec_packet.h"

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Completing a request for MPI while another thread may wait for it.
  *
- * MPI_Waitany and MPI_Waitsome put the address of an object on their stack into every request. The thread that completes a request
- * takes the address out, and then counts down and signals there. If two threads complete two of the requests at a time,
+ * MPI_Waitany and MPI_Waitsome put the address of an object on their stack into every request. The thread that completes
+ * a request takes the address out, and then counts down and signals there. If two threads complete two of the requests at a time,
  * the waiter goes when the first has signalled, while the second still has to count: by then somebody else's stack,
  * often that of the thread's next wait, which ends with nothing complete and reports a request that is none any more
  * (Open MPI 4.1 and 5.0, ompi/request/req_wait.c). So threads between these two steps are counted here, and a request is

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_endpoint.h. */
+/* Which transports reach a peer, and polling them without Open MPI's other progress functions. */
 #include "pml_spec_endpoint.h"
 
 #include "pml_spec_explain.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Help texts that must be read. See pml_spec_explain.h. */
+/* Prints help texts so that they are seen although the job ends right after. */
 #include "pml_spec_explain.h"
 
 #include <stdarg.h>

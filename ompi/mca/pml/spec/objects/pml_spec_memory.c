@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_memory.h. */
+/* Reads how much memory the host has, or the control group that the process is in. */
 #include "pml_spec_memory.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_packet.h. */
+/* Copies of packets that must wait, and the refusal of packets that make no sense. */
 #include "pml_spec_packet.h"
 
 #include "pml_spec_explain.h"

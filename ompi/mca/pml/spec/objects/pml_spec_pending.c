@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_pending.h. The callback is registered and unregistered under the lock that covers the count that decides
- * it (opal_progress takes its own lock inside and calls nothing). */
+/* Tries again, from opal_progress, what a transport had no room for. The callback is registered and unregistered under
+ * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
 #include "pml_spec_pending.h"
 
 int mca_pml_spec_progress(void)

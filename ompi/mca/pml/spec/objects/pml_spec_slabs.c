@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_slabs.h. */
+/* Gets the memory of kept packets from the system, and gives it back when none was kept for a while. */
 #include "pml_spec_slabs.h"
 
 #include "../core/spec_slab.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_eager.h. */
+/* Sends small messages with their data: by copy, in place, or packed from a buffer with gaps. */
 #include "pml_spec_eager.h"
 
 enum { NEW, SENDING, WAITING };

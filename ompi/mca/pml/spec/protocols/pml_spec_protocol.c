@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_protocol.h. */
+/* What protocols do alike when a transport has no room for a message's first packet. */
 #include "pml_spec_protocol.h"
 
 static bool retry(mca_pml_spec_pending_t *pending)

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_adapt.h.
+/* Stops and resumes the offering of buffers where it does not pay: counts, tells the peer, measures clocks.
  *
  * Would the RTR of a receive have been in time? It would, if it had reached the sender before the
  * sender issued the message: posted (my clock) + one way < sent (the sender's clock). The RTS of a

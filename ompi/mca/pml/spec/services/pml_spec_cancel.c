@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_cancel.h. */
+/* MPI_Cancel of a receive, also of one into whose buffer the sender may be writing. */
 #include "pml_spec_cancel.h"
 
 #include "pml_spec_control.h"

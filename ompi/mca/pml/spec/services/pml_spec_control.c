@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_control.h. */
+/* Sends packets of the protocols that carry no user data, now or when the transport has room. */
 #include "pml_spec_control.h"
 
 #include "../objects/pml_spec_pending.h"

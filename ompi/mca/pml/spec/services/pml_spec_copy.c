@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_copy.h.
+/* Sends and receives messages in fragments through the transports' buffers.
  *
  * A send request has a list of ranges to be sent. One caller at a time is in the loop that turns
  * them into fragments (`scheduling`); others meanwhile only raise the counter, which makes

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_flow.h. */
+/* Flow control of unexpected messages: gives senders credit, and lets sends without credit wait in order. */
 #include "pml_spec_flow.h"
 
 #include "../objects/pml_spec_explain.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_hello.h. */
+/* Two processes tell each other their numbers of a communicator that has no common number. */
 #include "pml_spec_hello.h"
 
 #include "../objects/pml_spec_packet.h"

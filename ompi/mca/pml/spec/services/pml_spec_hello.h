@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Communicators that were made from groups (MPI Sessions).
+/* Exchanging communicator ids with a peer, for communicators that were made from groups (MPI Sessions).
  *
  * Nobody agreed on a number for them: each process has its own cid, and all know the communicator
  * by a name of 128 bits. Packets carry the cid of their receiver, so before the first message to a

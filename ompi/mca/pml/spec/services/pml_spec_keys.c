@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_keys.h. */
+/* Registration keys for further transports, sent ahead of an offered buffer and kept at the sender. */
 #include "pml_spec_keys.h"
 
 #include "pml_spec_control.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_lost.h. */
+/* Ends all requests with a process that a transport has given up. */
 #include "pml_spec_lost.h"
 
 #include "../objects/pml_spec_complete.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_patience.h. */
+/* Polls for a moment for the peer's half of an exchange, and measures how long transfers take. */
 #include "pml_spec_patience.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_pin.h. */
+/* Keeps the buffers of persistent requests registered, so that starting them registers nothing. */
 #include "pml_spec_pin.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_transfer.h. */
+/* Issues puts and gets within a transport's limits, tells the peer behind the last, and reports once. */
 #include "pml_spec_transfer.h"
 
 #include "pml_spec_patience.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See pml_spec_why.h. */
+/* Prints why a protocol was chosen, each time the choice for a peer and tag changes. */
 #include "pml_spec_why.h"
 
 #include "pml_spec_adapt.h"
