@@ -80,7 +80,7 @@ static int sleep_until_told(ibx_rest_t *rest, uint64_t time, int (*poll_all)(voi
     }
     const int events = poll_all(); /* what came before the adapters knew that they shall tell */
     if (0 == events) {
-        (void) ppoll(fd, (nfds_t) (n + adapters), &(struct timespec){.tv_nsec = (long) time}, NULL);
+        (void) ppoll(fd, (nfds_t) n + (nfds_t) adapters, &(struct timespec){.tv_nsec = (long) time}, NULL);
         ibx_rest_woke(rest, iw_port_now());
     }
     return events;

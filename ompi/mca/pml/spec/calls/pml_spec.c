@@ -251,9 +251,6 @@ static int dump(ompi_communicator_t *ompi_comm, int verbose)
 
 _Thread_local int mca_pml_spec_depth;
 
-/* Apart from what every call reads. */
-volatile int32_t mca_pml_spec_signalling __attribute__((aligned(128)));
-
 const mca_pml_spec_upward_t mca_pml_spec_upward = {
     .start = mca_pml_spec_start,
     .cancel = mca_pml_spec_recv_cancel,

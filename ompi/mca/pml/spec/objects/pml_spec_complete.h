@@ -19,13 +19,31 @@
 
 #include <sched.h>
 
-/* Threads that are signalling a waiter. */
+/* Bits of a request's life (pml_spec_request.h). */
+enum {
+    MCA_PML_SPEC_DONE = 1,
+    MCA_PML_SPEC_FREED = 2,
+    MCA_PML_SPEC_LOST = 4,
+    MCA_PML_SPEC_OVER = 8, /* with DONE: no completion for MPI follows */
+};
+
+/* Threads that are signalling another one's wait. */
 extern volatile int32_t mca_pml_spec_signalling;
+
+/* Is it in a frame of the calling thread's stack that is still there? False where that is not known. */
+bool mca_pml_spec_is_mine(const void *object);
+
+/* REQUEST_PENDING, REQUEST_COMPLETED, or what is to be signalled. */
+static inline void *mca_pml_spec_completion(const ompi_request_t *request)
+{
+    void *state;
+    __atomic_load(&request->req_complete, &state, __ATOMIC_ACQUIRE);
+    return state;
+}
 
 /* The request is complete; its status has been written. */
 static inline void mca_pml_spec_complete(ompi_request_t *request)
 {
-    void *pending = REQUEST_PENDING;
     /* A callback may do anything, and the object is not touched before it returns. */
     if (OPAL_UNLIKELY(NULL != request->req_complete_cb)) {
         ++mca_pml_spec_depth;
@@ -40,11 +58,18 @@ static inline void mca_pml_spec_complete(ompi_request_t *request)
     /* A thread that finds it complete may give it back. */
     ompi_communicator_t *comm = request->req_mpi_object.comm;
     const int error = request->req_status.MPI_ERROR;
-    if (OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &pending,
-                                                REQUEST_COMPLETED)) {
+    void *waiter = mca_pml_spec_completion(request);
+    if (REQUEST_PENDING == waiter
+        && OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &waiter,
+                                                   REQUEST_COMPLETED)) {
         if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             mca_pml_spec_failed_unseen(comm, error);
         }
+        return;
+    }
+    if (mca_pml_spec_is_mine(waiter)) { /* only its thread would change the pointer, and that is here */
+        __atomic_store_n(&request->req_complete, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+        wait_sync_update(waiter, 1, error);
         return;
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
@@ -59,6 +84,46 @@ static inline void mca_pml_spec_await_signals(void)
            && 0 != __atomic_load_n(&mca_pml_spec_signalling, __ATOMIC_ACQUIRE)) {
         sched_yield();
     }
+}
+
+/* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
+ * MPI before. True: it was freed, and the caller gives it back; else the caller touches it no more.
+ *
+ * DONE comes first, so that who finds it complete needs no atomic operation to know that it is its alone; but last where
+ * the completion runs a callback, which may free the request, start it again, or wait. */
+static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *life, bool told)
+{
+    if (OPAL_UNLIKELY(told || NULL != request->req_complete_cb)) {
+        if (!told) {
+            mca_pml_spec_complete(request);
+        }
+        return mca_pml_spec_set_bits(life, MCA_PML_SPEC_DONE | MCA_PML_SPEC_OVER)
+               & MCA_PML_SPEC_FREED;
+    }
+    const int32_t before = mca_pml_spec_set_bits(life, MCA_PML_SPEC_DONE);
+    if (OPAL_UNLIKELY(before & MCA_PML_SPEC_FREED)) {
+        return true;
+    }
+    if (OPAL_LIKELY(!(before & MCA_PML_SPEC_LOST))) {
+        mca_pml_spec_complete(request);
+    }
+    return false;
+}
+
+/* Its owner frees it. True: the caller gives it back; else whoever ends it does. */
+static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
+{
+    int32_t seen = MCA_PML_SPEC_DONE;
+    if (OPAL_UNLIKELY(REQUEST_COMPLETED != mca_pml_spec_completion(request))
+        || OPAL_UNLIKELY(!(mca_pml_spec_bits(life) & MCA_PML_SPEC_DONE))) {
+        seen = mca_pml_spec_set_bits(life, MCA_PML_SPEC_FREED);
+        /* between the two steps of mca_pml_spec_end() */
+        while (MCA_PML_SPEC_DONE == (seen & (MCA_PML_SPEC_DONE | MCA_PML_SPEC_OVER))
+               && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
+            sched_yield();
+        }
+    }
+    return seen & MCA_PML_SPEC_DONE;
 }
 
 #endif

@@ -17,7 +17,7 @@ static void recv_return(mca_pml_spec_recv_request_t *recvreq)
 void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 {
     recvreq->req_recv.req_base.req_free_called = true;
-    if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_FREED) & MCA_PML_SPEC_DONE) {
+    if (mca_pml_spec_let_go(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
         recv_return(recvreq);
     }
 }
@@ -200,8 +200,9 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    if (OPAL_UNLIKELY(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST)) {
-        recvreq->status = OMPI_SUCCESS; /* it has been told */
+    const bool told = mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST;
+    if (OPAL_UNLIKELY(told)) {
+        recvreq->status = OMPI_SUCCESS;
     } else {
         set_result(recvreq);
     }
@@ -215,10 +216,7 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                            "request was freed, so that nobody can be told",
                            base->req_peer, recvreq->status);
     }
-    if (OPAL_LIKELY(!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST))) {
-        mca_pml_spec_complete(&base->req_ompi);
-    }
-    if (mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+    if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
         recv_return(recvreq);
     }
 }

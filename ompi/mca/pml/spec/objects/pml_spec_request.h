@@ -3,14 +3,12 @@
  *
  * A request is in one stage of one protocol; mca_pml_spec_stage() moves it and logs the move. The
  * protocols and the names of their stages are descriptors at the end of their files
- * (pml_spec_proto_*.c).
+ * (protocols/).
  *
  * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
- * the user has freed it (FREED). Both are bits of `life`; setting the second returns the
- * object. MPI completion - what MPI_Wait waits for - is a third thing: for a buffered send it
- * comes first, for all others directly before DONE. So DONE is the PML's last touch, and what
- * was woken by the completion (another thread, or a callback below it) may free the request or
- * start it again at once: a request that is started before it is DONE is replaced by a new one.
+ * the user has freed it (FREED): mca_pml_spec_end() and mca_pml_spec_let_go(). MPI completion - what MPI_Wait
+ * waits for - is a third thing: for a buffered send and below a callback it comes before DONE, for all others directly
+ * behind it. A request that is started again before it is DONE is replaced by a new one.
  *
  * A request whose peer is lost, in a job that goes on without it, is completed with an error for
  * MPI while transports may still hold it (LOST). It becomes DONE if they let go; else it is kept. */
@@ -19,14 +17,13 @@
 
 #include "../core/spec_match.h"
 #include "pml_spec.h"
+#include "pml_spec_complete.h"
 #include "pml_spec_endpoint.h"
 #include "pml_spec_packet.h"
 #include "pml_spec_pending.h"
 
 struct mca_pml_spec_protocol; /* protocols/pml_spec_protocol.h */
 struct mca_pml_spec_pin;      /* services/pml_spec_pin.h */
-
-enum { MCA_PML_SPEC_DONE = 1, MCA_PML_SPEC_FREED = 2, MCA_PML_SPEC_LOST = 4 };
 
 /* A range of a message that is to be sent by copy. */
 typedef struct mca_pml_spec_range {

@@ -21,7 +21,7 @@ static int send_free(ompi_request_t **request)
     *request = MPI_REQUEST_NULL;
     mca_pml_spec_await_signals();
     sendreq->req_send.req_base.req_free_called = true;
-    if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_FREED) & MCA_PML_SPEC_DONE) {
+    if (mca_pml_spec_let_go(&sendreq->req_send.req_base.req_ompi, &sendreq->life)) {
         send_return(sendreq);
     }
     return OMPI_SUCCESS;
@@ -110,10 +110,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
                            "was freed, so that nobody can be told",
                            base->req_peer, sendreq->status);
     }
-    if (!told) {
-        mca_pml_spec_complete(&base->req_ompi);
-    }
-    if (mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_DONE) & MCA_PML_SPEC_FREED) {
+    if (mca_pml_spec_end(&base->req_ompi, &sendreq->life, told)) {
         send_return(sendreq);
     }
 }
