@@ -581,7 +581,7 @@ static void forget_parked(void)
 /* Of this script, and not of one that ended in the middle. */
 static bool is_kept(const mca_pml_base_request_t *base, int32_t life)
 {
-    return base->req_comm == w.comm && 0 != (life & MCA_PML_SPEC_LOST);
+    return base->req_comm == w.comm && 0 != (life & SPEC_LIFE_LOST);
 }
 
 /* Requests that the program has back and that wait for the lost peer, for ever (docs/known-issues.md). No transport has

@@ -243,7 +243,7 @@ static vb_status_t post_send(process_t *p, const op_t *op)
     return status;
 }
 
-/* By datagrams data is placed as it arrives (docs/iwarp-wire.md, Order): of two writes to one place that are under way, either
+/* By datagrams data is placed as it arrives (docs/design/wire.md, Order): of two writes to one place that are under way, either
  * may be the last. */
 static bool may_put(const process_t *p, uint32_t at, uint32_t length)
 {

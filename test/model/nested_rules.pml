@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The rules that threads and nested progress need, each of which can be switched off (-DRULE_X=0), as in rules.pml. What the
- * code does of them: docs/model.md. */
+ * code does of them: docs/design/model.md. */
 
 /* ---- what a transport refused: core/spec_retry.h, pml_spec_pending.c ---- */
 #ifndef RULE_TAKEN_IN_HAND

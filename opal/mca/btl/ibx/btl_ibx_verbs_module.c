@@ -92,7 +92,7 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
     add(version, "verbs_ring_peers",
         "So many peers of a port that send short messages often may write them with RDMA into a "
         "ring of this "
-        "process's memory (docs/verbs.md). Unit: peers, 0 (none) to 1024; default 8",
+        "process's memory (docs/design/verbs.md). Unit: peers, 0 (none) to 1024; default 8",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->ring_peers);
     p->ring_after = d.ring_after;
     add(version, "verbs_ring_after",

@@ -5,7 +5,7 @@
  *
  * Threads: the port's lock (vb_port_lock) covers module, endpoints and lists. Callbacks of the port come
  * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
- * PML without the lock. Progress may be called again by a callback (ibx_told.h; docs/threads.md).
+ * PML without the lock. Progress may be called again by a callback (ibx_told.h; docs/design/threads.md).
  *
  * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. So a
  * send after a put is delivered after the put's data in any case; a send (or put) with `order` other

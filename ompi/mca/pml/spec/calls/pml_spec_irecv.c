@@ -28,7 +28,7 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 static void request_drop(mca_pml_spec_recv_request_t *recvreq)
 {
     ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
-    recvreq->life = MCA_PML_SPEC_DONE;
+    recvreq->life = SPEC_LIFE_DONE;
     request->req_complete = REQUEST_COMPLETED;
     ompi_request_free(&request);
 }
@@ -61,7 +61,7 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
             peer, mca_pml_spec_flat_base(buf, dtype), count * dtype->super.size,
             MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE);
     }
-    recvreq->life = MCA_PML_SPEC_DONE;
+    recvreq->life = SPEC_LIFE_DONE;
     recvreq->req_recv.req_base.req_pml_complete = true;
     *request = &recvreq->req_recv.req_base.req_ompi;
     return OMPI_SUCCESS;

@@ -152,7 +152,7 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
                                  count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
     }
     /* Like one that has run and is complete: start() can use it. */
-    sendreq->life = MCA_PML_SPEC_DONE;
+    sendreq->life = SPEC_LIFE_DONE;
     sendreq->req_send.req_base.req_pml_complete = true;
     *request = &sendreq->req_send.req_base.req_ompi;
     return OMPI_SUCCESS;
@@ -187,7 +187,7 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
     }
     int rc = mca_pml_spec_send_start(sendreq, MCA_PML_SPEC_BY_ISEND);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        sendreq->life = MCA_PML_SPEC_DONE;
+        sendreq->life = SPEC_LIFE_DONE;
         sendreq->req_send.req_base.req_ompi.req_complete = REQUEST_COMPLETED;
         ompi_request_free(request);
     }
@@ -224,7 +224,7 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
                                                   ? MCA_PML_SPEC_BY_ISEND
                                                   : MCA_PML_SPEC_BY_SEND);
         if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-            sendreq->life = MCA_PML_SPEC_DONE;
+            sendreq->life = SPEC_LIFE_DONE;
             request->req_complete = REQUEST_COMPLETED;
         }
     }

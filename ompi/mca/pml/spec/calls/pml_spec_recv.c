@@ -101,7 +101,7 @@ static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_c
     mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_deliver_frag(recvreq, frag);
     if (plan->policy.exchanges
-        && (plan->policy.leaves || (mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE))) {
+        && (plan->policy.leaves || (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))) {
         note_return(peer);
     }
     return true;

@@ -252,7 +252,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
         int rc = buffer_message(sendreq);
         if (OMPI_SUCCESS != rc) {
-            sendreq->life = MCA_PML_SPEC_DONE;
+            sendreq->life = SPEC_LIFE_DONE;
             base->req_pml_complete = true;
             base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
             base->req_ompi.req_complete = REQUEST_COMPLETED;

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Policy: is it worth it that receivers offer their buffers, for one communicator, peer and tag? (Paper 001, section
- * 3.6; docs/protocol.md, "Adaptation".)
+ * 3.6; docs/design/protocol.md, "Adaptation".)
  *
  * An envelope is one direction of (communicator, peer, tag). Two tables of the same kind:
  *

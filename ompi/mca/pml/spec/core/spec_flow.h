@@ -2,7 +2,7 @@
 /* Flow control for messages that nobody has asked for yet: credit.
  *
  * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So a
- * sender may be ahead of its receiver by a window only (docs/protocol.md, "Too many unexpected
+ * sender may be ahead of its receiver by a window only (docs/design/protocol.md, "Too many unexpected
  * messages"). Both count what the sender's messages cost, from the first one on:
  *
  *   sender: spent     receiver: arrived (processed in their order)     told: what CREDIT(told) says

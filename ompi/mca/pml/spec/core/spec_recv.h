@@ -2,7 +2,7 @@
 /* The receiver's side of one (communicator, sender -> me): when to speculate, and how to take it
  * back.
  *
- * The rule (docs/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
+ * The rule (docs/design/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
  * unexpected fits, may send RTR(t, E, k): E is the next sequence number that I have not processed
  * from s, k the number of receives for exactly (s, t) posted before R and still pending. Then R
  * will get the (k+1)-th message with tag t among those with sequence >= E - unless a pending
@@ -30,7 +30,7 @@ typedef struct spec_recv {
     uint32_t ctl_no;     /* number of my next RTR or REVOKE to this sender */
     spec_node_t revokes; /* spec_revoke_t under way */
     uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
-    bool epoch_is_known; /* else `epoch` is assumed to be 0: see docs/protocol.md, "Epochs" */
+    bool epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
 } spec_recv_t;
 
 /* What an RTR tells the sender. */

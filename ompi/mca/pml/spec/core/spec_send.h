@@ -2,7 +2,7 @@
 /* The sender's side of one (communicator, me -> receiver): sequence numbers, and which RTR belongs
  * to which send.
  *
- * The rule (docs/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
+ * The rule (docs/design/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
  * those with sequence >= E. With n = how many such messages I have issued already: n > k means the
  * target is under way by another protocol, and the RTR is dropped; else it is kept for the
  * (k-n+1)-th send with tag t from now on. When that send is issued the RTR is either used for it

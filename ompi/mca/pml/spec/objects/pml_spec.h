@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* pml/spec: point-to-point messaging with a speculative rendezvous. The module and what all its
- * files share. docs/protocol.md tells the protocol, README.md in this folder the way of a message
+ * files share. docs/design/protocol.md tells the protocol, README.md in this folder the way of a message
  * through the files. */
 #ifndef PML_SPEC_H
 #define PML_SPEC_H

@@ -13,19 +13,12 @@
 #ifndef PML_SPEC_COMPLETE_H
 #define PML_SPEC_COMPLETE_H
 
+#include "../core/spec_life.h"
 #include "pml_spec.h"
 
 #include "ompi/request/request.h"
 
 #include <sched.h>
-
-/* Bits of a request's life (pml_spec_request.h). */
-enum {
-    MCA_PML_SPEC_DONE = 1,
-    MCA_PML_SPEC_FREED = 2,
-    MCA_PML_SPEC_LOST = 4,
-    MCA_PML_SPEC_OVER = 8, /* with DONE: no completion for MPI follows */
-};
 
 /* Threads that are signalling another one's wait. */
 extern volatile int32_t mca_pml_spec_signalling;
@@ -36,9 +29,7 @@ bool mca_pml_spec_is_mine(const void *object);
 /* REQUEST_PENDING, REQUEST_COMPLETED, or what is to be signalled. */
 static inline void *mca_pml_spec_completion(const ompi_request_t *request)
 {
-    void *state;
-    __atomic_load(&request->req_complete, &state, __ATOMIC_ACQUIRE);
-    return state;
+    return (void *) (uintptr_t) MCA_PML_SPEC_SEEN(request->req_complete);
 }
 
 /* The request is complete; its status has been written. */
@@ -67,7 +58,8 @@ static inline void mca_pml_spec_complete(ompi_request_t *request)
         }
         return;
     }
-    if (mca_pml_spec_is_mine(waiter)) { /* only its thread would change the pointer, and that is here */
+    if (mca_pml_spec_is_mine(
+            waiter)) { /* only its thread would change the pointer, and that is here */
         __atomic_store_n(&request->req_complete, REQUEST_COMPLETED, __ATOMIC_RELEASE);
         wait_sync_update(waiter, 1, error);
         return;
@@ -87,43 +79,61 @@ static inline void mca_pml_spec_await_signals(void)
 }
 
 /* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
- * MPI before. True: it was freed, and the caller gives it back; else the caller touches it no more.
+ * MPI before. True: the caller gives it back; else the caller touches it no more.
  *
  * DONE comes first, so that who finds it complete needs no atomic operation to know that it is its alone; but last where
  * the completion runs a callback, which may free the request, start it again, or wait. */
 static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *life, bool told)
 {
-    if (OPAL_UNLIKELY(told || NULL != request->req_complete_cb)) {
-        if (!told) {
-            mca_pml_spec_complete(request);
-        }
-        return mca_pml_spec_set_bits(life, MCA_PML_SPEC_DONE | MCA_PML_SPEC_OVER)
-               & MCA_PML_SPEC_FREED;
-    }
-    const int32_t before = mca_pml_spec_set_bits(life, MCA_PML_SPEC_DONE);
-    if (OPAL_UNLIKELY(before & MCA_PML_SPEC_FREED)) {
-        return true;
-    }
-    if (OPAL_LIKELY(!(before & MCA_PML_SPEC_LOST))) {
+    const bool over = told || NULL != request->req_complete_cb;
+    if (OPAL_UNLIKELY(over) && !told) {
         mca_pml_spec_complete(request);
     }
-    return false;
+    const int32_t before = mca_pml_spec_set_bits(
+        life, OPAL_UNLIKELY(over) ? SPEC_LIFE_DONE | SPEC_LIFE_OVER : SPEC_LIFE_DONE);
+    const spec_life_next_t next = spec_life_ended(before, over);
+    if (OPAL_LIKELY(SPEC_LIFE_COMPLETE == next)) {
+        mca_pml_spec_complete(request);
+    }
+    return SPEC_LIFE_RETURN == next;
 }
 
-/* Its owner frees it. True: the caller gives it back; else whoever ends it does. */
+/* Its owner frees it. True: the caller gives it back; else whoever is the last to work on it does. */
 static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
 {
-    int32_t seen = MCA_PML_SPEC_DONE;
-    if (OPAL_UNLIKELY(REQUEST_COMPLETED != mca_pml_spec_completion(request))
-        || OPAL_UNLIKELY(!(mca_pml_spec_bits(life) & MCA_PML_SPEC_DONE))) {
-        seen = mca_pml_spec_set_bits(life, MCA_PML_SPEC_FREED);
-        /* between the two steps of mca_pml_spec_end() */
-        while (MCA_PML_SPEC_DONE == (seen & (MCA_PML_SPEC_DONE | MCA_PML_SPEC_OVER))
-               && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
-            sched_yield();
-        }
+    const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);
+    if (OPAL_LIKELY(spec_life_is_mine(mca_pml_spec_bits(life), complete))) {
+        return true;
     }
-    return seen & MCA_PML_SPEC_DONE;
+    const spec_life_next_t next = spec_life_freed(mca_pml_spec_set_bits(life, SPEC_LIFE_FREED));
+    while (SPEC_LIFE_AWAIT == next && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
+        sched_yield();
+    }
+    return SPEC_LIFE_LEAVE != next;
+}
+
+/* Its peer is lost: is it the caller's to tell its owner (mca_pml_spec_tell_lost)? */
+static inline bool mca_pml_spec_claim_lost(volatile int32_t *life)
+{
+    int32_t seen = mca_pml_spec_bits(life);
+    do {
+        if (!spec_life_may_be_lost(seen)) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(life, &seen, seen | SPEC_LIFE_LOST, true,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
+}
+
+/* The reason is in its status. completes: it has not been complete before (a buffered send has). True: the caller gives it back; else
+ * the caller touches it no more. */
+static inline bool mca_pml_spec_tell_lost(ompi_request_t *request, volatile int32_t *life,
+                                          bool completes)
+{
+    if (completes) {
+        mca_pml_spec_complete(request);
+    }
+    return SPEC_LIFE_RETURN == spec_life_told(mca_pml_spec_set_bits(life, SPEC_LIFE_TOLD));
 }
 
 #endif

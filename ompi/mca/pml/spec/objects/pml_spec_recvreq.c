@@ -43,8 +43,7 @@ static void await_cancel(mca_pml_spec_recv_request_t *recvreq)
         return;
     }
     const uint64_t end = mca_pml_spec_now_ns() + CANCEL_NS;
-    while (!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE)
-           && mca_pml_spec_now_ns() < end) {
+    while (!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE) && mca_pml_spec_now_ns() < end) {
         opal_progress();
     }
 }
@@ -54,7 +53,7 @@ static int recv_free(ompi_request_t **request)
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
     mca_pml_spec_await_signals();
-    if (OPAL_UNLIKELY(!(mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_DONE))
+    if (OPAL_UNLIKELY(!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))
         && recvreq->posted.cancel_wanted) {
         await_cancel(recvreq);
     }
@@ -129,7 +128,7 @@ mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char
     mca_pml_spec_recv_request_t *recvreq = spec_handle_find(&mca_pml_spec.recv_handles, handle);
     if (OPAL_LIKELY(NULL != recvreq)) {
         late = mca_pml_spec_bits(&recvreq->life)
-               & MCA_PML_SPEC_LOST; /* the program has its memory back */
+               & SPEC_LIFE_LOST; /* the program has its memory back */
         wrong =
             late ? "its receive has ended: the process was given up" : take(recvreq, offset, bytes);
     }
@@ -200,15 +199,14 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    const bool told = mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_LOST;
+    const bool told = mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_LOST;
     if (OPAL_UNLIKELY(told)) {
         recvreq->status = OMPI_SUCCESS;
     } else {
         set_result(recvreq);
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(recvreq->status < 0
-                      && (mca_pml_spec_bits(&recvreq->life) & MCA_PML_SPEC_FREED))
+    if (OPAL_UNLIKELY(recvreq->status < 0 && (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_FREED))
         && NULL != recvreq->peer
         && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
         mca_pml_spec_abort(recvreq->status,
@@ -223,10 +221,8 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
 {
-    /* The caller has put the reason into the status. */
-    if (!(mca_pml_spec_set_bits(&recvreq->life, MCA_PML_SPEC_LOST)
-          & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
-        mca_pml_spec_complete(&recvreq->req_recv.req_base.req_ompi);
+    if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
+        recv_return(recvreq);
     }
 }
 

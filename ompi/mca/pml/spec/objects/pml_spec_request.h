@@ -5,13 +5,9 @@
  * protocols and the names of their stages are descriptors at the end of their files
  * (protocols/).
  *
- * Two ends must meet before the object goes back to its list: the PML is done with it (DONE) and
- * the user has freed it (FREED): mca_pml_spec_end() and mca_pml_spec_let_go(). MPI completion - what MPI_Wait
- * waits for - is a third thing: for a buffered send and below a callback it comes before DONE, for all others directly
- * behind it. A request that is started again before it is DONE is replaced by a new one.
- *
- * A request whose peer is lost, in a job that goes on without it, is completed with an error for
- * MPI while transports may still hold it (LOST). It becomes DONE if they let go; else it is kept. */
+ * When its object goes back to its list: core/spec_life.h, by mca_pml_spec_end() and mca_pml_spec_let_go(). A request that
+ * is started again before it is done is replaced by a new one. One whose peer is lost, in a job that goes on without it, is
+ * completed with an error for MPI while transports may still have it; if they never let go, it is kept. */
 #ifndef PML_SPEC_REQUEST_H
 #define PML_SPEC_REQUEST_H
 
@@ -143,6 +139,9 @@ static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes
  * the user has freed it. The caller touches it no more. */
 void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
 
+/* As mca_pml_spec_recv_lost. */
+void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq);
+
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
@@ -211,7 +210,8 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
 
-/* Its peer is lost: complete for MPI with an error, also while a transport has it. */
+/* Its peer is lost, as its status says, and the caller has claimed it: complete for MPI, whatever may still use it. The caller
+ * touches it no more. */
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
 
 /* The receive is complete. The caller touches it no more. */

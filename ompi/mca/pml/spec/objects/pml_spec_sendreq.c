@@ -15,6 +15,14 @@ static void send_return(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
 }
 
+void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
+{
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
+        send_return(sendreq);
+    }
+}
+
 static int send_free(ompi_request_t **request)
 {
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
@@ -36,9 +44,8 @@ static int send_cancel(ompi_request_t *request, int flag)
      * To a process that is lost it may never do so; the caller has put the reason into the status. */
     if (OMPI_REQUEST_ACTIVE == request->req_state
         && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
-        && !(mca_pml_spec_set_bits(&sendreq->life, MCA_PML_SPEC_LOST)
-             & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE))) {
-        mca_pml_spec_complete(request);
+        && mca_pml_spec_claim_lost(&sendreq->life)) {
+        mca_pml_spec_send_lost(sendreq);
     }
     return OMPI_SUCCESS;
 }
@@ -93,7 +100,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
-    const bool told = buffered || (mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST);
+    const bool told = buffered || (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST);
     if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
@@ -102,8 +109,8 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status
-                      && (mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_FREED))
-        && !(mca_pml_spec_bits(&sendreq->life) & MCA_PML_SPEC_LOST)
+                      && (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_FREED))
+        && !(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)
         && !mca_pml_spec_lost(sendreq->peer)) {
         mca_pml_spec_abort(sendreq->status,
                            "pml/spec: a send to rank %d failed (error %d) after its request "
@@ -135,7 +142,7 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
     mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
     if (OPAL_LIKELY(NULL != sendreq)) {
         late = mca_pml_spec_bits(&sendreq->life)
-               & MCA_PML_SPEC_LOST; /* the program has its memory back */
+               & SPEC_LIFE_LOST; /* the program has its memory back */
         wrong = late ? "its send has ended: the process was given up" : take(sendreq, packet);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The wire format of pml/spec: every packet that two processes exchange (docs/protocol.md).
+/* The wire format of pml/spec: every packet that two processes exchange (docs/design/protocol.md).
  *
  * Each type is an active message with a tag of its own. Numbers are in host byte order: processes
  * of another byte order or another Open MPI build are refused when they are added (add_procs).

@@ -11,8 +11,9 @@ static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     base->req_ompi.req_status._cancelled = true;
     recvreq->req_recv.req_bytes_packed = 0;
-    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))) {
-        mca_pml_spec_recv_lost(recvreq);
+    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))
+        && mca_pml_spec_claim_lost(&recvreq->life)) {
+        mca_pml_spec_recv_lost(recvreq); /* stays: it is not DONE */
     }
     mca_pml_spec_recv_done(recvreq);
 }
@@ -49,7 +50,9 @@ static void end_lost(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *
     if (SPEC_CANCEL_DONE == outcome) {
         complete_cancelled(recvreq);
     } else if (SPEC_CANCEL_TOO_LATE == outcome) {
-        mca_pml_spec_recv_lost(recvreq);
+        if (mca_pml_spec_claim_lost(&recvreq->life)) {
+            mca_pml_spec_recv_lost(recvreq);
+        }
     } else {
         mca_pml_spec_revokes_finish(peer);
     }

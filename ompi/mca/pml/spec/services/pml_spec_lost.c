@@ -63,20 +63,13 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     for_all(&sends, fail_send);
 }
 
-static bool claim(volatile int32_t *life)
-{
-    return !(mca_pml_spec_set_bits(life, MCA_PML_SPEC_LOST)
-             & (MCA_PML_SPEC_LOST | MCA_PML_SPEC_DONE));
-}
-
-static void complete_lost(mca_pml_base_request_t *base, int32_t source, int32_t tag)
+static void set_lost(mca_pml_base_request_t *base, int32_t source, int32_t tag)
 {
     ompi_status_public_t *status = &base->req_ompi.req_status;
     status->MPI_SOURCE = source;
     status->MPI_TAG = tag;
     status->MPI_ERROR = mca_pml_spec_mpi_error(OMPI_ERR_UNREACH);
     status->_ucount = 0;
-    mca_pml_spec_complete(&base->req_ompi);
 }
 
 /* Requests that wait for a packet of it: those have handles. While a handle is open its request is
@@ -88,15 +81,16 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (sendreq = spec_handle_next(&mca_pml_spec.send_handles, &cursor))
                && !(mca_pml_spec_is_same(sendreq->peer->proc->super.proc_name, lost->name)
-                    && claim(&sendreq->life))) {}
+                    && mca_pml_spec_claim_lost(&sendreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == sendreq) {
             break;
         }
         if (MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode) {
-            complete_lost(&sendreq->req_send.req_base, sendreq->peer->comm->my_rank,
-                          sendreq->req_send.req_base.req_tag);
+            set_lost(&sendreq->req_send.req_base, sendreq->peer->comm->my_rank,
+                     sendreq->req_send.req_base.req_tag);
         }
+        mca_pml_spec_send_lost(sendreq);
     }
     for (uint32_t cursor = 0;;) {
         mca_pml_spec_recv_request_t *recvreq;
@@ -104,13 +98,14 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         while (NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor))
                && !(recvreq->stage >= MCA_PML_SPEC_MATCHED
                     && mca_pml_spec_is_same(recvreq->peer->proc->super.proc_name, lost->name)
-                    && claim(&recvreq->life))) {}
+                    && mca_pml_spec_claim_lost(&recvreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == recvreq) {
             break;
         }
         const ompi_status_public_t *status = &recvreq->req_recv.req_base.req_ompi.req_status;
-        complete_lost(&recvreq->req_recv.req_base, status->MPI_SOURCE, status->MPI_TAG);
+        set_lost(&recvreq->req_recv.req_base, status->MPI_SOURCE, status->MPI_TAG);
+        mca_pml_spec_recv_lost(recvreq);
     }
 }
 

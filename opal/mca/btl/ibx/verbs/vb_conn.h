@@ -10,7 +10,7 @@
  *             way to who was asked (siw does not look at what comes while its accept goes on, until more comes), so
  *             it is repeated a few times while nothing arrives
  *
- * Pure: time is a parameter (nanoseconds), actions are returned. docs/verbs.md has the table. */
+ * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table. */
 #ifndef VB_CONN_H
 #define VB_CONN_H
 

@@ -17,7 +17,7 @@
  * reads included, if leave is said behind the reads (IW_FENCE). The two directions of a peer change
  * independently; each side has one vb_way_t, for what it sends, with what it knows of the other's.
  *
- * Pure: no I/O, no clock. docs/verbs.md draws it. */
+ * Pure: no I/O, no clock. docs/design/verbs.md draws it. */
 #ifndef VB_WAY_H
 #define VB_WAY_H
 

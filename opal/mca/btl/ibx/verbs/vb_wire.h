@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What two processes say to each other over verbs: the private data of a connection and the header of
- * a message. docs/verbs.md draws them. No other file defines bytes of the wire.
+ * a message. docs/design/verbs.md draws them. No other file defines bytes of the wire.
  *
  * Bytes are checked before they are believed: vb_hello_read refuses, it never repairs. */
 #ifndef VB_WIRE_H
