@@ -14,7 +14,7 @@
  * Threads: a lock covers a module's engine, lists and endpoints: the agent's (iwarp/iw_agent.h), if
  * the module has one; else its own, taken only with MPI_THREAD_MULTIPLE. No callback is called under
  * it, and none in the agent's thread: completions wait in the engine for progress, which may be called again by a callback
- * (ibx_told.h; docs/threads.md). Nor is the runtime asked under it, which may take long: who says hello and is not known is
+ * (ibx_delivery.h; docs/threads.md). Nor is the runtime asked under it, which may take long: who says hello and is not known is
  * looked up when the lock has been given back. */
 #ifndef BTL_IBX_H
 #define BTL_IBX_H
@@ -23,9 +23,9 @@
 
 #include "btl_ibx_net.h"
 #include "btl_ibx_public.h"
-#include "btl_ibx_rooms.h"
+#include "udp/btl_ibx_udp_buffers.h"
 #include "btl_ibx_unsaid.h"
-#include "ibx_told.h"
+#include "ibx_delivery.h"
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"

@@ -139,7 +139,7 @@ static uint64_t tick(void)
 }
 
 /* The peer may have stopped polling: nothing was written to it since the step before this one. What goes to its receive queue
- * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_rest.h). */
+ * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_sleep.h). */
 static bool may_be_asleep(vb_link_t *link)
 {
     if (NULL == link->peer->port->notices) {

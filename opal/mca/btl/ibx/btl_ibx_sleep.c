@@ -1,10 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_rest.h. */
+/* See btl_ibx_sleep.h. */
 #define _GNU_SOURCE /* ppoll */
-#include "btl_ibx_rest.h"
+#include "btl_ibx_sleep.h"
 
 #include "btl_ibx.h"
-#include "btl_ibx_verbs.h"
+#include "verbs/btl_ibx_verbs.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -1,9 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* ibx_told.h: what a callback waits for is told, by a call of progress below it or by another thread, and everything is told and
+/* ibx_delivery.h: what a callback waits for is told, by a call of progress below it or by another thread, and everything is told and
  * given back once. */
 #include "spec_unit.h"
 
-#include "ibx_told.h"
+#include "ibx_delivery.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* ibx_rest.h: when a process that waits sleeps. */
+/* ibx_sleep.h: when a process that waits sleeps. */
 #include "spec_unit.h"
 
-#include "ibx_rest.h"
+#include "ibx_sleep.h"
 
 #define US    UINT64_C(1000)
 #define AFTER (1000 * US)

@@ -12,7 +12,7 @@
 #ifndef BTL_IBX_VERBS_PLACE_H
 #define BTL_IBX_VERBS_PLACE_H
 
-#include "btl_ibx_verbs_module.h"
+#include "verbs/btl_ibx_verbs_module.h"
 
 /* A table for the module, whose cache is open; and its end, while the cache still is. */
 void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module);

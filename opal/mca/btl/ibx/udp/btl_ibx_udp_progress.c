@@ -1,10 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_progress.h. */
-#include "btl_ibx_progress.h"
+/* See btl_ibx_udp_progress.h. */
+#include "udp/btl_ibx_udp_progress.h"
 
-#include "btl_ibx_endpoint.h"
-#include "btl_ibx_message.h"
-#include "btl_ibx_rdma.h"
+#include "udp/btl_ibx_udp_endpoint.h"
+#include "udp/btl_ibx_udp_message.h"
+#include "udp/btl_ibx_udp_rdma.h"
 
 #include <string.h>
 

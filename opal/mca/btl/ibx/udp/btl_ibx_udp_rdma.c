@@ -1,12 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_rdma.h. */
-#include "btl_ibx_rdma.h"
+/* See btl_ibx_udp_rdma.h. */
+#include "udp/btl_ibx_udp_rdma.h"
 
 #include "btl_ibx_atomic.h"
-#include "btl_ibx_endpoint.h"
+#include "udp/btl_ibx_udp_endpoint.h"
 #include "btl_ibx_fault.h"
-#include "btl_ibx_message.h"
-#include "btl_ibx_rcache.h"
+#include "udp/btl_ibx_udp_message.h"
+#include "udp/btl_ibx_udp_rcache.h"
 #include "iwarp/iw_locate.h"
 #include "iwarp/iw_memory.h"
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Other processes, as seen by a module of the verbs transport. */
-#include "btl_ibx_verbs_module.h"
+#include "verbs/btl_ibx_verbs_module.h"
 
 #include <stdlib.h>
 #include <string.h>

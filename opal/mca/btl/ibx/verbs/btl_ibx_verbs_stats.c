@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
  * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
-#include "btl_ibx_verbs_module.h"
+#include "verbs/btl_ibx_verbs_module.h"
 
 #include <stdio.h>
 #include <stdlib.h>

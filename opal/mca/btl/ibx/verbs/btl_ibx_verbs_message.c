@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Messages over verbs: fragments that go out. */
 #include "btl_ibx_fragment.h"
-#include "btl_ibx_verbs_place.h"
+#include "verbs/btl_ibx_verbs_inplace.h"
 
 #include <stdlib.h>
 #include <string.h>

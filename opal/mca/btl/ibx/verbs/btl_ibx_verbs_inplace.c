@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_verbs_place.h. */
-#include "btl_ibx_verbs_place.h"
+/* See btl_ibx_verbs_inplace.h. */
+#include "verbs/btl_ibx_verbs_inplace.h"
 
 #include <stdio.h>
 #include <string.h>

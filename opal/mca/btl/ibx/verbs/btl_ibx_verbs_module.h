@@ -5,7 +5,7 @@
  *
  * Threads: the port's lock (vb_port_lock) covers module, endpoints and lists. Callbacks of the port come
  * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
- * PML without the lock. Progress may be called again by a callback (ibx_told.h; docs/threads.md).
+ * PML without the lock. Progress may be called again by a callback (ibx_delivery.h; docs/threads.md).
  *
  * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. So a
  * send after a put is delivered after the put's data in any case; a send (or put) with `order` other
@@ -14,7 +14,7 @@
 #define BTL_IBX_VERBS_MODULE_H
 
 #include "btl_ibx.h"
-#include "btl_ibx_verbs.h"
+#include "verbs/btl_ibx_verbs.h"
 
 #include "opal/mca/mpool/freq/mpool_freq_table.h"
 #include "opal/mca/rcache/base/base.h"
@@ -129,7 +129,7 @@ typedef struct mca_btl_ibx_verbs_job {
     bool is_inline; /* a put that the work request holds */
     mca_btl_ibx_verbs_endpoint_t *endpoint;
     char *local;
-    /* Without a registration of the caller's (btl_ibx_verbs_place.h): one of ours, or a buffer in
+    /* Without a registration of the caller's (btl_ibx_verbs_inplace.h): one of ours, or a buffer in
      * place of `user`. */
     mca_btl_ibx_verbs_reg_t *placed;
     opal_free_list_item_t *bounce;

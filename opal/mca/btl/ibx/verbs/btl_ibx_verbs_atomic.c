@@ -6,7 +6,7 @@
  * while an operation is done, so that they are atomic among each other, whatever the port they came by, and
  * memory is not deregistered meanwhile. It is taken below locks of the registration cache; nothing is called
  * under it. */
-#include "btl_ibx_verbs_module.h"
+#include "verbs/btl_ibx_verbs_module.h"
 
 #include "btl_ibx_atomic.h"
 

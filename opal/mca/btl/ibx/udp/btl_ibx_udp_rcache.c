@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_rcache.h. */
-#include "btl_ibx_rcache.h"
+/* See btl_ibx_udp_rcache.h. */
+#include "udp/btl_ibx_udp_rcache.h"
 
 #include "btl_ibx_fault.h"
 #include "iwarp/iw_memory.h"

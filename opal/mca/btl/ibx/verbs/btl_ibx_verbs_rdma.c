@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Registered memory, put, get and atomic operations over verbs. */
-#include "btl_ibx_verbs_place.h"
+#include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "btl_ibx_fault.h"
 
@@ -36,7 +36,7 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
 /* For peers that come by datagrams. False: no room.
  *
  * An adapter reaches memory that it has pinned, whatever becomes of the addresses; the engine of the
- * datagrams is this process, and leaves alone what is registered and not in use (btl_ibx_rcache.c). */
+ * datagrams is this process, and leaves alone what is registered and not in use (btl_ibx_udp_rcache.c). */
 static bool expose(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg, void *base,
                    size_t size)
 {

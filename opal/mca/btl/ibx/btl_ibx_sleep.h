@@ -1,11 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Sleep instead of polling in a long wait (btl_ibx_rest): the binding of ibx_rest.h to the modules' descriptors. */
+/* Sleep instead of polling in a long wait (btl_ibx_rest): the binding of ibx_sleep.h to the modules' descriptors. */
 #ifndef BTL_IBX_REST_H
 #define BTL_IBX_REST_H
 
 #include "btl_ibx_compat.h"
 
-#include "ibx_rest.h"
+#include "ibx_sleep.h"
 
 extern ibx_rest_t mca_btl_ibx_rest_state;
 

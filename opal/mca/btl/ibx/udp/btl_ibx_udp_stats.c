@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_stats.h. */
-#include "btl_ibx_stats.h"
+/* See btl_ibx_udp_stats.h. */
+#include "udp/btl_ibx_udp_stats.h"
 
 #include "iwarp/iw_counters.h"
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_rooms.h. */
-#include "btl_ibx_rooms.h"
+/* See btl_ibx_udp_buffers.h. */
+#include "udp/btl_ibx_udp_buffers.h"
 
 #include "btl_ibx.h"
 

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Modules of the verbs transport: which ports, start and end, progress. */
-#include "btl_ibx_rcache.h"
-#include "btl_ibx_verbs_place.h"
+#include "udp/btl_ibx_udp_rcache.h"
+#include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "btl_ibx_atomic.h"
 

@@ -1,15 +1,15 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_message.h.
+/* See btl_ibx_udp_message.h.
  *
  * A fragment belongs to the PML until it is sent, to the engine until it is acknowledged, and can be
  * reused when both are done with it. What lies in the buffer of a fragment that is ours (btl_ibx_fragment.h) is
  * complete for the PML as soon as the engine has it: the engine sends it again from there if need be. Everything
  * else is complete when it is acknowledged. */
-#include "btl_ibx_message.h"
+#include "udp/btl_ibx_udp_message.h"
 
-#include "btl_ibx_endpoint.h"
+#include "udp/btl_ibx_udp_endpoint.h"
 #include "btl_ibx_fragment.h"
-#include "btl_ibx_rdma.h"
+#include "udp/btl_ibx_udp_rdma.h"
 
 #include <stdlib.h>
 #include <string.h>
