@@ -54,7 +54,7 @@ static int ibx_register(void)
     static const mca_base_var_enum_value_t auths[] = {
         {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
     static const mca_base_var_enum_value_t lends[] = {
-        {IW_LEND_OFF, "off"}, {IW_LEND_ON, "on"}, {IW_LEND_AUTO, "auto"}, {0, NULL}};
+        {IW_ZEROCOPY_OFF, "off"}, {IW_ZEROCOPY_ON, "on"}, {IW_ZEROCOPY_AUTO, "auto"}, {0, NULL}};
     static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
                                                        {MCA_BTL_IBX_ASYNC_ON, "on"},
                                                        {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
@@ -129,7 +129,7 @@ static int ibx_register(void)
         "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
         "can. 0 or 1; default 1",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->segment);
-    c->lend = IW_LEND_AUTO;
+    c->lend = IW_ZEROCOPY_AUTO;
     add_choice("iwarp_lend",
                "Give large payloads to the kernel by reference (splice) instead of letting it copy them, "
                "if it can: on, always; off, never; auto, where that takes less time, as is measured while "
@@ -427,7 +427,7 @@ static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
     port.stay = true; /* what module_progress polls it also gives back */
-    port.lend = (iw_lend_mode_t) c->lend;
+    port.zerocopy = (iw_zerocopy_mode_t) c->lend;
     port.place = c->place;
     if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
         module_free(module);

@@ -21,7 +21,7 @@
 
 #include "iw_auth.h"
 #include "iw_counters.h"
-#include "iw_guess.h"
+#include "iw_direct.h"
 #include "iw_wire.h"
 
 #include <netinet/in.h>
@@ -220,10 +220,10 @@ void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, siz
  * buffer. True: it does, and its completion says where; the memory is left alone until who polls that has
  * read it. */
 bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size_t length);
-/* Where the payload of the next datagrams probably belongs (iw_guess.h): up to `most` of them, in their order. Good until
+/* Where the payload of the next datagrams probably belongs (iw_direct.h): up to `most` of them, in their order. Good until
  * anything else is called. Returns how many. */
-unsigned iw_engine_guess(const iw_engine_t *engine, iw_guess_t *guess, unsigned most);
-/* A datagram of `length` bytes of which `prefix` are at data and the others where iw_guess_holds says that they belong. */
+unsigned iw_engine_direct(const iw_engine_t *engine, iw_direct_t *guess, unsigned most);
+/* A datagram of `length` bytes of which `prefix` are at data and the others where iw_engine_direct says that they belong. */
 void iw_engine_input_placed(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t prefix, size_t length,
                             const uint8_t *at);
 /* Within `unknown`: the datagram that says hello, which can be given to iw_engine_input again when its sender is known. NULL:

@@ -42,7 +42,7 @@
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_COPY_MAX                                                                                \
     8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
-#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
+#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_zerocopy.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
@@ -349,9 +349,9 @@ void iw_request_dequeue(iw_request_t *r); /* out of `sends`, `asks` or `response
 void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
 
-/* iw_guess.c */
-void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
-void iw_guess_forget(const iw_request_t *r);            /* its memory is not ours any more */
+/* iw_direct.c */
+void iw_direct_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
+void iw_direct_forget(const iw_request_t *r);            /* its memory is not ours any more */
 
 /* iw_send.c */
 static inline void iw_ready(iw_peer_t *p)

@@ -6,7 +6,7 @@
 
 /* ---- known identities ---- */
 
-static uint32_t known_place(const iw_known_t *table, uint32_t size, uint64_t identity)
+static uint32_t known_slot(const iw_known_t *table, uint32_t size, uint64_t identity)
 {
     uint64_t h = identity * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t at = (uint32_t) (h >> 32) & (size - 1);
@@ -21,7 +21,7 @@ iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity)
     if (0 == e->known_size) {
         return NULL;
     }
-    iw_known_t *k = &e->known[known_place(e->known, e->known_size, identity)];
+    iw_known_t *k = &e->known[known_slot(e->known, e->known_size, identity)];
     return k->used ? k : NULL;
 }
 
@@ -39,14 +39,14 @@ static iw_known_t *known_get(iw_engine_t *e, uint64_t identity)
         }
         for (uint32_t i = 0; i < e->known_size; ++i) {
             if (e->known[i].used) {
-                table[known_place(table, size, e->known[i].identity)] = e->known[i];
+                table[known_slot(table, size, e->known[i].identity)] = e->known[i];
             }
         }
         free(e->known);
         e->known = table;
         e->known_size = size;
     }
-    k = &e->known[known_place(e->known, e->known_size, identity)];
+    k = &e->known[known_slot(e->known, e->known_size, identity)];
     *k = (iw_known_t){.identity = identity, .used = true};
     ++e->known_used;
     return k;

@@ -76,14 +76,14 @@ uint64_t iw_port_time(iw_port_t *p)
     return iw_clock_asked(&p->clock, before, count(), ns);
 }
 
-uint64_t iw_port_looked(const iw_port_t *p)
+uint64_t iw_port_polled_at(const iw_port_t *p)
 {
-    return p->looked;
+    return p->polled;
 }
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = IW_LEND_AUTO, .place = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .zerocopy = IW_ZEROCOPY_AUTO, .place = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -210,11 +210,11 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     }
     p->counts = counter_is_steady();
     p->intake.slots = 1;
-    p->lend.pipe[0] = -1;
+    p->zerocopy.pipe[0] = -1;
     p->places = c->place;
-    p->lend_price.mode = c->lend;
-    if (IW_LEND_OFF != c->lend) {
-        iw_lend_open(&p->lend);
+    p->zerocopy_cost.mode = c->zerocopy;
+    if (IW_ZEROCOPY_OFF != c->zerocopy) {
+        iw_zerocopy_open(&p->zerocopy);
     }
     p->asking = -1;
     for (unsigned i = 0; i < LANES; ++i) {
@@ -260,7 +260,7 @@ void iw_port_close(iw_port_t *p)
             close(p->lane[i].socket);
         }
     }
-    iw_lend_close(&p->lend);
+    iw_zerocopy_close(&p->zerocopy);
     if (MAP_FAILED != p->in_buffer) {
         munmap(p->in_buffer, IN_SIZE);
     }
@@ -384,46 +384,46 @@ static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
 }
 
 /* After a look that found n datagrams: when is the next one due? */
-static void plan_look(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
+static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
 {
     if (n > 0) {
-        iw_look_begin(&p->look);
+        iw_poll_begin(&p->poll);
         return;
     }
-    const uint64_t gap = iw_look_gap(&p->look, now, iw_engine_is_connected(e));
+    const uint64_t gap = iw_poll_gap(&p->poll, now, iw_engine_is_connected(e));
     if (0 == gap) {
-        iw_look_at(&p->look, 0);
+        iw_poll_at(&p->poll, 0);
         return;
     }
     const uint64_t deadline = iw_port_deadline(p, e);
-    iw_look_at(&p->look, deadline < now + gap ? deadline : now + gap);
+    iw_poll_at(&p->poll, deadline < now + gap ? deadline : now + gap);
 }
 
 void iw_port_gather(iw_port_t *p)
 {
-    iw_look_begin(&p->look);
+    iw_poll_begin(&p->poll);
 }
 
 bool iw_port_is_due(const iw_port_t *p)
 {
-    return iw_look_is_at_once(&p->look) || iw_look_is_due(&p->look, iw_port_now());
+    return iw_poll_is_at_once(&p->poll) || iw_poll_is_due(&p->poll, iw_port_now());
 }
 
 unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->looked = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_time(p);
     unsigned n = iw_port_receive(p, e, now);
     go_on(p, e, now);
-    plan_look(p, e, now, n);
+    plan_poll(p, e, now, n);
     return n;
 }
 
 unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->looked = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_time(p);
     unsigned n = iw_port_receive_all(p, e, now);
     go_on(p, e, now);
-    plan_look(p, e, now, n);
+    plan_poll(p, e, now, n);
     return n;
 }
 

@@ -9,8 +9,8 @@
 
 #include "iw_clock.h"
 #include "iw_intake.h"
-#include "iw_lend.h"
-#include "iw_look.h"
+#include "iw_zerocopy.h"
+#include "iw_poll.h"
 #include "iw_port.h"
 
 #include <errno.h>
@@ -76,23 +76,23 @@ struct iw_port {
     uint16_t limit; /* longest datagram of the interface, when the port was opened */
     bool counts; /* this processor's counter tells the time */
     iw_clock_t clock;
-    uint64_t looked; /* when iw_port_progress was called last */
-    iw_look_t look;
+    uint64_t polled; /* when iw_port_progress was called last */
+    iw_poll_t poll;
     iw_intake_t intake;
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
     held_t *held; /* sorted by time */
     lane_t lane[LANES];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
-    iw_lend_t lend;
-    iw_lend_price_t lend_price;
+    iw_zerocopy_t zerocopy;
+    iw_zerocopy_cost_t zerocopy_cost;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
     control_t in_control[SLOTS];
-    iw_guess_t guess[SLOTS];
-    unsigned guesses;    /* slots of the last call for which there was one */
-    size_t guess_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to be guessed */
+    iw_direct_t direct[SLOTS];
+    unsigned directs;    /* slots of the last call for which there was one */
+    size_t direct_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to be guessed */
     struct iovec in_apart[SLOTS][3];
     uint8_t *in_buffer; /* mapped */
     uint8_t *spare[SPARES];

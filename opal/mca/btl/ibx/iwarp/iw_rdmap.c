@@ -74,7 +74,7 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
     iw_request_t *r = region->owner;
     r->got += d->length;
     r->last_got |= d->last;
-    iw_guess_note(p->engine, r, d);
+    iw_direct_note(p->engine, r, d);
     if (r->last_got && r->got >= r->length) {
         --p->reads_out;
         iw_request_report(r, IW_OK);

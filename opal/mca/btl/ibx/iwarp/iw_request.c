@@ -205,7 +205,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
     }
     if (IW_DO_READ == r->operation) {
         iw_memory_remove(&p->engine->memory, r->local_stag);
-        iw_guess_forget(r);
+        iw_direct_forget(r);
     }
     if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
         iw_complete(p->engine, r->context, p, what_of(r), status, r->length);

@@ -42,7 +42,7 @@ typedef struct iw_silence {
     unsigned share; /* not waited, of IW_SILENCE_ALL; an average. 0: not known yet */
 } iw_silence_t;
 
-static inline uint64_t iw_silence_doze(const iw_silence_t *s)
+static inline uint64_t iw_silence_sleep(const iw_silence_t *s)
 {
     const uint64_t most = s->patience > IW_SILENCE_LOOK_MOST ? s->patience : IW_SILENCE_LOOK_MOST;
     const uint64_t doze = s->patience * IW_SILENCE_ALL / s->share;
@@ -73,7 +73,7 @@ static inline uint64_t iw_silence_broken(iw_silence_t *s, uint64_t now, const iw
     s->since = s->looked = now;
     s->caller = *caller;
     s->patience = patience;
-    return iw_silence_doze(s);
+    return iw_silence_sleep(s);
 }
 
 /* A look found no call since the one before. 0: the application is away; else the time until the next look. */
@@ -83,7 +83,7 @@ static inline uint64_t iw_silence_goes_on(iw_silence_t *s, uint64_t now, const i
         || now - s->since >= IW_SILENCE_MOST) {
         return 0;
     }
-    return iw_silence_doze(s);
+    return iw_silence_sleep(s);
 }
 
 #endif

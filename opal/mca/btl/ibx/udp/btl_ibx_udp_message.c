@@ -479,7 +479,7 @@ void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now
 {
     mca_btl_ibx_module_t *module = context;
     const uint32_t limit = ibx_window_limit(&module->window);
-    const uint32_t window = ibx_window_look(&module->window, iw_receives_lowest(engine), now);
+    const uint32_t window = ibx_window_check(&module->window, iw_receives_lowest(engine), now);
     void *bay;
     while (iw_receives_free(engine) > window && iw_withdraw_receive(engine, &bay)) {
         bay_free(module, bay);
@@ -487,7 +487,7 @@ void mca_btl_ibx_look_at_window(void *context, iw_engine_t *engine, uint64_t now
     if (limit != ibx_window_limit(&module->window)) {
         iw_arm_limit(engine, ibx_window_limit(&module->window));
     }
-    iw_engine_alarm(engine, ibx_window_look_at(&module->window));
+    iw_engine_alarm(engine, ibx_window_check_at(&module->window));
 }
 
 void mca_btl_ibx_bay_return(mca_btl_ibx_module_t *module, mca_btl_ibx_bay_t *bay, bool was_used)

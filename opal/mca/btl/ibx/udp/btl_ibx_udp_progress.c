@@ -65,10 +65,10 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     case IW_READ:
         return mca_btl_ibx_job_part_done(module, c->context, status_of(c));
     case IW_LIMIT_REACHED:
-        (void) ibx_window_limit_reached(&module->window, iw_port_looked(module->port)); /* the engine's time */
+        (void) ibx_window_limit_reached(&module->window, iw_port_polled_at(module->port)); /* the engine's time */
         (void) mca_btl_ibx_fill_window(module);
         (void) iw_receives_lowest(module->engine); /* from now on */
-        iw_engine_alarm(module->engine, ibx_window_look_at(&module->window));
+        iw_engine_alarm(module->engine, ibx_window_check_at(&module->window));
         return false;
     default:
         return true;
@@ -226,7 +226,7 @@ static unsigned poll_engine(mca_btl_ibx_module_t *module)
         give_back(module);
     }
     unsigned came = iw_port_progress(module->port, module->engine);
-    const uint64_t now = iw_port_looked(module->port);
+    const uint64_t now = iw_port_polled_at(module->port);
     if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
         look(module, now);
     }

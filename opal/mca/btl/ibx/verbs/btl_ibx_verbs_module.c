@@ -324,15 +324,15 @@ static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb
                 vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
 }
 
-static void way_trace(void *context, const vb_peer_t *peer, vb_way_state_t from,
-                      vb_way_event_t event)
+static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t from,
+                      vb_switch_event_t event)
 {
     const mca_btl_ibx_verbs_module_t *module = context;
     opal_output(opal_btl_base_framework.framework_output,
                 "btl/ibx: %s, way to process %u.%u: %s, %s: %s",
                 vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
-                (unsigned) vb_peer_name(peer), vb_way_event_name(event), vb_way_state_name(from),
-                vb_way_state_name(vb_peer_way(peer)->state));
+                (unsigned) vb_peer_name(peer), vb_switch_event_name(event), vb_switch_state_name(from),
+                vb_switch_state_name(vb_peer_switch(peer)->state));
 }
 
 static bool configure_datagrams(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options)
@@ -386,8 +386,8 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
     config->stranger = mca_btl_ibx_verbs_stranger;
-    config->way_trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40
-                            ? way_trace
+    config->switch_trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40
+                            ? switch_trace
                             : NULL;
     config->trace =
         opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
@@ -791,7 +791,7 @@ static int poll_port(mca_btl_ibx_verbs_module_t *module)
         const uint64_t now = vb_now();
         if (now - module->looked_at > LOOK_NS) {
             module->looked_at = now;
-            vb_port_look(module->port, now);
+            vb_port_check(module->port, now);
         }
     }
     return others;

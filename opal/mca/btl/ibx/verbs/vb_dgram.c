@@ -492,8 +492,8 @@ unsigned vb_dgram_progress(vb_dgram_t *d, uint64_t now)
     return arrived;
 }
 
-void vb_dgram_look(vb_dgram_t *d, uint64_t now)
+void vb_dgram_check(vb_dgram_t *d, uint64_t now)
 {
-    vb_rx_look(&d->rx, now);
+    vb_rx_check(&d->rx, now);
     iw_set_receive_space(d->engine, vb_dgram_space(d));
 }

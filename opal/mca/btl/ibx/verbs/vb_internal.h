@@ -91,7 +91,7 @@ struct vb_peer {
     vb_conn_t conn;
     vb_link_t *link;
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
-    bool has_place;          /* among the connections of a port that has datagrams */
+    bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
     uint32_t inline_max;     /* of a message, the way it goes */
     uint32_t inline_put_max; /* of a write by connection, when that is the way for good */

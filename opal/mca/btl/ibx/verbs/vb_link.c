@@ -173,7 +173,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         vb_peer_use(peer, NULL);
     }
     if (VB_IDLE == peer->conn.state || vb_conn_is_over(&peer->conn)) {
-        vb_hybrid_give_place(peer);
+        vb_hybrid_give_slot(peer);
     }
     peer->is_cut = false;
     link->peer = NULL;

@@ -282,7 +282,7 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 {
     bool refills = false;
     for (int i = 0; i < n; ++i) {
-        if (received[i].in_bay) {
+        if (received[i].in_datagram) {
             vb_hybrid_return(port, &received[i]);
         } else if (NULL != received[i].link) {
             return_lent(port, &received[i]);
@@ -296,18 +296,18 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
     }
 }
 
-void vb_port_look(vb_port_t *port, uint64_t now)
+void vb_port_check(vb_port_t *port, uint64_t now)
 {
     if (NULL != port->hybrid) {
-        vb_hybrid_look(port, now);
+        vb_hybrid_check(port, now);
     }
     if (NULL != port->rx) {
-        vb_rx_look(port->rx, now);
+        vb_rx_check(port->rx, now);
         return;
     }
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         if (NULL != peer->link && NULL != peer->link->rx) {
-            vb_rx_look(peer->link->rx, now);
+            vb_rx_check(peer->link->rx, now);
         }
     }
 }

@@ -393,7 +393,7 @@ void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
     port->config.down = no_down;
     port->config.stranger = NULL;
     port->config.trace = NULL;
-    port->config.way_trace = NULL;
+    port->config.switch_trace = NULL;
     vb_port_unlock(port);
     vb_port_quiesce(port, wait_ns);
 }

@@ -100,7 +100,7 @@ typedef enum vb_type {
     VB_CREDIT,      /* only the header; also the first word of who connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
     VB_GRANT,       /* the header and vb_grant_t: who gets it may write short messages there */
-    /* By datagrams only, only the header, `seen` is the round (vb_way.h): */
+    /* By datagrams only, only the header, `seen` is the round (vb_switch.h): */
     VB_LEAVE,
     VB_ARRIVED,
     VB_RETURN,

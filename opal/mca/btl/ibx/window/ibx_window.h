@@ -46,7 +46,7 @@ static inline uint32_t ibx_window_limit(const ibx_window_t *w)
 uint32_t ibx_window_limit_reached(ibx_window_t *w, uint64_t now);
 
 /* When to look next, or UINT64_MAX: it has nothing to give back. */
-static inline uint64_t ibx_window_look_at(const ibx_window_t *w)
+static inline uint64_t ibx_window_check_at(const ibx_window_t *w)
 {
     return 0 == w->quiet_ns || w->current <= w->initial ? UINT64_MAX : w->quiet_since + w->quiet_ns;
 }
@@ -54,7 +54,7 @@ static inline uint64_t ibx_window_look_at(const ibx_window_t *w)
 /* Then, or more often, with the fewest buffers that were free since the last look: shrinks at the end of a quiet
  * period. Returns the window: buffers above it are taken back, and not posted again; the limit may be another even if
  * the window is the same. */
-uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
+uint32_t ibx_window_check(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
 
 /* Bytes held for it. */
 static inline uint64_t ibx_window_bytes(const ibx_window_t *w, uint64_t buffer_size)

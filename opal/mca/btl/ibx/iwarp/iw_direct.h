@@ -10,8 +10,8 @@
  * Guessed is that the next segment follows the one that came last and is as long.
  *
  * Pure. */
-#ifndef IW_GUESS_H
-#define IW_GUESS_H
+#ifndef IW_DIRECT_H
+#define IW_DIRECT_H
 
 #include "iw_wire.h"
 
@@ -19,22 +19,22 @@
 #include <stdint.h>
 
 /* Bytes of a datagram: a shorter one is copied, which costs less than the longer call. */
-#define IW_GUESS_LEAST 16384u
+#define IW_DIRECT_LEAST 16384u
 
 /* Bytes of a payload that are guessed, at most. */
-#define IW_GUESS_MOST 61440u
+#define IW_DIRECT_MOST 61440u
 
-typedef struct iw_guess {
+typedef struct iw_direct {
     uint8_t *at;
     uint32_t
         room; /* bytes from there on for which nothing has come, and which one payload may fill */
     uint32_t stag;
     uint64_t to;
-} iw_guess_t;
+} iw_direct_t;
 
 /* The bytes before the payload of a tagged segment that brings nothing else but perhaps an acknowledgement, by the first ones
  * of them; 0: it is something else. */
-static inline size_t iw_guess_prefix(const uint8_t *data, size_t length)
+static inline size_t iw_direct_prefix(const uint8_t *data, size_t length)
 {
     const size_t least = sizeof(iw_head_t) + sizeof(iw_seq_t) + sizeof(iw_tagged_t);
     const iw_head_t *head = (const iw_head_t *) data;
@@ -53,7 +53,7 @@ static inline size_t iw_guess_prefix(const uint8_t *data, size_t length)
 }
 
 /* Is it a segment of a read? */
-static inline const iw_tagged_t *iw_guess_response(const uint8_t *data, size_t prefix)
+static inline const iw_tagged_t *iw_direct_response(const uint8_t *data, size_t prefix)
 {
     const iw_tagged_t *tagged = (const iw_tagged_t *) (data + prefix - sizeof(*tagged));
     return 0 != prefix && (tagged->ddp & IW_DDP_TAGGED)
@@ -66,16 +66,16 @@ static inline const iw_tagged_t *iw_guess_response(const uint8_t *data, size_t p
  * those behind them in the slot where they would be if it were there as a whole. If the payload belongs there, it is there
  * afterwards, also if the prefix was of another length, and what is before it is in the slot: returns how much that is.
  * Else 0, and the pieces are as they came. */
-static inline size_t iw_guess_settle(const iw_guess_t *g, uint8_t *slot, size_t cut, size_t length)
+static inline size_t iw_direct_settle(const iw_direct_t *g, uint8_t *slot, size_t cut, size_t length)
 {
-    const size_t prefix = iw_guess_prefix(slot, length);
+    const size_t prefix = iw_direct_prefix(slot, length);
     if (0 == prefix || prefix > cut + g->room || length - prefix > g->room) {
         return 0;
     }
     if (prefix > cut) {
         memcpy(slot + cut, g->at, prefix - cut);
     }
-    const iw_tagged_t *tagged = iw_guess_response(slot, prefix);
+    const iw_tagged_t *tagged = iw_direct_response(slot, prefix);
     if (NULL == tagged || g->stag != iw_get32(tagged->stag) || g->to != iw_get64(tagged->to)) {
         return 0;
     }

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_lend.h. */
+/* See iw_zerocopy.h. */
 #define _GNU_SOURCE /* vmsplice, splice, pipe2 */
-#include "iw_lend.h"
+#include "iw_zerocopy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 /* Beside the header's: the kernel takes 16 at a time, and of what it takes in two parts it makes a checksum. */
 #define PAGES_MAX 15
 
-void iw_lend_open(iw_lend_t *l)
+void iw_zerocopy_open(iw_zerocopy_t *l)
 {
     l->works = false;
     if (0 != pipe2(l->pipe, O_CLOEXEC | O_NONBLOCK)) {
@@ -24,7 +24,7 @@ void iw_lend_open(iw_lend_t *l)
                && fcntl(l->pipe[1], F_SETPIPE_SZ, 2 * PAGES_MAX * PAGE) > 0;
 }
 
-void iw_lend_close(iw_lend_t *l)
+void iw_zerocopy_close(iw_zerocopy_t *l)
 {
     if (l->pipe[0] >= 0) {
         close(l->pipe[0]);
@@ -35,10 +35,10 @@ void iw_lend_close(iw_lend_t *l)
 }
 
 /* Throw away what is left in the pipe. */
-static void empty(iw_lend_t *l)
+static void empty(iw_zerocopy_t *l)
 {
-    iw_lend_close(l);
-    iw_lend_open(l);
+    iw_zerocopy_close(l);
+    iw_zerocopy_open(l);
 }
 
 static unsigned pages(const struct iovec *piece, unsigned count)
@@ -59,14 +59,14 @@ static bool is_report(int error)
            || EMSGSIZE == error;
 }
 
-iw_lend_result_t iw_lend_send(iw_lend_t *l, int socket, const struct iovec *piece, unsigned count)
+iw_zerocopy_result_t iw_zerocopy_send(iw_zerocopy_t *l, int socket, const struct iovec *piece, unsigned count)
 {
     size_t length = piece[0].iov_len;
     for (unsigned i = 1; i < count; ++i) {
         length += piece[i].iov_len;
     }
     if (!l->works || pages(piece + 1, count - 1) > PAGES_MAX) {
-        return IW_LEND_NOT;
+        return IW_ZEROCOPY_NOT;
     }
     errno = 0; /* also when only a part fits */
     if ((ssize_t) piece[0].iov_len != write(l->pipe[1], piece[0].iov_base, piece[0].iov_len)
@@ -75,20 +75,20 @@ iw_lend_result_t iw_lend_send(iw_lend_t *l, int socket, const struct iovec *piec
         const bool is_refused = ENOSYS == errno || EPERM == errno || EACCES == errno;
         empty(l);
         l->works = l->works && !is_refused;
-        return IW_LEND_NOT;
+        return IW_ZEROCOPY_NOT;
     }
     const ssize_t sent = splice(l->pipe[0], NULL, socket, NULL, length, SPLICE_F_NONBLOCK);
     if (sent == (ssize_t) length) {
-        return IW_LENT;
+        return IW_ZEROCOPY_SENT;
     }
     const int error = errno;
     empty(l);
     if (sent > 0) {
-        return IW_LEND_BROKEN;
+        return IW_ZEROCOPY_BROKEN;
     }
     if (EAGAIN == error || ENOBUFS == error || ENOMEM == error) {
-        return IW_LEND_BUSY;
+        return IW_ZEROCOPY_BUSY;
     }
     l->works = l->works && is_report(error);
-    return IW_LEND_NOT;
+    return IW_ZEROCOPY_NOT;
 }

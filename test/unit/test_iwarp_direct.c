@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* iw_guess.h: payloads that are received where they probably belong. The simulated network of all other tests of the engine
+/* iw_direct.h: payloads that are received where they probably belong. The simulated network of all other tests of the engine
  * (iw_link.h) does that too, and writes over every guess before each datagram. */
 #include "iw_pair.h"
 
@@ -72,7 +72,7 @@ static void in_its_place_or_as_it_came(void **state)
     for (unsigned round = 0; round < 200000; ++round) {
         make(&s, &rng);
         const size_t cut = 44 + rng_below(&rng, 4) * 8;
-        const iw_guess_t g = {room, 1 + rng_below(&rng, ROOM), rng_below(&rng, 3),
+        const iw_direct_t g = {room, 1 + rng_below(&rng, ROOM), rng_below(&rng, 3),
                               rng_below(&rng, 3)};
         const size_t first = s.length < cut ? s.length : cut;
         const size_t there = s.length - first < g.room ? s.length - first : g.room;
@@ -88,7 +88,7 @@ static void in_its_place_or_as_it_came(void **state)
                               && s.length >= s.prefix;
         const bool belongs = is_whole && s.is_response && s.stag == g.stag && s.to == g.to
                              && s.length - s.prefix <= g.room && s.prefix <= cut + g.room;
-        const size_t prefix = iw_guess_settle(&g, slot, cut, s.length);
+        const size_t prefix = iw_direct_settle(&g, slot, cut, s.length);
         assert_int_equal(prefix, belongs ? s.prefix : 0);
         if (belongs) {
             ++settled;
@@ -130,11 +130,11 @@ static void follows_the_reads(void **state)
     enum { ROUNDS = 5 };
     pair_t t;
     iw_completion_t c;
-    iw_guess_t g[READS];
+    iw_direct_t g[READS];
     pair_init(&t, NULL, 1);
     fill(source, 1, READ_SIZE);
     const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ);
-    assert_int_equal(iw_engine_guess(t.link.engine[0], g, READS), 0);
+    assert_int_equal(iw_engine_direct(t.link.engine[0], g, READS), 0);
     for (int round = 0; round < ROUNDS; ++round) {
         const uint64_t before = iw_engine_counters(t.link.engine[0])->segments_in,
                        placed = t.link.placed;
@@ -149,7 +149,7 @@ static void follows_the_reads(void **state)
             assert_int_equal(came, t.link.placed - placed + 1);
         }
         assert_true(came > READS);
-        assert_int_equal(iw_engine_guess(t.link.engine[0], g, READS), 0);
+        assert_int_equal(iw_engine_direct(t.link.engine[0], g, READS), 0);
     }
     link_fini(&t.link);
 }
@@ -160,7 +160,7 @@ static void looks_ahead(void **state)
     (void) state;
     enum { MOST = 100 };
     pair_t t;
-    iw_guess_t g[MOST];
+    iw_direct_t g[MOST];
     pair_init(&t, NULL, 1);
     fill(source, 1, READ_SIZE);
     const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ);
@@ -168,7 +168,7 @@ static void looks_ahead(void **state)
     unsigned n = 0;
     for (unsigned step = 0; step < 1000 && 0 == n; ++step) {
         assert_true(link_step(&t.link, 60 * S));
-        n = iw_engine_guess(t.link.engine[0], g, MOST);
+        n = iw_engine_direct(t.link.engine[0], g, MOST);
     }
     assert_int_equal(n, MOST);
     unsigned read = 0;
@@ -191,7 +191,7 @@ static void looks_ahead(void **state)
             break;
         }
     }
-    assert_int_equal(iw_engine_guess(t.link.engine[0], g, MOST), 0);
+    assert_int_equal(iw_engine_direct(t.link.engine[0], g, MOST), 0);
     link_fini(&t.link);
 }
 

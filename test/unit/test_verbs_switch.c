@@ -1,154 +1,154 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Changing over from datagrams to a connection (vb_way.h): each rule by itself, then two processes with two
+/* Changing over from datagrams to a connection (vb_switch.h): each rule by itself, then two processes with two
  * channels that take any time they like, whose connection may fail at any moment. */
 #include "spec_unit.h"
 
-#include "vb_way.h"
+#include "vb_switch.h"
 
 #define AFTER 3u
 
-static unsigned step(vb_way_t *way, vb_way_event_t event, uint16_t round)
+static unsigned step(vb_switch_t *way, vb_switch_event_t event, uint16_t round)
 {
-    return vb_way_step(way, event, round, AFTER, true);
+    return vb_switch_step(way, event, round, AFTER, true);
 }
-static void say(vb_way_t *way, unsigned expected, uint16_t round)
+static void say(vb_switch_t *way, unsigned expected, uint16_t round)
 {
     uint16_t r;
-    assert_int_equal(vb_way_next(way, &r), expected);
+    assert_int_equal(vb_switch_next(way, &r), expected);
     assert_int_equal(r, round);
-    vb_way_said(way, expected);
+    vb_switch_said(way, expected);
 }
 
 static void a_peer_must_be_worth_it(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     (void) state;
-    vb_way_init(&way);
-    assert_int_equal(step(&way, VB_WAY_ON_SENT, 0), 0);
-    assert_int_equal(step(&way, VB_WAY_ON_SENT, 0), 0);
-    assert_int_equal(vb_way_step(&way, VB_WAY_ON_SENT, 0, AFTER, false), 0); /* no place */
-    assert_int_equal(way.state, VB_WAY_DATAGRAM);
-    assert_int_equal(step(&way, VB_WAY_ON_SENT, 0), VB_WAY_CONNECT);
-    assert_int_equal(step(&way, VB_WAY_ON_SENT, 0), 0); /* once */
-    assert_true(vb_way_takes_datagrams(&way));
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(vb_switch_step(&way, VB_SWITCH_ON_SENT, 0, AFTER, false), 0); /* no place */
+    assert_int_equal(way.state, VB_SWITCH_DATAGRAM);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), VB_SWITCH_CONNECT);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* once */
+    assert_true(vb_switch_takes_datagrams(&way));
 }
 
 static void leave_and_arrived(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     uint16_t r;
     (void) state;
-    vb_way_init(&way);
-    assert_int_equal(step(&way, VB_WAY_ON_OPEN, 0), 0);
-    assert_false(vb_way_takes_datagrams(&way));
-    assert_false(vb_way_is_connected(&way));
-    assert_int_equal(step(&way, VB_WAY_ON_ARRIVED, 1), 0); /* to what was not said */
-    say(&way, VB_WAY_SAY_LEAVE, 1);
-    assert_int_equal(vb_way_next(&way, &r), 0);
-    assert_int_equal(step(&way, VB_WAY_ON_ARRIVED, 0), 0); /* of another round */
-    assert_int_equal(step(&way, VB_WAY_ON_ARRIVED, 1), VB_WAY_GO);
-    assert_true(vb_way_is_connected(&way));
-    assert_int_equal(step(&way, VB_WAY_ON_OPEN, 0), 0);
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&way));
+    assert_false(vb_switch_is_connected(&way));
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), 0); /* to what was not said */
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(vb_switch_next(&way, &r), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 0), 0); /* of another round */
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), VB_SWITCH_GO);
+    assert_true(vb_switch_is_connected(&way));
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
 }
 
 static void the_peers_leave_is_answered(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     (void) state;
-    vb_way_init(&way);
-    assert_int_equal(step(&way, VB_WAY_ON_LEAVE, 7), 0);
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 7), 0);
     assert_true(way.has_left);
-    say(&way, VB_WAY_SAY_ARRIVED, 7);
-    assert_true(vb_way_takes_datagrams(&way)); /* mine is another matter */
-    assert_int_equal(step(&way, VB_WAY_ON_LEAVE, 8), VB_WAY_FAULT);
+    say(&way, VB_SWITCH_SAY_ARRIVED, 7);
+    assert_true(vb_switch_takes_datagrams(&way)); /* mine is another matter */
+    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 8), VB_SWITCH_FAULT);
 }
 
 static void a_return_takes_leave_back(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     (void) state;
-    vb_way_init(&way);
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    say(&way, VB_WAY_SAY_LEAVE, 1);
-    assert_int_equal(step(&way, VB_WAY_ON_FAILED, 0), 0);
-    assert_false(vb_way_takes_datagrams(&way)); /* not before the peer knows */
-    assert_true(vb_way_said(&way, VB_WAY_SAY_RETURN));
-    assert_true(vb_way_takes_datagrams(&way));
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&way)); /* not before the peer knows */
+    assert_true(vb_switch_said(&way, VB_SWITCH_SAY_RETURN));
+    assert_true(vb_switch_takes_datagrams(&way));
     /* It comes again, fails again, and comes again before the return is out: both are said, in order. */
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    say(&way, VB_WAY_SAY_LEAVE, 2);
-    (void) step(&way, VB_WAY_ON_FAILED, 0);
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    say(&way, VB_WAY_SAY_RETURN, 2);
-    say(&way, VB_WAY_SAY_LEAVE, 3);
-    assert_int_equal(step(&way, VB_WAY_ON_ARRIVED, 2), 0);
-    assert_int_equal(step(&way, VB_WAY_ON_ARRIVED, 3), VB_WAY_GO);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 2);
+    (void) step(&way, VB_SWITCH_ON_FAILED, 0);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_RETURN, 2);
+    say(&way, VB_SWITCH_SAY_LEAVE, 3);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 2), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 3), VB_SWITCH_GO);
 }
 
 static void a_leave_not_said_needs_no_return(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     uint16_t r;
     (void) state;
-    vb_way_init(&way);
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    assert_int_equal(step(&way, VB_WAY_ON_FAILED, 0), VB_WAY_GO);
-    assert_int_equal(vb_way_next(&way, &r), 0);
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    say(&way, VB_WAY_SAY_LEAVE, 1);
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_GO);
+    assert_int_equal(vb_switch_next(&way, &r), 0);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
 }
 
 static void the_peers_return(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     uint16_t r;
     (void) state;
-    vb_way_init(&way);
-    (void) step(&way, VB_WAY_ON_LEAVE, 1);
-    assert_int_equal(step(&way, VB_WAY_ON_RETURN, 1), 0);
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), 0);
     assert_false(way.has_left);
-    assert_int_equal(vb_way_next(&way, &r), 0); /* nobody waits for the answer */
-    (void) step(&way, VB_WAY_ON_LEAVE, 2);
-    assert_int_equal(step(&way, VB_WAY_ON_RETURN, 1), VB_WAY_FAULT);
+    assert_int_equal(vb_switch_next(&way, &r), 0); /* nobody waits for the answer */
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 2);
+    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), VB_SWITCH_FAULT);
 }
 
 static void a_connection_in_use_takes_the_peer_with_it(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     (void) state;
-    vb_way_init(&way);
-    (void) step(&way, VB_WAY_ON_OPEN, 0);
-    say(&way, VB_WAY_SAY_LEAVE, 1);
-    (void) step(&way, VB_WAY_ON_ARRIVED, 1);
-    assert_int_equal(step(&way, VB_WAY_ON_FAILED, 0), VB_WAY_LOSE);
-    assert_int_equal(step(&way, VB_WAY_ON_OPEN, 0), 0);
-    vb_way_init(&way);
-    (void) step(&way, VB_WAY_ON_LEAVE, 1); /* the peer may be using it */
-    assert_int_equal(step(&way, VB_WAY_ON_FAILED, 0), VB_WAY_LOSE);
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    (void) step(&way, VB_SWITCH_ON_ARRIVED, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 1); /* the peer may be using it */
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
 }
 
 static void no_connection_to_be_had(void **state)
 {
-    vb_way_t way;
+    vb_switch_t way;
     (void) state;
-    vb_way_init(&way);
+    vb_switch_init(&way);
     for (unsigned i = 0; i < AFTER; ++i) {
-        (void) step(&way, VB_WAY_ON_SENT, 0);
+        (void) step(&way, VB_SWITCH_ON_SENT, 0);
     }
-    assert_int_equal(step(&way, VB_WAY_ON_FAILED, 0), 0);
-    assert_int_equal(way.state, VB_WAY_STAYING);
-    assert_int_equal(step(&way, VB_WAY_ON_SENT, 0), 0); /* not again */
-    (void) step(&way, VB_WAY_ON_OPEN, 0);               /* the peer made one */
-    assert_int_equal(way.state, VB_WAY_LEAVING);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_int_equal(way.state, VB_SWITCH_STAYING);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* not again */
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);               /* the peer made one */
+    assert_int_equal(way.state, VB_SWITCH_LEAVING);
 }
 
 static void names(void **state)
 {
     (void) state;
-    assert_string_equal(vb_way_state_name(VB_WAY_BROKEN), "BROKEN");
-    assert_string_equal(vb_way_state_name((vb_way_state_t) 99), "?");
-    assert_string_equal(vb_way_event_name(VB_WAY_ON_RETURN), "RETURN");
-    assert_string_equal(vb_way_event_name((vb_way_event_t) 99), "?");
+    assert_string_equal(vb_switch_state_name(VB_SWITCH_BROKEN), "BROKEN");
+    assert_string_equal(vb_switch_state_name((vb_switch_state_t) 99), "?");
+    assert_string_equal(vb_switch_event_name(VB_SWITCH_ON_RETURN), "RETURN");
+    assert_string_equal(vb_switch_event_name((vb_switch_event_t) 99), "?");
 }
 
 /* ---- two processes ---- */
@@ -156,7 +156,7 @@ static void names(void **state)
 #define QUEUE 4096u
 
 typedef struct {
-    uint32_t what; /* 0: message `number`; else VB_WAY_SAY_... of round `number` */
+    uint32_t what; /* 0: message `number`; else VB_SWITCH_SAY_... of round `number` */
     uint32_t number;
 } word_t;
 
@@ -166,7 +166,7 @@ typedef struct {
 } channel_t;
 
 typedef struct {
-    vb_way_t way;
+    vb_switch_t way;
     channel_t datagrams, connection; /* to here */
     uint32_t sent, acked, taken;
     bool is_open, is_wanted, is_lost;
@@ -180,12 +180,12 @@ static void push(channel_t *c, uint32_t what, uint32_t number)
     c->word[c->last++ % QUEUE] = (word_t){what, number};
 }
 
-static void happen(unsigned i, vb_way_event_t event, uint16_t round)
+static void happen(unsigned i, vb_switch_event_t event, uint16_t round)
 {
-    const unsigned todo = vb_way_step(&side[i].way, event, round, AFTER, true);
-    side[i].is_wanted |= 0 != (todo & VB_WAY_CONNECT);
-    side[i].is_lost |= 0 != (todo & VB_WAY_LOSE);
-    assert_int_equal(todo & VB_WAY_FAULT, 0); /* both are honest */
+    const unsigned todo = vb_switch_step(&side[i].way, event, round, AFTER, true);
+    side[i].is_wanted |= 0 != (todo & VB_SWITCH_CONNECT);
+    side[i].is_lost |= 0 != (todo & VB_SWITCH_LOSE);
+    assert_int_equal(todo & VB_SWITCH_FAULT, 0); /* both are honest */
 }
 
 /* The engine is reliable and in order whatever is lost: loss is time, and time is the random order. */
@@ -206,30 +206,30 @@ static void deliver(unsigned i, bool by_connection)
     }
     assert_false(by_connection);
     happen(i,
-           VB_WAY_SAY_LEAVE == w.what     ? VB_WAY_ON_LEAVE
-           : VB_WAY_SAY_ARRIVED == w.what ? VB_WAY_ON_ARRIVED
-                                          : VB_WAY_ON_RETURN,
+           VB_SWITCH_SAY_LEAVE == w.what     ? VB_SWITCH_ON_LEAVE
+           : VB_SWITCH_SAY_ARRIVED == w.what ? VB_SWITCH_ON_ARRIVED
+                                          : VB_SWITCH_ON_RETURN,
            (uint16_t) w.number);
 }
 
 static void post(unsigned i)
 {
     side_t *s = &side[i], *o = &side[1 - i];
-    if (vb_way_is_connected(&s->way)) {
+    if (vb_switch_is_connected(&s->way)) {
         push(&o->connection, 0, s->sent++);
-    } else if (vb_way_takes_datagrams(&s->way)) {
+    } else if (vb_switch_takes_datagrams(&s->way)) {
         push(&o->datagrams, 0, s->sent++);
-        happen(i, VB_WAY_ON_SENT, 0);
+        happen(i, VB_SWITCH_ON_SENT, 0);
     }
 }
 
 static void speak(unsigned i)
 {
     uint16_t round;
-    const unsigned what = vb_way_next(&side[i].way, &round);
+    const unsigned what = vb_switch_next(&side[i].way, &round);
     if (0 != what) {
         push(&side[1 - i].datagrams, what, round);
-        vb_way_said(&side[i].way, what);
+        vb_switch_said(&side[i].way, what);
     }
 }
 
@@ -243,14 +243,14 @@ static void open_or_fail(unsigned i, uint32_t dice, unsigned *connection, bool m
     }
     if (1 == *connection && !s->is_open) {
         s->is_open = true;
-        happen(i, VB_WAY_ON_OPEN, 0);
+        happen(i, VB_SWITCH_ON_OPEN, 0);
     } else if (may_fail && *connection > 0 && 0 == dice % 40) {
         *connection = 2; /* it ends: what is under way in it is gone */
     }
     if (2 == *connection && s->is_open) {
         s->is_open = false;
         s->connection.first = s->connection.last;
-        happen(i, VB_WAY_ON_FAILED, 0);
+        happen(i, VB_SWITCH_ON_FAILED, 0);
     }
     if (2 == *connection && !side[0].is_open && !side[1].is_open) {
         *connection = 0;
@@ -262,8 +262,8 @@ static void run(uint64_t seed, unsigned failures)
     rng_t rng = {seed};
     unsigned connection = 0;
     memset(side, 0, sizeof(side));
-    vb_way_init(&side[0].way);
-    vb_way_init(&side[1].way);
+    vb_switch_init(&side[0].way);
+    vb_switch_init(&side[1].way);
     for (unsigned n = 0; n < 600 && !side[0].is_lost && !side[1].is_lost; ++n) {
         const unsigned i = rng_below(&rng, 2);
         switch (rng_below(&rng, 6)) {
@@ -302,10 +302,10 @@ static void run(uint64_t seed, unsigned failures)
     }
     for (unsigned i = 0; i < 2; ++i) {
         assert_int_equal(side[i].taken, side[1 - i].sent);
-        assert_true(VB_WAY_LEAVING != side[i].way.state);
+        assert_true(VB_SWITCH_LEAVING != side[i].way.state);
         assert_int_equal(side[i].way.owes, 0);
         if (1 == connection) {
-            assert_int_equal(side[i].way.state, VB_WAY_CONNECTED);
+            assert_int_equal(side[i].way.state, VB_SWITCH_CONNECTED);
         }
     }
 }

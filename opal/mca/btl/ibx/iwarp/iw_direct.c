@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* iw_guess.h, for the reads that an engine waits for. */
+/* iw_direct.h, for the reads that an engine waits for. */
 #include "iw_internal.h"
 
 #define LOOK_ON 8 /* requests behind a read, among which the next read is looked for */
@@ -17,7 +17,7 @@ static iw_request_t *read_after(const iw_request_t *r)
     return NULL;
 }
 
-void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d)
+void iw_direct_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d)
 {
     const uint32_t end = (uint32_t) d->to + d->length;
     if (end <= r->front) {
@@ -31,7 +31,7 @@ void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d)
     }
 }
 
-void iw_guess_forget(const iw_request_t *r)
+void iw_direct_forget(const iw_request_t *r)
 {
     iw_engine_t *e = r->peer->engine;
     if (r == e->filling) {
@@ -39,18 +39,18 @@ void iw_guess_forget(const iw_request_t *r)
     }
 }
 
-unsigned iw_engine_guess(const iw_engine_t *e, iw_guess_t *guess, unsigned most)
+unsigned iw_engine_direct(const iw_engine_t *e, iw_direct_t *guess, unsigned most)
 {
     const iw_request_t *r = e->filling;
     unsigned n = 0;
     for (uint32_t at = NULL == r ? 0 : r->front; n < most && NULL != r;) {
         const uint32_t left = r->length - at;
-        const uint32_t most = e->filling_length < IW_GUESS_MOST ? e->filling_length : IW_GUESS_MOST;
+        const uint32_t most = e->filling_length < IW_DIRECT_MOST ? e->filling_length : IW_DIRECT_MOST;
         const uint32_t room = left < most ? left : most;
         if (0 == room) {
             break; /* of no length known */
         }
-        guess[n++] = (iw_guess_t){(uint8_t *) r->piece[0].iov_base + at, room, r->local_stag, at};
+        guess[n++] = (iw_direct_t){(uint8_t *) r->piece[0].iov_base + at, room, r->local_stag, at};
         at += room;
         if (at == r->length) {
             r = read_after(r);
