@@ -87,7 +87,7 @@ static void check(world_t *w)
         }
         for (uint32_t k = 0; k < e->done_count; ++k) {
             unsigned what = e->done[(e->done_first + k) & (e->done_room - 1)].what;
-            received += IW_RECEIVED == what || IW_RECEIVED_UD == what;
+            received += IW_RECEIVED == what;
         }
         /* A receive buffer is in one place. */
         MUST(w->posted[i] == e->receive_count + messages + received);
@@ -104,7 +104,7 @@ static void poll_all(world_t *w, unsigned i)
 {
     iw_completion_t c;
     while (1 == iw_engine_poll(w->link.engine[i], &c, 1)) {
-        if (IW_RECEIVED == c.what || IW_RECEIVED_UD == c.what) {
+        if (IW_RECEIVED == c.what) {
             MUST(c.length <= BUFFER);
             --w->posted[i];
         } else if (IW_PEER_SILENT == c.what) {
@@ -160,12 +160,8 @@ static void post(world_t *w, unsigned i, script_t *s)
     case 4:
         status = iw_post_write(p, piece, 2, w->stag[1 - i], to, flags, NULL);
         break;
-    case 5:
-    case 6:
-        status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
-        break;
     default:
-        status = iw_post_datagram(p, piece, 1, flags, NULL);
+        status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
         break;
     }
     w->requests[i] += IW_OK == status;

@@ -13,6 +13,8 @@
 #include "fake_objects.h"
 #include "iw_internal.h"
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <time.h>
 

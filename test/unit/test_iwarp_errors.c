@@ -837,52 +837,6 @@ static void terminates_that_make_no_sense(void **state)
     wicked_fini(&w);
 }
 
-/* Of the unreliable service: what is not a message, is too long or finds no buffer is counted; the rest arrives. */
-static void datagrams_that_are_dropped(void **state)
-{
-    (void) state;
-    wicked_t w;
-    iw_completion_t c;
-    wicked_init(&w);
-    open_up(&w);
-    iw_untagged_t h = {.ddp = IW_DDP_VERSION | IW_DDP_LAST,
-                       .rdmap = IW_RDMAP_VERSION | IW_OP_SEND,
-                       .qn = iw_be32(IW_QN_SEND),
-                       .msn = iw_be32(1)};
-    iw_untagged_t odd[] = {h, h, h};
-    odd[0].ddp = IW_DDP_VERSION; /* not the last part */
-    odd[1].mo = iw_be32(4);      /* nor the first */
-    odd[2].qn = iw_be32(IW_QN_READ);
-    for (size_t i = 0; i < 3; ++i) {
-        whole(&w, IW_DATAGRAM, &odd[i], sizeof(h), 8);
-    }
-    iw_tagged_t t = {.ddp = IW_DDP_TAGGED | IW_DDP_LAST | IW_DDP_VERSION,
-                     .rdmap = IW_RDMAP_VERSION | IW_OP_WRITE,
-                     .stag = iw_be32(w.stag)};
-    whole(&w, IW_DATAGRAM, &t, sizeof(t), 8); /* memory is for the reliable service */
-    assert_int_equal(counters(&w)->refused_header, 4);
-    whole(&w, IW_DATAGRAM, &h, sizeof(h), SIZE + 1);
-    assert_int_equal(counters(&w)->datagrams_dropped, 1);
-    assert_int_equal(iw_receives_free(w.victim), BUFFERS - 1);
-    assert_int_equal(iw_engine_poll(w.victim, &c, 1), 0);
-    for (int i = 1; i < BUFFERS; ++i) {
-        whole(&w, IW_DATAGRAM, &h, sizeof(h), 0 == i % 2 ? 0 : SIZE);
-    }
-    whole(&w, IW_DATAGRAM, &h, sizeof(h), 8);
-    assert_int_equal(counters(&w)->datagrams_dropped, 2);
-    for (int i = 1; i < BUFFERS; ++i) {
-        assert_int_equal(iw_engine_poll(w.victim, &c, 1), 1);
-        assert_int_equal(c.what, IW_RECEIVED_UD);
-        assert_int_equal(c.length, 0 == i % 2 ? 0 : SIZE);
-        iw_post_receive(w.victim, c.context, SIZE, c.context);
-    }
-    for (int i = 0; i < MEMORY; ++i) {
-        assert_int_equal(w.memory[i], 0x5a);
-    }
-    still_open(&w, 1, 2);
-    wicked_fini(&w);
-}
-
 static void requests_that_are_too_long(void **state)
 {
     (void) state;
@@ -895,7 +849,6 @@ static void requests_that_are_too_long(void **state)
     assert_int_equal(iw_post_send(w.peer, piece, IW_IOV_MAX + 1, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = (size_t) UINT32_MAX + 1;
     assert_int_equal(iw_post_send(w.peer, piece, 2, 0, NULL), IW_TOO_LONG);
-    assert_int_equal(iw_post_datagram(w.peer, piece, 2, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = UINT32_MAX; /* each may be, the sum not */
     assert_int_equal(iw_post_write(w.peer, piece, 2, 5, 0, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = IW_INLINE_MAX;
@@ -1048,7 +1001,6 @@ int main(void)
         cmocka_unit_test_setup(an_early_one_is_wrong_when_its_turn_comes, setup),
         cmocka_unit_test_setup(a_terminate_among_the_segments, setup),
         cmocka_unit_test_setup(terminates_that_make_no_sense, setup),
-        cmocka_unit_test_setup(datagrams_that_are_dropped, setup),
         cmocka_unit_test_setup(requests_that_are_too_long, setup),
         cmocka_unit_test_setup(an_address_is_told_within_its_rights, setup),
         cmocka_unit_test_setup(every_status_has_a_name, setup),

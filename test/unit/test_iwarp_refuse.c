@@ -276,7 +276,6 @@ static void numbers_stay_within_the_window(void **state)
     iw_peer_t *other = link_peer(&w.link, 1, 0, NULL);
     assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
     uint8_t buffer[16][8];
-    iw_completion_t c;
     for (int i = 0; i < 16; ++i) {
         iw_post_receive(w.link.engine[1], buffer[i], 8, buffer[i]);
     }
@@ -285,22 +284,18 @@ static void numbers_stay_within_the_window(void **state)
     assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
     link_drain(&w.link);
     w.link.cut[1] = false;
-    unsigned got = 0;
     for (int i = 0; i < MANY; ++i) {
-        assert_int_equal(iw_post_datagram(w.peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        w.peer->ping_pending = true;
+        iw_ready(w.peer);
         link_drain(&w.link);
         while (w.link.count > 0) {
             link_packet_t k = link_pop(&w.link);
             iw_engine_input(w.link.engine[k.to], w.link.now, k.data, k.length);
             free(k.data);
         }
-        while (1 == iw_engine_poll(w.link.engine[1], &c, 1)) {
-            got += IW_RECEIVED_UD == c.what;
-            iw_post_receive(w.link.engine[1], c.context, 8, c.context);
-        }
     }
     assert_non_null(other);
-    assert_int_equal(got, MANY);
+    assert_true(w.peer->next_pn > MANY);
     assert_int_equal(iw_engine_counters(w.link.engine[1])->refused_far, 0);
     wicked_fini(&w);
 }

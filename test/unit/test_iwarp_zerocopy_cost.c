@@ -102,7 +102,7 @@ static void an_interruption_changes_nothing(void **state)
     }
 }
 
-/* A kernel that lends nothing of what it is given: there is no sample of it, and copying is what happens. */
+/* A kernel that takes nothing by reference: there is no sample of it, and copying is what happens. */
 static void what_is_not_known_is_tried_again(void **state)
 {
     (void) state;

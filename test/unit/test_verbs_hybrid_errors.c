@@ -3,6 +3,7 @@
  * a peer is talked to by connection only, and what is lost by the way is sent again. */
 #include "verbs_faults.h"
 #include "vb_internal.h"
+#include "vb_hybrid.h"
 
 #undef ibv_query_port
 

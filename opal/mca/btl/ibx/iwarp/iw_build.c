@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_build.h. */
+/* Writes the blocks of a datagram: hello, acknowledgement, segment, Terminate, padding. */
 #include "iw_build.h"
 
 _Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(iw_head_t, tag),
@@ -246,7 +246,6 @@ bool iw_build_segment(iw_packet_t *k, const iw_segment_t *s)
     uint8_t *at;
     switch (r->operation) {
     case IW_DO_SEND:
-    case IW_DO_DATAGRAM:
         put_untagged(k, IW_OP_SEND, s->last, IW_QN_SEND, r->msn, s->offset);
         put_payload(k, r, s->offset, s->length);
         return true;

@@ -1,14 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* iw_direct.h, for the reads that an engine waits for. */
+/* Predicts where the next answers to RDMA Reads belong, so that the port can receive them there (iw_direct.h). */
 #include "iw_internal.h"
 
-#define LOOK_ON 8 /* requests behind a read, among which the next read is looked for */
+#define SEARCH 8 /* requests behind a read, among which the next read is searched for */
 
 /* Reads are answered in the order in which they were posted. */
 static iw_request_t *read_after(const iw_request_t *r)
 {
     const iw_link_t *l = r->all.next;
-    for (unsigned i = 0; i < LOOK_ON && l != &r->peer->requests; ++i, l = l->next) {
+    for (unsigned i = 0; i < SEARCH && l != &r->peer->requests; ++i, l = l->next) {
         iw_request_t *next = IW_ITEM(l, iw_request_t, all);
         if (IW_DO_READ == next->operation && !next->reported) {
             return next;
@@ -39,7 +39,7 @@ void iw_direct_forget(const iw_request_t *r)
     }
 }
 
-unsigned iw_engine_direct(const iw_engine_t *e, iw_direct_t *guess, unsigned most)
+unsigned iw_engine_direct(const iw_engine_t *e, iw_direct_t *direct, unsigned most)
 {
     const iw_request_t *r = e->filling;
     unsigned n = 0;
@@ -50,7 +50,7 @@ unsigned iw_engine_direct(const iw_engine_t *e, iw_direct_t *guess, unsigned mos
         if (0 == room) {
             break; /* of no length known */
         }
-        guess[n++] = (iw_direct_t){(uint8_t *) r->piece[0].iov_base + at, room, r->local_stag, at};
+        direct[n++] = (iw_direct_t){(uint8_t *) r->piece[0].iov_base + at, room, r->local_stag, at};
         at += room;
         if (at == r->length) {
             r = read_after(r);

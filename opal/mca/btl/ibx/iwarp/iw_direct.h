@@ -2,12 +2,15 @@
 /* Where the payload of the next datagram belongs, before it is there: the kernel can then write it there at once, which saves
  * a copy of each large one.
  *
- * Only what answers a read of ours is guessed. Its memory is ours to write until the read completes, and the guess is
+ * Only what answers a read of ours is predicted. Its memory is ours to write until the read completes, and the prediction is
  * always behind everything of it that has arrived: whatever comes there by mistake - another datagram, a damaged or a forged
- * one - is written over by what belongs there before the read is complete. Only then may anybody look at it. Each datagram
+ * one - is written over by what belongs there before the read is complete. Only then may anybody read it. Each datagram
  * is verified where it lies, and a byte of a read that completed was verified.
  *
- * Guessed is that the next segment follows the one that came last and is as long.
+ * The prediction is that the next segment follows the one that came last and is as long.
+ *
+ * Gain: test/bench/port-parts, part direct; 64 messages of 4 MiB in flight over loopback took 0.91 of the time, of 64 and 512 KiB
+ * the same (5 pairs).
  *
  * Pure. */
 #ifndef IW_DIRECT_H
@@ -21,7 +24,7 @@
 /* Bytes of a datagram: a shorter one is copied, which costs less than the longer call. */
 #define IW_DIRECT_LEAST 16384u
 
-/* Bytes of a payload that are guessed, at most. */
+/* Bytes of a payload that are predicted, at most. */
 #define IW_DIRECT_MOST 61440u
 
 typedef struct iw_direct {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_fault.h. */
+/* Draws the faults of a test from rates and a seed: loss, duplicates, reordering, delay, damage. */
 #include "iw_fault.h"
 
 #include "iw_random.h"

@@ -9,7 +9,7 @@ static void refuse(uint64_t *counter)
     ++*counter;
 }
 
-/* Whose datagram, if it says truly; NULL: nobody's we know, and counted. */
+/* The peer that a datagram says it is from; NULL: none that is known, and counted. */
 static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
 {
     uint32_t conn = iw_get32(f->head->conn), at = conn & IW_CONN_INDEX_MASK;
@@ -134,8 +134,6 @@ static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
     switch (f->type) {
     case IW_SEGMENT:
         return iw_rdmap_segment(p, f);
-    case IW_DATAGRAM:
-        return iw_rdmap_datagram(p, f);
     case IW_TERMINATE:
         iw_rdmap_terminated(p, f);
         return IW_TERMINATED;
@@ -161,6 +159,59 @@ static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *
     }
 }
 
+static bool frame_is_right(iw_engine_t *e, const uint8_t *data, size_t length, iw_frame_t *f)
+{
+    switch (iw_frame_check(data, length, f)) {
+    case IW_FRAME_LENGTH:
+        refuse(&e->count.refused_length);
+        return false;
+    case IW_FRAME_VERSION:
+        refuse(&e->count.refused_version);
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The peer that a datagram is from, which a member of the job has made; it may still be old, or make no sense. NULL: refused. */
+static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, const uint8_t *data, size_t prefix,
+                            size_t length)
+{
+    iw_peer_t *p = find_peer(e, f);
+    if (NULL == p && (NULL == f->hello || 0 != iw_get32(f->head->conn))) {
+        return NULL;
+    }
+    if (!tag_is_right(e, p, f, prefix, length, e->apart)) {
+        refuse(&e->count.refused_tag);
+        return NULL;
+    }
+    if (NULL != f->hello) {
+        e->hello = NULL == e->apart ? data : NULL;
+        e->hello_length = length;
+        const bool known = hello_in(e, &p, f->hello, now);
+        e->hello = NULL;
+        return known ? p : NULL;
+    }
+    if (0 == p->remote_generation) {
+        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
+        return NULL;
+    }
+    return p;
+}
+
+/* A datagram for a connection that has ended. The peer has not heard; but what is sent again by somebody else is not
+ * answered again. */
+static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
+{
+    refuse(&e->count.refused_down);
+    if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f->type
+        && IW_SEEN_NEW == iw_seen_check(&p->seen, f->pn, f->floor)) {
+        (void) iw_seen_add(&p->seen, f->pn, f->floor);
+        p->term_pending = true;
+        iw_ready(p);
+    }
+}
+
 static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
 {
     iw_frame_t f;
@@ -169,46 +220,15 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     e->goes_on = false;
     ++e->count.packets_in;
     e->count.bytes_in += length;
-    switch (iw_frame_check(data, length, &f)) {
-    case IW_FRAME_LENGTH:
-        refuse(&e->count.refused_length);
-        return;
-    case IW_FRAME_VERSION:
-        refuse(&e->count.refused_version);
-        return;
-    default:
-        break;
-    }
-    iw_peer_t *p = find_peer(e, &f);
-    if (NULL == p && (NULL == f.hello || 0 != iw_get32(f.head->conn))) {
+    if (!frame_is_right(e, data, length, &f)) {
         return;
     }
-    if (!tag_is_right(e, p, &f, prefix, length, e->apart)) {
-        refuse(&e->count.refused_tag);
-        return;
-    }
-    /* From here on a member of the job has made it; it may still be old, or make no sense. */
-    if (NULL != f.hello) {
-        e->hello = NULL == e->apart ? data : NULL;
-        e->hello_length = length;
-        const bool known = hello_in(e, &p, f.hello, now);
-        e->hello = NULL;
-        if (!known) {
-            return;
-        }
-    } else if (0 == p->remote_generation) {
-        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
+    iw_peer_t *p = sender_of(e, &f, now, data, prefix, length);
+    if (NULL == p) {
         return;
     }
     if (IW_ACTIVE != p->state) {
-        refuse(&e->count.refused_down);
-        /* It has not heard; but what is sent again by somebody else is not answered again. */
-        if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f.type
-            && IW_SEEN_NEW == iw_seen_check(&p->seen, f.pn, f.floor)) {
-            (void) iw_seen_add(&p->seen, f.pn, f.floor);
-            p->term_pending = true;
-            iw_ready(p);
-        }
+        answer_late(e, p, &f);
         return;
     }
     if (!number_is_new(e, p, &f)) {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the files of the engine share. Not for anybody else.
+/* Requests, segments, peers and the engine as its own files see them. Not for anybody else.
  *
  * Places. A request is in its peer's list `requests` from posting until it is freed; until all of
  * it has been cut into segments it is also in `sends`, `asks` or, serving a peer's read, in `responses`.
@@ -45,7 +45,7 @@
 #define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_zerocopy.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
-enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
+enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
 
 typedef struct iw_request {
     iw_link_t all;
@@ -159,7 +159,7 @@ struct iw_peer {
     iw_link_t known; /* in the engine's list of all */
     uint64_t heap_key;
     uint32_t heap_at; /* index + 1, 0: no timer */
-    uint8_t state;
+    uint8_t state; /* iw_state_t; changed by iw_peer_set_state alone */
     uint8_t why;    /* iw_status_t when down */
     uint8_t quiet;  /* iw_quiet_t */
     bool unreachable; /* so the network said when the peer was asked last */
@@ -335,6 +335,7 @@ void iw_receive_wake(
 
 /* iw_peer.c */
 iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);
+void iw_peer_set_state(iw_peer_t *p, iw_state_t state); /* and tells config.trace */
 bool iw_peer_activate(iw_peer_t *p, uint64_t now);
 void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
 void iw_peer_free(iw_peer_t *p);
@@ -381,7 +382,6 @@ typedef enum iw_verdict {
     IW_TERMINATED, /* the connection has ended over it */
 } iw_verdict_t;
 iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f);
-iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f);
 void iw_rdmap_terminated(iw_peer_t *p, const iw_frame_t *f);
 void iw_rdmap_terminate(iw_peer_t *p, int term, uint32_t ssn);
 

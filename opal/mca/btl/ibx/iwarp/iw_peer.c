@@ -135,6 +135,18 @@ static bool conn_take(iw_engine_t *e, iw_peer_t *p)
     return true;
 }
 
+void iw_peer_set_state(iw_peer_t *p, iw_state_t state)
+{
+    static const char *const name[] = {
+        [IW_IDLE] = "idle", [IW_ACTIVE] = "active", [IW_DOWN] = "down", [IW_CLOSING] = "closing"};
+    const iw_config_t *c = &p->engine->config;
+    const uint8_t from = p->state;
+    p->state = (uint8_t) state;
+    if (NULL != c->trace) {
+        c->trace(c->context, p, name[from], name[state], IW_DOWN == state ? (iw_status_t) p->why : IW_OK);
+    }
+}
+
 bool iw_peer_activate(iw_peer_t *p, uint64_t now)
 {
     iw_engine_t *e = p->engine;
@@ -142,7 +154,7 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
         return false;
     }
     ++e->active;
-    p->state = IW_ACTIVE;
+    iw_peer_set_state(p, IW_ACTIVE);
     p->generation = ++e->last_generation;
     p->next_pn = 1; /* so that a floor below it fits */
     p->next_ssn = p->una_ssn = p->expected = 0;
@@ -206,8 +218,8 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     if (IW_ACTIVE != p->state && IW_IDLE != p->state) {
         return;
     }
-    p->state = IW_DOWN;
     p->why = (uint8_t) why;
+    iw_peer_set_state(p, IW_DOWN);
     tear_down(p, why, cause);
     e->count.peers_down += IW_CLOSED != why; /* a goodbye is none */
     iw_complete(e, NULL, p, IW_PEER_DOWN, why, 0);
@@ -283,7 +295,7 @@ void iw_peer_remove(iw_peer_t *p)
     iw_done_forget(p);
     --e->peer_count;
     if (IW_ACTIVE == p->state && 0 != p->remote_generation) {
-        p->state = IW_CLOSING;
+        iw_peer_set_state(p, IW_CLOSING);
         p->ack_now = took_all;
         iw_ready(p);
     } else {

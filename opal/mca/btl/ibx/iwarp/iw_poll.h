@@ -1,9 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* When to ask the kernel again whether a datagram has come, for who is called all the time.
+/* How often a transport that is polled all the time asks the kernel whether a datagram has come.
  *
- * Asking costs a call of the kernel, several times what a message through shared memory takes; and who waits for such a
- * message pays it with each look. So the longer nothing has come or gone here, the rarer the kernel is asked. A datagram lies
- * there for at most an IW_POLL_SHARE-th of the time that was spent looking in vain before it, so who did wait for it loses no
+ * Asking costs a call of the kernel, several times what a message through shared memory takes; and a process that waits for such a
+ * message pays it with each poll. So the longer nothing has come or gone here, the rarer the kernel is asked. A datagram lies
+ * there for at most an IW_POLL_SHARE-th of the time that was spent polling in vain before it, so a process that did wait for it loses no
  * larger share of the wait, and never more than IW_POLL_MOST. The time in which nobody called - the application computed, or
  * had no processor - is no part of the wait. Without any connection there is nothing but a peer's first word to come, and
  * that can wait.
@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 #define IW_POLL_SHARE 32
-/* ns. Asking takes about the least, so that less is not worth a look at the clock, and is a small share of the most. */
+/* ns. Asking takes about the least, so that less is not worth reading the clock, and is a small share of the most. */
 #define IW_POLL_LEAST UINT64_C(1000)
 #define IW_POLL_MOST  UINT64_C(16000)
 
 typedef struct iw_poll {
     atomic_uint_least64_t next; /* 0: at once */
-    uint64_t since; /* the wait began, pauses left out; 0: it begins with the next look */
-    uint64_t last;  /* look */
+    uint64_t since; /* the wait began, pauses left out; 0: it begins with the next poll */
+    uint64_t last;  /* poll */
 } iw_poll_t;
 
 /* At once, whatever the time: it need not be known. */
@@ -45,7 +45,7 @@ static inline void iw_poll_begin(iw_poll_t *l)
     atomic_store_explicit(&l->next, 0, memory_order_relaxed);
 }
 
-/* How long the kernel need not be asked after a look that found nothing, ns; 0: ask again at once. */
+/* How long the kernel need not be asked after a poll that found nothing, ns; 0: ask again at once. */
 static inline uint64_t iw_poll_gap(iw_poll_t *l, uint64_t now, bool is_connected)
 {
     const uint64_t next = atomic_load_explicit(&l->next, memory_order_relaxed);

@@ -1,12 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_port.h. A port's life; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
+/* The UDP port: opening and closing it, the clock, waiting, injected faults; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port_internal.h"
 
-#if defined(__x86_64__)
-#    include <cpuid.h>
-#    include <sys/prctl.h>
-#endif
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -20,60 +16,13 @@
 #define TRIP_HOST UINT64_C(2000000)
 #define TRIP_LINK UINT64_C(10000000)
 
-#define PART UINT64_C(200000) /* ns: between two looks of who cannot be woken */
+#define PART UINT64_C(200000) /* ns: between two checks of a thread that cannot be woken */
 
 uint64_t iw_port_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
-/* ---- the counter ---- */
-
-#if defined(__x86_64__)
-
-static uint64_t count(void)
-{
-    return __builtin_ia32_rdtsc();
-}
-
-/* May it be read, and does it run at one speed, whatever the processor does, and on all of them? ("Invariant TSC": Intel
- * SDM vol. 3, 18.17.1; AMD APM vol. 3, CPUID Fn8000_0007.) */
-static bool counter_is_steady(void)
-{
-    unsigned a, b, c, d;
-    int may = PR_TSC_SIGSEGV;
-    (void) prctl(PR_GET_TSC, &may);
-    return PR_TSC_ENABLE == may && 0 != __get_cpuid(0x80000007u, &a, &b, &c, &d) && 0 != (d & 1u << 8);
-}
-
-#else
-
-static uint64_t count(void)
-{
-    return 0;
-}
-
-static bool counter_is_steady(void)
-{
-    return false;
-}
-
-#endif
-
-uint64_t iw_port_time(iw_port_t *p)
-{
-    uint64_t ns;
-    if (!p->counts) {
-        return iw_port_now();
-    }
-    const uint64_t before = count();
-    if (iw_clock_reckon(&p->clock, before, &ns)) {
-        return ns;
-    }
-    ns = iw_port_now();
-    return iw_clock_asked(&p->clock, before, count(), ns);
 }
 
 uint64_t iw_port_polled_at(const iw_port_t *p)
@@ -208,7 +157,6 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         errno = ENOMEM;
         return NULL;
     }
-    p->counts = counter_is_steady();
     p->intake.slots = 1;
     p->zerocopy.pipe[0] = -1;
     p->places = c->place;
@@ -383,7 +331,7 @@ static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
 }
 
-/* After a look that found n datagrams: when is the next one due? */
+/* After a poll that found n datagrams: when is the next one due? */
 static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
 {
     if (n > 0) {
@@ -411,7 +359,7 @@ bool iw_port_is_due(const iw_port_t *p)
 
 unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->polled = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_now();
     unsigned n = iw_port_receive(p, e, now);
     go_on(p, e, now);
     plan_poll(p, e, now, n);
@@ -420,7 +368,7 @@ unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 
 unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->polled = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_now();
     unsigned n = iw_port_receive_all(p, e, now);
     go_on(p, e, now);
     plan_poll(p, e, now, n);

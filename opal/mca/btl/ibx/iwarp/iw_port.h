@@ -76,7 +76,7 @@ uint64_t iw_port_polled_at(const iw_port_t *port);
 /* A message that stayed in the port's memory has been read. */
 void iw_port_read(iw_port_t *port, const void *data);
 
-/* Is it time to look whether something came? Who calls iw_port_progress all the time may ask this first, and leave the kernel
+/* Is it time to poll? A caller of iw_port_progress that polls all the time may ask this first, and leave the kernel
  * alone while it is not (iw_poll.h). Any thread, without the lock. */
 bool iw_port_is_due(const iw_port_t *port);
 
@@ -88,7 +88,7 @@ void iw_port_gather(iw_port_t *port);
 
 /* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
 unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
-/* The same for who comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
+/* The same for a caller that comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
 unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 
 /* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable

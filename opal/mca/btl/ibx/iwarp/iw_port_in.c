@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #define PAGE  4096                /* or a multiple: then less is given back */
-#define DRAIN 8                   /* receive calls in a row of who takes all there is */
+#define DRAIN 8                   /* receive calls in a row that take all there is */
 #define QUIET UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 
 /* The size of the datagrams of which the kernel made one train, or 0. */
@@ -31,7 +31,7 @@ static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *d
     }
 }
 
-/* What can be guessed after this one? Small ones may come between. Faults on purpose need whole datagrams. */
+/* What can be predicted after this one? Small ones may come between. Faults on purpose need whole datagrams. */
 static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 {
     if (length >= IW_DIRECT_LEAST && p->places && !p->faulty) {
@@ -56,7 +56,7 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     return n;
 }
 
-_Static_assert(IW_PREFIX_MAX + IW_DIRECT_MOST <= SLOT, "no room in a slot for what is not where it was guessed");
+_Static_assert(IW_PREFIX_MAX + IW_DIRECT_MOST <= SLOT, "no room in a slot for what is not where it was predicted");
 
 /* What came after the last large answer to a read belongs there, probably. */
 static void prepare_direct(iw_port_t *p, const iw_engine_t *e)
@@ -82,8 +82,8 @@ static void prepare_direct(iw_port_t *p, const iw_engine_t *e)
     }
 }
 
-/* Those from the i-th on are put together again in their slots, before any of them is looked at: one may be where another
- * one's place is. */
+/* Those from the i-th on are put together again in their slots, before any of them is handled: one may be where another
+ * one belongs. */
 static void put_together(iw_port_t *p, unsigned i, unsigned got)
 {
     for (; i < got && i < p->directs; ++i) {

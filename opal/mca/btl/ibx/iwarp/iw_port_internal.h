@@ -7,7 +7,6 @@
 #    error "the first line of the file is to define _GNU_SOURCE: struct mmsghdr"
 #endif
 
-#include "iw_clock.h"
 #include "iw_intake.h"
 #include "iw_zerocopy.h"
 #include "iw_poll.h"
@@ -74,8 +73,6 @@ struct iw_port {
     iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface, when the port was opened */
-    bool counts; /* this processor's counter tells the time */
-    iw_clock_t clock;
     uint64_t polled; /* when iw_port_progress was called last */
     iw_poll_t poll;
     iw_intake_t intake;
@@ -92,7 +89,7 @@ struct iw_port {
     control_t in_control[SLOTS];
     iw_direct_t direct[SLOTS];
     unsigned directs;    /* slots of the last call for which there was one */
-    size_t direct_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to be guessed */
+    size_t direct_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to predict */
     struct iovec in_apart[SLOTS][3];
     uint8_t *in_buffer; /* mapped */
     uint8_t *spare[SPARES];
@@ -112,9 +109,6 @@ static inline uint8_t *iw_port_slot(const iw_port_t *p, size_t i)
 {
     return p->in_buffer + i * SLOT_ROOM + SLOT_SKEW;
 }
-
-/* As iw_port_now, and quicker (iw_clock.h). */
-uint64_t iw_port_time(iw_port_t *p);
 
 /* Asks for a socket buffer of so many bytes, with `force` first; *got: as the kernel has it. */
 void iw_port_set_buffer(int s, int force, int option, uint32_t bytes, int *got);

@@ -572,6 +572,6 @@ void iw_port_flush(iw_port_t *p, iw_engine_t *e)
 {
     iw_poll_begin(&p->poll);
     if (iw_engine_has_output(e)) {
-        iw_port_transmit(p, e, iw_port_time(p));
+        iw_port_transmit(p, e, iw_port_now());
     }
 }

@@ -378,34 +378,6 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     return deliver_early(p) ? IW_ACCEPTED : IW_TERMINATED;
 }
 
-/* Unreliable service: one datagram, one message; without a buffer it is dropped. */
-iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f)
-{
-    iw_engine_t *e = p->engine;
-    iw_receive_t receive;
-    iw_ddp_t d;
-    if (IW_TERM_NONE != iw_ddp_check(f->body, f->body_length, &d) || IW_OP_SEND != d.opcode
-        || !d.last || 0 != d.mo) {
-        ++e->count.refused_header;
-        return IW_REFUSED;
-    }
-    if (!iw_receive_take(e, p, 0, &receive)) {
-        ++e->count.datagrams_dropped;
-        return IW_ACCEPTED;
-    }
-    if (d.length > receive.length) {
-        iw_receive_put_back(e, p, &receive);
-        ++e->count.datagrams_dropped;
-        return IW_ACCEPTED;
-    }
-    if (d.length > 0) {
-        memcpy(receive.buffer, d.payload, d.length);
-    }
-    ++e->count.messages_in;
-    iw_complete(e, receive.context, p, IW_RECEIVED_UD, IW_OK, d.length);
-    return IW_ACCEPTED;
-}
-
 /* The request that the peer's Terminate is about, as far as it can be told. */
 static const iw_request_t *culprit(const iw_peer_t *p, uint32_t ssn)
 {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The shared receive queue: buffers for messages, whoever they come from. */
+/* The shared receive queue: buffers for messages, of all peers. */
 #include "iw_internal.h"
 
 #include <stdlib.h>

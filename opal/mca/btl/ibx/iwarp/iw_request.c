@@ -65,7 +65,7 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
         }
         return;
     }
-    /* Empty pieces are left out: who cuts need not think of them. */
+    /* Empty pieces are left out: cutting need not think of them. */
     for (unsigned i = 0; i < count; ++i) {
         if (piece[i].iov_len > 0) {
             r->piece[r->count++] = piece[i];
@@ -120,23 +120,6 @@ iw_status_t iw_post_write(iw_peer_t *p, const struct iovec *piece, unsigned coun
                           uint64_t to, unsigned flags, void *context)
 {
     return post(p, IW_DO_WRITE, piece, count, stag, to, flags | IW_PROMPT, context);
-}
-
-iw_status_t iw_post_datagram(iw_peer_t *p, const struct iovec *piece, unsigned count,
-                             unsigned flags, void *context)
-{
-    uint32_t length;
-    iw_status_t status = check_pieces(piece, count, flags, &length);
-    if (IW_OK != status) {
-        return status;
-    }
-    /* What the path is known to carry, whatever else has to go with it. */
-    uint32_t room = IW_IDLE == p->state ? p->engine->config.datagram_min : p->path.size;
-    if (length
-        > room - (IW_PREFIX_MAX - (IW_RANGES_MAX - IW_RANGES_PIGGYBACK) * sizeof(iw_range_t))) {
-        return IW_TOO_LONG;
-    }
-    return post(p, IW_DO_DATAGRAM, piece, count, 0, 0, flags, context);
 }
 
 iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t stag, uint64_t to,

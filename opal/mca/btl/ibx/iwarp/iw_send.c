@@ -165,22 +165,6 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     return true;
 }
 
-/* A message of the unreliable service: complete as soon as it is handed over (the thesis, 6.3.6).
- * Its data, if it is long, stays where it is until something else is posted. */
-static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_t now)
-{
-    iw_segment_t s = {.request = r, .length = (uint16_t) r->length, .last = true};
-    iw_build_begin(p, k, IW_DATAGRAM);
-    iw_build_piggyback(p, k, now);
-    iw_ulpdu_t *ulpdu = iw_build_put(k, sizeof(*ulpdu));
-    ulpdu->length = iw_be16((uint16_t) (sizeof(iw_untagged_t) + r->length));
-    iw_build_segment(k, &s);
-    iw_build_join(p->engine, k, r, false);
-    iw_build_finish(p, k);
-    iw_request_report(r, IW_OK);
-    iw_request_release(r);
-}
-
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now)
 {
     static const uint8_t zeros[IW_DATAGRAM_MAX];
@@ -270,12 +254,6 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
     return s;
 }
 
-static iw_request_t *next_datagram(iw_peer_t *p)
-{
-    iw_request_t *r = first_send(p);
-    return NULL != r && IW_DO_DATAGRAM == r->operation ? r : NULL;
-}
-
 static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
 {
     uint16_t size = 0;
@@ -307,12 +285,6 @@ static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     unsigned n = output_probes(p, now, packet, max);
     while (n < max && *bytes < IW_CACHE) {
         keep_within(p);
-        iw_request_t *datagram = iw_list_empty(&p->lost) ? next_datagram(p) : NULL;
-        if (NULL != datagram) {
-            emit_datagram(p, datagram, &packet[n], now);
-            *bytes += packet[n++].length;
-            continue;
-        }
         iw_segment_t *s = next_segment(p, now);
         if (NULL == s) {
             break;

@@ -18,7 +18,7 @@ uint64_t iw_time(iw_engine_t *e, uint64_t now)
     uint64_t time = now + e->ahead;
     if ((int64_t) (time - e->time) < 0) {
         if (e->time - time <= late) {
-            return e->time; /* of a caller who looked at the clock earlier, too: it catches up */
+            return e->time; /* of a caller that read the clock earlier, too: it catches up */
         }
         time = e->time;
     } else if (time - e->time > late && e->heap_size > 0) {

@@ -1,7 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Sending without a copy: the kernel gets the pages of the payload on loan (vmsplice(2) and splice(2))
- * instead of copying them. For large datagrams only: below IW_ZEROCOPY_MIN copying is quicker,
- * above it is on some machines, too (iw_zerocopy_cost.h).
+/* Zero copy sending: the kernel gets the pages of a payload by reference (vmsplice(2) and splice(2)) instead of copying them.
+ *
+ * For large datagrams only: below IW_ZEROCOPY_MIN copying is quicker, above it is on some machines, too (iw_zerocopy_cost.h).
+ * Gain: test/bench/port-parts, part zerocopy; 64 messages in flight over loopback took 0.89 of the time at 512 KiB and 0.98 at
+ * 4 MiB, the same at 64 KiB (5 pairs).
  *
  * The pages must not change until the peer has the datagram, or it refuses the tag, and a copy is sent
  * (iw_build_join). Whoever posted them promised that until the acknowledgement, but who serves reads
@@ -30,11 +32,11 @@ typedef enum iw_zerocopy_result {
 } iw_zerocopy_result_t;
 
 /* Cannot fail: what does not work here is not used. */
-void iw_zerocopy_open(iw_zerocopy_t *lend);
-void iw_zerocopy_close(iw_zerocopy_t *lend);
+void iw_zerocopy_open(iw_zerocopy_t *zerocopy);
+void iw_zerocopy_close(iw_zerocopy_t *zerocopy);
 
 /* One datagram to what the socket is connected to. The first of count pieces is the header. */
-iw_zerocopy_result_t iw_zerocopy_send(iw_zerocopy_t *lend, int socket, const struct iovec *piece,
+iw_zerocopy_result_t iw_zerocopy_send(iw_zerocopy_t *zerocopy, int socket, const struct iovec *piece,
                               unsigned count);
 
 #endif

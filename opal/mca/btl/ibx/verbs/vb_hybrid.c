@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_hybrid.h. */
+/* Datagrams first, a connection for peers that are talked to much: buffers, switching over, completions of both. */
 #include "vb_hybrid.h"
 #include "vb_internal.h"
 
@@ -108,7 +108,7 @@ void vb_hybrid_return(vb_port_t *port, const vb_received_t *received)
     return_buffer(port->hybrid, (char *) received->data - sizeof(vb_hdr_t));
 }
 
-/* ---- who is not known ---- */
+/* ---- peers that are not known ---- */
 
 /* The engine's `unknown`: not from here, where a lock is held, can a process be looked up. Its datagram is
  * kept until it is known, or others need the place. */
@@ -459,7 +459,7 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
         return false;
     }
     if (step(peer, VB_SWITCH_ON_FAILED, 0) & VB_SWITCH_LOSE) {
-        peer->mate->over = VB_LOST; /* told by who asks */
+        peer->mate->over = VB_LOST; /* told by the one that asks */
         return false;
     }
     vb_hybrid_give_slot(peer);

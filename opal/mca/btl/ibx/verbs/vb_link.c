@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A link: one attempt to connect, and the queue pair that comes of it. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -144,7 +144,7 @@ typedef struct vb_counters {
     uint64_t rings;                    /* peers that were granted one */
     uint64_t ring_sent, ring_received; /* of sent and received */
     uint64_t ring_full;                /* messages that found no slot and went another way */
-    uint64_t ring_torn;                /* looks at a message of which only a part was there */
+    uint64_t ring_torn;                /* polls of a message of which only a part was there */
     uint64_t registered;               /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale;            /* completions of links that are gone */
@@ -284,7 +284,7 @@ typedef struct vb_received {
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
 /* The messages' buffers are free again. */
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n);
-/* For who does not want to poll: a descriptor that becomes readable with the next completion; not with those that are there
+/* Instead of polling: a descriptor that becomes readable with the next completion; not with those that are there
  * already, so poll once after this. It says nothing of messages in a ring, nor of timers. lock is held. -1: the adapter does not
  * tell, or the port was not opened for it (vb_config_t: notices). */
 int vb_port_arm(vb_port_t *port);

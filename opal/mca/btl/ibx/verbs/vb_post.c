@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Posting work requests: room in the queues, credits, which of them ask for a completion. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_rx.h. */
+/* Posts, takes and returns the receive buffers of one queue, within its adaptive window. */
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_switch.h. */
+/* The state machine that moves a peer from datagrams to a connection without reordering messages. */
 #include "vb_switch.h"
 
 #include <stddef.h>

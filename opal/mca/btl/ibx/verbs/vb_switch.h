@@ -40,7 +40,7 @@ typedef enum vb_switch_state {
 
 #define VB_SWITCH_EVENTS(X)                                                                           \
     X(SENT)    /* something given to the datagrams is with the peer */                             \
-    X(OPEN)    /* the connection is there, whoever asked for it */                                 \
+    X(OPEN)    /* the connection is there, whichever side asked for it */                                 \
     X(FAILED)  /* it could not be made, or has ended */                                            \
     X(LEAVE)   /* the peer says so, in its round */                                                \
     X(ARRIVED) /* the peer answers mine of that round */                                           \

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See ibx_window.h. */
+/* Grows the number of receive buffers when half are in use, and shrinks it after a quiet period. */
 #include "ibx_window.h"
 
 void ibx_window_init(ibx_window_t *w, uint32_t initial, uint32_t max, uint64_t quiet_ns,

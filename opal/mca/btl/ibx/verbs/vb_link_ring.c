@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Rings of a port: who gets one, and messages that arrive in them (vb_ring.h). */
+/* Rings of a port (vb_ring.h): which peers get one, and messages that arrive in them. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
 
 #include <stdlib.h>
 #include <string.h>

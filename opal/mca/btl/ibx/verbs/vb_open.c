@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A port: opening and closing it, its peers, its thread. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,7 +184,7 @@ static void close_notices(vb_port_t *port)
     }
 }
 
-/* False: there are none, but there must be. Otherwise who waits polls, as over other adapters. */
+/* False: there are none, but there must be. Otherwise a process that waits polls, as over other adapters. */
 static bool open_notices(vb_port_t *port)
 {
     const bool must = VB_ON == port->config.notices;
