@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Whose a fragment is, the same for both transports.
+/* Which of PML and BTL owns a fragment, and so when its callback may be called: the same for both transports.
  *
  * With MCA_BTL_DES_FLAGS_BTL_OWNERSHIP it is ours as soon as it is sent: nobody writes to it any more, so its callback
  * may come before the network is done with its buffer. Without, its user may write to it and send it again from the

@@ -1,13 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What progress took from the transport and the PML has not been told yet.
+/* A ring of received messages and completions that progress took from the transport and has still to give to the PML, safe
+ * for nested and concurrent calls of progress.
  *
  * A callback may wait for progress itself, and for the very thing that came with what it is called for; it may also wait for
  * another thread that waits for that. So nobody keeps what it took: it lies here, and each call of progress, of whichever
  * thread and however deep below a callback, takes the next one only when it is about to tell it. The buffers of what has been
- * told lie here as well, for the next who has the transport's lock.
+ * told lie here as well, for the next call that has the transport's lock.
  *
  * As long as one caller goes on telling, others leave it to that one: what came in its order is told so, and messages that
- * overtake each other cost the PML time. Who finds it where it was the last time helps.
+ * overtake each other cost the PML time. A caller that finds it where it was the last time helps.
  *
  * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
  * ibx_told_lock and ibx_told_unlock, and nothing else in between; it is taken below the transport's lock. The others at any time,
@@ -72,7 +73,7 @@ static inline uint32_t ibx_told_ended(const ibx_told_t *t)
     return atomic_load_explicit(&t->ended, memory_order_relaxed);
 }
 
-/* How many more there is room for: who alone adds may ask without the lock, too. */
+/* How many more there is room for: a caller that alone adds may ask without the lock, too. */
 static inline uint32_t ibx_told_room(const ibx_told_t *t)
 {
     return IBX_TOLD_MOST - ibx_told_waits(t);

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_udp_agent.h. */
+/* Finds a processor to spare for the helper thread, from hwloc's topology and the number of processes on the host. */
 #include "udp/btl_ibx_udp_agent.h"
 
-#include "btl_ibx.h"
+#include "udp/btl_ibx_udp_module.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static void tell(const char *what, const char *why)
                         "btl/ibx: the agent's thread: %s (%s)", what, why);
 }
 
-mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted)
+mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 {
     static const char *const names[] = {[MCA_BTL_IBX_ASYNC_OFF] = "none",
                                         [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
@@ -83,7 +83,7 @@ mca_btl_ibx_async_t mca_btl_ibx_async_choose(mca_btl_ibx_async_t wanted)
     return wanted;
 }
 
-void mca_btl_ibx_async_place(void *context)
+void mca_btl_ibx_udp_agent_bind(void *context)
 {
     (void) context;
     sigset_t all;

@@ -1,72 +1,78 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_udp_progress.h. */
-#include "udp/btl_ibx_udp_progress.h"
+/* Progress of the UDP transport: moves datagrams, and gives completions to the PML. */
+#include "btl_ibx_progress.h"
 
+#include "udp/btl_ibx_udp.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 #include "udp/btl_ibx_udp_message.h"
 #include "udp/btl_ibx_udp_rdma.h"
 
 #include <string.h>
 
-/* Looks in one call while datagrams come that hold nothing for who calls: acknowledgements, parts of messages. A program
+/* Polls in one call while datagrams come that hold nothing for the caller: acknowledgements, parts of messages. A program
  * that calls seldom, or once, shall find what lies behind them. */
-#define LOOKS 4
+#define POLLS 4
 
-/* How often a module is looked at: for memory to be given back when no message has come since the look
+/* How often it is checked whether memory can be given back, because no message has come since the check
  * before. (The window has the engine's alarm.) */
-#define LOOK_NS UINT64_C(100000000)
+#define CHECK_NS UINT64_C(100000000)
+
+/* A completion that the PML is to be told of. */
+typedef struct udp_event {
+    iw_completion_t completion; /* without its peer, which may be gone */
+    mca_btl_base_endpoint_t *endpoint;
+} udp_event_t;
+_Static_assert(sizeof(udp_event_t) <= sizeof(mca_btl_ibx_event_t), "an event has room");
 
 static int status_of(const iw_completion_t *c)
 {
-    return OPAL_LIKELY(IW_OK == c->status) ? OPAL_SUCCESS
-                                           : mca_btl_ibx_error((iw_status_t) c->status);
+    return OPAL_LIKELY(IW_OK == c->status) ? OPAL_SUCCESS : mca_btl_ibx_udp_error((iw_status_t) c->status);
 }
 
 /* A message for the PML, or for ourselves. */
-static void deliver(mca_btl_ibx_module_t *module, mca_btl_ibx_endpoint_t *endpoint,
-                    mca_btl_ibx_message_t *message, uint32_t length)
+static void deliver(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, mca_btl_ibx_udp_message_t *message,
+                    uint32_t length)
 {
     if (OPAL_UNLIKELY(length < sizeof(message->hdr) || NULL == endpoint)) {
         return;
     }
     const size_t size = length - sizeof(message->hdr);
-    switch (message->hdr.tag) {
-    case MCA_BTL_IBX_TAG_ATOMIC:
-        mca_btl_ibx_atomic_asked(module, endpoint, message->data, size);
-        break;
-    case MCA_BTL_IBX_TAG_ATOMIC_DONE:
-        mca_btl_ibx_atomic_answered(module, endpoint, message->data, size);
-        break;
-    default:
+    if (OPAL_LIKELY(!mca_btl_ibx_atomic_message(module, endpoint, message->hdr.tag, message->data, size))) {
         mca_btl_ibx_dispatch(&module->super, endpoint, message->hdr.tag, message->data, size);
-        break;
     }
 }
 
-/* Fragments, jobs and answers for which there was no room, and what has ended. lock is held, but not all the time: who waits for
- * them is told without it. */
-static void retry_waiting(mca_btl_ibx_module_t *module)
+static bool some_wait(mca_btl_ibx_module_t *base)
 {
-    mca_btl_ibx_retry_jobs(module);
-    mca_btl_ibx_retry_frags(module);
-    mca_btl_ibx_tell_ended(module);
-    if (module->unsaid.n > 0) {
-        mca_btl_ibx_unlock(module);
-        mca_btl_ibx_retry_answers(module);
-        mca_btl_ibx_lock(module);
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
+    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
+           || !opal_list_is_empty(&base->ended) || base->unsaid.n > 0;
+}
+
+/* Fragments, jobs and answers for which there was no room, and what has ended. */
+static void retry(mca_btl_ibx_module_t *base)
+{
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
+    mca_btl_ibx_udp_retry_jobs(module);
+    mca_btl_ibx_udp_retry_frags(module);
+    mca_btl_ibx_udp_tell_ended(module);
+    if (base->unsaid.n > 0) {
+        mca_btl_ibx_udp_unlock(module);
+        mca_btl_ibx_retry_answers(base);
+        mca_btl_ibx_udp_lock(module);
     }
 }
 
-/* What a completion asks for while the lock is held. True: more is to be done without it. */
-static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
+/* What a completion asks for while the lock is held. True: the PML is to be told. */
+static bool on_completion(mca_btl_ibx_udp_module_t *module, const iw_completion_t *c)
 {
     switch (c->what) {
     case IW_WRITTEN:
     case IW_READ:
-        return mca_btl_ibx_job_part_done(module, c->context, status_of(c));
+        return mca_btl_ibx_udp_job_part_done(c->context, status_of(c));
     case IW_LIMIT_REACHED:
         (void) ibx_window_limit_reached(&module->window, iw_port_polled_at(module->port)); /* the engine's time */
-        (void) mca_btl_ibx_fill_window(module);
+        (void) mca_btl_ibx_udp_fill_window(module);
         (void) iw_receives_lowest(module->engine); /* from now on */
         iw_engine_alarm(module->engine, ibx_window_check_at(&module->window));
         return false;
@@ -75,12 +81,15 @@ static bool first_half(mca_btl_ibx_module_t *module, const iw_completion_t *c)
     }
 }
 
-static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, mca_btl_ibx_endpoint_t *endpoint)
+static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
 {
+    udp_event_t event;
+    memcpy(&event, told, sizeof(event));
+    const iw_completion_t *c = &event.completion;
     switch (c->what) {
     case IW_SENT:
         if (NULL != c->context) {
-            mca_btl_ibx_frag_done(module, c->context, status_of(c));
+            mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_of(module), c->context, status_of(c));
         }
         break;
     case IW_WRITTEN:
@@ -88,206 +97,149 @@ static void second_half(mca_btl_ibx_module_t *module, const iw_completion_t *c, 
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
-        deliver(module, endpoint,
-                NULL != c->data ? c->data : ((mca_btl_ibx_bay_t *) c->context)->message, c->length);
-        break;
+        deliver(module, event.endpoint,
+                NULL != c->data ? c->data : ((mca_btl_ibx_udp_receive_t *) c->context)->message, c->length);
+        return true;
     case IW_PEER_DOWN:
-        mca_btl_ibx_lost(module, endpoint, (iw_status_t) c->status);
+        mca_btl_ibx_udp_lost(event.endpoint, (iw_status_t) c->status);
         break;
     case IW_PEER_SILENT:
-        mca_btl_ibx_silent(endpoint, c->length);
+        mca_btl_ibx_udp_silent(event.endpoint, c->length);
         break;
     default:
         break;
     }
+    return false;
 }
 
-/* The memory of a message that has been delivered. lock is held. */
-static void take_back(mca_btl_ibx_module_t *module, const iw_completion_t *c)
+static void give_back(mca_btl_ibx_module_t *base, const mca_btl_ibx_event_t *told, unsigned n)
 {
-    if (NULL != c->data) {
-        iw_port_read(module->port, c->data);
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
+    for (unsigned i = 0; i < n; ++i) {
+        udp_event_t event;
+        memcpy(&event, &told[i], sizeof(event));
+        const iw_completion_t *c = &event.completion;
+        if (NULL != c->data) {
+            iw_port_read(module->port, c->data);
+        }
+        mca_btl_ibx_udp_receive_return(module, c->context, NULL == c->data);
     }
-    mca_btl_ibx_bay_return(module, c->context, NULL == c->data);
 }
 
-static void look(mca_btl_ibx_module_t *module, uint64_t now)
+/* Memory of what was sent and received goes back to the system when nothing came or went for a while. */
+static void check_memory(mca_btl_ibx_udp_module_t *module, uint64_t now)
 {
-    module->looked_at = now;
+    module->checked_at = now;
     if (module->came > 0) {
-        module->stirs = true;
-    } else if (module->stirs) {
-        const bool small = mca_btl_ibx_rooms_rest(&module->smalls); /* headers are not worth it */
-        const bool large = mca_btl_ibx_rooms_rest(&module->frags);
-        mca_btl_ibx_bays_rest(module);
-        module->stirs = !small || !large;
-        module->rests += !module->stirs;
+        module->is_used = true;
+    } else if (module->is_used) {
+        const bool small = mca_btl_ibx_udp_buffers_give_back(&module->smalls); /* headers are not worth it */
+        const bool large = mca_btl_ibx_udp_buffers_give_back(&module->frags);
+        mca_btl_ibx_udp_receives_give_back(module);
+        module->is_used = !small || !large;
+        module->given_back += !module->is_used;
     }
     module->came = 0;
 }
 
-/* Completions become what is to be told. Returns how many there were. lock is held. (By itself, as is give_back, so that
- * callbacks do not have their arrays on the stack.) */
-__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *module)
+/* Completions become events. (By itself, so that callbacks do not have its arrays on the stack.) */
+__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *base)
 {
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     iw_completion_t completion[IBX_TOLD_MOST];
-    mca_btl_ibx_event_t event[IBX_TOLD_MOST];
+    udp_event_t event[IBX_TOLD_MOST];
     unsigned events = 0;
     /* Others only make more room. */
-    const unsigned n = iw_engine_poll(module->engine, completion, ibx_told_room(&module->told));
+    const unsigned n = iw_engine_poll(module->engine, completion, ibx_told_room(&base->told));
     for (unsigned i = 0; i < n; ++i) {
         iw_completion_t *c = &completion[i];
-        if (first_half(module, c)) {
-            mca_btl_ibx_endpoint_t *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
-            c->peer = NULL; /* it may be gone when this is told */
-            event[events++] = (mca_btl_ibx_event_t){.completion = *c, .endpoint = endpoint};
+        if (on_completion(module, c)) {
+            mca_btl_base_endpoint_t *endpoint = NULL == c->peer ? NULL : iw_peer_user(c->peer);
+            c->peer = NULL;
+            event[events++] = (udp_event_t){.completion = *c, .endpoint = endpoint};
         }
     }
     if (events > 0) {
-        ibx_told_lock(&module->told);
+        ibx_told_lock(&base->told);
         for (unsigned i = 0; i < events; ++i) {
-            module->to_tell[ibx_told_add(&module->told)] = event[i];
+            mca_btl_ibx_take_event(base, &event[i], sizeof(event[i]));
         }
-        ibx_told_unlock(&module->told);
+        ibx_told_unlock(&base->told);
     }
     module->came += n;
     return n;
 }
 
-static bool next_to_tell(mca_btl_ibx_module_t *module, mca_btl_ibx_event_t *event)
+/* The lock is given back while fragments that were gathered are told of. */
+static unsigned poll_engine(mca_btl_ibx_module_t *base, int *others)
 {
-    ibx_told_lock(&module->told);
-    const int at = ibx_told_next(&module->told);
-    if (at >= 0) {
-        *event = module->to_tell[at];
-    }
-    ibx_told_unlock(&module->told);
-    return at >= 0;
-}
-
-/* The memory of messages that have been delivered. lock is held. */
-__attribute__((noinline)) static void give_back(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_event_t event[IBX_TOLD_MOST];
-    ibx_told_lock(&module->told);
-    const uint32_t n = ibx_told_give_back(&module->told);
-    memcpy(event, module->to_give_back, n * sizeof(*event));
-    ibx_told_unlock(&module->told);
-    for (uint32_t i = 0; i < n; ++i) {
-        take_back(module, &event[i].completion);
-    }
-}
-
-/* A message has been delivered. lock is not held. */
-static void delivered(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event)
-{
-    ibx_told_lock(&module->told);
-    const int at = ibx_told_end(&module->told);
-    if (at >= 0) {
-        module->to_give_back[at] = *event;
-    }
-    ibx_told_unlock(&module->told);
-    if (OPAL_UNLIKELY(at < 0)) {
-        mca_btl_ibx_lock(module);
-        give_back(module);
-        take_back(module, &event->completion);
-        mca_btl_ibx_unlock(module);
-    }
-}
-
-/* lock is not held. Returns how many. */
-static unsigned tell(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_event_t event;
-    unsigned n = 0;
-    if (0 == ibx_told_waits(&module->told) || !ibx_told_begin(&module->told)) {
-        return 0;
-    }
-    for (; n < IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
-        second_half(module, &event.completion, event.endpoint);
-        if (IW_RECEIVED == event.completion.what) {
-            delivered(module, &event);
-        }
-    }
-    ibx_told_finish(&module->told);
-    return n;
-}
-
-static bool some_wait(mca_btl_ibx_module_t *module)
-{
-    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
-           || !opal_list_is_empty(&module->ended) || module->unsaid.n > 0;
-}
-
-/* Moves datagrams, and takes what came. Returns how much. lock is held, but not while fragments that were gathered are told of. */
-static unsigned poll_engine(mca_btl_ibx_module_t *module)
-{
-    if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) {
-        give_back(module);
-    }
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
+    *others = 0;
     unsigned came = iw_port_progress(module->port, module->engine);
     const uint64_t now = iw_port_polled_at(module->port);
-    if (OPAL_UNLIKELY(now - module->looked_at > LOOK_NS)) {
-        look(module, now);
+    if (OPAL_UNLIKELY(now - module->checked_at > CHECK_NS)) {
+        check_memory(module, now);
     }
     if (OPAL_UNLIKELY(!opal_list_is_empty(&module->gathered))) {
-        mca_btl_ibx_tell_gathered(module);
+        mca_btl_ibx_udp_tell_gathered(module);
     }
-    unsigned n = take(module);
-    for (unsigned looks = 1; 0 == n && came > 0 && looks < LOOKS; ++looks) {
+    unsigned n = take(base);
+    for (unsigned polls = 1; 0 == n && came > 0 && polls < POLLS; ++polls) {
         came = iw_port_progress(module->port, module->engine);
-        n = take(module);
+        n = take(base);
     }
     return n;
 }
 
-static int module_progress(mca_btl_ibx_module_t *module)
+/* What waits for room in the engine waits for a datagram, too. */
+static bool is_due(mca_btl_ibx_module_t *module)
 {
-    unsigned n = 0, events = 0;
-    bool polls = true;
-    mca_btl_ibx_meet_strangers(module);
-    /* Who waits for room in the engine waits for a datagram, too. Nobody waits for what only another caller could tell. */
-    if ((iw_port_is_due(module->port) || OPAL_UNLIKELY(0 != __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED)))
-        && mca_btl_ibx_enter(module)) {
-        n = poll_engine(module);
-        if (OPAL_LIKELY(0 == n && !some_wait(module) && 0 == ibx_told_waits(&module->told))) {
-            mca_btl_ibx_unlock(module);
-            mca_btl_ibx_meet_strangers(module);
-            return 0;
-        }
-        if (OPAL_UNLIKELY(some_wait(module))) {
-            retry_waiting(module);
-        }
-        mca_btl_ibx_unlock(module);
-    } else if (OPAL_LIKELY(0 == ibx_told_waits(&module->told))) {
-        return 0;
-    } else {
-        polls = false;
-    }
-    do {
-        events += n + tell(module);
-        if (polls) {
-            mca_btl_ibx_lock(module);
-        } else if (0 == events || !mca_btl_ibx_enter(module)) {
-            break; /* the next who polls gives back and flushes */
-        }
-        give_back(module);
-        n = IBX_TOLD_MOST == n ? take(module) : 0;
-        if (0 == n) {
-            mca_btl_ibx_flush(module); /* acknowledgements, what had waited */
-        }
-        mca_btl_ibx_unlock(module);
-    } while (n > 0);
-    return (int) events;
+    return iw_port_is_due(mca_btl_ibx_udp_of(module)->port)
+           || OPAL_UNLIKELY(0 != __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED));
 }
 
-int mca_btl_ibx_progress(void)
+static bool enter(mca_btl_ibx_module_t *module)
+{
+    return mca_btl_ibx_udp_enter(mca_btl_ibx_udp_of(module));
+}
+
+static void lock(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_lock(mca_btl_ibx_udp_of(module));
+}
+
+static void unlock(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_unlock(mca_btl_ibx_udp_of(module));
+}
+
+/* Acknowledgements, and what had waited. */
+static void flush(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_flush(mca_btl_ibx_udp_of(module));
+}
+
+static const mca_btl_ibx_poller_t poller = {
+    .is_due = is_due,
+    .trylock = enter,
+    .lock = lock,
+    .unlock = unlock,
+    .poll = poll_engine,
+    .take = take,
+    .some_wait = some_wait,
+    .retry = retry,
+    .flush = flush,
+    .tell = tell,
+    .give_back = give_back,
+};
+
+int mca_btl_ibx_udp_progress(void)
 {
     int events = 0;
-    uint32_t *looks = &mca_btl_ibx_component.looks;
-    __atomic_store_n(looks, __atomic_load_n(looks, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
-        events += module_progress(mca_btl_ibx_component.modules[i]);
+    uint32_t *polls = &mca_btl_ibx_component.polls;
+    __atomic_store_n(polls, __atomic_load_n(polls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        events += mca_btl_ibx_module_progress(&mca_btl_ibx_udp_modules[i]->base, &poller);
     }
     return events;
 }

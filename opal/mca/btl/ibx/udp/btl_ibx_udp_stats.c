@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_udp_stats.h. */
+/* Counts of the UDP transport as MPI_T performance variables and as a table at the end. */
 #include "udp/btl_ibx_udp_stats.h"
 
 #include "iwarp/iw_counters.h"
@@ -25,7 +25,7 @@
       "datagrams sent another way: a connected socket told of an error")                           \
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
-    X(rests, module->rests,                                                                        \
+    X(rests, module->given_back,                                                                        \
       "times that nothing came or went, and buffers of fragments were given back")                 \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")
@@ -64,32 +64,32 @@ static const struct {
 
 static numbers_t kept;
 
-static void add_module(numbers_t *sum, mca_btl_ibx_module_t *module)
+static void add_module(numbers_t *sum, mca_btl_ibx_udp_module_t *module)
 {
-    const mca_btl_ibx_endpoint_t *endpoint;
+    const mca_btl_base_endpoint_t *endpoint;
     if (NULL == module->engine || NULL == module->port) {
         return;
     }
-    mca_btl_ibx_lock(module);
+    mca_btl_ibx_udp_lock(module);
     const iw_port_counters_t *port = iw_port_counters(module->port);
     const uint64_t agent = NULL == module->agent ? 0 : iw_agent_takeovers(module->agent);
-    const uint64_t bytes = ibx_window_bytes(&module->window, module->super.btl_max_send_size);
+    const uint64_t bytes = ibx_window_bytes(&module->window, module->base.super.btl_max_send_size);
     uint64_t peers = 0;
-    OPAL_LIST_FOREACH (endpoint, &module->endpoints, mca_btl_ibx_endpoint_t) {
-        peers += NULL != endpoint->peer;
+    OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
+        peers += NULL != ((const mca_btl_ibx_udp_endpoint_t *) endpoint)->peer;
     }
     numbers_t of = {.engine = *iw_engine_counters(module->engine),
 #define VALUE(name, where, text) .name = where,
                     COUNTS(VALUE) LEVELS(VALUE)
 #undef VALUE
     };
-    mca_btl_ibx_unlock(module);
+    mca_btl_ibx_udp_unlock(module);
     for (size_t i = 0; i < NUMBERS; ++i) {
         ((uint64_t *) sum)[i] += ((const uint64_t *) &of)[i];
     }
 }
 
-void mca_btl_ibx_stats_keep(mca_btl_ibx_module_t *module)
+void mca_btl_ibx_udp_stats_keep(mca_btl_ibx_udp_module_t *module)
 {
     add_module(&kept, module);
 }
@@ -99,8 +99,8 @@ static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
     (void) object;
     const size_t row = (uintptr_t) pvar->ctx;
     numbers_t sum = {.peers = 0};
-    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
-        add_module(&sum, mca_btl_ibx_component.modules[i]);
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        add_module(&sum, mca_btl_ibx_udp_modules[i]);
     }
     uint64_t number = *(const uint64_t *) ((const char *) &sum + table[row].offset);
     if (!table[row].is_level) {
@@ -110,7 +110,7 @@ static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
-void mca_btl_ibx_stats_register(void)
+void mca_btl_ibx_udp_stats_register(void)
 {
     for (size_t i = 0; i < ROWS; ++i) {
         (void) mca_base_component_pvar_register(
@@ -122,7 +122,7 @@ void mca_btl_ibx_stats_register(void)
     }
 }
 
-void mca_btl_ibx_stats_print(void)
+void mca_btl_ibx_udp_stats_print(void)
 {
     char *text = NULL;
     size_t size = 0;

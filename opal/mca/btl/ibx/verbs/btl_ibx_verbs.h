@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The verbs transport of the BTL: what the component needs of it. The transport itself is verbs/ (no Open
- * MPI in it) and the files btl_ibx_verbs_*.c, which bind it to Open MPI with modules of their own. */
+ * MPI in it) and the files btl_ibx_verbs_*.c bind it to Open MPI. */
 #ifndef BTL_IBX_VERBS_H
 #define BTL_IBX_VERBS_H
 
@@ -17,7 +17,6 @@ typedef struct mca_btl_ibx_verbs_options {
     uint64_t window_quiet_ns;
     uint32_t exclusivity;
     bool is_only;             /* no other transport is left: tell why there is none */
-    bool locked;              /* several threads */
     uint8_t auth;             /* iw_auth_mode_t, of datagrams */
     uint64_t peer_timeout_ns; /* of datagrams */
     int rest;                 /* btl_ibx_rest; not 0: mca_btl_ibx_verbs_arm may be called */

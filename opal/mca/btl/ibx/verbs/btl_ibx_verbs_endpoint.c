@@ -1,20 +1,20 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Other processes, as seen by a module of the verbs transport. */
+/* Which port of another process an adapter's port talks to; what waits for a connection, and what becomes of it. */
 #include "verbs/btl_ibx_verbs_module.h"
 
+#include "btl_ibx_atomic.h"
+#include "btl_ibx_endpoint.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
     OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
-    endpoint->module = NULL;
-    endpoint->proc = NULL;
     endpoint->peer = NULL;
     endpoint->why = NULL;
     endpoint->datagrams.number = 0;
-    endpoint->is_self = false;
-    endpoint->is_dead = false;
 }
 
 static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
@@ -22,8 +22,7 @@ static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
     OBJ_DESTRUCT(&endpoint->pending);
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_endpoint_t, opal_list_item_t, endpoint_construct,
-                   endpoint_destruct);
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, endpoint_destruct);
 
 /* The verbs part of what a process published, copied. False: it has none. */
 static bool published(const opal_proc_t *proc, mca_btl_ibx_verbs_modex_t *verbs)
@@ -66,7 +65,7 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
         const mca_btl_ibx_verbs_module_t *one = mca_btl_ibx_verbs_modules[i];
         if (fabric == vb_port_abilities(one->port)->fabric) {
             mine = one == module ? n : mine;
-            all[n++] = one->interface;
+            all[n++] = one->base.interface;
         }
     }
     for (unsigned i = 0; i < modex->count; ++i) {
@@ -94,80 +93,34 @@ static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
     there->qkey = ntohl(there->qkey);
 }
 
-/* The endpoint of a process, made if need be; NULL: it is not to be reached by this module. lock is
- * not held. */
-static mca_btl_ibx_verbs_endpoint_t *endpoint_of(mca_btl_ibx_verbs_module_t *module,
-                                                 opal_proc_t *proc)
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
 {
-    const uint64_t name = mca_btl_ibx_name_of(proc);
-    void *known = NULL;
-    vb_port_lock(module->port);
-    const int rc = opal_hash_table_get_value_uint64(&module->by_name, name, &known);
-    vb_port_unlock(module->port);
-    if (OPAL_SUCCESS == rc) {
-        return known;
-    }
     mca_btl_ibx_verbs_modex_t modex;
-    const bool self = proc == opal_proc_local_get();
-    int place = -1;
-    if (!self) {
-        place = published(proc, &modex)
-                    ? pair(module, &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+    int found = -1;
+    if (!is_self) {
+        found = published(proc, &modex)
+                    ? pair(mca_btl_ibx_verbs_of(module), &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
                     : -1;
-        if (place < 0) {
+        if (found < 0) {
             return NULL;
         }
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint = OBJ_NEW(mca_btl_ibx_verbs_endpoint_t);
-    if (NULL == endpoint) {
-        return NULL;
-    }
-    endpoint->module = module;
-    endpoint->proc = proc;
-    endpoint->name = name;
-    endpoint->is_self = self;
-    if (!self) {
+    if (NULL != endpoint && !is_self) {
         iw_address_t address;
-        mca_btl_ibx_offer_address(&modex.offer[place].ip, &address);
+        mca_btl_ibx_offer_address(&modex.offer[found].ip, &address);
         endpoint->address = address.v4;
-        memcpy(&endpoint->key, modex.offer[place].ip.key, sizeof(endpoint->key));
-        copy_datagrams(endpoint, &modex.offer[place]);
+        memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
+        copy_datagrams(endpoint, &modex.offer[found]);
     }
-    vb_port_lock(module->port);
-    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
-        OBJ_RELEASE(endpoint); /* another thread was faster */
-        endpoint = known;
-    } else if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {
-        OBJ_RELEASE(endpoint);
-        endpoint = NULL;
-    } else {
-        opal_list_append(&module->endpoints, &endpoint->super);
-    }
-    vb_port_unlock(module->port);
-    return endpoint;
+    return (mca_btl_base_endpoint_t *) endpoint;
 }
 
-int mca_btl_ibx_verbs_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
-                                mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    for (size_t i = 0; i < n; ++i) {
-        endpoints[i] = (mca_btl_base_endpoint_t *) endpoint_of(module, procs[i]);
-        if (NULL != endpoints[i] && NULL != reachable) {
-            const int rc = opal_bitmap_set_bit(reachable, (int) i);
-            if (OPAL_SUCCESS != rc) {
-                return rc;
-            }
-        }
-    }
-    return OPAL_SUCCESS;
-}
-
-vb_peer_t *mca_btl_ibx_verbs_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
-{
-    if (!endpoint->is_dead && !endpoint->is_self) {
-        endpoint->peer = vb_peer_add(endpoint->module->port, endpoint->name, &endpoint->address,
-                                     endpoint->key, endpoint);
+    if (!endpoint->base.is_dead && !endpoint->base.is_self) {
+        endpoint->peer = vb_peer_add(mca_btl_ibx_verbs_of(endpoint->base.module)->port, endpoint->base.name,
+                                     &endpoint->address, endpoint->key, endpoint);
     }
     if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
         (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);
@@ -175,20 +128,31 @@ vb_peer_t *mca_btl_ibx_verbs_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
     return endpoint->peer;
 }
 
-mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module,
-                                                       vb_peer_t *peer)
+void mca_btl_ibx_verbs_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length)
+{
+    (void) data, (void) length;
+    (void) mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) endpoint);
+}
+
+void mca_btl_ibx_verbs_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
+{
+    const vb_abilities_t *able = vb_port_abilities(mca_btl_ibx_verbs_of(endpoint->module)->port);
+    snprintf(text, size, "%s port %u", able->device, able->port);
+}
+
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module, vb_peer_t *peer)
 {
     vb_port_lock(module->port);
-    mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
+    mca_btl_base_endpoint_t *endpoint = vb_peer_user(peer);
     vb_port_unlock(module->port);
     if (NULL != endpoint) {
         return endpoint; /* met meanwhile */
     }
     opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(vb_peer_name(peer)));
-    endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
+    endpoint = NULL == proc ? NULL : mca_btl_ibx_endpoint_of(&module->base, proc);
     if (NULL != endpoint) {
         vb_port_lock(module->port);
-        (void) mca_btl_ibx_verbs_peer(endpoint);
+        mca_btl_ibx_verbs_meet(endpoint, NULL, 0);
         vb_port_unlock(module->port);
     }
     return endpoint;
@@ -196,34 +160,7 @@ mca_btl_ibx_verbs_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_
 
 void mca_btl_ibx_verbs_stranger(void *context, uint64_t name)
 {
-    mca_btl_ibx_verbs_module_t *module = context;
-    for (uint32_t i = 0; i < module->strangers_n; ++i) {
-        if (module->strangers[i] == name) {
-            return;
-        }
-    }
-    if (module->strangers_n < MCA_BTL_IBX_VERBS_STRANGERS) {
-        module->strangers[module->strangers_n++] = name;
-    }
-}
-
-void mca_btl_ibx_verbs_meet_strangers(mca_btl_ibx_verbs_module_t *module)
-{
-    uint64_t names[MCA_BTL_IBX_VERBS_STRANGERS];
-    vb_port_lock(module->port);
-    const uint32_t n = module->strangers_n;
-    memcpy(names, module->strangers, n * sizeof(*names));
-    module->strangers_n = 0;
-    vb_port_unlock(module->port);
-    for (uint32_t i = 0; i < n; ++i) {
-        opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(names[i]));
-        mca_btl_ibx_verbs_endpoint_t *endpoint = NULL == proc ? NULL : endpoint_of(module, proc);
-        if (NULL != endpoint) {
-            vb_port_lock(module->port);
-            (void) mca_btl_ibx_verbs_peer(endpoint);
-            vb_port_unlock(module->port);
-        }
-    }
+    mca_btl_ibx_stranger(context, name, NULL, 0);
 }
 
 /* What waits for the endpoint, as far as it can go now; if it is dead all of it fails. lock is held. */
@@ -243,7 +180,7 @@ static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_e
             mca_btl_ibx_verbs_job_part_done(module, (mca_btl_ibx_verbs_job_t *) item, OPAL_SUCCESS);
         } else if (VB_OK != status) {
             ((mca_btl_ibx_verbs_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
-            opal_list_append(&module->ended, item);
+            opal_list_append(&module->base.ended, item);
         }
     }
 }
@@ -256,39 +193,20 @@ void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
         return;
     }
     if (vb_peer_is_over(peer)) {
-        mca_btl_ibx_verbs_fail_atomics(module, endpoint);
+        mca_btl_ibx_fail_atomics(&endpoint->base);
     }
     post_pending(module, endpoint);
 }
 
-/* Nothing goes to the endpoint any more: what waits fails, and progress tells. lock is held. */
-static void part(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint)
+void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *base)
 {
-    endpoint->is_dead = true;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) base;
     if (NULL != endpoint->peer) {
         vb_peer_close(endpoint->peer);
         endpoint->peer = NULL;
     }
-    mca_btl_ibx_verbs_fail_atomics(module, endpoint);
-    post_pending(module, endpoint);
-}
-
-int mca_btl_ibx_verbs_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
-                                mca_btl_base_endpoint_t **endpoints)
-{
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    (void) endpoints;
-    for (size_t i = 0; i < n; ++i) {
-        void *known;
-        const uint64_t name = mca_btl_ibx_name_of(procs[i]);
-        vb_port_lock(module->port);
-        if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
-            opal_hash_table_remove_value_uint64(&module->by_name, name);
-            part(module, known); /* freed with the module: completions may still name it */
-        }
-        vb_port_unlock(module->port);
-    }
-    return OPAL_SUCCESS;
+    mca_btl_ibx_fail_atomics(base);
+    post_pending(mca_btl_ibx_verbs_of(base->module), endpoint);
 }
 
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
@@ -301,53 +219,25 @@ void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
     }
 }
 
-static void tell(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint,
-                 const char *why)
-{
-    char *info = NULL;
-    if (0 > asprintf(&info, "%s port %u: %s", vb_port_abilities(module->port)->device,
-                     vb_port_abilities(module->port)->port, why)) {
-        info = NULL;
-    }
-    opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                        "btl/ibx: the process on host %s is lost (%s)",
-                        mca_btl_ibx_host_of(endpoint->proc), NULL == info ? why : info);
-    if (NULL != module->error) {
-        module->error(&module->super, MCA_BTL_ERROR_FLAGS_NONFATAL, endpoint->proc, info);
-    }
-    free(info);
-}
-
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
 {
     bool found = true;
     while (found) {
-        mca_btl_ibx_verbs_endpoint_t *endpoint, *lost = NULL;
+        mca_btl_base_endpoint_t *endpoint, *lost = NULL;
         const char *why = NULL;
         vb_port_lock(module->port);
-        OPAL_LIST_FOREACH (endpoint, &module->endpoints, mca_btl_ibx_verbs_endpoint_t) {
-            if (NULL != endpoint->why && !endpoint->is_dead) {
+        OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
+            why = ((mca_btl_ibx_verbs_endpoint_t *) endpoint)->why;
+            if (NULL != why && !endpoint->is_dead) {
                 lost = endpoint;
-                why = endpoint->why;
-                endpoint->is_dead = true;
+                lost->is_dead = true;
                 break;
             }
         }
         module->has_lost = found = NULL != lost;
         vb_port_unlock(module->port);
         if (found) {
-            tell(module, lost, why);
+            mca_btl_ibx_report_lost(lost, why);
         }
-    }
-}
-
-void mca_btl_ibx_verbs_give_up(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint, const char *why)
-{
-    vb_port_lock(module->port);
-    const bool was_dead = endpoint->is_dead;
-    part(module, endpoint);
-    vb_port_unlock(module->port);
-    if (!was_dead) {
-        tell(module, endpoint, why);
     }
 }

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_verbs_inplace.h. */
+/* Decides for each small payload whether the adapter reads it in place, from a copy, or out of the work request. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static int register_once(void *context, void *base, size_t size, void **registra
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_rcache_base_registration_t *reg = NULL;
-    const int rc = module->rcache->rcache_register(module->rcache, base, size, 0, 0, &reg);
+    const int rc = module->base.rcache->rcache_register(module->base.rcache, base, size, 0, 0, &reg);
     *registration = reg;
     return rc;
 }
@@ -19,13 +19,13 @@ static int register_once(void *context, void *base, size_t size, void **registra
 static void deregister_once(void *context, void *registration)
 {
     mca_btl_ibx_verbs_module_t *module = context;
-    (void) module->rcache->rcache_deregister(module->rcache, registration);
+    (void) module->base.rcache->rcache_deregister(module->base.rcache, registration);
 }
 
 static bool again_once(void *context, void *registration, void *base, size_t size)
 {
     mca_btl_ibx_verbs_module_t *module = context;
-    const bool found = module->lazy->again(module->rcache, registration, base, size, 0);
+    const bool found = module->lazy->again(module->base.rcache, registration, base, size, 0);
     if (found) {
         deregister_once(context, registration);
     }
@@ -38,14 +38,14 @@ static double place_once(void *context)
     return vb_port_cost_of_pieces(module->port);
 }
 
-void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
+void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
 {
     char name[64];
     module->freq = 1 == opal_leave_pinned ? mca_mpool_freq_service() : NULL;
     if (NULL == module->freq) {
         return;
     }
-    module->lazy = mca_rcache_lazy_service(module->rcache);
+    module->lazy = mca_rcache_lazy_service(module->base.rcache);
     snprintf(name, sizeof(name), "ibx verbs %.48s", vb_port_abilities(module->port)->device);
     const mca_mpool_freq_transport_t transport = {.name = name,
                                                   .register_mem = register_once,
@@ -59,17 +59,17 @@ void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module)
         return;
     }
     module->traffic = module->freq->traffic(module->table);
-    module->public.place_min = (uint32_t) module->freq->least(module->table);
+    module->base.public.place_min = (uint32_t) module->freq->least(module->table);
     /* Nothing to be gained where the table never says so: then the caller's buffers serve. */
-    if (0 != module->public.place_min) {
+    if (0 != module->base.public.place_min) {
         const size_t most = mca_btl_ibx_verbs_params.place_rdma_max;
-        const size_t room = module->super.btl_max_send_size;
-        module->super.btl_put_local_registration_threshold = most < room ? most : room;
-        module->super.btl_get_local_registration_threshold = most < room ? most : room;
+        const size_t room = module->base.super.btl_max_send_size;
+        module->base.super.btl_put_local_registration_threshold = most < room ? most : room;
+        module->base.super.btl_get_local_registration_threshold = most < room ? most : room;
     }
 }
 
-void mca_btl_ibx_verbs_place_close(mca_btl_ibx_verbs_module_t *module)
+void mca_btl_ibx_verbs_inplace_close(mca_btl_ibx_verbs_module_t *module)
 {
     if (NULL != module->table) {
         module->freq->close(module->table);
@@ -83,7 +83,7 @@ static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *d
                                      int32_t access)
 {
     mca_rcache_base_registration_t *reg = NULL;
-    const int rc = module->rcache->rcache_register(module->rcache, data, length, 0, access, &reg);
+    const int rc = module->base.rcache->rcache_register(module->base.rcache, data, length, 0, access, &reg);
     return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
 }
 
@@ -94,7 +94,7 @@ static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, v
 {
     void *noted = NULL == module->lazy ? NULL : atomic_load_explicit(note, memory_order_acquire);
     if (NULL != noted) {
-        if (OPAL_LIKELY(module->lazy->again(module->rcache, noted, data, length, access))) {
+        if (OPAL_LIKELY(module->lazy->again(module->base.rcache, noted, data, length, access))) {
             freq_gate_place_ends(&module->gate, start);
             mca_mpool_freq_add(&module->traffic->notes_used, 1);
             return noted;
@@ -114,7 +114,7 @@ static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, v
     return reg;
 }
 
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_t *module,
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_asked(mca_btl_ibx_verbs_module_t *module,
                                                        void *data, size_t length, int32_t access)
 {
     mca_mpool_freq_note_t *note;
@@ -130,7 +130,7 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_
     return NULL;
 }
 
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t *module, void *data,
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_any(mca_btl_ibx_verbs_module_t *module, void *data,
                                                      size_t length, int32_t access)
 {
     return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
@@ -140,54 +140,54 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t 
 
 /* ---- puts and gets ---- */
 
-bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
-    const bool puts = MCA_BTL_IBX_VERBS_PUT == job->type;
-    vb_peer_t *peer = job->endpoint->peer;
-    if (puts && NULL != peer && job->length <= vb_inline_put_max(peer)) {
+    const bool puts = MCA_BTL_IBX_PUT == job->base.type;
+    vb_peer_t *peer = ((mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint)->peer;
+    if (puts && NULL != peer && job->base.length <= vb_inline_put_max(peer)) {
         job->is_inline = true;
         return true;
     }
-    job->placed = mca_btl_ibx_verbs_place(
-        module, job->local, job->length,
+    job->placed = mca_btl_ibx_verbs_inplace(
+        module, job->base.local, job->base.length,
         mca_btl_ibx_verbs_access(module, puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE), &job->gate);
     if (NULL != job->placed) {
         job->lkey = job->placed->mr->lkey;
         return true;
     }
-    if (OPAL_UNLIKELY(job->length > module->super.btl_max_send_size)) {
+    if (OPAL_UNLIKELY(job->base.length > module->base.super.btl_max_send_size)) {
         return false;
     }
-    opal_free_list_item_t *item = mca_btl_ibx_verbs_get_item(&module->frags);
+    opal_free_list_item_t *item = mca_btl_ibx_item_get(&module->frags);
     if (OPAL_UNLIKELY(NULL == item)) {
         return false;
     }
     job->bounce = item;
-    job->user = job->local;
-    job->local = item->ptr;
+    job->user = job->base.local;
+    job->base.local = item->ptr;
     job->lkey = ((mca_btl_ibx_verbs_reg_t *) item->registration)->mr->lkey;
     if (puts) {
         const uint64_t start = freq_gate_copy_starts(job->gate);
-        memcpy(job->local, job->user, job->length);
-        freq_gate_copy_ends(job->gate, start, job->length);
+        memcpy(job->base.local, job->user, job->base.length);
+        freq_gate_copy_ends(job->gate, start, job->base.length);
     }
     return true;
 }
 
-void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
     if (NULL != job->bounce) {
-        if (MCA_BTL_IBX_VERBS_GET == job->type && OPAL_SUCCESS == job->status) {
+        if (MCA_BTL_IBX_GET == job->base.type && OPAL_SUCCESS == job->base.status) {
             const uint64_t start = freq_gate_copy_starts(job->gate);
-            memcpy(job->user, job->local, job->length);
-            freq_gate_copy_ends(job->gate, start, job->length);
+            memcpy(job->user, job->base.local, job->base.length);
+            freq_gate_copy_ends(job->gate, start, job->base.length);
         }
-        job->local = job->user;
-        mca_btl_ibx_verbs_put_item(&module->frags, job->bounce);
+        job->base.local = job->user;
+        mca_btl_ibx_item_return(&module->frags, job->bounce);
         job->bounce = NULL;
     }
     if (NULL != job->placed) {
-        (void) module->rcache->rcache_deregister(module->rcache, &job->placed->base);
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &job->placed->base);
         job->placed = NULL;
     }
 }

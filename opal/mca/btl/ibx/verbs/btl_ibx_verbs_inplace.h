@@ -3,51 +3,51 @@
  * memory, registered, or copied into a buffer of ours (000 chapter 5).
  *
  * With mpool/freq its table decides: frequently used buffers stay in place. Without it messages from
- * btl_ibx_verbs_inplace_min on do, and puts and gets are registered by who asks for them.
+ * btl_ibx_verbs_inplace_min on do, and puts and gets are registered by the caller.
  *
  * What is in place may be read by the adapter until its completion: such a work request asks for
- * one, and whoever sent it is told then and not before. A completion means that the adapter reads
+ * one, and the sender is told then and not before. A completion means that the adapter reads
  * the memory no more, to repeat it neither (InfiniBand, RoCE: it is acknowledged; iWARP, siw: what
  * asks for a completion is copied into the stream before that). */
-#ifndef BTL_IBX_VERBS_PLACE_H
-#define BTL_IBX_VERBS_PLACE_H
+#ifndef BTL_IBX_VERBS_INPLACE_H
+#define BTL_IBX_VERBS_INPLACE_H
 
 #include "verbs/btl_ibx_verbs_module.h"
 
 /* A table for the module, whose cache is open; and its end, while the cache still is. */
-void mca_btl_ibx_verbs_place_open(mca_btl_ibx_verbs_module_t *module);
-void mca_btl_ibx_verbs_place_close(mca_btl_ibx_verbs_module_t *module);
+void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module);
+void mca_btl_ibx_verbs_inplace_close(mca_btl_ibx_verbs_module_t *module);
 
 /* Parts of the next: the table is asked; there is no table that knows of such buffers. */
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_asked(mca_btl_ibx_verbs_module_t *module,
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_asked(mca_btl_ibx_verbs_module_t *module,
                                                        void *data, size_t length, int32_t access);
-mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place_any(mca_btl_ibx_verbs_module_t *module, void *data,
+mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_any(mca_btl_ibx_verbs_module_t *module, void *data,
                                                      size_t length, int32_t access);
 
 /* A use of the user's memory as payload of a message; `access` are rights of the rcache framework
  * that the adapter needs. Its registration, to be given back to the cache when the use is over; NULL:
  * copy it, and count that at *gate (freq_gate_copy_starts, freq_gate_copy_ends). The port's lock is not held. */
-static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_place(mca_btl_ibx_verbs_module_t *module,
+static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace(mca_btl_ibx_verbs_module_t *module,
                                                                void *data, size_t length,
                                                                int32_t access, freq_gate_t **gate)
 {
     *gate = NULL;
     if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
-        return mca_btl_ibx_verbs_place_any(module, data, length, access);
+        return mca_btl_ibx_verbs_inplace_any(module, data, length, access);
     }
-    if (0 == module->public.place_min || length < module->public.place_min) {
+    if (0 == module->base.public.place_min || length < module->base.public.place_min) {
         return NULL;
     }
     *gate = &module->gate;
     return freq_gate_passes(&module->gate, data)
                ? NULL
-               : mca_btl_ibx_verbs_place_asked(module, data, length, access);
+               : mca_btl_ibx_verbs_inplace_asked(module, data, length, access);
 }
 
 /* The same for a put or get of the job, which has no registration: in place, in the work request, or
  * by way of a buffer. False: there is no buffer. */
-bool mca_btl_ibx_verbs_place_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
 /* The job is over: what was fetched goes where it belongs, and the buffer or registration back. */
-void mca_btl_ibx_verbs_place_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
 
 #endif

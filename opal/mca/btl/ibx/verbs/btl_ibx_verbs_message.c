@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Messages over verbs: fragments that go out. */
+/* Messages over verbs: fragments, and what becomes of them until the adapter is done. */
 #include "btl_ibx_fragment.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 
@@ -28,10 +28,10 @@ static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module,
                                           uint32_t flags)
 {
     mca_btl_ibx_verbs_frag_t *frag =
-        (mca_btl_ibx_verbs_frag_t *) mca_btl_ibx_verbs_get_item(&module->frags);
+        (mca_btl_ibx_verbs_frag_t *) mca_btl_ibx_item_get(&module->frags);
     if (OPAL_LIKELY(NULL != frag)) {
         frag->endpoint = endpoint;
-        frag->holds = 0;
+        frag->users = 0;
         frag->status = OPAL_SUCCESS;
         frag->is_complete = false;
         frag->is_freed = false;
@@ -47,10 +47,10 @@ static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module,
 static void frag_return(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
 {
     if (NULL != frag->user) {
-        (void) module->rcache->rcache_deregister(module->rcache, &frag->user->base);
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &frag->user->base);
         frag->user = NULL;
     }
-    mca_btl_ibx_verbs_put_item(&module->frags, &frag->base.super);
+    mca_btl_ibx_item_return(&module->frags, &frag->base.super);
 }
 
 mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
@@ -75,7 +75,7 @@ int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) des;
     vb_port_lock(module->port);
-    const bool now = 0 == frag->holds;
+    const bool now = 0 == frag->users;
     frag->is_freed = true;
     vb_port_unlock(module->port);
     if (now) {
@@ -98,7 +98,7 @@ static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_
         return false;
     }
     opal_convertor_get_current_pointer(convertor, &data);
-    frag->user = mca_btl_ibx_verbs_place(module, data, length, 0, gate);
+    frag->user = mca_btl_ibx_verbs_inplace(module, data, length, 0, gate);
     if (NULL == frag->user) {
         return false;
     }
@@ -168,7 +168,7 @@ vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
     unsigned flags = size <= vb_inline_max(peer) ? VB_INLINE : 0;
     flags |= MCA_BTL_NO_ORDER != frag->base.order ? VB_FENCE : 0;
     /* Somebody waits for it, unless it lies in a buffer that is ours and was posted at once. */
-    flags |= 2 == pieces || frag->holds > 0 || !mca_btl_ibx_is_ours(&frag->base) ? VB_SIGNAL : 0;
+    flags |= 2 == pieces || frag->users > 0 || !mca_btl_ibx_is_ours(&frag->base) ? VB_SIGNAL : 0;
     return vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag);
 }
 
@@ -176,7 +176,7 @@ vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
 static void release(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
 {
     vb_port_lock(module->port);
-    const bool give_back = 0 == --frag->holds;
+    const bool give_back = 0 == --frag->users;
     vb_port_unlock(module->port);
     if (give_back) {
         frag_return(module, frag);
@@ -189,41 +189,31 @@ void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_
     mca_btl_base_endpoint_t *endpoint = (mca_btl_base_endpoint_t *) frag->endpoint;
     if (mca_btl_ibx_is_ours(&frag->base)) {
         if (tell) {
-            frag->base.des_cbfunc(&module->super, endpoint, &frag->base, frag->status);
+            frag->base.des_cbfunc(&module->base.super, endpoint, &frag->base, frag->status);
         }
         release(module, frag);
         return;
     }
     vb_port_lock(module->port);
-    --frag->holds;
+    --frag->users;
     const bool is_freed = frag->is_freed;
     vb_port_unlock(module->port);
     if (is_freed) {
         frag_return(module, frag);
     } else if (tell) {
-        frag->base.des_cbfunc(&module->super, endpoint, &frag->base, frag->status);
+        frag->base.des_cbfunc(&module->base.super, endpoint, &frag->base, frag->status);
     }
 }
 
 /* To ourselves: no network. */
 static int send_to_self(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
 {
-    size_t size = 0;
-    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
-        size += frag->segment[i].seg_len;
+    frag->users = 1;
+    const int rc = mca_btl_ibx_send_to_self(&module->base.super, &frag->endpoint->base, &frag->base, frag->tag);
+    if (OPAL_SUCCESS != rc) {
+        frag->users = 0;
+        return rc;
     }
-    char *copy = malloc(size + 1), *to = copy;
-    if (NULL == copy) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    for (size_t i = 0; i < frag->base.des_segment_count; ++i) {
-        memcpy(to, frag->segment[i].seg_addr.pval, frag->segment[i].seg_len);
-        to += frag->segment[i].seg_len;
-    }
-    frag->holds = 1;
-    mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) frag->endpoint, frag->tag,
-                         copy, size);
-    free(copy);
     mca_btl_ibx_verbs_frag_end(module, frag);
     return OPAL_SUCCESS;
 }
@@ -239,7 +229,7 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
 
     frag->tag = tag;
     frag->endpoint = endpoint;
-    if (OPAL_UNLIKELY(endpoint->is_self)) {
+    if (OPAL_UNLIKELY(endpoint->base.is_self)) {
         return send_to_self(module, frag);
     }
     vb_port_lock(module->port);
@@ -248,9 +238,9 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     const bool tell = at_once && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(VB_OK == status)) {
         frag->is_complete = at_once;
-        frag->holds = tell ? 2 : 1;
+        frag->users = tell ? 2 : 1;
     } else if (VB_AGAIN == status) {
-        frag->holds = 1;
+        frag->users = 1;
         opal_list_append(&endpoint->pending, (opal_list_item_t *) frag);
     }
     vb_port_unlock(module->port);

@@ -1,14 +1,21 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Registered memory, put, get and atomic operations over verbs. */
+/* Memory that adapters may reach; puts, gets and the adapter's own atomic operations. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
+#include "btl_ibx_atomic.h"
 #include "btl_ibx_fault.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, opal_free_list_item_t, NULL, NULL);
+static void job_construct(mca_btl_ibx_verbs_job_t *job)
+{
+    job->placed = NULL;
+    job->bounce = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, mca_btl_ibx_job_t, job_construct, NULL);
 
 /* ---- registered memory ---- */
 
@@ -32,6 +39,44 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
                ? access | MCA_RCACHE_ACCESS_REMOTE_WRITE
                : access;
 }
+
+/* ---- memory that may be asked for by atomic operations as messages ---- */
+
+/* Memory was registered. False: out of memory. */
+static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
+{
+    bool added = true;
+    if (module->asks && reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+        mca_btl_ibx_atomic_lock();
+        added = vb_map_put(&module->keys, reg->mr->rkey, reg);
+        mca_btl_ibx_atomic_unlock();
+    }
+    return added;
+}
+
+/* It is about to be deregistered. */
+static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_reg_t *reg)
+{
+    if (module->asks && NULL != reg->mr) {
+        mca_btl_ibx_atomic_lock();
+        if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
+            vb_map_remove(&module->keys, reg->mr->rkey);
+        }
+        mca_btl_ibx_atomic_unlock();
+    }
+}
+
+char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size)
+{
+    const mca_btl_ibx_verbs_reg_t *reg = vb_map_get(&mca_btl_ibx_verbs_of(endpoint->module)->keys, stag);
+    if (NULL == reg) {
+        return NULL;
+    }
+    const uint64_t length = (uint64_t) (reg->base.bound - reg->base.base) + 1;
+    return offset < length && length - offset >= size ? (char *) reg->base.base + offset : NULL;
+}
+
+/* ---- registering ---- */
 
 /* For peers that come by datagrams. False: no room.
  *
@@ -72,12 +117,12 @@ static int register_memory(void *context, void *base, size_t size,
     reg->hold = (struct mca_btl_base_registration_handle_t){0};
     reg->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
                                                               .stag = reg->mr->rkey};
-    if (!mca_btl_ibx_verbs_key_add(module, reg)) {
+    if (!key_add(module, reg)) {
         (void) ibv_dereg_mr(reg->mr);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     if (!expose(module, reg, base, size)) {
-        mca_btl_ibx_verbs_key_remove(module, reg);
+        key_remove(module, reg);
         (void) ibv_dereg_mr(reg->mr);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -88,7 +133,7 @@ static int deregister_memory(void *context, mca_rcache_base_registration_t *base
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    mca_btl_ibx_verbs_key_remove(module, reg);
+    key_remove(module, reg);
     if (NULL != reg->mr && 0 != reg->handle.datagrams) {
         vb_port_lock(module->port);
         vb_port_hide(module->port, reg->handle.datagrams);
@@ -106,7 +151,7 @@ static int deregister_memory(void *context, mca_rcache_base_registration_t *base
 int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
 {
     char name[64];
-    snprintf(name, sizeof(name), "ibx_verbs_%u", module->index);
+    snprintf(name, sizeof(name), "ibx_verbs_%u", module->base.index);
     mca_rcache_base_resources_t resources = {.cache_name = name,
                                              .reg_data = module,
                                              .sizeof_reg = sizeof(mca_btl_ibx_verbs_reg_t),
@@ -114,11 +159,11 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
                                              .deregister_mem = deregister_memory};
     const char *wanted = mca_btl_ibx_verbs_params.rcache;
     const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
-    module->rcache = mca_rcache_base_module_create(any ? "lazy" : wanted, module, &resources);
-    if (NULL == module->rcache && any) {
-        module->rcache = mca_rcache_base_module_create("grdma", module, &resources);
+    module->base.rcache = mca_rcache_base_module_create(any ? "lazy" : wanted, module, &resources);
+    if (NULL == module->base.rcache && any) {
+        module->base.rcache = mca_rcache_base_module_create("grdma", module, &resources);
     }
-    return NULL == module->rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
+    return NULL == module->base.rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
 }
 
 static mca_btl_ibx_verbs_reg_t *reg_of(mca_btl_base_registration_handle_t *handle)
@@ -139,8 +184,8 @@ mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     mca_rcache_base_registration_t *base_reg = NULL;
     (void) endpoint;
-    const int rc = module->rcache->rcache_register(
-        module->rcache, base, size, 0,
+    const int rc = module->base.rcache->rcache_register(
+        module->base.rcache, base, size, 0,
         mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)),
         &base_reg);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == base_reg)) {
@@ -166,7 +211,7 @@ int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
         vb_port_lock(module->port);
         vb_port_unlock(module->port);
     }
-    return module->rcache->rcache_deregister(module->rcache, &reg->base);
+    return module->base.rcache->rcache_deregister(module->base.rcache, &reg->base);
 }
 
 /* ---- jobs ---- */
@@ -180,10 +225,10 @@ void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
                                      mca_btl_ibx_verbs_job_t *job, int status)
 {
     if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
-        job->status = status;
+        job->base.status = status;
     }
-    if (0 == --job->parts) {
-        opal_list_append(&module->ended, (opal_list_item_t *) job);
+    if (0 == --job->base.parts) {
+        opal_list_append(&module->base.ended, (opal_list_item_t *) job);
     }
 }
 
@@ -197,105 +242,86 @@ void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_st
     } else {
         mca_btl_ibx_verbs_frag_t *frag = request;
         frag->status = mca_btl_ibx_verbs_rc(status);
-        opal_list_append(&module->ended, (opal_list_item_t *) frag);
+        opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
     }
 }
 
 void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
-    mca_btl_ibx_verbs_place_end(module, job);
-    if (NULL != job->callback) {
-        job->callback(&module->super, (mca_btl_base_endpoint_t *) job->endpoint, job->local,
-                      job->local_handle, job->context, job->cbdata, job->status);
-    }
-    mca_btl_ibx_verbs_put_item(&module->jobs, &job->super);
+    mca_btl_ibx_verbs_inplace_end(module, job);
+    mca_btl_ibx_job_end(&module->base, &job->base);
 }
 
 static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uint32_t n)
 {
     struct ibv_sge piece = {
-        .addr = (uintptr_t) (job->local + job->issued), .length = n, .lkey = job->lkey};
-    const uint64_t remote = job->remote + job->issued;
+        .addr = (uintptr_t) (job->base.local + job->base.issued), .length = n, .lkey = job->lkey};
+    const uint64_t remote = job->base.remote + job->base.issued;
     const unsigned flags =
         VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
     if (vb_peer_is_by_datagrams(peer)) {
-        const uint64_t offset = remote - job->base;
-        return MCA_BTL_IBX_VERBS_PUT == job->type ? vb_post_datagram_write(
+        const uint64_t offset = remote - job->region;
+        return MCA_BTL_IBX_PUT == job->base.type ? vb_post_datagram_write(
                    peer, &piece, job->datagrams, offset, flags, request_of(job))
-               : MCA_BTL_IBX_VERBS_GET == job->type ? vb_post_datagram_read(
+               : MCA_BTL_IBX_GET == job->base.type ? vb_post_datagram_read(
                      peer, &piece, job->datagrams, offset, flags, request_of(job))
                                                     : VB_FAULT;
     }
-    switch (job->type) {
-    case MCA_BTL_IBX_VERBS_PUT:
-        return vb_post_write(peer, &piece, remote, job->rkey, flags, request_of(job));
-    case MCA_BTL_IBX_VERBS_GET:
-        return vb_post_read(peer, &piece, remote, job->rkey, flags, request_of(job));
+    switch (job->base.type) {
+    case MCA_BTL_IBX_PUT:
+        return vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job));
+    case MCA_BTL_IBX_GET:
+        return vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
     case MCA_BTL_IBX_VERBS_ADD:
-        return vb_post_atomic(peer, &piece, remote, job->rkey, job->operand, NULL, flags,
+        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, NULL, flags,
                               request_of(job));
     case MCA_BTL_IBX_VERBS_SWAP:
-        return vb_post_atomic(peer, &piece, remote, job->rkey, job->operand, &job->swap, flags,
+        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, &job->swap, flags,
                               request_of(job));
-    case MCA_BTL_IBX_VERBS_ASK: /* a message, not posted as a job */
-        break;
+    default: /* MCA_BTL_IBX_ASK: a message, not posted as a job */
+        return VB_FAULT;
     }
-    return VB_FAULT;
 }
 
 vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = job->endpoint;
-    const uint64_t most = vb_port_abilities(endpoint->module->port)->message_max;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
+    const uint64_t most = vb_port_abilities(mca_btl_ibx_verbs_of(endpoint->base.module)->port)->message_max;
     vb_peer_t *peer = mca_btl_ibx_verbs_peer(endpoint);
-    while (job->issued < job->length && OPAL_SUCCESS == job->status) {
-        const uint64_t left = job->length - job->issued;
+    while (job->base.issued < job->base.length && OPAL_SUCCESS == job->base.status) {
+        const uint64_t left = job->base.length - job->base.issued;
         const uint32_t n = (uint32_t) (left < most ? left : most);
         const vb_status_t status = NULL == peer ? VB_LOST : issue_part(job, peer, n);
         if (VB_AGAIN == status) {
             return VB_AGAIN;
         }
         if (OPAL_UNLIKELY(VB_OK != status)) {
-            job->status = mca_btl_ibx_verbs_rc(status);
+            job->base.status = mca_btl_ibx_verbs_rc(status);
             break;
         }
-        ++job->parts;
-        job->issued += n;
+        ++job->base.parts;
+        job->base.issued += n;
     }
     return VB_OK;
 }
 
-mca_btl_ibx_verbs_job_t *
-mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_type_t type,
-                          mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata)
+static mca_btl_ibx_verbs_job_t *job_new(mca_btl_ibx_verbs_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
+                                        void *local, uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
+                                        const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
+                                        int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    mca_btl_ibx_verbs_job_t *job =
-        (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_verbs_get_item(&module->jobs);
+    static const mca_btl_base_registration_handle_t none;
+    const mca_btl_base_registration_handle_t *there = NULL == remote_handle ? &none : remote_handle;
+    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
+        &module->base, type, endpoint, local, length, local_handle, callback, context, cbdata);
     if (OPAL_LIKELY(NULL != job)) {
-        job->type = type;
         job->is_ordered = MCA_BTL_NO_ORDER != order;
         job->is_inline = false;
-        job->placed = NULL;
-        job->bounce = NULL;
-        job->endpoint = (mca_btl_ibx_verbs_endpoint_t *) endpoint;
-        job->local = local;
-        job->remote = remote;
+        job->base.remote = remote;
+        job->base.stag = there->stag;
+        job->region = there->base;
+        job->datagrams = there->datagrams;
         job->lkey = NULL == local_handle ? 0 : reg_of(local_handle)->mr->lkey;
-        job->rkey = NULL == remote_handle ? 0 : remote_handle->stag;
-        job->base = NULL == remote_handle ? 0 : remote_handle->base;
-        job->datagrams = NULL == remote_handle ? 0 : remote_handle->datagrams;
-        job->length = length;
-        job->issued = 0;
-        job->parts = 1;
-        job->status = OPAL_SUCCESS;
-        job->callback = callback;
-        job->local_handle = local_handle;
-        job->context = context;
-        job->cbdata = cbdata;
     }
     return job;
 }
@@ -303,7 +329,7 @@ mca_btl_ibx_verbs_job_new(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_
 /* Queue or issue. The callback comes from progress in any case. */
 static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = job->endpoint;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
     vb_port_lock(module->port);
     if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
                     && VB_OK == mca_btl_ibx_verbs_issue(job))) {
@@ -314,7 +340,7 @@ static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *j
     vb_port_unlock(module->port);
 }
 
-static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
+static int transfer(mca_btl_base_module_t *btl, uint8_t type,
                     mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
                     mca_btl_base_registration_handle_t *local_handle,
                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
@@ -322,20 +348,17 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t typ
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     mca_btl_ibx_verbs_job_t *job =
-        mca_btl_ibx_verbs_job_new(module, type, endpoint, local, remote, local_handle,
+        job_new(module, type, endpoint, local, remote, local_handle,
                                   remote_handle, size, order, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == job)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    if (OPAL_UNLIKELY(job->endpoint->is_self)) {
-        void *there = (void *) (uintptr_t) remote;
-        memmove(MCA_BTL_IBX_VERBS_PUT == type ? there : local,
-                MCA_BTL_IBX_VERBS_PUT == type ? local : there, size);
-        mca_btl_ibx_verbs_job_end(module, job);
+    if (OPAL_UNLIKELY(job->base.endpoint->is_self)) {
+        mca_btl_ibx_copy_to_self(&module->base, &job->base, remote);
         return OPAL_SUCCESS;
     }
-    if (NULL == local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_place_job(module, job))) {
-        mca_btl_ibx_verbs_put_item(&module->jobs, &job->super);
+    if (NULL == local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, job))) {
+        mca_btl_ibx_item_return(&module->base.jobs, &job->base.super);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     start(module, job);
@@ -350,7 +373,7 @@ int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
                           void *cbdata)
 {
     (void) flags;
-    return transfer(btl, MCA_BTL_IBX_VERBS_PUT, endpoint, local, remote, local_handle,
+    return transfer(btl, MCA_BTL_IBX_PUT, endpoint, local, remote, local_handle,
                     remote_handle, size, order, callback, context, cbdata);
 }
 
@@ -362,28 +385,28 @@ int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
                           void *cbdata)
 {
     (void) flags;
-    return transfer(btl, MCA_BTL_IBX_VERBS_GET, endpoint, local, remote, local_handle,
+    return transfer(btl, MCA_BTL_IBX_GET, endpoint, local, remote, local_handle,
                     remote_handle, size, order, callback, context, cbdata);
 }
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
 
 /* To ourselves: the adapter's operations are atomic with the processor's, or these functions are not
- * used (btl_ibx_verbs_atomic.c). */
+ * used (btl_ibx_atomic.h). */
 static void at_home(const mca_btl_ibx_verbs_job_t *job)
 {
-    uint64_t *word = (uint64_t *) (uintptr_t) job->remote;
+    uint64_t *word = (uint64_t *) (uintptr_t) job->base.remote;
     uint64_t before = job->operand;
-    if (MCA_BTL_IBX_VERBS_ADD == job->type) {
+    if (MCA_BTL_IBX_VERBS_ADD == job->base.type) {
         before = __atomic_fetch_add(word, job->operand, __ATOMIC_SEQ_CST);
     } else {
         (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
                                            __ATOMIC_SEQ_CST);
     }
-    memcpy(job->local, &before, sizeof(before));
+    memcpy(job->base.local, &before, sizeof(before));
 }
 
-static int atomic(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
+static int atomic(mca_btl_base_module_t *btl, uint8_t type,
                   mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
                   mca_btl_base_registration_handle_t *local_handle,
                   mca_btl_base_registration_handle_t *remote_handle, uint64_t operand,
@@ -395,7 +418,7 @@ static int atomic(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
         return OPAL_ERR_NOT_SUPPORTED;
     }
     mca_btl_ibx_verbs_job_t *job =
-        mca_btl_ibx_verbs_job_new(module, type, endpoint, local, remote, local_handle,
+        job_new(module, type, endpoint, local, remote, local_handle,
                                   remote_handle, 8, order, callback, context, cbdata);
     if (NULL == job) {
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -403,12 +426,12 @@ static int atomic(mca_btl_base_module_t *btl, mca_btl_ibx_verbs_job_type_t type,
     job->operand = operand;
     job->swap = swap;
     if (NULL == local) { /* the adapter writes the value before in any case */
-        job->local = (char *) module->sink;
+        job->base.local = (char *) module->sink;
         job->lkey = module->sink_reg->mr->lkey;
     }
-    if (job->endpoint->is_self) {
+    if (job->base.endpoint->is_self) {
         at_home(job);
-        job->local = local;
+        job->base.local = local;
         mca_btl_ibx_verbs_job_end(module, job);
         return OPAL_SUCCESS;
     }

@@ -27,9 +27,9 @@
     X(written, c->written, "bytes put")                                                            \
     X(read, c->read, "bytes got")                                                                  \
     X(atomics, c->atomics, "atomic operations done by the adapter")                                \
-    X(atomics_asked, module->atomics.asked, "atomic operations asked of others by message")        \
-    X(atomics_done, module->atomics.done, "atomic operations done for others")                     \
-    X(atomics_refused, module->atomics.refused, "messages about atomic operations refused")        \
+    X(atomics_asked, module->base.atomics.asked, "atomic operations asked of others by message")        \
+    X(atomics_done, module->base.atomics.done, "atomic operations done for others")                     \
+    X(atomics_refused, module->base.atomics.refused, "messages about atomic operations refused")        \
     X(limit_events, c->starved, "times a receive queue ran low")                                   \
     X(window_grown, c->grown, "times a receive window was doubled")                                \
     X(window_shrunk, c->shrunk, "times a receive window shrank")                                   \

@@ -1,9 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Modules of the verbs transport: which ports, start and end, progress. */
-#include "udp/btl_ibx_udp_rcache.h"
-#include "verbs/btl_ibx_verbs_inplace.h"
+#include "verbs/btl_ibx_verbs.h"
 
-#include "btl_ibx_atomic.h"
+#include "btl_ibx_progress.h"
+#include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "opal/runtime/opal_params.h"
 
@@ -16,18 +16,18 @@
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
 
-/* Messages taken at a time. */
-/* A quiet window is looked at once in so many polls, if LOOK_NS have passed too. */
-#define LOOK_POLLS 1024u
-#define LOOK_NS    UINT64_C(100000000)
+/* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
+#define CHECK_POLLS 1024u
+#define CHECK_NS    UINT64_C(100000000)
 
 /* How long finalize waits for goodbyes to go out. */
 #define LINGER_NS UINT64_C(1000000000)
 
+_Static_assert(sizeof(mca_btl_ibx_verbs_modex_t) <= MCA_BTL_IBX_VERBS_OFFER_MAX, "what is published has room");
+
 mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
 uint32_t mca_btl_ibx_verbs_modules_n;
 mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
-bool mca_btl_ibx_verbs_locked;
 
 /* ---- parameters ---- */
 
@@ -278,11 +278,42 @@ static bool is_wanted(const mca_btl_ibx_verbs_options_t *options,
 
 static int finalize(mca_btl_base_module_t *btl);
 
-static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+static void lock(mca_btl_ibx_module_t *module)
 {
-    ((mca_btl_ibx_verbs_module_t *) btl)->error = callback;
-    return OPAL_SUCCESS;
+    vb_port_lock(mca_btl_ibx_verbs_of(module)->port);
 }
+
+static void unlock(mca_btl_ibx_module_t *module)
+{
+    vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+/* What ended, one after the other. */
+static void tell_ended(mca_btl_ibx_module_t *base)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&base->ended))) {
+        vb_port_unlock(module->port);
+        if (mca_btl_ibx_verbs_is_job(item)) {
+            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
+        } else {
+            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
+        }
+        vb_port_lock(module->port);
+    }
+}
+
+static const mca_btl_ibx_transport_t transport = {
+    .lock = lock,
+    .unlock = unlock,
+    .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
+    .meet = mca_btl_ibx_verbs_meet,
+    .part = mca_btl_ibx_verbs_part,
+    .tell_ended = tell_ended,
+    .describe = mca_btl_ibx_verbs_describe,
+    .word = mca_btl_ibx_verbs_word,
+};
 
 static const mca_btl_base_module_t template = {
     .btl_component = &mca_btl_ibx_component.super,
@@ -293,8 +324,8 @@ static const mca_btl_base_module_t template = {
     .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
     .btl_get_limit = SIZE_MAX,
     .btl_put_limit = SIZE_MAX,
-    .btl_add_procs = mca_btl_ibx_verbs_add_procs,
-    .btl_del_procs = mca_btl_ibx_verbs_del_procs,
+    .btl_add_procs = mca_btl_ibx_add_procs,
+    .btl_del_procs = mca_btl_ibx_del_procs,
     .btl_finalize = finalize,
     .btl_alloc = mca_btl_ibx_verbs_alloc,
     .btl_free = mca_btl_ibx_verbs_free,
@@ -309,7 +340,7 @@ static const mca_btl_base_module_t template = {
     .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
     .btl_register_mem = mca_btl_ibx_verbs_register_mem,
     .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
-    .btl_register_error = register_error,
+    .btl_register_error = mca_btl_ibx_register_error,
     MCA_BTL_IBX_MODULE_EXTRAS,
 };
 
@@ -396,28 +427,34 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
 static int open_lists(mca_btl_ibx_verbs_module_t *module)
 {
     OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
-    OBJ_CONSTRUCT(&module->jobs, opal_free_list_t);
     module->has_lists = true;
     int rc = opal_free_list_init(&module->frags, sizeof(mca_btl_ibx_verbs_frag_t),
                                  opal_cache_line_size, OBJ_CLASS(mca_btl_ibx_verbs_frag_t),
-                                 sizeof(vb_hdr_t) + module->super.btl_max_send_size, 64, 16, -1, 32,
-                                 NULL, 0, module->rcache, NULL, NULL);
+                                 sizeof(vb_hdr_t) + module->base.super.btl_max_send_size, 64, 16, -1, 32,
+                                 NULL, 0, module->base.rcache, NULL, NULL);
     if (OPAL_SUCCESS == rc) {
-        rc = opal_free_list_init(&module->jobs, sizeof(mca_btl_ibx_verbs_job_t),
-                                 opal_cache_line_size, OBJ_CLASS(mca_btl_ibx_verbs_job_t), 0,
-                                 opal_cache_line_size, 0, -1, 32, NULL, 0, NULL, NULL, NULL);
+        rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
     }
     mca_rcache_base_registration_t *reg = NULL;
     if (OPAL_SUCCESS == rc && module->has_atomics) {
         module->sink = aligned_alloc(64, 64);
         rc = NULL == module->sink
                  ? OPAL_ERR_OUT_OF_RESOURCE
-                 : module->rcache->rcache_register(module->rcache, module->sink, 64,
+                 : module->base.rcache->rcache_register(module->base.rcache, module->sink, 64,
                                                    MCA_RCACHE_FLAGS_CACHE_BYPASS,
                                                    MCA_RCACHE_ACCESS_ANY, &reg);
         module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
     }
     return rc;
+}
+
+/* Before the memory of fragments and jobs goes. */
+static void forget_pending(opal_list_t *endpoints)
+{
+    mca_btl_base_endpoint_t *endpoint;
+    OPAL_LIST_FOREACH (endpoint, endpoints, mca_btl_base_endpoint_t) {
+        while (NULL != opal_list_remove_first(&((mca_btl_ibx_verbs_endpoint_t *) endpoint)->pending)) {}
+    }
 }
 
 static void module_free(mca_btl_ibx_verbs_module_t *module)
@@ -428,37 +465,25 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
         }
         vb_port_quiesce(module->port, LINGER_NS);
     }
-    mca_btl_ibx_verbs_endpoint_t *endpoint;
-    while (NULL
-           != (endpoint =
-                   (mca_btl_ibx_verbs_endpoint_t *) opal_list_remove_first(&module->endpoints))) {
-        while (NULL != opal_list_remove_first(&endpoint->pending)) {}
-        OBJ_RELEASE(endpoint);
-    }
-    while (NULL != opal_list_remove_first(&module->ended)) {}
-    while (NULL != opal_list_remove_first(&module->asking)) {}
-    mca_btl_ibx_verbs_place_close(module);
+    forget_pending(&module->base.endpoints);
+    forget_pending(&module->base.gone);
+    while (NULL != opal_list_remove_first(&module->base.ended)) {}
+    mca_btl_ibx_verbs_inplace_close(module);
     if (NULL != module->sink_reg) {
-        (void) module->rcache->rcache_deregister(module->rcache, &module->sink_reg->base);
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->base);
     }
     free(module->sink);
     if (module->has_lists) {
         OBJ_DESTRUCT(&module->frags);
-        OBJ_DESTRUCT(&module->jobs);
     }
-    if (NULL != module->rcache) {
-        (void) mca_rcache_base_module_destroy(module->rcache);
+    if (NULL != module->base.rcache) {
+        (void) mca_rcache_base_module_destroy(module->base.rcache);
     }
     if (NULL != module->port) {
         vb_port_close(module->port);
     }
-    OBJ_DESTRUCT(&module->endpoints);
-    OBJ_DESTRUCT(&module->by_name);
-    ibx_told_fini(&module->told);
-    OBJ_DESTRUCT(&module->ended);
-    OBJ_DESTRUCT(&module->asking);
     vb_map_free(&module->keys);
-    free(module);
+    mca_btl_ibx_module_destruct(&module->base);
 }
 
 static int finalize(mca_btl_base_module_t *btl)
@@ -489,17 +514,17 @@ static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
     module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
     module->asks = !module->has_atomics;
     if (module->has_atomics) {
-        module->super.btl_atomic_flags =
+        module->base.super.btl_atomic_flags =
             MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
         return;
     }
-    module->super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
-    module->super.btl_atomic_op = mca_btl_ibx_verbs_ask_op;
-    module->super.btl_atomic_fop = mca_btl_ibx_verbs_ask_fop;
-    module->super.btl_atomic_cswap = mca_btl_ibx_verbs_ask_cswap;
+    module->base.super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
+    module->base.super.btl_atomic_op = mca_btl_ibx_atomic_op;
+    module->base.super.btl_atomic_fop = mca_btl_ibx_atomic_fop;
+    module->base.super.btl_atomic_cswap = mca_btl_ibx_atomic_cswap;
 }
 
-/* What is in use of the device's abilities, and why not the rest. */
+/* What is in use of the device's abilities, and why not the others. */
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
     const vb_abilities_t *able = vb_port_abilities(module->port);
@@ -508,7 +533,7 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
         "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
         "datagrams: %s%s%s",
-        able->device, able->port, module->interface.name, vb_fabric_name(able->fabric), able->mbps,
+        able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
         module->has_atomics ? "the device's" : "messages (",
@@ -522,88 +547,96 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
         able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
 }
 
+/* The module of a port, with sizes and flags, and nothing open yet. NULL: out of memory. */
+static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t *options,
+                                               const mca_btl_ibx_interface_t *interface, uint32_t index)
+{
+    const mca_btl_base_module_t *standard = options->standard;
+    mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    mca_btl_base_module_t *super = &module->base.super;
+    *super = template;
+    module->base.public.magic = MCA_BTL_IBX_MAGIC;
+    module->base.public.version = MCA_BTL_IBX_VERSION;
+    module->base.public.promises = MCA_BTL_IBX_ORDERED;
+    super->btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
+    super->btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
+    super->btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
+    super->btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;
+    super->btl_flags &= standard->btl_flags;
+    super->btl_exclusivity = options->exclusivity;
+    mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    return module;
+}
+
+/* The port, and what is known of it. False: not possible; why: what is to be told, or empty. */
+static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_options_t *options, char *why,
+                        size_t size)
+{
+    vb_config_t config;
+    *why = '\0';
+    if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
+        return false;
+    }
+    configure_port(&config, options, &module->base.interface, module);
+    if (!configure_datagrams(&config, options)) {
+        return false;
+    }
+    /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
+     * munmap and its like, and a thread that is just in there dies of it. */
+    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
+        snprintf(why, size, "there is no registration cache (rcache component) \"%s\"",
+                 mca_btl_ibx_verbs_params.rcache);
+        return false;
+    }
+    module->port = vb_port_open(&config, why, size);
+    if (NULL == module->port) {
+        return false;
+    }
+    const vb_abilities_t *real = vb_port_abilities(module->port);
+    module->is_iwarp = VB_IWARP == real->fabric;
+    if (module->is_iwarp) {
+        /* A write is complete as soon as TCP has it (RFC 5040, 5.5). */
+        module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
+    }
+    module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
+    choose_atomics(module);
+    module->rnr_before = vb_device_rnr(real);
+    module->base.super.btl_bandwidth =
+        0 != options->standard->btl_bandwidth ? options->standard->btl_bandwidth : real->mbps;
+    if (OPAL_SUCCESS != open_lists(module)) {
+        snprintf(why, size, "send buffers cannot be registered (ulimit -l is too low?)");
+        return false;
+    }
+    module->base.public.promises |= mca_btl_ibx_promises_of_cache(module->base.rcache);
+    return true;
+}
+
 /* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
 static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t *options,
-                                              const mca_btl_ibx_interface_t *interface,
-                                              uint32_t index)
+                                              const mca_btl_ibx_interface_t *interface, uint32_t index)
 {
     char why[256];
     vb_abilities_t able;
     if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(options, interface, &able)) {
         return NULL;
     }
-    mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
+    mca_btl_ibx_verbs_module_t *module = module_make(options, interface, index);
     if (NULL == module) {
         return NULL;
     }
-    const mca_btl_base_module_t *standard = options->standard;
-    module->super = template;
-    module->public.magic = MCA_BTL_IBX_MAGIC;
-    module->public.version = MCA_BTL_IBX_VERSION;
-    module->public.promises = MCA_BTL_IBX_ORDERED;
-    module->super.btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
-    module->super.btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
-    module->super.btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
-    module->super.btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
-    module->super.btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
-    module->super.btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;
-    module->super.btl_flags &= standard->btl_flags;
-    module->super.btl_exclusivity = options->exclusivity;
-    module->index = index;
-    module->interface = *interface;
-    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    ibx_told_init(&module->told, options->locked);
-    OBJ_CONSTRUCT(&module->ended, opal_list_t);
-    OBJ_CONSTRUCT(&module->asking, opal_list_t);
-    OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
-    opal_hash_table_init(&module->by_name, 64);
-    vb_config_t config;
-    if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
+    if (!module_open(module, options, why, sizeof(why))) {
+        if ('\0' != *why) {
+            opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name, why);
+        }
         module_free(module);
         return NULL;
     }
-    configure_port(&config, options, interface, module);
-    if (!configure_datagrams(&config, options)) {
-        module_free(module);
-        return NULL;
-    }
-    /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
-     * munmap and its like, and a thread that is just in there dies of it. */
-    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
-        snprintf(why, sizeof(why), "there is no registration cache (rcache component) \"%s\"",
-                 mca_btl_ibx_verbs_params.rcache);
-        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
-                       why);
-        module_free(module);
-        return NULL;
-    }
-    module->port = vb_port_open(&config, why, sizeof(why));
-    if (NULL == module->port) {
-        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
-                       why);
-        module_free(module);
-        return NULL;
-    }
-    const vb_abilities_t *real = vb_port_abilities(module->port);
-    module->is_iwarp = VB_IWARP == real->fabric;
-    if (module->is_iwarp) {
-        /* A write is complete as soon as TCP has it (RFC 5040, 5.5). */
-        module->super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
-    }
-    module->public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
-    choose_atomics(module);
-    module->rnr_before = vb_device_rnr(real);
-    module->super.btl_bandwidth =
-        0 != standard->btl_bandwidth ? standard->btl_bandwidth : real->mbps;
-    if (OPAL_SUCCESS != open_lists(module)) {
-        snprintf(why, sizeof(why), "send buffers cannot be registered (ulimit -l is too low?)");
-        opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name,
-                       why);
-        module_free(module);
-        return NULL;
-    }
-    module->public.promises |= mca_btl_ibx_rcache_promises(module->rcache);
-    mca_btl_ibx_verbs_place_open(module);
+    mca_btl_ibx_verbs_inplace_open(module);
     tell_abilities(module);
     return module;
 }
@@ -614,7 +647,6 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
     const char *wrong;
     mca_btl_ibx_verbs_modules_n = 0;
-    mca_btl_ibx_verbs_locked = options->locked;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
     const int n = some && check_params() ? mca_btl_ibx_interfaces(all, NULL, NULL, &wrong) : 0;
@@ -625,7 +657,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
         mca_btl_ibx_verbs_module_t *module =
             module_new(options, &all[i], mca_btl_ibx_verbs_modules_n);
         if (NULL != module) {
-            modules[mca_btl_ibx_verbs_modules_n] = &module->super;
+            modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
             mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
         }
     }
@@ -666,11 +698,11 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
         offsetof(mca_btl_ibx_verbs_modex_t, offer) + modex.count * sizeof(modex.offer[0]);
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
         const mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_modules[i];
-        iw_address_t bound = module->interface.address;
+        iw_address_t bound = module->base.interface.address;
         iw_key_t key = {.b = {0}};
         bound.v4.sin_port = htons(vb_port_number(module->port));
         memcpy(key.b, &module->key, sizeof(module->key));
-        mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->interface, &bound, &key);
+        mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->base.interface, &bound, &key);
         modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
         offer_datagrams(&modex.offer[i], module);
     }
@@ -683,161 +715,125 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
 
 /* ---- progress ---- */
 
-/* What ended, one after the other. lock is not held. */
-static void tell_ended(mca_btl_ibx_verbs_module_t *module)
-{
-    opal_list_item_t *item;
-    vb_port_lock(module->port);
-    while (NULL != (item = opal_list_remove_first(&module->ended))) {
-        vb_port_unlock(module->port);
-        if (mca_btl_ibx_verbs_is_job(item)) {
-            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
-        } else {
-            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
-        }
-        vb_port_lock(module->port);
-    }
-    vb_port_unlock(module->port);
-}
+/* A message that the PML is to be told of. */
+typedef struct verbs_event {
+    vb_received_t received;
+    mca_btl_base_endpoint_t *endpoint; /* NULL: not known yet */
+} verbs_event_t;
+_Static_assert(sizeof(verbs_event_t) <= sizeof(mca_btl_ibx_event_t), "an event has room");
 
-/* What arrived is to be told. Returns how much; *others: how much else happened. lock is held. (By itself, as is give_back, so
- * that callbacks do not have their arrays on the stack.) */
-__attribute__((noinline)) static int take(mca_btl_ibx_verbs_module_t *module, int *others)
+/* (By itself, so that callbacks do not have its array on the stack.) */
+__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *base, int *others)
 {
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
     vb_received_t received[IBX_TOLD_MOST];
-    const int n = vb_port_poll(module->port, received, (int) ibx_told_room(&module->told), others);
+    const int n = vb_port_poll(module->port, received, (int) ibx_told_room(&base->told), others);
     if (n > 0) {
-        ibx_told_lock(&module->told);
+        ibx_told_lock(&base->told);
         for (int i = 0; i < n; ++i) {
-            module->to_tell[ibx_told_add(&module->told)] =
-                (mca_btl_ibx_verbs_event_t){.received = received[i], .endpoint = vb_peer_user(received[i].peer)};
+            const verbs_event_t event = {.received = received[i], .endpoint = vb_peer_user(received[i].peer)};
+            mca_btl_ibx_take_event(base, &event, sizeof(event));
         }
-        ibx_told_unlock(&module->told);
+        ibx_told_unlock(&base->told);
     }
-    return n;
+    return (unsigned) n;
 }
 
-static bool next_to_tell(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_event_t *event)
-{
-    ibx_told_lock(&module->told);
-    const int at = ibx_told_next(&module->told);
-    if (at >= 0) {
-        *event = module->to_tell[at];
-    }
-    ibx_told_unlock(&module->told);
-    return at >= 0;
-}
-
-/* The memory of messages that have been delivered. lock is held. */
-__attribute__((noinline)) static void give_back(mca_btl_ibx_verbs_module_t *module)
-{
-    vb_received_t received[IBX_TOLD_MOST];
-    ibx_told_lock(&module->told);
-    const uint32_t n = ibx_told_give_back(&module->told);
-    memcpy(received, module->to_give_back, n * sizeof(*received));
-    ibx_told_unlock(&module->told);
-    vb_port_return(module->port, received, (int) n);
-}
-
-/* A message has been delivered. lock is not held. */
-static void delivered(mca_btl_ibx_verbs_module_t *module, const vb_received_t *received)
-{
-    ibx_told_lock(&module->told);
-    const int at = ibx_told_end(&module->told);
-    if (at >= 0) {
-        module->to_give_back[at] = *received;
-    }
-    ibx_told_unlock(&module->told);
-    if (OPAL_UNLIKELY(at < 0)) {
-        vb_port_lock(module->port);
-        give_back(module);
-        vb_port_return(module->port, received, 1);
-        vb_port_unlock(module->port);
-    }
-}
-
-/* lock is not held. Returns how many. */
-static int tell(mca_btl_ibx_verbs_module_t *module)
-{
-    mca_btl_ibx_verbs_event_t event;
-    const vb_received_t *received = &event.received;
-    int n = 0;
-    if (0 == ibx_told_waits(&module->told) || !ibx_told_begin(&module->told)) {
-        return 0;
-    }
-    for (; n < (int) IBX_TOLD_MOST && next_to_tell(module, &event); ++n) {
-        mca_btl_ibx_verbs_endpoint_t *endpoint =
-            OPAL_LIKELY(NULL != event.endpoint) ? event.endpoint : mca_btl_ibx_verbs_sender(module, received->peer);
-        if (OPAL_LIKELY(!mca_btl_ibx_verbs_atomic_message(module, endpoint, received->tag, received->data,
-                                                          received->length))) {
-            mca_btl_ibx_dispatch(&module->super, (mca_btl_base_endpoint_t *) endpoint, received->tag, received->data,
-                                 received->length);
-        }
-        delivered(module, received);
-    }
-    ibx_told_finish(&module->told);
-    return n;
-}
-
-/* Polls. Returns how much happened besides messages, of which the module has taken note. lock is held. */
-static int poll_port(mca_btl_ibx_verbs_module_t *module)
+static unsigned take_more(mca_btl_ibx_module_t *module)
 {
     int others;
-    if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) { /* a sender may wait for the buffers, and a callback for it */
-        give_back(module);
-    }
-    (void) take(module, &others);
-    if (OPAL_UNLIKELY(0 == ++module->polls % LOOK_POLLS)) {
+    return take(module, &others);
+}
+
+static unsigned poll_port(mca_btl_ibx_module_t *base, int *others)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    const unsigned n = take(base, others);
+    if (OPAL_UNLIKELY(0 == ++module->polls % CHECK_POLLS)) {
         const uint64_t now = vb_now();
-        if (now - module->looked_at > LOOK_NS) {
-            module->looked_at = now;
+        if (now - module->checked_at > CHECK_NS) {
+            module->checked_at = now;
             vb_port_check(module->port, now);
         }
     }
-    return others;
+    return n;
 }
 
-static int module_progress(mca_btl_ibx_verbs_module_t *module)
+static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
 {
-    int others = 0;
-    bool has_ended = false, has_lost = false, has_strangers = false, has_unsaid = false;
-    /* Who has the lock does not have it for long, and nobody waits for what only another caller could tell. */
-    if (vb_port_trylock(module->port)) {
-        others = poll_port(module);
-        has_ended = !opal_list_is_empty(&module->ended);
-        has_lost = module->has_lost;
-        has_strangers = 0 != module->strangers_n;
-        has_unsaid = 0 != module->unsaid.n;
-        vb_port_unlock(module->port);
+    verbs_event_t event;
+    memcpy(&event, told, sizeof(event));
+    const vb_received_t *received = &event.received;
+    mca_btl_base_endpoint_t *endpoint = OPAL_LIKELY(NULL != event.endpoint)
+                                            ? event.endpoint
+                                            : mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_of(module), received->peer);
+    if (OPAL_LIKELY(!mca_btl_ibx_atomic_message(module, endpoint, received->tag, received->data, received->length))) {
+        mca_btl_ibx_dispatch(&module->super, endpoint, received->tag, received->data, received->length);
     }
-    if (OPAL_LIKELY(0 == ibx_told_waits(&module->told) && !has_ended && !has_lost && !has_strangers && !has_unsaid)) {
-        return others;
-    }
-    const int n = tell(module);
-    if (has_ended) {
-        tell_ended(module);
-    }
-    if (n > 0 && vb_port_trylock(module->port)) { /* else the next who polls does it */
-        give_back(module);
-        vb_port_unlock(module->port);
-    }
-    if (OPAL_UNLIKELY(has_unsaid)) {
-        mca_btl_ibx_verbs_retry_answers(module);
-    }
-    if (OPAL_UNLIKELY(has_strangers)) {
-        mca_btl_ibx_verbs_meet_strangers(module);
-    }
-    if (OPAL_UNLIKELY(has_lost)) {
-        mca_btl_ibx_verbs_tell_lost(module);
-    }
-    return n + others;
+    return true;
 }
+
+static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told, unsigned n)
+{
+    vb_received_t received[IBX_TOLD_MOST];
+    for (unsigned i = 0; i < n; ++i) {
+        memcpy(&received[i], &told[i], sizeof(received[i])); /* an event begins with it */
+    }
+    vb_port_return(mca_btl_ibx_verbs_of(module)->port, received, (int) n);
+}
+
+static bool some_wait(mca_btl_ibx_module_t *module)
+{
+    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->unsaid.n;
+}
+
+/* What has ended, answers for which there was no memory, processes that were lost. */
+static void retry(mca_btl_ibx_module_t *module)
+{
+    tell_ended(module);
+    if (OPAL_UNLIKELY(0 != module->unsaid.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
+        unlock(module);
+        mca_btl_ibx_retry_answers(module);
+        mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));
+        lock(module);
+    }
+}
+
+static bool is_due(mca_btl_ibx_module_t *module)
+{
+    (void) module;
+    return true;
+}
+
+static bool trylock(mca_btl_ibx_module_t *module)
+{
+    return vb_port_trylock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+static void flush(mca_btl_ibx_module_t *module)
+{
+    (void) module; /* what is posted leaves at once */
+}
+
+static const mca_btl_ibx_poller_t poller = {
+    .is_due = is_due,
+    .trylock = trylock,
+    .lock = lock,
+    .unlock = unlock,
+    .poll = poll_port,
+    .take = take_more,
+    .some_wait = some_wait,
+    .retry = retry,
+    .flush = flush,
+    .tell = tell,
+    .give_back = give_back,
+};
 
 int mca_btl_ibx_verbs_progress(void)
 {
     int events = 0;
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        events += module_progress(mca_btl_ibx_verbs_modules[i]);
+        events += mca_btl_ibx_module_progress(&mca_btl_ibx_verbs_modules[i]->base, &poller);
     }
     return events;
 }
