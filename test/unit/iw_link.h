@@ -162,7 +162,7 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
         flat[fate.flip / 8] ^= (uint8_t) (1u << fate.flip % 8);
     }
     for (int copy = 0; copy < 1 + fate.twice; ++copy) {
-        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.hold_ns);
+        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.delay_ns);
     }
 }
 

@@ -165,8 +165,8 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         iw_zerocopy_open(&p->zerocopy);
     }
     p->asking = -1;
-    for (unsigned i = 0; i < LANES; ++i) {
-        p->lane[i].socket = -1;
+    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+        p->peer_socket[i].socket = -1;
     }
     p->in_buffer = mmap(NULL, IN_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!open_socket(p, c) || MAP_FAILED == p->in_buffer) {
@@ -193,7 +193,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
 
 void iw_port_close(iw_port_t *p)
 {
-    for (held_t *next, *h = p->held; NULL != h; h = next) {
+    for (delayed_t *next, *h = p->delayed; NULL != h; h = next) {
         next = h->next;
         free(h);
     }
@@ -203,9 +203,9 @@ void iw_port_close(iw_port_t *p)
     if (p->asking >= 0) {
         close(p->asking);
     }
-    for (unsigned i = 0; i < LANES; ++i) {
-        if (p->lane[i].socket >= 0) {
-            close(p->lane[i].socket);
+    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+        if (p->peer_socket[i].socket >= 0) {
+            close(p->peer_socket[i].socket);
         }
     }
     iw_zerocopy_close(&p->zerocopy);
@@ -265,14 +265,14 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
 
 /* ---- faults ---- */
 
-static void hold(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data,
+static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data,
                  const iw_address_t *to)
 {
-    held_t *h = malloc(sizeof(*h) + fate->length), **at = &p->held;
+    delayed_t *h = malloc(sizeof(*h) + fate->length), **at = &p->delayed;
     if (NULL == h) {
         return; /* one more that is lost */
     }
-    *h = (held_t){.at = now + fate->hold_ns, .length = fate->length, .in = NULL == to};
+    *h = (delayed_t){.at = now + fate->delay_ns, .length = fate->length, .in = NULL == to};
     if (NULL != to) {
         h->to = *to;
     }
@@ -294,17 +294,17 @@ void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t
     if (fate.drop) {
         return;
     }
-    hold(p, &fate, now, data, to);
+    delay(p, &fate, now, data, to);
     if (fate.twice) {
-        hold(p, &fate, now, data, to);
+        delay(p, &fate, now, data, to);
     }
 }
 
-static void release_held(iw_port_t *p, iw_engine_t *e, uint64_t now)
+static void release_delayed(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    while (NULL != p->held && p->held->at <= now) {
-        held_t *h = p->held;
-        p->held = h->next;
+    while (NULL != p->delayed && p->delayed->at <= now) {
+        delayed_t *h = p->delayed;
+        p->delayed = h->next;
         if (h->in) {
             iw_engine_input(e, now, h->data, h->length);
         } else {
@@ -320,8 +320,8 @@ static void release_held(iw_port_t *p, iw_engine_t *e, uint64_t now)
 /* What else is due once datagrams have been taken. */
 static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    if (NULL != p->held) {
-        release_held(p, e, now);
+    if (NULL != p->delayed) {
+        release_delayed(p, e, now);
     }
     if (iw_engine_deadline(e) <= now) {
         iw_engine_timers(e, now);
@@ -381,7 +381,7 @@ uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
         return 0;
     }
     uint64_t at = iw_engine_deadline(e);
-    return NULL != p->held && p->held->at < at ? p->held->at : at;
+    return NULL != p->delayed && p->delayed->at < at ? p->delayed->at : at;
 }
 
 bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)

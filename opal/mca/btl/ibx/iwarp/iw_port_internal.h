@@ -37,24 +37,24 @@
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
 #define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
-#define LANES     16   /* connected sockets */
+#define PEER_SOCKETS     16   /* connected sockets */
 
-/* A datagram held back on purpose. */
-typedef struct held {
-    struct held *next;
+/* A datagram delayed on purpose. */
+typedef struct delayed {
+    struct delayed *next;
     uint64_t at;
     iw_address_t to;
     size_t length;
     bool in;
     uint8_t data[];
-} held_t;
+} delayed_t;
 
 /* A connected socket, or a candidate for one. A peer has one place, by its address. */
-typedef struct lane {
+typedef struct peer_socket {
     iw_address_t to;
     int socket;    /* -1: none yet */
     uint32_t heat; /* datagrams to `to`, less those to others */
-} lane_t;
+} peer_socket_t;
 
 typedef union control {
     struct cmsghdr align;
@@ -78,8 +78,8 @@ struct iw_port {
     iw_intake_t intake;
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
-    held_t *held; /* sorted by time */
-    lane_t lane[LANES];
+    delayed_t *delayed; /* sorted by time */
+    peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
     iw_zerocopy_t zerocopy;
     iw_zerocopy_cost_t zerocopy_cost;
@@ -122,7 +122,7 @@ static inline bool iw_port_is_refused(int error)
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
 
-/* Everything that faults do goes through the list of those held back, if only for no time. to: NULL for what came in. */
+/* Everything that faults do goes through the list of those delayed, if only for no time. to: NULL for what came in. */
 void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t *data,
                     size_t length, const iw_address_t *to);
 
