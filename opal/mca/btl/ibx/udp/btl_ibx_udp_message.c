@@ -294,19 +294,6 @@ void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_
     }
 }
 
-/* Header and data in a row; what is packed must fit. */
-static void assemble(char *to, const void *header, size_t header_size, opal_convertor_t *convertor,
-                     size_t payload_size)
-{
-    memcpy(to, header, header_size);
-    if (payload_size > 0) {
-        struct iovec iov = {.iov_base = to + header_size, .iov_len = payload_size};
-        uint32_t n = 1;
-        size_t length = payload_size;
-        opal_convertor_pack(convertor, &iov, &n, &length);
-    }
-}
-
 /* A message that the engine copies, from the stack. */
 static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                          opal_convertor_t *convertor, const void *header, size_t header_size,
@@ -315,7 +302,7 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
     char packet[IW_INLINE_MAX];
     bool sent = false;
     memcpy(packet, &(mca_btl_ibx_udp_hdr_t){.tag = tag}, sizeof(mca_btl_ibx_udp_hdr_t));
-    assemble(packet + sizeof(mca_btl_ibx_udp_hdr_t), header, header_size, convertor, payload_size);
+    mca_btl_ibx_assemble(packet + sizeof(mca_btl_ibx_udp_hdr_t), header, header_size, convertor, payload_size);
     mca_btl_ibx_udp_lock(module);
     iw_peer_t *peer = mca_btl_ibx_udp_peer(endpoint);
     if (OPAL_LIKELY(NULL != peer && is_next(module))) {
@@ -340,7 +327,7 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
     if (OPAL_UNLIKELY(NULL == frag)) {
         return false;
     }
-    assemble(frag->body->data, header, header_size, convertor, payload_size);
+    mca_btl_ibx_assemble(frag->body->data, header, header_size, convertor, payload_size);
     frag->segment[0].seg_len = header_size + payload_size;
     frag->body->hdr.tag = tag;
     frag->users = 1;
@@ -374,15 +361,8 @@ int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
         if (OPAL_LIKELY(sent)) {
             return OPAL_SUCCESS;
         }
-        if (payload_size > 0) {
-            size_t back = 0; /* the caller packs again */
-            opal_convertor_set_position(convertor, &back);
-        }
     }
-    if (NULL != descriptor) {
-        *descriptor = mca_btl_ibx_udp_alloc(btl, endpoint, order, size, flags);
-    }
-    return OPAL_ERR_RESOURCE_BUSY;
+    return mca_btl_ibx_not_sent(btl, endpoint, convertor, header_size, payload_size, order, flags, descriptor);
 }
 
 /* ---- in ---- */

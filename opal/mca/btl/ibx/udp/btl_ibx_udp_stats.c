@@ -1,11 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Counts of the UDP transport as MPI_T performance variables and as a table at the end. */
+/* What the UDP transport counts: where each number is, and its meaning. */
 #include "udp/btl_ibx_udp_stats.h"
 
+#include "btl_ibx_stats.h"
 #include "iwarp/iw_counters.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 
 /* X(name, where it is in a module, description) */
 #define COUNTS(X)                                                                                  \
@@ -45,26 +44,27 @@ typedef struct numbers {
 #define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
 _Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(numbers_t), "an array of numbers");
 
-static const struct {
-    const char *name, *text;
-    size_t offset;
-    bool is_level;
-} table[] = {
-#define ROW(name, text) {#name, text, offsetof(numbers_t, engine.name), false},
+static numbers_t kept;
+static void sum(uint64_t *number);
+
+static const mca_btl_ibx_stat_t table[NUMBERS];
+static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, sum};
+_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
+
+static const mca_btl_ibx_stat_t table[] = {
+#define ROW(name, text) {#name, text, false, &stats},
     IW_COUNTERS(ROW)
 #undef ROW
-#define ROW(name, where, text) {#name, text, offsetof(numbers_t, name), false},
+#define ROW(name, where, text) {#name, text, false, &stats},
         COUNTS(ROW)
 #undef ROW
-#define ROW(name, where, text) {#name, text, offsetof(numbers_t, name), true},
+#define ROW(name, where, text) {#name, text, true, &stats},
             LEVELS(ROW)
 #undef ROW
 };
-#define ROWS (sizeof(table) / sizeof(*table))
+_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
 
-static numbers_t kept;
-
-static void add_module(numbers_t *sum, mca_btl_ibx_udp_module_t *module)
+static void add_module(uint64_t *number, mca_btl_ibx_udp_module_t *module)
 {
     const mca_btl_base_endpoint_t *endpoint;
     if (NULL == module->engine || NULL == module->port) {
@@ -85,60 +85,30 @@ static void add_module(numbers_t *sum, mca_btl_ibx_udp_module_t *module)
     };
     mca_btl_ibx_udp_unlock(module);
     for (size_t i = 0; i < NUMBERS; ++i) {
-        ((uint64_t *) sum)[i] += ((const uint64_t *) &of)[i];
+        number[i] += ((const uint64_t *) &of)[i];
+    }
+}
+
+static void sum(uint64_t *number)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        add_module(number, mca_btl_ibx_udp_modules[i]);
     }
 }
 
 void mca_btl_ibx_udp_stats_keep(mca_btl_ibx_udp_module_t *module)
 {
-    add_module(&kept, module);
-}
-
-static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) object;
-    const size_t row = (uintptr_t) pvar->ctx;
-    numbers_t sum = {.peers = 0};
-    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
-        add_module(&sum, mca_btl_ibx_udp_modules[i]);
-    }
-    uint64_t number = *(const uint64_t *) ((const char *) &sum + table[row].offset);
-    if (!table[row].is_level) {
-        number += *(const uint64_t *) ((const char *) &kept + table[row].offset);
-    }
-    *(unsigned long long *) value = number;
-    return OPAL_SUCCESS;
+    add_module((uint64_t *) &kept, module);
 }
 
 void mca_btl_ibx_udp_stats_register(void)
 {
-    for (size_t i = 0; i < ROWS; ++i) {
-        (void) mca_base_component_pvar_register(
-            &mca_btl_ibx_component.super.btl_version, table[i].name, table[i].text, OPAL_INFO_LVL_4,
-            table[i].is_level ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_number, NULL, NULL,
-            (void *) (uintptr_t) i);
-    }
+    mca_btl_ibx_stats_register(&stats, &mca_btl_ibx_component.super.btl_version);
 }
 
 void mca_btl_ibx_udp_stats_print(void)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = mca_btl_ibx_component.summary ? open_memstream(&text, &size) : NULL;
-    if (NULL == out) {
-        return;
+    if (mca_btl_ibx_component.summary) {
+        mca_btl_ibx_stats_print(&stats, (const uint64_t *) &kept, "");
     }
-    fprintf(out, "btl/ibx: summary of process %u\n", (unsigned) OPAL_PROC_MY_NAME.vpid);
-    for (size_t i = 0; i < ROWS; ++i) {
-        const uint64_t number = *(const uint64_t *) ((const char *) &kept + table[i].offset);
-        if (number > 0) {
-            fprintf(out, "  %-20s %16llu  %s\n", table[i].name, (unsigned long long) number,
-                    table[i].text);
-        }
-    }
-    fclose(out);
-    fputs(text, stderr); /* in one piece: other processes write too */
-    free(text);
 }

@@ -275,14 +275,7 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
     const vb_peer_t *hint = __atomic_load_n(&endpoint->peer, __ATOMIC_RELAXED);
     if (OPAL_LIKELY(size <= sizeof(packet) && NULL != hint && size <= vb_inline_max(hint))) {
         bool sent = false;
-        memcpy(packet.bytes + sizeof(packet.hdr), header, header_size);
-        if (payload_size > 0) {
-            struct iovec iov = {.iov_base = packet.bytes + sizeof(packet.hdr) + header_size,
-                                .iov_len = payload_size};
-            uint32_t n = 1;
-            size_t length = payload_size;
-            opal_convertor_pack(convertor, &iov, &n, &length);
-        }
+        mca_btl_ibx_assemble(packet.bytes + sizeof(packet.hdr), header, header_size, convertor, payload_size);
         struct ibv_sge piece = {.addr = (uintptr_t) &packet, .length = (uint32_t) size};
         vb_port_lock(module->port);
         vb_peer_t *peer = endpoint->peer;
@@ -295,13 +288,6 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
         if (OPAL_LIKELY(sent)) {
             return OPAL_SUCCESS;
         }
-        if (payload_size > 0) {
-            size_t back = 0; /* the caller packs again */
-            opal_convertor_set_position(convertor, &back);
-        }
     }
-    if (NULL != descriptor) {
-        *descriptor = mca_btl_ibx_verbs_alloc(btl, to, order, header_size + payload_size, flags);
-    }
-    return OPAL_ERR_RESOURCE_BUSY;
+    return mca_btl_ibx_not_sent(btl, to, convertor, header_size, payload_size, order, flags, descriptor);
 }

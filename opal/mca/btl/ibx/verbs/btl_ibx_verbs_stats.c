@@ -1,10 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
  * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
+#include "btl_ibx_stats.h"
 #include "verbs/btl_ibx_verbs_module.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* X(name, where it is, description). c: the port's counters; module. */
 #define COUNTS(X)                                                                                  \
@@ -68,22 +68,24 @@ typedef struct numbers {
 } numbers_t;
 #define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
 
-static const struct {
-    const char *name, *text;
-    bool is_level;
-} table[] = {
-#define ROW(name, where, text) {"verbs_" #name, text, false},
+static numbers_t kept; /* of modules that are gone */
+static void sum(uint64_t *number);
+
+static const mca_btl_ibx_stat_t table[NUMBERS];
+static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, sum};
+_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
+
+static const mca_btl_ibx_stat_t table[] = {
+#define ROW(name, where, text) {"verbs_" #name, text, false, &stats},
     COUNTS(ROW)
 #undef ROW
-#define ROW(name, where, text) {"verbs_" #name, text, true},
+#define ROW(name, where, text) {"verbs_" #name, text, true, &stats},
         LEVELS(ROW)
 #undef ROW
 };
 _Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
 
-static numbers_t kept; /* of modules that are gone */
-
-static void add_module(numbers_t *sum, const mca_btl_ibx_verbs_module_t *module)
+static void add_module(uint64_t *number, const mca_btl_ibx_verbs_module_t *module)
 {
     const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
     vb_datagram_use_t use = {.sent = 0};
@@ -97,67 +99,33 @@ static void add_module(numbers_t *sum, const mca_btl_ibx_verbs_module_t *module)
     };
     vb_port_unlock(module->port);
     for (size_t i = 0; i < NUMBERS; ++i) {
-        ((uint64_t *) sum)[i] += ((const uint64_t *) &of)[i];
+        number[i] += ((const uint64_t *) &of)[i];
     }
 }
 
-static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
+static void sum(uint64_t *number)
 {
-    const size_t row = (uintptr_t) pvar->ctx;
-    numbers_t sum = {.sent = 0};
-    (void) object;
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        add_module(&sum, mca_btl_ibx_verbs_modules[i]);
+        add_module(number, mca_btl_ibx_verbs_modules[i]);
     }
-    const uint64_t before = table[row].is_level ? 0 : ((const uint64_t *) &kept)[row];
-    *(unsigned long long *) value = ((const uint64_t *) &sum)[row] + before;
-    return OPAL_SUCCESS;
 }
 
 void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version)
 {
-    for (size_t i = 0; i < NUMBERS; ++i) {
-        (void) mca_base_component_pvar_register(
-            version, table[i].name, table[i].text, OPAL_INFO_LVL_4,
-            table[i].is_level ? MCA_BASE_PVAR_CLASS_LEVEL : MCA_BASE_PVAR_CLASS_COUNTER,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_number, NULL, NULL,
-            (void *) (uintptr_t) i);
-    }
-}
-
-static void print(const mca_btl_ibx_verbs_module_t *module, const numbers_t *of)
-{
-    const vb_abilities_t *able = vb_port_abilities(module->port);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (NULL == out) {
-        return;
-    }
-    fprintf(out, "btl/ibx: summary of process %u, %s port %u (%s)\n",
-            (unsigned) OPAL_PROC_MY_NAME.vpid, able->device, able->port,
-            vb_fabric_name(able->fabric));
-    for (size_t i = 0; i < NUMBERS; ++i) {
-        const uint64_t number = ((const uint64_t *) of)[i];
-        if (number > 0) {
-            fprintf(out, "  %-24s %16llu  %s\n", table[i].name, (unsigned long long) number,
-                    table[i].text);
-        }
-    }
-    fclose(out);
-    fputs(text, stderr); /* in one piece: other processes write too */
-    free(text);
+    mca_btl_ibx_stats_register(&stats, version);
 }
 
 void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
 {
+    const vb_abilities_t *able = vb_port_abilities(module->port);
     numbers_t of = {.sent = 0};
-    add_module(&of, module);
+    char title[128];
+    add_module((uint64_t *) &of, module);
     for (size_t i = 0; i < NUMBERS; ++i) {
         ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
     }
     if (mca_btl_ibx_verbs_params.summary || mca_btl_ibx_component.summary) {
-        print(module, &of);
+        snprintf(title, sizeof(title), ", %s port %u (%s)", able->device, able->port, vb_fabric_name(able->fabric));
+        mca_btl_ibx_stats_print(&stats, (const uint64_t *) &of, title);
     }
 }
