@@ -43,38 +43,38 @@ static unsigned check_peer(const iw_peer_t *p)
     uint64_t cost = 0, last = 0;
     unsigned resent = 0, out = 0, of_requests = 0;
     const iw_link_t *l;
-    for (l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+    for (l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
         const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
-        MUST(s->pn > last && s->pn < p->next_pn);
+        MUST(s->pn > last && s->pn < p->tx.next_pn);
         last = s->pn;
         cost += s->cost;
         resent += s->resent;
         out += NULL != s->request;
     }
-    for (l = p->lost.next; l != &p->lost; l = l->next) {
+    for (l = p->loss.lost.next; l != &p->loss.lost; l = l->next) {
         const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         MUST(NULL != s->request);
-        MUST(l->next == &p->lost
+        MUST(l->next == &p->loss.lost
              || iw_seq_before(s->ssn, IW_ITEM(l->next, iw_segment_t, link)->ssn));
         ++out;
     }
-    for (l = p->requests.next; l != &p->requests; l = l->next) {
+    for (l = p->tx.requests.next; l != &p->tx.requests; l = l->next) {
         of_requests += IW_ITEM(l, iw_request_t, all)->out;
     }
-    for (l = p->early.next; l != &p->early; l = l->next) {
+    for (l = p->rx.early.next; l != &p->rx.early; l = l->next) {
         uint32_t ssn = IW_ITEM(l, iw_early_t, link)->ssn;
-        MUST(iw_seq_before(p->expected, ssn) && ssn - p->expected < IW_SSN_WINDOW);
-        MUST(l->next == &p->early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
+        MUST(iw_seq_before(p->rx.expected, ssn) && ssn - p->rx.expected < IW_SSN_WINDOW);
+        MUST(l->next == &p->rx.early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
     }
     MUST(out == of_requests);
     if (IW_ACTIVE == p->state) {
-        MUST(cost == p->cc.in_flight && resent == p->resent_out);
-        MUST(p->next_ssn - p->una_ssn <= IW_SSN_WINDOW);
+        MUST(cost == p->path.cc.in_flight && resent == p->loss.resent_out);
+        MUST(p->tx.next_ssn - p->tx.una_ssn <= IW_SSN_WINDOW);
     } else if (IW_IDLE != p->state) {
-        MUST(0 == out && iw_list_empty(&p->requests) && iw_list_empty(&p->early));
+        MUST(0 == out && iw_list_empty(&p->tx.requests) && iw_list_empty(&p->rx.early));
         MUST(0 == p->heap_at);
     }
-    return count(&p->messages);
+    return count(&p->rx.messages);
 }
 
 static void check(world_t *w)
@@ -175,7 +175,7 @@ static void inject(world_t *w, unsigned i, script_t *s)
     iw_peer_t *p = w->peer[i];
     unsigned type = 1 + next(s) % 6, flags = next(s) & IW_FLAGS;
     size_t length = sizeof(iw_head_t), seq = 0;
-    uint64_t pn = p->seen.end + next(s) % 4;
+    uint64_t pn = p->rx.seen.end + next(s) % 4;
     iw_head_t h = {.version_type = (uint8_t) (IW_VERSION << 4 | type),
                    .flags = (uint8_t) flags,
                    .floor = iw_be16((uint16_t) (next(s) % 8)),
@@ -187,7 +187,7 @@ static void inject(world_t *w, unsigned i, script_t *s)
     for (unsigned blocks = next(s) % 5; blocks > 0; --blocks) {
         unsigned n = next(s);
         if (255 == n && 0 == seq && IW_SEGMENT == type) {
-            iw_seq_t q = {.ssn = iw_be32(p->expected + next(s) % 4)};
+            iw_seq_t q = {.ssn = iw_be32(p->rx.expected + next(s) % 4)};
             seq = length;
             memcpy(bytes + length, &q, sizeof(q));
             length += sizeof(q);

@@ -242,14 +242,14 @@ static void the_network_may_be_wrong(void **state)
     iw_engine_unreachable(t.link.engine[0], &address); /* it was heard just before */
     t.link.gone[1] = true;
     link_run(&t.link, t.link.now + 5 * S);
-    assert_true(t.a->unreachable);
+    assert_true(t.a->alive.unreachable);
     t.link.gone[1] = false; /* the way is there again, the peer stopped all the same */
     expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
     t.link.cut[1] = false;
     expect(&t.link, 0, IW_SENT, IW_OK, &c);
-    assert_int_equal(t.a->quiet, IW_HEARD);
+    assert_int_equal(t.a->alive.quiet, IW_HEARD);
     iw_engine_unreachable(t.link.engine[0], &address);
-    assert_false(t.a->unreachable);
+    assert_false(t.a->alive.unreachable);
     link_fini(&t.link);
 }
 

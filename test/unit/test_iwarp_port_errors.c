@@ -530,7 +530,7 @@ static void an_interface_that_shrinks(void **state)
                 transfer(e, 1000000, 10);
                 /* By each end, and by a socket of the peer's and the common one. */
                 assert_in_range(kernel.too_long, 1, is_silent ? 2 * 2 * 12 : 2 * 2 * 3);
-                const size_t size = e[0].peer->path.size;
+                const size_t size = e[0].peer->path.mtu.size;
                 assert_true(size <= kernel.limit && kernel.limit < size + IW_PATH_CLOSE);
                 assert_true(!has_trains || is_silent
                             || trains < iw_port_counters(e[0].port)->trains

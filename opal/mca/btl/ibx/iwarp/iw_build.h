@@ -32,7 +32,7 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now);
 /* The same with a body, if something is to be acknowledged. */
 static inline void iw_build_piggyback(iw_peer_t *p, iw_packet_t *k, uint64_t now)
 {
-    if (p->unacked > 0 || p->ack_now) {
+    if (p->rx.unacked > 0 || p->rx.ack_now) {
         iw_build_ack(p, k, IW_RANGES_PIGGYBACK, now);
     }
 }

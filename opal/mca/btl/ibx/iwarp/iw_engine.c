@@ -156,7 +156,7 @@ unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned ma
             e->limit_told = false;
         }
         if (takes_receive(c) && NULL != c->peer) {
-            --c->peer->held;
+            --c->peer->rx.held;
             freed = true;
         }
     }

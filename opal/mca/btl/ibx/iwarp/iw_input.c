@@ -87,8 +87,8 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
     k->generation = generation;
     p->remote_generation = generation;
     p->remote_conn = iw_get32(h->conn);
-    p->peer_reads = 0 == h->reads ? 1 : h->reads;
-    iw_path_init(&p->path, e->config.datagram_min,
+    p->tx.peer_reads = 0 == h->reads ? 1 : h->reads;
+    iw_path_init(&p->path.mtu, e->config.datagram_min,
                  datagram < e->config.datagram_max ? datagram : e->config.datagram_max);
     return true;
 }
@@ -102,8 +102,8 @@ static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
         e->talkers = 0;
         ++e->epoch;
     }
-    if (p->epoch != e->epoch || 0 == e->talkers) {
-        p->epoch = e->epoch;
+    if (p->rx.epoch != e->epoch || 0 == e->talkers) {
+        p->rx.epoch = e->epoch;
         ++e->talkers;
     }
 }
@@ -111,18 +111,18 @@ static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
 /* A packet that must be acknowledged has been accepted. */
 static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_order, uint64_t now)
 {
-    ++p->unacked;
-    p->unacked_bytes += (uint32_t) length;
+    ++p->rx.unacked;
+    p->rx.unacked_bytes += (uint32_t) length;
     /* Out of order: the sender's loss detection waits for it (RFC 9000, 13.2.1). */
-    if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->unacked >= IW_ACK_PACKETS
-        || p->unacked_bytes >= IW_ACK_BYTES
-        || p->unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
-        p->ack_now = true;
+    if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->rx.unacked >= IW_ACK_PACKETS
+        || p->rx.unacked_bytes >= IW_ACK_BYTES
+        || p->rx.unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
+        p->rx.ack_now = true;
     }
-    if (p->ack_now) {
+    if (p->rx.ack_now) {
         iw_ready(p);
-    } else if (0 == p->ack_at) {
-        p->ack_at = now + p->engine->config.ack_delay_ns;
+    } else if (0 == p->rx.ack_at) {
+        p->rx.ack_at = now + p->engine->config.ack_delay_ns;
     }
 }
 
@@ -147,7 +147,7 @@ static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
 
 static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *f)
 {
-    switch (iw_seen_check(&p->seen, f->pn, f->floor)) {
+    switch (iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
     case IW_SEEN_TWICE:
         refuse(&e->count.refused_twice);
         return false;
@@ -204,10 +204,10 @@ static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, c
 static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
 {
     refuse(&e->count.refused_down);
-    if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f->type
-        && IW_SEEN_NEW == iw_seen_check(&p->seen, f->pn, f->floor)) {
-        (void) iw_seen_add(&p->seen, f->pn, f->floor);
-        p->term_pending = true;
+    if (IW_DOWN == p->state && p->term.ours && IW_TERMINATE != f->type
+        && IW_SEEN_NEW == iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
+        (void) iw_seen_add(&p->rx.seen, f->pn, f->floor);
+        p->term.pending = true;
         iw_ready(p);
     }
 }
@@ -241,10 +241,10 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     if (IW_ACTIVE != p->state) {
         return; /* the acknowledgement ended the connection */
     }
-    p->heard = now;
-    p->asked = 0;
-    p->quiet = IW_HEARD;
-    p->unreachable = false;
+    p->alive.heard = now;
+    p->alive.asked = 0;
+    p->alive.quiet = IW_HEARD;
+    p->alive.unreachable = false;
     p->confirmed |= 0 != iw_get32(f.head->conn);
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);
@@ -252,13 +252,13 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
         return;
     }
     if (IW_REFUSED == verdict && eliciting) {
-        p->ack_now = true; /* what is missing, and that we are here */
+        p->rx.ack_now = true; /* what is missing, and that we are here */
         iw_ready(p);
     }
     if (IW_ACCEPTED == verdict) {
-        bool in_order = iw_seen_add(&p->seen, f.pn, f.floor);
-        if (f.pn + 1 == p->seen.end) {
-            p->largest_at = now;
+        bool in_order = iw_seen_add(&p->rx.seen, f.pn, f.floor);
+        if (f.pn + 1 == p->rx.seen.end) {
+            p->rx.largest_at = now;
         }
         if (eliciting) {
             ack_due(p, &f, length, in_order, now);

@@ -151,6 +151,91 @@ typedef enum iw_state {
     IW_CLOSING, /* removed; a CLOSE is to be sent, then it is freed */
 } iw_state_t;
 
+/* What goes to the peer. RFC 793's names: una <= next, in serial order. */
+typedef struct iw_peer_tx {
+    uint64_t next_pn;
+    uint32_t next_ssn;
+    uint32_t una_ssn;
+    uint32_t send_msn;
+    uint32_t read_msn;
+    uint32_t window;     /* bytes the peer can take */
+    uint32_t reads_out;  /* our reads not complete */
+    uint32_t fences;     /* in sends */
+    uint8_t peer_reads;  /* reads that the peer serves at a time */
+    uint8_t allowance;   /* probe packets that may leave whatever the window says */
+    uint8_t rnr_count;   /* times in a row that it had no receive buffer */
+    bool limited;        /* the window was what held back */
+    bool large;          /* a message is longer than a datagram: larger ones would pay */
+    bool responses_turn; /* before sends */
+    bool ping_pending;
+    uint64_t rnr_until;  /* 0: none; these are times of the engine's */
+    uint64_t rnr_pn;     /* of the datagram that said so */
+    uint64_t pace_at;
+    iw_link_t requests;
+    iw_link_t sends;
+    iw_link_t asks; /* reads ahead of sends: no fence was in there when they came */
+    iw_link_t responses;
+} iw_peer_tx_t;
+
+/* What is in flight, and when it counts as lost. */
+typedef struct iw_peer_loss {
+    uint64_t largest_acked;
+    uint64_t at;         /* 0: nothing can be declared lost by time */
+    uint32_t resent_out; /* segments in flight for another time */
+    bool acked_any;      /* largest_acked is valid */
+    uint8_t ptos;        /* probe timeouts in a row */
+    uint8_t large_lost;  /* large segments lost again since one arrived */
+    uint8_t reorder;     /* packets by which one may be overtaken */
+    iw_link_t in_flight;
+    iw_link_t lost;
+} iw_peer_loss_t;
+
+/* The way to the peer, as measured. */
+typedef struct iw_peer_path {
+    iw_path_t mtu;
+    iw_rtt_t rtt;
+    iw_cc_t cc;
+} iw_peer_path_t;
+
+/* Is it there? */
+typedef struct iw_peer_alive {
+    uint64_t waiting_since; /* an answer is due since; 0: none is */
+    uint64_t heard;
+    uint64_t pinged;
+    uint8_t asked;    /* probe timeouts and keep-alives since it was heard */
+    uint8_t quiet;    /* iw_quiet_t */
+    bool unreachable; /* so the network said when the peer was asked last */
+} iw_peer_alive_t;
+
+/* What comes from the peer. */
+typedef struct iw_peer_rx {
+    uint64_t largest_at;  /* when the highest number arrived */
+    uint64_t rnr_refused; /* number refused for want of a buffer */
+    uint64_t ack_at;      /* 0: no acknowledgement is due */
+    uint32_t expected;    /* ssn */
+    uint32_t expected_msn;
+    uint32_t expected_read;
+    uint32_t unacked; /* packets to be acknowledged */
+    uint32_t unacked_bytes;
+    uint32_t held;    /* receive buffers taken and not polled */
+    uint32_t serving; /* reads of the peer not sent yet */
+    uint32_t epoch;
+    bool ack_now;
+    bool rnr;
+    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
+    iw_link_t messages;
+    iw_link_t early;
+    iw_seen_t seen;
+} iw_peer_rx_t;
+
+/* The Terminate that ended the connection. */
+typedef struct iw_peer_term {
+    uint16_t code;
+    bool ours; /* we ended it */
+    bool pending;
+    uint32_t ssn;
+} iw_peer_term_t;
+
 struct iw_peer {
     iw_engine_t *engine;
     void *user;
@@ -159,85 +244,24 @@ struct iw_peer {
     iw_link_t known; /* in the engine's list of all */
     uint64_t heap_key;
     uint32_t heap_at; /* index + 1, 0: no timer */
-    uint8_t state; /* iw_state_t; changed by iw_peer_set_state alone */
-    uint8_t why;    /* iw_status_t when down */
-    uint8_t quiet;  /* iw_quiet_t */
-    bool unreachable; /* so the network said when the peer was asked last */
-    bool confirmed; /* the peer knows our connection number: no more hello */
-    bool acked_any; /* largest_acked is valid */
+    uint8_t state;    /* iw_state_t; changed by iw_peer_set_state alone */
+    uint8_t why;      /* iw_status_t when down */
+    bool confirmed;   /* the peer knows our connection number: no more hello */
 
-    /* Connection. */
     uint32_t conn;
     uint32_t remote_conn; /* 0: not known */
     uint64_t generation;
     uint64_t remote_generation; /* 0: not known */
 
-    /* Sending. RFC 793's names: una <= next, in serial order. */
-    uint64_t next_pn;
-    uint64_t largest_acked;
-    uint32_t next_ssn;
-    uint32_t una_ssn;
-    uint32_t send_msn;
-    uint32_t read_msn;
-    uint32_t window;     /* bytes the peer can take */
-    uint32_t reads_out;  /* our reads not complete */
-    uint32_t resent_out; /* segments in flight for another time */
-    uint8_t pto_count;
-    uint8_t rnr_count;
-    uint8_t asked;     /* probe timeouts and keep-alives since the peer was heard */
-    uint8_t large_lost; /* large segments lost again since one arrived */
-    uint8_t allowance; /* probe packets that may leave whatever the window says */
-    uint8_t reorder;   /* packets by which one may be overtaken */
-    uint8_t peer_reads;
-    bool limited; /* the window was what held back */
-    bool large;   /* a message is longer than a datagram: larger ones would pay */
-    bool responses_turn;
-    uint16_t term;   /* Terminate to be sent when down */
-    bool terminated; /* we ended it with a Terminate */
-    bool term_pending;
-    bool ping_pending;
-    uint32_t term_ssn;
-    iw_link_t requests;
-    iw_link_t sends;
-    iw_link_t asks;  /* reads ahead of sends: no fence was in there when they came */
-    uint32_t fences; /* in sends */
-    iw_link_t responses;
-    iw_link_t in_flight;
-    iw_link_t lost;
-    iw_rtt_t rtt;
-    iw_cc_t cc;
-    iw_path_t path;
-
-    /* Times, 0: none. */
-    uint64_t loss_at;
-    uint64_t pace_at;
-    uint64_t rnr_until;
-    uint64_t rnr_pn; /* of the datagram that said so */
-    uint64_t ack_at;
-    uint64_t waiting_since; /* an answer is due since */
-    uint64_t heard;
-    uint64_t pinged;
-
-    /* Receiving. */
-    uint64_t largest_at;  /* when the highest number arrived */
-    uint64_t rnr_refused; /* number refused for want of a buffer */
-    uint32_t expected;    /* ssn */
-    uint32_t expected_msn;
-    uint32_t expected_read;
-    uint32_t unacked; /* packets to be acknowledged */
-    uint32_t unacked_bytes;
-    uint32_t held;    /* receive buffers taken and not polled */
-    uint32_t serving; /* reads of the peer not sent yet */
-    bool ack_now;
-    bool rnr;
-    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
-    iw_link_t messages;
-    iw_link_t early;
-    uint32_t epoch;
+    iw_peer_tx_t tx;
+    iw_peer_loss_t loss;
+    iw_peer_path_t path;
+    iw_peer_alive_t alive;
+    iw_peer_rx_t rx;
+    iw_peer_term_t term;
 
     iw_address_t address;
     iw_auth_t auth;
-    iw_seen_t seen;
 };
 
 /* One for each identity ever connected to: knows which generation is stale. */
@@ -364,8 +388,8 @@ static inline void iw_ready(iw_peer_t *p)
 /* Is there anything that it would send if it may? */
 static inline bool iw_wants_out(const iw_peer_t *p)
 {
-    return !iw_list_empty(&p->sends) || !iw_list_empty(&p->lost) || !iw_list_empty(&p->asks)
-           || !iw_list_empty(&p->responses) || p->ack_now || p->ping_pending || p->large;
+    return !iw_list_empty(&p->tx.sends) || !iw_list_empty(&p->loss.lost) || !iw_list_empty(&p->tx.asks)
+           || !iw_list_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
 

@@ -47,7 +47,7 @@ static iw_status_t begin(iw_peer_t *p, unsigned operation, unsigned flags, void 
     r->context = context;
     r->operation = (uint8_t) operation;
     r->flags = (uint8_t) flags;
-    iw_list_append(&p->requests, &r->all);
+    iw_list_append(&p->tx.requests, &r->all);
     *request = r;
     return IW_OK;
 }
@@ -78,18 +78,18 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
 static void enqueue(iw_peer_t *p, iw_request_t *r)
 {
     const bool is_fenced = 0 != (r->flags & IW_FENCE);
-    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->fences) {
-        iw_list_append(&p->asks, &r->queue);
+    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->tx.fences) {
+        iw_list_append(&p->tx.asks, &r->queue);
     } else {
-        p->fences += is_fenced;
-        iw_list_append(&p->sends, &r->queue);
+        p->tx.fences += is_fenced;
+        iw_list_append(&p->tx.sends, &r->queue);
     }
     iw_ready(p);
 }
 
 void iw_request_dequeue(iw_request_t *r)
 {
-    r->peer->fences -= 0 != (r->flags & IW_FENCE);
+    r->peer->tx.fences -= 0 != (r->flags & IW_FENCE);
     iw_list_remove(&r->queue);
 }
 
@@ -157,8 +157,8 @@ bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
     r->to = iw_get64(read->sink_to);
     r->local_stag = iw_get32(read->source_stag);
     r->local_to = iw_get64(read->source_to);
-    iw_list_append(&p->responses, &r->queue);
-    ++p->serving;
+    iw_list_append(&p->tx.responses, &r->queue);
+    ++p->rx.serving;
     iw_ready(p);
     return true;
 }
@@ -203,7 +203,7 @@ void iw_request_release(iw_request_t *r)
     }
     iw_list_remove(&r->all);
     iw_pool_put(pool_of(p->engine, r->operation), r);
-    if (iw_list_empty(&p->requests)) {
-        p->waiting_since = 0;
+    if (iw_list_empty(&p->tx.requests)) {
+        p->alive.waiting_since = 0;
     }
 }
