@@ -9,7 +9,7 @@
  *   job       a put, get or atomic operation under way
  *
  * Threads: a lock of the transport's covers a module's lists and endpoints. No callback of the PML is called under it:
- * what is to be told waits until progress tells it, which a callback may call again (ibx_delivery.h; docs/threads.md). Nor is
+ * what is to be told waits until progress tells it, which a callback may call again (ibx_delivery.h; docs/design/threads.md). Nor is
  * the runtime asked under it, which may take long: a process that speaks first is looked up when the lock has been given back. */
 #ifndef BTL_IBX_MODULE_H
 #define BTL_IBX_MODULE_H

@@ -9,7 +9,7 @@
  * that can wait.
  *
  * Gain: test/bench/lab-neighbours. Half a round trip through shared memory beside a connection that is idle took 0.56 us instead of
- * 3.4 to 3.8 where a call of the kernel takes 1 us (docs/benchmarks.md), and 0.28 us with and without it on a machine with quick
+ * 3.4 to 3.8 where a call of the kernel takes 1 us, and 0.28 us with and without it on a machine with quick
  * ones (3 pairs).
  *
  * Pure: the caller gives the time. Threads: the port's lock for all but iw_poll_is_at_once and iw_poll_is_due. */

@@ -9,8 +9,8 @@
  *     time shrinks;
  *   - a silence is doubted while the thread that called last is ready to run and has had no turn since.
  *
- * Gain: test/bench/port-parts, part silence. Broadcasts among 64 processes on two processors took 2.4 to 4.9 ms instead of 15 to 19
- * (docs/benchmarks.md); on another machine, with the agent's short slices, 0.96 and 1.12 of the time (128 B, 4 KiB, 2 pairs), among 32
+ * Gain: test/bench/port-parts, part silence. Broadcasts among 64 processes on two processors took 2.4 to 4.9 ms instead of 15 to 19;
+ * on another machine, with the agent's short slices, 0.96 and 1.12 of the time (128 B, 4 KiB, 2 pairs), among 32
  * 1.47 and 1.04 (3 pairs): nothing there.
  *
  * Pure: the caller gives the time and what the kernel says. Threads: the agent's alone. */

@@ -8,7 +8,7 @@
  * what was known.
  *
  * Gain over zero copy always: test/bench/port-parts, part zerocopy-cost; on a machine whose kernel copies fast 64 messages of 128 KiB to
- * 4 MiB in flight took 0.77 to 0.86 of the time (docs/benchmarks.md), on one where zero copy is quicker 1.00 to 1.03 (5 pairs).
+ * 4 MiB in flight took 0.77 to 0.86 of the time, on one where zero copy is quicker 1.00 to 1.03 (5 pairs).
  *
  * Pure: the caller measures. Threads: the port's lock. */
 #ifndef IW_ZEROCOPY_COST_H
