@@ -53,9 +53,10 @@ static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
     if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
         mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
     }
+    /* (Open MPI's own exchanges order nothing.) */
     if (REQUEST_PENDING == waiter
-        && OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &waiter,
-                                                   REQUEST_COMPLETED)) {
+        && __atomic_compare_exchange_n(&request->req_complete, &waiter, REQUEST_COMPLETED, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         return;
     }
     if (mca_pml_spec_is_mine(
@@ -65,7 +66,8 @@ static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
         return;
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
-    waiter = OPAL_ATOMIC_SWAP_PTR(&request->req_complete, REQUEST_COMPLETED);
+    waiter = (void *) (uintptr_t) __atomic_exchange_n(&request->req_complete, REQUEST_COMPLETED,
+                                                      __ATOMIC_ACQ_REL);
     if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
         wait_sync_update(waiter, 1, error);
     }
