@@ -12,7 +12,7 @@
 #include "pml_spec_proto.h"
 #include "pml_spec_report.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 
 #include "pml_spec_proto.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 #include "opal/runtime/opal_params.h"
 
 #include <stdlib.h>

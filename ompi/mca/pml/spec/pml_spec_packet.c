@@ -6,7 +6,7 @@
 #include "pml_spec_keep.h"
 #include "pml_spec_lost.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "pml_spec_counters.h"
 #include "pml_spec_request.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 /* ---- eager: pml_spec_proto_eager.c ---- */
 

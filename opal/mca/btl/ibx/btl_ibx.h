@@ -21,8 +21,9 @@
 
 #include "btl_ibx_compat.h"
 
+#include "opal/include/spec/promises.h"
+
 #include "btl_ibx_net.h"
-#include "btl_ibx_public.h"
 #include "btl_ibx_rooms.h"
 #include "btl_ibx_unsaid.h"
 #include "ibx_told.h"

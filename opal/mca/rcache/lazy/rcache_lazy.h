@@ -10,8 +10,9 @@
 
 #include "rcache_lazy_compat.h"
 
+#include "opal/include/spec/promises.h"
+
 #include "core/lazy_cache.h"
-#include "rcache_lazy_public.h"
 
 typedef struct mca_rcache_lazy_module {
     mca_rcache_base_module_t super;
