@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The module: what the framework's functions mean for the cache. */
+/* A module is one registration cache of one network adapter: the functions that Open MPI calls, in terms of the core. */
 #include "rcache_lazy.h"
 
 #include "core/lazy_limits.h"
@@ -29,6 +29,10 @@ _Static_assert(0 == (KIND >> (32 - KIND_SHIFT)) && MCA_RCACHE_ACCESS_ANY < 1 << 
 
 /* Flags with which a registration is of one user only. */
 #define ALONE (MCA_RCACHE_FLAGS_CACHE_BYPASS | MCA_RCACHE_FLAGS_PERSIST | MCA_RCACHE_LAZY_FOREIGN)
+
+/* A buffer that overlaps registered memory is registered together with it if that makes the registration at most so much larger.
+ * Per cent. */
+enum { MERGE = 100 };
 
 /* ---- for the core ---- */
 
@@ -80,7 +84,7 @@ static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bo
     case LAZY_LOST_IN_USE:
         VERBOSE(1,
                 "%s: memory in [%p, %p) was given back to the system while its registration was in "
-                "use; nobody else gets it, and it ends with its last use",
+                "use; no other use gets it, and it ends with its last use",
                 module->name, (void *) base, (void *) bound);
         break;
     case LAZY_EXHAUSTED:
@@ -188,7 +192,7 @@ static void finalize(mca_rcache_base_module_t *rcache)
 
 /* ---- a new one ---- */
 
-/* Whether the system's calls that give memory back are heard of. */
+/* Do the memory hooks tell of all memory that is given back? */
 static bool has_hooks(const char *name)
 {
     const int both = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;
@@ -268,13 +272,13 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .max_bytes = l.bytes,
         .max_entries = l.entries,
         .page = (size_t) sysconf(_SC_PAGESIZE),
-        .merge = mca_rcache_lazy_component.merge,
+        .merge = MERGE,
         /* Where registering locks nothing it is not dear. */
         .around = locks_memory(module->name) && !takes_from_children()
                       ? mca_rcache_lazy_component.around
                       : 0,
         .apart = OTHERS,
-        .seed = mca_rcache_lazy_component.seed,
+        .seed = 1,
     };
     module->cache = lazy_create(&config);
     if (NULL == module->cache) {

@@ -1,14 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* A registration of the cache, and the word that says what may be done with it.
+/* A registration in the cache, and the word that decides atomically between a new use of it and its end.
  *
  * An entry is always in one place:
- *   free      in the list of the unused; nobody has a reference
+ *   free      in the list of the unused; no reference
  *   indexed   LIVE: found by look-ups, in the index and in the heap of candidates for eviction
- *   lost      LOST: its memory went away or it was replaced while it was in use; found by nobody,
- *             deregistered by whoever gives back the last reference
+ *   lost      LOST: its memory went away or it was replaced while it was in use; no search finds it,
+ *             and the thread that releases the last reference deregisters it
  *   private   neither: of one user only, deregistered when that one is done
  *
- * The state is one word, so that 'nobody uses it, so it ends' and 'I use it' cannot both happen: a
+ * The state is one word, so that a use cannot begin while the registration ends: a
  * reference is taken only from a LIVE state, an entry ends only from a state without references.
  * An entry's memory stays an entry for as long as the cache exists, so a thread that looks at one
  * that has just ended sees at worst another registration, and that is checked with the reference in
@@ -40,10 +40,10 @@ typedef struct lazy_entry {
     /* under the cache's lock */
     size_t at;                         /* in the heap */
     uint32_t seen;                     /* hits when it was last ranked */
-    bool wide;                         /* there is memory in it that nobody asked for */
+    bool wide;                         /* there is memory in it that was not asked for */
     uint64_t *why;                     /* lost: the counter of the reason */
     struct lazy_entry *link, **back;   /* free, lost or private: in that list */
-    _Alignas(64) unsigned char data[]; /* of whoever registers */
+    _Alignas(64) unsigned char data[]; /* the caller's */
 } lazy_entry_t;
 
 static inline bool lazy_is_idle(const lazy_entry_t *e)
