@@ -39,7 +39,7 @@ static const struct {
         name, text, offsetof(freq_counts_t, field), MCA_BASE_PVAR_CLASS_##class                    \
     }
     ROW("table_buffers", buffers, "buffers in the tables of uses now", LEVEL),
-    ROW("table_places", most, "buffers that the tables of uses have room for", LEVEL),
+    ROW("table_capacity", most, "buffers that the tables of uses have room for", LEVEL),
     ROW("table_frequent", frequent, "buffers in the tables that are sent in place", LEVEL),
     ROW("table_added", added, "buffers added to the tables of uses", COUNTER),
     ROW("table_replaced", replaced, "buffers that made room for others in the tables", COUNTER),

@@ -137,7 +137,7 @@ static bool again(mca_rcache_base_module_t *rcache, mca_rcache_base_registration
                   size_t size, int32_t access)
 {
     mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
-    /* A registration is at the same place in its entry, whatever has become of both. */
+    /* A registration is at the same offset in its entry, whatever has become of both. */
     lazy_entry_t *e = (lazy_entry_t *) (void *) ((char *) reg - offsetof(lazy_entry_t, data));
     return OPAL_LIKELY(module->shares)
            && lazy_again(module->cache, e, (uintptr_t) base, size, (uint32_t) access,
@@ -208,7 +208,7 @@ static bool has_hooks(const char *name)
     return false;
 }
 
-/* An owner whose registrations do not lock memory says so by the beginning of the cache's name. */
+/* The name of a cache whose registrations do not lock memory begins with "unpinned.". */
 static bool locks_memory(const char *name)
 {
     static const char unpinned[] = "unpinned.";
@@ -273,7 +273,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .max_entries = l.entries,
         .page = (size_t) sysconf(_SC_PAGESIZE),
         .merge = MERGE,
-        /* Where registering locks nothing it is not dear. */
+        /* Where registering locks nothing it is not costly. */
         .around = locks_memory(module->name) && !takes_from_children()
                       ? mca_rcache_lazy_component.around
                       : 0,

@@ -261,7 +261,7 @@ static void forget(void *context, uintptr_t base, uintptr_t bound)
 /* Take out what hooks posted. */
 static void drain(lazy_cache_t *cache)
 {
-    /* Read first: what is posted meanwhile may be taken out too, and is then looked for in vain. */
+    /* Read first: what is posted meanwhile may be taken out too, and is then searched for in vain. */
     const uint64_t posted = atomic_load_explicit(&cache->inbox.posted, memory_order_acquire);
     if (posted == atomic_load_explicit(&cache->drained, memory_order_relaxed)) {
         return;
@@ -440,8 +440,8 @@ static bool may_grow(const lazy_cache_t *cache, const request_t *request, uintpt
            && bound - base <= cache->config.max_bytes;
 }
 
-/* What is asked for and what is around it: the next use of a neighbour finds it registered, and registering is dear by
- * the call, not by the page. Of what is in two blocks the rest of the second, since the first may be there already.
+/* What is asked for and what is around it: the next use of a neighbour finds it registered, and most of the cost of
+ * registering is by the call, not by the page. Of what is in two blocks the remainder of the second, since the first may be there already.
  * Nothing that may be about to go (lazy_unmap.h): this alone registers what was not asked for. */
 static request_t with_neighbours(lazy_cache_t *cache, const request_t *asked)
 {

@@ -3,7 +3,7 @@
  * a lock or an allocation.
  *
  * A hook runs inside munmap or brk, perhaps called by malloc with its locks held, on any thread and
- * at any place of it, so putting something in neither allocates nor waits: it takes a slot by
+ * at any point of it, so putting something in neither allocates nor waits: it takes a slot by
  * setting a bit. Without a free slot the inbox only remembers that something was lost, which
  * stands for all of memory.
  *
