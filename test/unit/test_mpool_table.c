@@ -527,10 +527,10 @@ static void what_a_registration_took_is_paid(void **state)
     t->balance = 0;
     w.t->gate.sample = 0;
     for (unsigned i = 0; i < 200; ++i) {
-        t->balance = 2 * 4000 * 1000 - 1;
+        t->balance = FREQ_AHEAD * 4000 * 1000 - 1;
         assert_false(use_at(w.t, 0x10000, SIZE));
     }
-    t->balance = 2 * 4000 * 1000;
+    t->balance = FREQ_AHEAD * 4000 * 1000;
     assert_true(use_at(w.t, 0x10000, SIZE));
     world_free(&w);
 }
@@ -542,8 +542,7 @@ static void more_are_counted_where_it_pays(void **state)
     for (int pays = 0; pays < 3; ++pays) {
         world_t w = world_new(3000, 150, 60, 60);
         freq_table_t *t = &w.t->table;
-        t->balance =
-            FREQ_AHEAD * t->price[freq_class_of(SIZE)] + 100000000 - (2 == pays ? 110000000 : 0);
+        t->balance = FREQ_AHEAD * t->price[freq_class_of(SIZE)] - (2 == pays);
         t->balance_before = 0 == pays ? INT64_MAX : 0;
         for (unsigned i = 0; i < FREQ_SETTLE; ++i) {
             freq_gate_copied(&w.t->gate, SIZE);

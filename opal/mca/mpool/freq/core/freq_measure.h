@@ -3,8 +3,7 @@
  * break-even rule (freq_rule.h).
  *
  *   R   registering a buffer that the cache does not have, on pages that are in memory
- *   C   memcpy into a buffer that is in a near cache, as a fragment of a free list is: the mean of copying from memory that is
- *       in one too and from memory that is in none, since a program's messages are of both kinds
+ *   C   memcpy, each until its last store is done, into a buffer that is in a near cache, as a fragment of a free list is
  *   V   a use of a table, and taking and giving back a registration that it notes, after a copy of 4 KiB: a table is not
  *       asked in a row but between messages, which take it out of the nearest caches
  *   search   of a buffer that the table takes in, after many such copies
@@ -28,7 +27,7 @@ typedef struct freq_probe {
 } freq_probe_t;
 
 /* ns: to be spent; it may be four times as much, P not included. False: the costs are not known, since there is no memory,
- * a registration was refused or one round takes too long. Allocates, and frees, some 11 MiB. */
+ * a registration was refused or one round takes too long. Allocates, and frees, some 3 MiB. */
 bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs);
 
 #endif

@@ -195,7 +195,7 @@ static inline bool use(freq_table_t *t, _Atomic uint32_t *at, uint32_t class)
             (void) become(at, state, state + 1);
             return false;
         }
-        if (!has(t, 2 * t->price[class])
+        if (!has(t, FREQ_AHEAD * t->price[class])
             || !become(at, state, state - count + FREQ_FREQUENT + FREQ_STAY)) {
             return false; /* asked again at its next use */
         }
@@ -246,7 +246,7 @@ bool freq_table_may_renew(freq_table_t *table, size_t size)
         return false;
     }
     add(table, -table->gains[class]); /* this use gains nothing */
-    return has(table, 2 * table->price[class]);
+    return has(table, FREQ_AHEAD * table->price[class]);
 }
 
 void freq_table_registered(freq_table_t *table, size_t size, uint64_t ns)

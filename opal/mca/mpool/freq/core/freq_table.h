@@ -17,7 +17,7 @@
  * from it; it gets a share (per mille) of what copying each message costs, and FREQ_COUNTED percent of what each message gains
  * that is sent in place.
  *   - It begins with FREQ_START registrations, the price of finding out, once for a process.
- *   - A buffer is registered only when there are two registrations in it: searches must not stop for the sake of one.
+ *   - A buffer is registered only when there are FREQ_AHEAD registrations in it: searches must not stop for the sake of one.
  *   - Below zero the table is not asked at all until there are FREQ_RESUME registrations in it again (freq_gate.h).
  *   - It holds at most FREQ_MOST registrations, so that a long good time does not pay for a long bad one.
  * All searches and registrations together thus cost at most that share of the copying and what was gained before, whatever the
@@ -40,12 +40,12 @@ enum {
     FREQ_SETTLE = 1024, /* so many copies are added to the balance together */
     FREQ_PASSES = 64,   /* as many messages outside of the sample cost as much as a search */
     FREQ_PERMILLE = 2,
-    FREQ_COUNTED = 90, /* percent of a gain, since costs vary */
+    FREQ_COUNTED = 60, /* percent of a gain, since costs vary */
     /* registrations, of FREQ_PRICED bytes for the first: */
-    FREQ_START = 32,
+    FREQ_START = 24,
     FREQ_PRICED = 8192,
     FREQ_RESUME = 3,
-    FREQ_AHEAD = 16, /* before more buffers are counted */
+    FREQ_AHEAD = 2, /* before one is made, or more buffers are counted */
     FREQ_MOST = 64,
     FREQ_DEAREST = 4,        /* what took longer was something else at the same time */
     FREQ_WAIT_MOST = 1 << 20 /* copies */
