@@ -162,7 +162,7 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
         flat[fate.flip / 8] ^= (uint8_t) (1u << fate.flip % 8);
     }
     for (int copy = 0; copy < 1 + fate.twice; ++copy) {
-        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.hold_ns);
+        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.delay_ns);
     }
 }
 
@@ -203,9 +203,9 @@ static inline void link_input(link_t *l, unsigned to, const uint8_t *data, size_
     static uint8_t slot[65536 + 64];
     iw_engine_t *e = l->engine[to];
     const uint64_t now = link_clock(l, to);
-    iw_guess_t guess[GUESSES];
+    iw_direct_t guess[GUESSES];
     const size_t cut = LEAST + length % 3 * 20;
-    const unsigned n = iw_engine_guess(e, guess, GUESSES);
+    const unsigned n = iw_engine_direct(e, guess, GUESSES);
     for (unsigned i = 0; i < n; ++i) {
         memset(guess[i].at, 0xee, guess[i].room);
     }
@@ -217,7 +217,7 @@ static inline void link_input(link_t *l, unsigned to, const uint8_t *data, size_
     memcpy(slot, data, cut);
     memcpy(guess[0].at, data + cut, there);
     memcpy(slot + cut + guess[0].room, data + cut + there, length - cut - there);
-    const size_t prefix = iw_guess_settle(&guess[0], slot, cut, length);
+    const size_t prefix = iw_direct_settle(&guess[0], slot, cut, length);
     if (0 == prefix) {
         iw_engine_input(e, now, data, length);
     } else {

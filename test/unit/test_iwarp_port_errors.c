@@ -13,7 +13,7 @@
 #include "iw_clnh.h"
 #include "iw_ends.h"
 #include "iw_internal.h"
-#include "iw_lend.h"
+#include "iw_zerocopy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -280,7 +280,7 @@ static void a_sandbox_without_batches(void **state)
         for (int k = 0; k < 2; ++k) {
             assert_int_equal(iw_port_counters(e[k].port)->errors, 0);
             assert_int_equal(iw_port_counters(e[k].port)->receive_errors, 0);
-            assert_int_equal(iw_port_counters(e[k].port)->lent, 0);
+            assert_int_equal(iw_port_counters(e[k].port)->zerocopied, 0);
             assert_int_equal(iw_engine_counters(e[k].engine)->peers_down, 0);
         }
         faulty_recvmmsg.times = kernel.many.times = faulty_vmsplice.times = 0;
@@ -345,7 +345,7 @@ static void what_is_not_there_is_not_used(void **state)
     end_t *e = ends_open("", true, 30 * S);
     transfer(e, 1000000, 10);
     assert_int_equal(faulty_pipe2.hits + faulty_getifaddrs.hits, 4);
-    assert_int_equal(iw_port_counters(e[0].port)->lent, 0);
+    assert_int_equal(iw_port_counters(e[0].port)->zerocopied, 0);
     ends_close(e);
 }
 
@@ -530,7 +530,7 @@ static void an_interface_that_shrinks(void **state)
                 transfer(e, 1000000, 10);
                 /* By each end, and by a socket of the peer's and the common one. */
                 assert_in_range(kernel.too_long, 1, is_silent ? 2 * 2 * 12 : 2 * 2 * 3);
-                const size_t size = e[0].peer->path.size;
+                const size_t size = e[0].peer->path.mtu.size;
                 assert_true(size <= kernel.limit && kernel.limit < size + IW_PATH_CLOSE);
                 assert_true(!has_trains || is_silent
                             || trains < iw_port_counters(e[0].port)->trains
@@ -571,7 +571,7 @@ static void no_socket_for_a_peer(void **state)
     faulty_socket = (faulty_t){.times = UINT32_MAX, .error = EMFILE};
     transfer(e, 1000000, 10);
     assert_true(faulty_socket.hits > 0);
-    assert_int_equal(iw_port_counters(e[0].port)->lent, 0); /* for which one would be needed */
+    assert_int_equal(iw_port_counters(e[0].port)->zerocopied, 0); /* for which one would be needed */
     faulty_socket.times = 0;
     kernel.no_discover = true; /* opened, but not as it must be: closed again */
     const int before = descriptors();
@@ -596,7 +596,7 @@ static void loans_that_are_refused(void **state)
         end_t *e = ends_open("", true, 30 * S);
         transfer(e, 1000000, 12);
         const iw_port_counters_t *p = iw_port_counters(e[0].port);
-        if (0 == p->lent) {
+        if (0 == p->zerocopied) {
             print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
             ends_close(e);
             return;
@@ -605,20 +605,20 @@ static void loans_that_are_refused(void **state)
         kernel.spliced = cases[i].spliced;
         kernel.splice = (faulty_t){.times = 0 == cases[i].error ? 0 : 1, .error = cases[i].error};
         faulty_vmsplice = (faulty_t){.times = 0 == cases[i].error, .error = EAGAIN};
-        const uint64_t both = p->lent + iw_port_counters(e[1].port)->lent;
+        const uint64_t both = p->zerocopied + iw_port_counters(e[1].port)->zerocopied;
         while (0 == kernel.splice.hits + faulty_vmsplice.hits) {
             transfer(e, 1000000, 1);
         }
         transfer(e, 1000000, 12);
         /* Of the two ends only the one it happened to stops. */
-        assert_true(p->lent + iw_port_counters(e[1].port)->lent > both);
+        assert_true(p->zerocopied + iw_port_counters(e[1].port)->zerocopied > both);
         if (EAGAIN == cases[i].error) {
             assert_true(p->busy + iw_port_counters(e[1].port)->busy > busy);
         }
-        const uint64_t each[2] = {p->lent, iw_port_counters(e[1].port)->lent};
+        const uint64_t each[2] = {p->zerocopied, iw_port_counters(e[1].port)->zerocopied};
         transfer(e, 1000000, 12);
         assert_true(cases[i].for_good
-                    == (each[0] == p->lent || each[1] == iw_port_counters(e[1].port)->lent));
+                    == (each[0] == p->zerocopied || each[1] == iw_port_counters(e[1].port)->zerocopied));
         ends_close(e);
     }
 }
@@ -642,7 +642,7 @@ static void the_clock_of_the_latest_look(void **state)
     end_t *e = ends_open("", true, 30 * S);
     const uint64_t before = iw_port_now();
     iw_port_progress(e[0].port, e[0].engine);
-    assert_true(iw_port_looked(e[0].port) >= before && iw_port_looked(e[0].port) <= iw_port_now());
+    assert_true(iw_port_polled_at(e[0].port) >= before && iw_port_polled_at(e[0].port) <= iw_port_now());
     /* Its socket is what a caller can sleep on. */
     struct pollfd fd = {.fd = iw_port_socket(e[1].port), .events = POLLIN};
     struct iovec piece = {"x", 1};

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_match.h for the words and the idea. */
+/* MPI's matching of messages and receives by hash: what is not on the path of every message. */
 #include "spec_match.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct spec_slab {
 
 static bool bin_is_idle(const spec_bin_t *bin)
 {
-    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->holds;
+    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->revoking;
 }
 
 /* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many

@@ -37,7 +37,7 @@ typedef struct spec_bin {
     int32_t src, tag;
     uint32_t posted_n; /* receives in `posted` */
     uint32_t rtr_n;    /* of those, how many have an RTR out (spec_recv.h) */
-    uint32_t holds;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    uint32_t revoking;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
     spec_node_t posted;
     spec_node_t unexp;
 } spec_bin_t;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_build.h. */
+/* Writes the blocks of a datagram: hello, acknowledgement, segment, Terminate, padding. */
 #include "iw_build.h"
 
 _Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(iw_head_t, tag),
@@ -23,7 +23,7 @@ static size_t header_size(const iw_request_t *r)
 /* What an acknowledgement adds to a datagram with a body: IW_RANGES_PIGGYBACK ranges at most. */
 static size_t ack_size(const iw_peer_t *p, unsigned ranges)
 {
-    return sizeof(iw_ack_t) + (p->rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
+    return sizeof(iw_ack_t) + (p->rx.rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
 }
 
 /* And what the next one will be given; 0: none is due, or it goes by itself. */
@@ -31,10 +31,10 @@ static size_t ack_due_size(const iw_peer_t *p)
 {
     iw_range_t range[IW_RANGES_PIGGYBACK + 1];
     uint64_t largest;
-    if (0 == p->unacked && !p->ack_now) {
+    if (0 == p->rx.unacked && !p->rx.ack_now) {
         return 0;
     }
-    const unsigned n = iw_seen_ranges(&p->seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
+    const unsigned n = iw_seen_ranges(&p->rx.seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
     return 0 == n || n > IW_RANGES_PIGGYBACK ? 0 : ack_size(p, n);
 }
 
@@ -43,7 +43,7 @@ static uint32_t payload_room(const iw_peer_t *p, size_t header, size_t ack)
 {
     const size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + ack
                           + sizeof(iw_seq_t) + header;
-    const size_t room = p->path.size - prefix;
+    const size_t room = p->path.mtu.size - prefix;
     return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
 }
 
@@ -71,14 +71,14 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     k->peer = p;
     k->segment = NULL;
     k->had_ack = k->may_fragment = k->probe = false;
-    k->asks = IW_HEARD != p->quiet;
-    p->unreachable &= !k->asks; /* as the network says of this one */
+    k->asks = IW_HEARD != p->alive.quiet;
+    p->alive.unreachable &= !k->asks; /* as the network says of this one */
     k->count = 1;
     k->piece[0] = (struct iovec){k->head, 0};
     iw_head_t *h = iw_build_put(k, sizeof(*h));
-    uint64_t pn = p->next_pn++, floor = pn;
-    if (!iw_list_empty(&p->in_flight)) {
-        floor = IW_ITEM(p->in_flight.next, iw_segment_t, link)->pn;
+    uint64_t pn = p->tx.next_pn++, floor = pn;
+    if (!iw_list_empty(&p->loss.in_flight)) {
+        floor = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link)->pn;
     }
     *h = (iw_head_t){.version_type = (uint8_t) (IW_VERSION << 4 | type),
                      .floor = iw_be16((uint16_t) (pn - floor)),
@@ -111,34 +111,34 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
     iw_range_t range[IW_RANGES_MAX + 1];
     uint64_t largest = 0;
     /* One more than fits tells whether all was said. */
-    unsigned n = iw_seen_ranges(&p->seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
+    unsigned n = iw_seen_ranges(&p->rx.seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
     if (0 == n) {
-        p->ack_now = false;
-        p->ack_at = 0;
+        p->rx.ack_now = false;
+        p->rx.ack_at = 0;
         return;
     }
     if (n > max) {
-        p->ack_now = true; /* by itself */
+        p->rx.ack_now = true; /* by itself */
         return;
     }
-    uint64_t delay = (now - p->largest_at) / IW_US;
+    uint64_t delay = (now - p->rx.largest_at) / IW_US;
     iw_ack_t *ack = iw_build_put(k, sizeof(*ack));
     *ack = (iw_ack_t){.largest = iw_be32((uint32_t) largest),
-                      .next = iw_be32(p->expected),
+                      .next = iw_be32(p->rx.expected),
                       .window = iw_be32(window_for(p->engine)),
                       .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
                       .ranges = iw_be16((uint16_t) n)};
     memcpy(iw_build_put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));
     k->head[offsetof(iw_head_t, flags)] |= IW_F_ACK;
-    if (p->rnr) {
+    if (p->rx.rnr) {
         iw_rnr_t *rnr = iw_build_put(k, sizeof(*rnr));
-        rnr->refused = iw_be32((uint32_t) p->rnr_refused);
+        rnr->refused = iw_be32((uint32_t) p->rx.rnr_refused);
         k->head[offsetof(iw_head_t, flags)] |= IW_F_RNR;
     }
     k->had_ack = true;
-    p->ack_now = false;
-    p->ack_at = 0;
-    p->unacked = p->unacked_bytes = 0;
+    p->rx.ack_now = false;
+    p->rx.ack_at = 0;
+    p->rx.unacked = p->rx.unacked_bytes = 0;
     ++p->engine->count.acks_out;
 }
 
@@ -246,7 +246,6 @@ bool iw_build_segment(iw_packet_t *k, const iw_segment_t *s)
     uint8_t *at;
     switch (r->operation) {
     case IW_DO_SEND:
-    case IW_DO_DATAGRAM:
         put_untagged(k, IW_OP_SEND, s->last, IW_QN_SEND, r->msn, s->offset);
         put_payload(k, r, s->offset, s->length);
         return true;
@@ -279,8 +278,8 @@ void iw_build_terminate(iw_peer_t *p, iw_packet_t *k)
     ulpdu->length = iw_be16(sizeof(iw_untagged_t) + sizeof(iw_terminate_t));
     put_untagged(k, IW_OP_TERMINATE, true, IW_QN_TERMINATE, 1, 0);
     iw_terminate_t *t = iw_build_put(k, sizeof(*t));
-    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term >> 8),
-                          .code = (uint8_t) p->term,
-                          .ssn = iw_be32(p->term_ssn)};
+    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term.code >> 8),
+                          .code = (uint8_t) p->term.code,
+                          .ssn = iw_be32(p->term.ssn)};
     iw_build_finish(p, k);
 }
