@@ -46,10 +46,9 @@ extern const spectrum_wire_t spectrum_verbs;
 /* memcpy, as a transport does it that has a table, or none. */
 static inline void spectrum_copy(void *to, const void *from, size_t size, freq_gate_t *gate)
 {
+    const uint64_t start = freq_gate_copy_starts(gate);
     memcpy(to, from, size);
-    if (NULL != gate) {
-        freq_gate_copied(gate, size);
-    }
+    freq_gate_copy_ends(gate, start, size);
 }
 
 /* In spectrum.c. */

@@ -355,8 +355,9 @@ static void use(world_t *w, uintptr_t address)
 static void check(const world_t *w)
 {
     const double ahead = w->costs.search * (1 + FREQ_SETTLE / FREQ_PASSES) + w->took + 1;
-    assert_true(w->spent <= w->copying * (1 + PERMILLE / 1000.0) + FREQ_START * w->costs.r[0]
-                                + ahead + 1e-3 * w->sends);
+    assert_true(w->spent <= w->copying * (1 + PERMILLE / 1000.0)
+                                + (FREQ_START + FREQ_BELOW) * w->costs.r[0] + ahead
+                                + 1e-3 * w->sends);
 }
 
 /* Every number of uses of each buffer, in turns of so many; the rule of the thesis loses on many. */
@@ -398,7 +399,7 @@ static void a_good_time_does_not_pay_for_a_bad_one(void **state)
     assert_int_equal(w.t->table.balance, (int64_t) FREQ_MOST * 3000 * 1000);
     const double gained = w.copying - w.spent;
     assert_true(gained > 0.5 * w.copying);
-    const unsigned after = w.t->table.rule.after[freq_class_of(SIZE)] + 1;
+    const unsigned after = freq_table_scale(&w.t->table)->rule.after[freq_class_of(SIZE)] + 1;
     for (uintptr_t address = 0x10000000; w.sends < 600000; address += 8192) {
         for (unsigned i = 0; i < after; ++i) { /* once in place, and never again */
             use(&w, address);
@@ -535,23 +536,54 @@ static void what_a_registration_took_is_paid(void **state)
     world_free(&w);
 }
 
-/* More buffers are counted while that pays, and what is found could be registered. */
+/* More buffers are counted while that pays, and what is found could be registered; fewer where it does not, and the balance is
+ * used up. */
 static void more_are_counted_where_it_pays(void **state)
 {
     (void) state;
-    for (int pays = 0; pays < 3; ++pays) {
+    static const struct {
+        int balance; /* thousandths of a registration */
+        unsigned in_place, in_vain;
+        uint32_t sample;
+    } cases[] = {{FREQ_MORE * 1000, 0, 0, FREQ_SAMPLE_START / 2},
+                 {FREQ_MORE * 1000 - 1, 0, 0, FREQ_SAMPLE_START},
+                 {FREQ_MORE * 1000, 100, 60, FREQ_SAMPLE_START / 2}, /* gains 72, a search 60 */
+                 {FREQ_MORE * 1000, 100, 61, FREQ_SAMPLE_START},
+                 {FREQ_MORE * 1000, 0, 1, FREQ_SAMPLE_START},
+                 {0, 0, 1, FREQ_SAMPLE_START},
+                 {-1, 0, 1, 2 * FREQ_SAMPLE_START + 1},
+                 {-1, 100, 119, FREQ_SAMPLE_START},
+                 {-1, 100, 121, 2 * FREQ_SAMPLE_START + 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); ++i) {
         world_t w = world_new(3000, 150, 60, 60);
         freq_table_t *t = &w.t->table;
-        t->balance = FREQ_AHEAD * t->price[freq_class_of(SIZE)] - (2 == pays);
-        t->balance_before = 0 == pays ? INT64_MAX : 0;
-        for (unsigned i = 0; i < FREQ_SETTLE; ++i) {
+        t->balance = cases[i].balance * (int64_t) 3000;
+        t->avoided = cases[i].in_place;
+        t->in_vain = cases[i].in_vain;
+        for (unsigned k = 0; k < FREQ_SETTLE; ++k) {
             freq_gate_copied(&w.t->gate, SIZE);
         }
         (void) use_at(w.t, 0x10000, SIZE);
-        assert_int_equal(w.t->gate.sample, 1 == pays ? FREQ_SAMPLE_START / 2 : FREQ_SAMPLE_START);
+        assert_int_equal(w.t->gate.sample, cases[i].sample);
         assert_int_equal(w.t->gate.due, 2 * FREQ_SETTLE);
         world_free(&w);
     }
+}
+
+/* What is frequent stays in place while the balance is a little below zero; then the table is not asked. */
+static void a_little_credit_is_given(void **state)
+{
+    (void) state;
+    world_t w = world_new(3000, 150, 60, 60);
+    freq_table_t *t = &w.t->table;
+    w.t->gate.sample = 0;
+    while (!use_at(w.t, 0x10000, SIZE)) {}
+    t->balance = -FREQ_BELOW * (int64_t) 3000 * 1000;
+    assert_true(use_at(w.t, 0x10000, SIZE));
+    t->balance = -FREQ_BELOW * (int64_t) 3000 * 1000 - 1;
+    assert_false(use_at(w.t, 0x10000, SIZE));
+    assert_int_equal(w.t->gate.next, (FREQ_BELOW * 3000 * 1000 + 1) / (150 * PERMILLE + 1));
+    world_free(&w);
 }
 
 /* What gains too little is not asked of at all. */
@@ -561,16 +593,17 @@ static void the_least_size_gains_a_search(void **state)
     world_t w = world_new(4000, 150, 50, 10);
     freq_table_t *t = &w.t->table;
     for (int i = 0; i < FREQ_POINTS; ++i) {
-        w.costs.c[i] = 10 << i; /* 80 ns at 1024 bytes, 160 at 2048 */
+        w.costs.c[i] =
+            10 << i; /* 80 ns at 1024 bytes, 160 at 2048; copies may take 2.44 times as long */
     }
     freq_table_by_costs(t, &w.costs, 25, PERMILLE);
-    assert_int_equal(t->least, 896); /* 70 ns: a quarter of it above 50 */
-    assert_int_equal(t->rule.after[freq_class_of(768)], FREQ_NEVER);
+    assert_int_equal(t->least, 384); /* 73 ns: a quarter of it above 50 */
+    assert_int_equal(freq_table_scale(t)->rule.after[freq_class_of(768)], FREQ_NEVER);
     w.costs.search = 90;
     freq_table_by_costs(t, &w.costs, 25, PERMILLE);
-    assert_int_equal(t->least, 1792);        /* 140 ns */
+    assert_int_equal(t->least, 768);         /* 146 ns */
     freq_table_by_costs(t, &w.costs, 25, 0); /* the rule alone */
-    assert_int_equal(t->least, 896);
+    assert_int_equal(t->least, 384);
     assert_false(t->is_bounded);
     w.costs.v = 1e6;
     freq_table_by_costs(t, &w.costs, 25, PERMILLE);
@@ -578,10 +611,60 @@ static void the_least_size_gains_a_search(void **state)
     world_free(&w);
 }
 
+/* The rule is that of the shortest of the last few copies that were timed. */
+static void copies_are_timed(void **state)
+{
+    (void) state;
+    world_t w = world_new(4000, 1e6, 50, 10); /* ns: more than the clock takes */
+    freq_table_t *t = &w.t->table;
+    freq_gate_t *gate = &w.t->gate;
+    static const struct {
+        double times;
+        uint32_t scale;
+    } copies[] = {{9, 0}, {9, 0},   {9, 0},   {9, 4}, {1.3, 1}, {2.1, 1}, {1.7, 1},
+                  {9, 1}, {2.1, 2}, {2.1, 2}, {9, 3}, {9, 3},   {0.5, 0}, {9, 0}};
+    for (size_t i = 0; i < sizeof(copies) / sizeof(*copies); ++i) {
+        gate->timed = (uint64_t) (copies[i].times * 1e6) << 32 | SIZE;
+        gate->copies += FREQ_SETTLE;
+        gate->bytes_copied += FREQ_SETTLE * SIZE;
+        (void) use_at(w.t, 0x10000, SIZE);
+        assert_int_equal(t->scale, copies[i].scale);
+        assert_int_equal(gate->timed, 0);
+    }
+    const uint32_t class = freq_class_of(SIZE);
+    for (uint32_t i = 1; i < FREQ_SCALES; ++i) {
+        assert_true(t->by[i].rule.n[class] <= t->by[i - 1].rule.n[class]);
+        assert_true(t->by[i].gains[class] > t->by[i - 1].gains[class]);
+        assert_true(t->by[i].earns[class] > t->by[i - 1].earns[class]);
+    }
+    world_free(&w);
+}
+
+/* One copy in so many is timed, of those that the table is asked of. */
+static void few_copies_are_timed(void **state)
+{
+    (void) state;
+    freq_gate_t gate = {.next = UINT64_MAX};
+    unsigned timed = 0;
+    for (unsigned i = 0; i < 4 * FREQ_TIMED_APART; ++i) {
+        const uint64_t start = freq_gate_copy_starts(&gate);
+        freq_gate_copy_ends(&gate, start, SIZE);
+        timed += 0 != gate.timed;
+        assert_true(0 == gate.timed || SIZE == (uint32_t) gate.timed);
+        gate.timed = 0;
+    }
+    assert_int_equal(timed, 4);
+    assert_int_equal(gate.copies, 4 * FREQ_TIMED_APART);
+    assert_int_equal(freq_gate_copy_starts(NULL), 0);
+    freq_gate_copy_ends(NULL, 0, SIZE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(until_the_next_count_all_pass),
+        cmocka_unit_test(few_copies_are_timed),
+        cmocka_unit_test(copies_are_timed),
         cmocka_unit_test(a_sample_of_the_blocks_does_not_pass),
         cmocka_unit_test(in_place_after_the_share),
         cmocka_unit_test(small_and_hopeless_sizes_are_not_counted),
@@ -598,6 +681,7 @@ int main(void)
         cmocka_unit_test(no_reuse_no_searches),
         cmocka_unit_test(lost_registrations_are_paid),
         cmocka_unit_test(what_a_registration_took_is_paid),
+        cmocka_unit_test(a_little_credit_is_given),
         cmocka_unit_test(more_are_counted_where_it_pays),
         cmocka_unit_test(the_least_size_gains_a_search),
     };

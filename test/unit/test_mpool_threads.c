@@ -103,7 +103,8 @@ static void *send(void *context)
                                  : (const void *) (uintptr_t) (rng_next(&rng) >> 20);
         freq_note_t *note;
         if (freq_gate_passes(&gate, buffer) || !freq_table_find(&table, buffer, 4096, &note)) {
-            freq_gate_copied(&gate, 4096);
+            const uint64_t start = freq_gate_copy_starts(&gate);
+            freq_gate_copy_ends(&gate, start, 4096);
         } else if (NULL == atomic_exchange(note, &gate)) {
             freq_table_registered(&table, 4096, 1000);
         }

@@ -18,10 +18,14 @@
  * all that is done with it. */
 typedef struct freq_gate {
     _Atomic uint64_t copies, bytes_copied;
-    _Atomic uint64_t next;   /* the table is not asked before so many copies, */
-    _Atomic uint64_t due;    /* from so many on of any buffer, and in between of a sample: */
+    _Atomic uint64_t next; /* the table is not asked before so many copies, */
+    _Atomic uint64_t due;  /* from so many on of any buffer, and in between of a sample: */
+    _Atomic uint64_t
+        timed; /* the last copy that was timed: ns << 32 | bytes; 0: none since it was read */
     _Atomic uint32_t sample; /* 2^k - 1; buffers whose hash has none of these bits */
 } freq_gate_t;
+
+enum { FREQ_TIMED_APART = 1024 }; /* one copy in so many is timed */
 
 enum {
     FREQ_BLOCK = 65536
@@ -60,32 +64,41 @@ static inline uint64_t freq_gate_now(void)
     return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
 }
 
-/* ---- around copies and searches, as btl/ibx calls them: nothing is timed any more ---- */
-
+/* Around each copy; gate NULL: the table is never asked of such messages. What starts gives is for ends: 0, or the time at which a
+ * copy that is timed begins. When memcpy returns its last stores are only on their way, and what comes next waits for them: so
+ * there is a fence at both ends. */
 static inline uint64_t freq_gate_copy_starts(const freq_gate_t *gate)
 {
-    (void) gate;
-    return 0;
+    freq_gate_t *g = (freq_gate_t *) gate;
+    if (__builtin_expect(
+            NULL == g
+                || 0 != atomic_load_explicit(&g->copies, memory_order_relaxed) % FREQ_TIMED_APART,
+            1)) {
+        return 0;
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    return freq_gate_now();
 }
 
-/* gate NULL: the table is never asked of such messages. */
+/* ns since then, with what the clock takes. */
+static inline uint64_t freq_gate_took(uint64_t start)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return freq_gate_now() - start;
+}
+
 static inline void freq_gate_copy_ends(freq_gate_t *gate, uint64_t start, size_t size)
 {
-    (void) start;
-    if (NULL != gate) {
-        freq_gate_copied(gate, size);
+    if (NULL == gate) {
+        return;
     }
-}
-
-static inline uint64_t freq_gate_place_starts(const freq_gate_t *gate)
-{
-    (void) gate;
-    return 0;
-}
-
-static inline void freq_gate_place_ends(freq_gate_t *gate, uint64_t start)
-{
-    (void) gate, (void) start;
+    freq_gate_copied(gate, size);
+    if (__builtin_expect(0 != start, 0)) {
+        const uint64_t ns = freq_gate_took(start);
+        atomic_store_explicit(&gate->timed,
+                              (ns < UINT32_MAX ? ns : UINT32_MAX) << 32 | (uint32_t) size,
+                              memory_order_relaxed);
+    }
 }
 
 #endif

@@ -154,7 +154,7 @@ mca_rcache_lazy_service(const mca_rcache_base_module_t *rcache)
  *             or freq->refused(table, data, size) if that fails;
  *         }
  *     }
- *     // where it is copied, if size >= least: freq_gate_copied(gate, size)
+ *     // around its copy, if size >= least: freq_gate_copy_starts(gate), freq_gate_copy_ends(gate, start, size)
  *     ...
  *     freq->close(table);                     // before the transport goes
  *
@@ -163,7 +163,7 @@ mca_rcache_lazy_service(const mca_rcache_base_module_t *rcache)
  * Threads: is_frequent, may_renew, registered and refused may be called by any number at once; they allocate nothing, make no
  * system call and never wait. The others are for start-up and end. */
 
-#define MCA_MPOOL_FREQ_SERVICE_VERSION 7
+#define MCA_MPOOL_FREQ_SERVICE_VERSION 8
 
 /* The table knows of nothing larger, and says no. */
 enum { MCA_MPOOL_FREQ_SIZE_MAX = 65536 };

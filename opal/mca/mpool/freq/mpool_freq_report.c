@@ -169,9 +169,9 @@ static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_
     case COST_P:
         return table->costs.p;
     case COST_N:
-        return table->core.rule.n[class];
+        return freq_table_scale(&table->core)->rule.n[class];
     default:
-        return table->core.rule.after[class];
+        return freq_table_scale(&table->core)->rule.after[class];
     }
 }
 
@@ -236,6 +236,7 @@ void mca_mpool_freq_report_register(void)
 static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
 {
     const freq_table_t *core = &table->core;
+    const freq_scale_t *scale = freq_table_scale(core);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
     fprintf(out,
@@ -258,15 +259,17 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     } else {
         fprintf(out, "    no message may go in place: it would gain too little\n");
     }
+    fprintf(out, "    n is for copies that take %.2f times C, as the last that were timed\n",
+            scale->times);
     fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         char n[16], after[16];
-        snprintf(n, sizeof(n), "%u", core->rule.n[4 * i]);
-        snprintf(after, sizeof(after), "%u", core->rule.after[4 * i]);
+        snprintf(n, sizeof(n), "%u", scale->rule.n[4 * i]);
+        snprintf(after, sizeof(after), "%u", scale->rule.after[4 * i]);
         fprintf(out, "    %8u  %12.1f  %12.1f  %10s  %10s\n", (unsigned) FREQ_SIZE_MIN << i,
                 table->costs.r[i], table->costs.c[i],
-                FREQ_NEVER == core->rule.n[4 * i] ? "none" : n,
-                FREQ_NEVER == core->rule.after[4 * i] ? "never" : after);
+                FREQ_NEVER == scale->rule.n[4 * i] ? "none" : n,
+                FREQ_NEVER == scale->rule.after[4 * i] ? "never" : after);
     }
 }
 

@@ -102,8 +102,8 @@ static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size
 static void counts(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after)
 {
     const uint32_t class = freq_class_of(size);
-    *n = FREQ_CLASSES == class ? FREQ_NEVER : table->core.rule.n[class];
-    *after = FREQ_CLASSES == class ? FREQ_NEVER : table->core.rule.after[class];
+    *n = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(&table->core)->rule.n[class];
+    *after = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(&table->core)->rule.after[class];
 }
 
 static size_t least(const mca_mpool_freq_table_t *table)

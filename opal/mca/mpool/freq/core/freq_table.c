@@ -3,6 +3,8 @@
  * paid from. */
 #include "freq_table.h"
 
+#include <string.h>
+
 static inline uint64_t load(const _Atomic uint64_t *word)
 {
     return atomic_load_explicit((_Atomic uint64_t *) word, memory_order_relaxed);
@@ -39,7 +41,10 @@ void freq_table_init(freq_table_t *table, freq_line_t *memory, uint32_t lines, u
                             .least = FREQ_NEVER == after ? 0 : FREQ_SIZE_MIN,
                             .settling = ATOMIC_FLAG_INIT,
                             .adding = ATOMIC_FLAG_INIT};
-    freq_rule_fixed(&table->rule, after);
+    for (uint32_t i = 0; i < FREQ_SCALES; ++i) {
+        table->by[i].times = 1;
+        freq_rule_fixed(&table->by[i].rule, after);
+    }
 }
 
 /* ---- the balance ---- */
@@ -62,54 +67,103 @@ static int64_t ps_of(double ns)
     return (int64_t) (ns * 1000);
 }
 
+/* The rule for copies that take scale->times as long as those that were measured. */
+static void make_scale(freq_scale_t *scale, freq_costs_t costs, uint32_t share, uint32_t permille)
+{
+    for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
+        costs.c[i] *= scale->times;
+    }
+    freq_rule_make(&scale->rule, &costs, share);
+    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
+        const size_t size = freq_class_size(class);
+        scale->earns[class] = 1 + (int64_t) (freq_cost_at(costs.c, size) * permille);
+        scale->gains[class] = ps_of(freq_gain_at(&costs, size) * FREQ_COUNTED / 100);
+    }
+}
+
 void freq_table_by_costs(freq_table_t *table, const freq_costs_t *costs, uint32_t share,
                          uint32_t permille)
 {
-    freq_rule_make(&table->rule, costs, share);
+    for (uint32_t i = 0; i < FREQ_SCALES; ++i) {
+        table->by[i].times = 0 == i ? 1 : table->by[i - 1].times * FREQ_SCALE;
+        make_scale(&table->by[i], *costs, share, permille);
+    }
     table->is_bounded = permille > 0;
     table->least = 0;
     table->most = 0;
     table->search = ps_of(costs->search);
+    memcpy(table->c, costs->c, sizeof(table->c));
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        const size_t size = freq_class_size(class);
-        const double gain = freq_gain_at(costs, size);
-        table->price[class] = ps_of(freq_cost_at(costs->r, size));
-        table->earns[class] = 1 + (int64_t) (freq_cost_at(costs->c, size) * permille);
-        table->gains[class] = ps_of(gain * FREQ_COUNTED / 100);
+        const int64_t gain = table->by[FREQ_SCALES - 1].gains[class] * 100 / FREQ_COUNTED;
+        table->price[class] = ps_of(freq_cost_at(costs->r, freq_class_size(class)));
         if (FREQ_MOST * table->price[class] > table->most) {
             table->most = FREQ_MOST * table->price[class];
         }
-        /* What gains less than a search costs makes no program faster. */
-        if (0 == table->least && gain > 0 && (0 == permille || gain >= costs->search)) {
-            table->least = size;
+        /* What gains less than a search costs makes no program faster, whatever its copies take. */
+        if (0 == table->least && gain > 0 && (0 == permille || gain >= table->search)) {
+            table->least = freq_class_size(class);
         }
     }
     table->balance = FREQ_START * table->price[freq_class_of(FREQ_PRICED)];
-    table->balance_before = table->balance;
     store(&table->gate->due, table->is_bounded ? FREQ_SETTLE : 0);
     atomic_store_explicit(&table->gate->sample, table->is_bounded ? FREQ_SAMPLE_START : 0,
                           memory_order_relaxed);
 }
 
-/* The table is not asked until copies have earned the price of asking. */
+/* A copy was timed: ns << 32 | bytes. */
+static void rescale(freq_table_t *t, uint64_t timed)
+{
+    const uint64_t clock = freq_gate_took(freq_gate_now());
+    const double c = freq_cost_at(t->c, (uint32_t) timed);
+    t->took[t->timed++ % FREQ_TIMED] = c > 0 ? ((double) (timed >> 32) - (double) clock) / c : 0;
+    double least = t->took[0];
+    for (uint32_t i = 1; i < FREQ_TIMED; ++i) {
+        least = t->took[i] < least ? t->took[i] : least;
+    }
+    uint32_t scale = 0;
+    while (scale + 1 < FREQ_SCALES && least >= t->by[scale + 1].times) {
+        ++scale;
+    }
+    atomic_store_explicit(&t->scale, scale, memory_order_relaxed);
+}
+
+/* The table is not asked until copies have earned what is missing. */
 static void stop_asking(freq_table_t *t, uint32_t class)
 {
     const int64_t balance = atomic_load_explicit(&t->balance, memory_order_relaxed);
-    const int64_t copies = (FREQ_RESUME * t->price[class] - balance) / t->earns[class];
+    const int64_t copies = -balance / freq_table_scale(t)->earns[class];
     const uint64_t n = copies < FREQ_SETTLE      ? FREQ_SETTLE
                        : copies > FREQ_WAIT_MOST ? FREQ_WAIT_MOST
                                                  : (uint64_t) copies;
-    const uint32_t sample = atomic_load_explicit(&t->gate->sample, memory_order_relaxed);
-    if (sample < FREQ_SAMPLE_MOST) {
-        atomic_store_explicit(&t->gate->sample, 2 * sample + 1, memory_order_relaxed);
-    }
     store(&t->waited, n);
     store(&t->gate->due, load(&t->gate->copies) + n);
     store(&t->gate->next, load(&t->gate->copies) + n);
 }
 
-/* The copies since the last time earn, as so many of their mean size: C is all but linear. Then more buffers are counted if
- * those that were gained as much meanwhile as they cost, and what would be found could be registered. */
+/* What the copies since the last time earn, n of this class. More buffers are counted if what is in place gains what twice as
+ * many searches cost, and what would be found could be registered; fewer if it does not gain what searches cost, and the balance
+ * is used up. */
+static void settle_copies(freq_table_t *t, int64_t n, uint32_t class)
+{
+    const freq_scale_t *scale = freq_table_scale(t);
+    const uint64_t in_vain = load(&t->in_vain), avoided = load(&t->avoided);
+    const int64_t searches = (int64_t) (in_vain - t->in_vain_before) * t->search;
+    const int64_t gained = (int64_t) (avoided - t->avoided_before) * scale->gains[class];
+    const int64_t waited = (int64_t) load(&t->waited);
+    uint32_t sample = atomic_load_explicit(&t->gate->sample, memory_order_relaxed);
+    if (gained >= 2 * searches && has(t, FREQ_MORE * t->price[class])) {
+        sample = sample / 2;
+    } else if (gained <= searches && sample < FREQ_SAMPLE_MOST && !has(t, 0)) {
+        sample = 2 * sample + 1;
+    }
+    atomic_store_explicit(&t->gate->sample, sample, memory_order_relaxed);
+    t->in_vain_before = in_vain;
+    t->avoided_before = avoided;
+    store(&t->waited, 0);
+    add(t, n * scale->earns[class] - (n > waited ? n - waited : 0) * t->search / FREQ_PASSES);
+}
+
+/* As so many copies of their mean size: C is all but linear. */
 static void settle(freq_table_t *t)
 {
     if (atomic_flag_test_and_set_explicit(&t->settling, memory_order_acquire)) {
@@ -117,23 +171,19 @@ static void settle(freq_table_t *t)
     }
     const uint64_t copies = load(&t->gate->copies), bytes = load(&t->gate->bytes_copied);
     const uint64_t n = copies - load(&t->settled);
-    const uint32_t class =
-        n < FREQ_SETTLE ? FREQ_CLASSES : freq_class_of((bytes - t->bytes_settled) / n);
     if (n >= FREQ_SETTLE) {
+        const uint32_t class = freq_class_of((bytes - t->bytes_settled) / n);
+        const uint64_t timed = load(&t->gate->timed);
         store(&t->settled, copies);
         store(&t->gate->due, copies + FREQ_SETTLE);
         t->bytes_settled = bytes;
-    }
-    if (FREQ_CLASSES != class && t->is_bounded) {
-        const int64_t balance = atomic_load_explicit(&t->balance, memory_order_relaxed);
-        const bool pays = balance >= t->balance_before && balance >= FREQ_AHEAD * t->price[class];
-        const uint64_t waited = load(&t->waited);
-        const int64_t watched = n > waited ? (int64_t) (n - waited) : 0;
-        store(&t->waited, 0);
-        add(t, (int64_t) n * t->earns[class] - watched * t->search / FREQ_PASSES);
-        t->balance_before = atomic_load_explicit(&t->balance, memory_order_relaxed);
-        const uint32_t sample = atomic_load_explicit(&t->gate->sample, memory_order_relaxed);
-        atomic_store_explicit(&t->gate->sample, pays ? sample / 2 : sample, memory_order_relaxed);
+        if (0 != timed) {
+            store(&t->gate->timed, 0);
+            rescale(t, timed);
+        }
+        if (FREQ_CLASSES != class && t->is_bounded) {
+            settle_copies(t, (int64_t) n, class);
+        }
     }
     atomic_flag_clear_explicit(&t->settling, memory_order_release);
 }
@@ -188,14 +238,15 @@ static void add_buffer(freq_table_t *t, freq_line_t *line, uint64_t key)
 /* The buffer is known and is used. True: in place. */
 static inline bool use(freq_table_t *t, _Atomic uint32_t *at, uint32_t class)
 {
+    const freq_scale_t *scale = freq_table_scale(t);
     const uint32_t state = atomic_load_explicit(at, memory_order_relaxed);
     const uint32_t count = state & FREQ_COUNT_MAX;
     if (0 == (state & FREQ_FREQUENT)) {
-        if (count < t->rule.after[class] && count < FREQ_COUNT_MAX) {
+        if (count < scale->rule.after[class] && count < FREQ_COUNT_MAX) {
             (void) become(at, state, state + 1);
             return false;
         }
-        if (!has(t, FREQ_AHEAD * t->price[class])
+        if (FREQ_NEVER == scale->rule.after[class] || !has(t, FREQ_AHEAD * t->price[class])
             || !become(at, state, state - count + FREQ_FREQUENT + FREQ_STAY)) {
             return false; /* asked again at its next use */
         }
@@ -203,20 +254,20 @@ static inline bool use(freq_table_t *t, _Atomic uint32_t *at, uint32_t class)
         (void) become(at, state, state - count + FREQ_STAY);
     }
     store(&t->avoided, load(&t->avoided) + 1);
-    add(t, t->gains[class]);
+    add(t, scale->gains[class]);
     return true;
 }
 
 bool freq_table_find(freq_table_t *table, const void *base, size_t size, freq_note_t **note)
 {
     const uint32_t class = freq_class_of(size);
-    if (FREQ_CLASSES == class || FREQ_NEVER == table->rule.after[class]) {
+    if (FREQ_CLASSES == class || FREQ_NEVER == table->by[FREQ_SCALES - 1].rule.after[class]) {
         return false;
     }
     if (load(&table->gate->copies) - load(&table->settled) >= FREQ_SETTLE) {
         settle(table);
     }
-    if (__builtin_expect(!has(table, 0), 0)) {
+    if (__builtin_expect(!has(table, -FREQ_BELOW * table->price[class]), 0)) {
         stop_asking(table, class);
         return false;
     }
@@ -245,7 +296,7 @@ bool freq_table_may_renew(freq_table_t *table, size_t size)
     if (FREQ_CLASSES == class) {
         return false;
     }
-    add(table, -table->gains[class]); /* this use gains nothing */
+    add(table, -freq_table_scale(table)->gains[class]); /* this use gains nothing */
     return has(table, FREQ_AHEAD * table->price[class]);
 }
 
@@ -272,7 +323,7 @@ void freq_table_refused(freq_table_t *table, const void *base, size_t size)
         FREQ_WAYS == at ? 0 : atomic_load_explicit(&line->state[at], memory_order_relaxed);
     if (0 != (state & FREQ_FREQUENT)
         && become(&line->state[at], state, state & ~(FREQ_FREQUENT | FREQ_COUNT_MAX))) {
-        add(table, -table->gains[class]);
+        add(table, -freq_table_scale(table)->gains[class]);
         store(&table->avoided, load(&table->avoided) - 1);
     }
 }

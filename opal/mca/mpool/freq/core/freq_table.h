@@ -12,13 +12,17 @@
  * the line go down by one (Misra and Gries, Finding repeated elements, 1982). So a buffer stays that is used more often than
  * others come by, and none stays for ever. The count of a frequent buffer is set to FREQ_STAY by each use.
  *
+ * Copies. What a copy takes depends on which cache its buffer is in, up to three times what was measured at the start (C of
+ * freq_rule.h, from buffers that are near). So the transport times one copy in 1024 (freq_gate.h), and the rule is that of the
+ * shortest of the last FREQ_TIMED of them, from a few that are made at the start for longer copies.
+ *
  * Budget. The rule bets on each buffer by itself, and a program whose buffers are used just too seldom loses every bet. So
  * what the table costs is paid from a balance, in time: searches, registrations and messages that pass the gate are taken
  * from it; it gets a share (per mille) of what copying each message costs, and FREQ_COUNTED percent of what each message gains
  * that is sent in place.
  *   - It begins with FREQ_START registrations, the price of finding out, once for a process.
  *   - A buffer is registered only when there are FREQ_AHEAD registrations in it: searches must not stop for the sake of one.
- *   - Below zero the table is not asked at all until there are FREQ_RESUME registrations in it again (freq_gate.h).
+ *   - At FREQ_BELOW registrations below zero the table is not asked at all until it is even again (freq_gate.h).
  *   - It holds at most FREQ_MOST registrations, so that a long good time does not pay for a long bad one.
  * All searches and registrations together thus cost at most that share of the copying and what was gained before, whatever the
  * program does. A balance cannot pay for all buffers at first: so the buffers in one of 16 blocks of 64 KiB are counted, each
@@ -40,16 +44,20 @@ enum {
     FREQ_SETTLE = 1024, /* so many copies are added to the balance together */
     FREQ_PASSES = 64,   /* as many messages outside of the sample cost as much as a search */
     FREQ_PERMILLE = 2,
-    FREQ_COUNTED = 60, /* percent of a gain, since costs vary */
+    FREQ_COUNTED = 80, /* percent of a gain, since costs vary */
     /* registrations, of FREQ_PRICED bytes for the first: */
-    FREQ_START = 24,
+    FREQ_START = 28,
     FREQ_PRICED = 8192,
-    FREQ_RESUME = 3,
-    FREQ_AHEAD = 2, /* before one is made, or more buffers are counted */
+    FREQ_BELOW = 3,
+    FREQ_AHEAD = 2, /* before one is made */
+    FREQ_MORE = 8,  /* before more buffers are counted */
     FREQ_MOST = 64,
-    FREQ_DEAREST = 4,        /* what took longer was something else at the same time */
-    FREQ_WAIT_MOST = 1 << 20 /* copies */
+    FREQ_DEAREST = 4,         /* what took longer was something else at the same time */
+    FREQ_WAIT_MOST = 1 << 20, /* copies */
+    FREQ_TIMED = 4,
+    FREQ_SCALES = 5
 };
+#define FREQ_SCALE 1.25 /* so much longer are copies of a scale than of the one before */
 
 /* The state of an entry: a generation, which changes with the buffer; is it frequent; its count. */
 #define FREQ_FREQUENT  (UINT32_C(1) << 22)
@@ -64,11 +72,18 @@ typedef struct freq_line {
 } freq_line_t;
 _Static_assert(sizeof(freq_line_t) == 64, "one cache line");
 
+typedef struct freq_scale {
+    double times; /* C of the start */
+    freq_rule_t rule;
+    int64_t earns[FREQ_CLASSES], gains[FREQ_CLASSES]; /* ps; 0 in all: without a budget */
+} freq_scale_t;
+
 typedef struct freq_table {
     freq_gate_t *gate; /* the transport's */
     freq_line_t *line;
     uint32_t shift; /* of the hash, down to the number of a line */
-    freq_rule_t rule;
+    _Atomic uint32_t scale;
+    freq_scale_t by[FREQ_SCALES];
     size_t least;
     _Atomic uint64_t avoided, in_vain; /* searches: in place; not */
 
@@ -76,11 +91,13 @@ typedef struct freq_table {
     bool is_bounded;
     _Atomic int64_t balance;
     int64_t most, search;
-    int64_t price[FREQ_CLASSES], earns[FREQ_CLASSES], gains[FREQ_CLASSES];
+    int64_t price[FREQ_CLASSES];
+    double c[FREQ_POINTS]; /* ns; of the first scale */
 
-    _Alignas(64) atomic_flag settling; /* covers the next three */
-    int64_t balance_before;
-    uint64_t bytes_settled;
+    _Alignas(64) atomic_flag settling; /* covers the next six */
+    uint64_t in_vain_before, avoided_before, bytes_settled;
+    uint64_t timed;
+    double took[FREQ_TIMED];  /* of the last copies that were timed, times c */
     _Atomic uint64_t settled; /* copies; */
     _Atomic uint64_t waited;  /* of those since, nothing was asked of so many */
     atomic_flag adding;       /* never waited for */
@@ -113,6 +130,13 @@ void freq_table_registered(freq_table_t *table, size_t size, uint64_t ns);
 
 /* It could not be registered: it has to be used as often once more. */
 void freq_table_refused(freq_table_t *table, const void *base, size_t size);
+
+/* The rule of now. */
+static inline const freq_scale_t *freq_table_scale(const freq_table_t *table)
+{
+    return &table->by[atomic_load_explicit((_Atomic uint32_t *) &table->scale,
+                                           memory_order_relaxed)];
+}
 
 /* Goes through the whole table. */
 void freq_table_count(freq_table_t *table, uint32_t lines, freq_counts_t *counts);
