@@ -46,6 +46,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     c.seed = i;
     c.start = iw_port_now();
     c.datagram_max = IW_DATAGRAM_MAX;
+    c.datagram_min = iw_port_least(e->port);
     c.receive_space = iw_port_space(e->port);
     c.peer_timeout_ns = timeout;
     c.silent_timeout_ns = 600 * S; /* longer than any test: who dies is known to be gone */

@@ -19,11 +19,13 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -50,6 +52,7 @@ FAULTY(int, pthread_create, EAGAIN,
 
 static struct {
     size_t limit;     /* longest datagram of the interface; 0: any */
+    int mtu;          /* that the interface is said to have; 0: as it is */
     bool is_silent;   /* about the limit */
     unsigned too_long; /* so many did not go for it */
     bool cutting;     /* IP has been told to cut longer ones */
@@ -174,6 +177,17 @@ int __wrap_getsockopt(int s, int level, int name, void *value, socklen_t *length
     if (0 == result && IPPROTO_IP == level && IP_MTU == name && 0 != kernel.limit
         && !kernel.is_silent) {
         *(int *) value = (int) kernel.limit + 28;
+    }
+    return result;
+}
+
+int __real_ioctl(int s, unsigned long request, ...);
+int __wrap_ioctl(int s, unsigned long request, struct ifreq *r);
+int __wrap_ioctl(int s, unsigned long request, struct ifreq *r)
+{
+    const int result = __real_ioctl(s, request, r);
+    if (0 == result && SIOCGIFMTU == request && 0 != kernel.mtu) {
+        r->ifr_mtu = kernel.mtu;
     }
     return result;
 }
@@ -511,6 +525,22 @@ static void an_interface_that_takes_less(void **state)
     free(target);
 }
 
+/* From the beginning less than every path is said to carry: nothing goes in pieces, and in trains. */
+static void an_interface_of_a_small_mtu(void **state)
+{
+    (void) state;
+    kernel.mtu = 600;
+    kernel.limit = 600 - 28;
+    end_t *e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 3);
+    assert_int_equal(e[0].peer->path.mtu.size, kernel.limit);
+    assert_int_equal(kernel.cuts, 0);
+    assert_true(iw_port_counters(e[0].port)->trains > 0);
+    assert_true(kernel.too_long > 0
+                && kernel.too_long <= 2 * 2 * 3); /* the probes of larger sizes */
+    ends_close(e);
+}
+
 /* It is set to less while the job runs: the kernel is asked how much, or, if it does not say, few datagrams find it out. Those
  * that were on their way go in pieces, and trains go on. */
 static void an_interface_that_shrinks(void **state)
@@ -815,6 +845,7 @@ int main(void)
         TEST(a_refused_train_is_not_the_last),
         TEST(reports_of_the_network),
         TEST(an_interface_that_takes_less),
+        TEST(an_interface_of_a_small_mtu),
         TEST(an_interface_that_shrinks),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),

@@ -280,12 +280,9 @@ static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t
     mca_btl_ibx_job_end(module, job);
 }
 
-bool mca_btl_ibx_atomic_message(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
                                 const void *data, size_t size)
 {
-    if (MCA_BTL_IBX_TAG_ATOMIC != tag && MCA_BTL_IBX_TAG_ATOMIC_DONE != tag) {
-        return false;
-    }
     if (NULL == endpoint) {
         refuse(module);
     } else if (MCA_BTL_IBX_TAG_ATOMIC == tag) {
@@ -293,7 +290,6 @@ bool mca_btl_ibx_atomic_message(mca_btl_ibx_module_t *module, mca_btl_base_endpo
     } else {
         answered(module, endpoint, data, size);
     }
-    return true;
 }
 
 void mca_btl_ibx_fail_atomics(const mca_btl_base_endpoint_t *endpoint)

@@ -49,10 +49,20 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
                              mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
                              int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
 
-/* A message arrived; endpoint: which sent it, or NULL if that is not known. False: it is none of an atomic operation. lock is
- * not held. */
-bool mca_btl_ibx_atomic_message(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+/* A message of an atomic operation arrived; endpoint: which sent it, or NULL if that is not known. lock is not held. */
+void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
                                 const void *data, size_t size);
+
+/* A message arrived. False: it is none of an atomic operation. lock is not held. */
+static inline bool mca_btl_ibx_atomic_message(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                              const void *data, size_t size)
+{
+    if (OPAL_LIKELY(MCA_BTL_IBX_TAG_ATOMIC != tag && MCA_BTL_IBX_TAG_ATOMIC_DONE != tag)) {
+        return false;
+    }
+    mca_btl_ibx_atomic_arrived(module, endpoint, tag, data, size);
+    return true;
+}
 
 /* Answers for which there was no memory. lock is not held. */
 void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module);

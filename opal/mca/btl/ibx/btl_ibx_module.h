@@ -60,7 +60,7 @@ enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation 
 
 /* What the PML is to be told of, as a transport has it: at most so many bytes, copied. */
 typedef union mca_btl_ibx_event {
-    _Alignas(16) char bytes[64];
+    _Alignas(16) char bytes[48];
 } mca_btl_ibx_event_t;
 
 /* What a transport does in its own way. Where it says so the module's lock is held. */

@@ -72,7 +72,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     return OMPI_SUCCESS;
 }
 
-/* What is left of those to whom RTRs may still come; NULL: nothing, or no memory, which makes a REVOKE's answer as if
+/* What is left of the peers from which RTRs may still come; NULL: nothing, or no memory, which makes a REVOKE's answer as if
  * the RTR had not been used. */
 static mca_pml_spec_last_seq_t *last_seqs_of(mca_pml_spec_comm_t *comm, uint32_t *n)
 {

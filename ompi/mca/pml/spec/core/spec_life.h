@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* When does a request go back to its list, and who returns it? Decisions on the bits of its life, which threads set
+/* When does a request go back to its list, and what returns it? Decisions on the bits of its life, which threads set
  * with one atomic operation each; each decision is about what was set before.
  *
  * It needs: the PML is done with it (DONE), its owner has freed it (FREED) and, if it was given up because its peer is
@@ -41,7 +41,7 @@ static inline spec_life_next_t spec_life_ended(int32_t before, bool over)
     return over || (before & SPEC_LIFE_LOST) ? SPEC_LIFE_LEAVE : SPEC_LIFE_COMPLETE;
 }
 
-/* May its owner, who sees these bits after it saw whether it is complete, return it without a word? */
+/* May its owner, which sees these bits after it saw whether it is complete, return it without a word? */
 static inline bool spec_life_is_mine(int32_t life, bool complete)
 {
     return complete && spec_life_is_done(life);

@@ -183,7 +183,7 @@ void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u)
     __atomic_store_n(&m->unexp_n, m->unexp_n - 1, __ATOMIC_RELAXED);
 }
 
-/* Somebody asks with a wildcard of this shape for the first time. False when memory is out. */
+/* The first search with a wildcard of this shape. False when memory is out. */
 static bool build_index(spec_match_t *m, int shape)
 {
     for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;

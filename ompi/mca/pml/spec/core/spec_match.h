@@ -10,7 +10,7 @@
  * A posted receive sits in exactly one bin, that of its own pattern. An arriving message (s, t)
  * can therefore be wanted only by the heads of four bins - (s,t) (s,*) (*,t) (*,*) - and takes the
  * one posted first. An unexpected message sits in the bin of its exact (s,t) and, as soon as
- * somebody has asked with a wildcard pattern of that shape, also in the bins of those patterns
+ * a receive or probe has asked with a wildcard pattern of that shape, also in the bins of those patterns
  * (the three wildcard indexes are built at their first use, so that programs without wildcards do
  * not pay for them). So neither direction ever walks a queue: the cost of a match does not depend
  * on how much is queued.

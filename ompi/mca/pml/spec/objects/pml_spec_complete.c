@@ -1,5 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Where the calling thread's stack is, so that completing a request knows whether the waiter is this very thread. */
+#include "pml_spec_compat.h" /* first: it asks for GNU's functions */
+
 #include "pml_spec_complete.h"
 
 #include <pthread.h>

@@ -81,8 +81,8 @@ static inline void mca_pml_spec_await_signals(void)
 /* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
  * MPI before. True: the caller gives it back; else the caller touches it no more.
  *
- * DONE comes first, so that who finds it complete needs no atomic operation to know that it is its alone; but last where
- * the completion runs a callback, which may free the request, start it again, or wait. */
+ * DONE comes first, so that a thread that finds it complete needs no atomic operation to know that it is its alone; but
+ * last where the completion runs a callback, which may free the request, start it again, or wait. */
 static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *life, bool told)
 {
     const bool over = told || NULL != request->req_complete_cb;
@@ -98,7 +98,7 @@ static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *l
     return SPEC_LIFE_RETURN == next;
 }
 
-/* Its owner frees it. True: the caller gives it back; else whoever is the last to work on it does. */
+/* Its owner frees it. True: the caller gives it back; else the last that works on it does. */
 static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
 {
     const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);

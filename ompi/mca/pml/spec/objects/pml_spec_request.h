@@ -61,7 +61,7 @@ typedef struct mca_pml_spec_send_request {
     opal_mutex_t range_lock; /* covers ranges; innermost */
     spec_node_t ranges;
     volatile int32_t in_flight;
-    volatile int32_t scheduling; /* > 0: somebody is in the loop */
+    volatile int32_t scheduling; /* > 0: the loop runs */
     volatile int32_t waiting;    /* 1: in the list of pending */
 } mca_pml_spec_send_request_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_send_request_t);

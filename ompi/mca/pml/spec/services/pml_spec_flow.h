@@ -9,7 +9,7 @@
  *   - there is no credit for it,
  *   - an earlier one waits.
  * Taking one out of the queue and giving it its number is one step under send_lock: so that, whichever does it, another
- * thread or a callback inside this one, they leave in their order, and nobody waits for somebody else's turn.
+ * thread or a callback inside this one, they leave in their order, and none waits for another's turn.
  * One that may go has its credit set apart, as much as it can cost; what it then does not need (a large
  * message brings no data unasked) is given back when it gets its number. */
 #ifndef PML_SPEC_FLOW_H

@@ -36,7 +36,8 @@
 #define SLICE (100 * IW_US)
 
 /* Being impatient costs an application that calls all the time a change of threads each bulk_patience: not
- * for longer than this after the last large transfer began. */
+ * for longer than this after the last large transfer began, and not where processes share processors: the others would pay
+ * for it. */
 #define BULK_LASTS (100 * IW_MS)
 
 struct iw_agent {
@@ -53,7 +54,7 @@ struct iw_agent {
     atomic_bool stop;
     atomic_ulong takeovers;
     atomic_bool bulk;    /* large transfers began since the thread checked last */
-    atomic_bool patient; /* it sleeps for `patience` or longer */
+    atomic_bool patient; /* it sleeps for long, and must not when a large transfer begins */
     iw_silence_t silence; /* of the thread alone */
     uint64_t pause;      /* of the thread alone */
     uint64_t bulk_until; /* of the thread alone */
@@ -149,8 +150,9 @@ static void leave_it_to_the_application(iw_agent_t *a)
     if (atomic_exchange(&a->bulk, false)) {
         a->bulk_until = now + BULK_LASTS;
     }
-    const bool bulk = now < a->bulk_until;
-    if (bulk) {
+    const bool crowded = iw_silence_is_crowded(&a->silence);
+    const bool bulk = now < a->bulk_until && !crowded;
+    if (bulk || crowded) {
         atomic_store(&a->patient, false);
     }
     iw_caller_t caller = caller_of(a);

@@ -7,6 +7,13 @@ _Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(
 
 /* ---- how much fits ---- */
 
+uint32_t iw_build_datagram_room(const iw_peer_t *p)
+{
+    const uint32_t least = p->engine->config.datagram_min, half = p->tx.window / 2;
+    const uint32_t room = half > least + IW_OVERHEAD ? half - IW_OVERHEAD : least;
+    return room < p->path.mtu.size ? room : p->path.mtu.size;
+}
+
 static size_t header_size(const iw_request_t *r)
 {
     switch (r->operation) {
@@ -38,29 +45,29 @@ static size_t ack_due_size(const iw_peer_t *p)
     return 0 == n || n > IW_RANGES_PIGGYBACK ? 0 : ack_size(p, n);
 }
 
-/* Payload that fits into a datagram the path carries, with an acknowledgement of that size. */
-static uint32_t payload_room(const iw_peer_t *p, size_t header, size_t ack)
+/* Payload that fits into a datagram of that size, with an acknowledgement of that one. */
+static uint32_t payload_room(const iw_peer_t *p, size_t size, size_t header, size_t ack)
 {
     const size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + ack
                           + sizeof(iw_seq_t) + header;
-    const size_t room = p->path.mtu.size - prefix;
+    const size_t room = size - prefix;
     return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
 }
 
 uint32_t iw_build_payload(const iw_peer_t *p, const iw_request_t *r, uint32_t left)
 {
-    const size_t header = header_size(r);
-    const uint32_t sure = payload_room(p, header, ack_size(p, IW_RANGES_PIGGYBACK));
+    const size_t size = iw_build_datagram_room(p), header = header_size(r);
+    const uint32_t sure = payload_room(p, size, header, ack_size(p, IW_RANGES_PIGGYBACK));
     if (left <= sure) {
         return left;
     }
-    const uint32_t room = payload_room(p, header, ack_due_size(p));
+    const uint32_t room = payload_room(p, size, header, ack_due_size(p));
     return left < room ? left : room;
 }
 
 bool iw_build_ack_fits(const iw_peer_t *p, const iw_segment_t *s)
 {
-    return s->length <= payload_room(p, header_size(s->request), ack_due_size(p));
+    return s->length <= payload_room(p, p->path.mtu.size, header_size(s->request), ack_due_size(p));
 }
 
 /* ---- blocks ---- */
@@ -97,13 +104,31 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     }
 }
 
-/* Bytes that this peer may have in flight: its share of what the port buffers. */
-static uint32_t window_for(const iw_engine_t *e)
+uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders)
 {
-    uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
-    uint32_t share = e->config.receive_space / (talkers > 0 ? talkers : 1);
-    uint32_t least = 2u * (e->config.datagram_max + IW_OVERHEAD);
+    const uint32_t share = e->config.receive_space / (senders > 0 ? senders : 1);
+    const uint32_t least = 2u * (e->config.datagram_min + IW_OVERHEAD);
     return share > least ? share : least;
+}
+
+/* Bytes that a peer may have in flight. Who is in the midst of a message shares what the port buffers with all others that
+ * are, and has no more than these leave of it: a share that was larger is taken back only with the next acknowledgement.
+ * A quarter more is given at most: a kernel buffers twice what it was asked for, its own data included. Who begins a
+ * message has the share of all that were heard lately. */
+static uint32_t window_for(iw_peer_t *p)
+{
+    iw_engine_t *e = p->engine;
+    const uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
+    if (!p->rx.amid) {
+        return iw_build_share(e, talkers > e->amid ? talkers : e->amid + 1);
+    }
+    const uint64_t most = e->config.receive_space + e->config.receive_space / 4;
+    const uint64_t others = e->told - p->rx.told;
+    const uint32_t share = iw_build_share(e, e->amid), least = iw_build_share(e, UINT32_MAX);
+    const uint64_t left = others + least < most ? most - others : least;
+    p->rx.told = share < left ? share : (uint32_t) left;
+    e->told = others + p->rx.told;
+    return p->rx.told;
 }
 
 void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
@@ -125,7 +150,7 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
     iw_ack_t *ack = iw_build_put(k, sizeof(*ack));
     *ack = (iw_ack_t){.largest = iw_be32((uint32_t) largest),
                       .next = iw_be32(p->rx.expected),
-                      .window = iw_be32(window_for(p->engine)),
+                      .window = iw_be32(window_for(p)),
                       .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
                       .ranges = iw_be16((uint16_t) n)};
     memcpy(iw_build_put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));

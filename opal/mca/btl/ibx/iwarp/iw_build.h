@@ -8,7 +8,14 @@
 
 #include "iw_internal.h"
 
-/* Of the left bytes of a request, those of its next datagram. Whatever goes with it, it has the size of the path if
+/* The longest datagram that a segment is cut for now: the path carries it, and two fit into what the peer can take, so that
+ * one is on its way while the other is acknowledged. */
+uint32_t iw_build_datagram_room(const iw_peer_t *p);
+
+/* What the port buffers, in bytes, for each of so many peers that send at the same time. */
+uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders);
+
+/* Of the left bytes of a request, those of its next datagram. Whatever goes with it, it has that size if
  * more follow: datagrams of one size go through the kernel many at a time. */
 uint32_t iw_build_payload(const iw_peer_t *p, const iw_request_t *r, uint32_t left);
 

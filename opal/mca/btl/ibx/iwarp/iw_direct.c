@@ -10,7 +10,7 @@ static iw_request_t *read_after(const iw_request_t *r)
     const iw_link_t *l = r->all.next;
     for (unsigned i = 0; i < SEARCH && l != &r->peer->tx.requests; ++i, l = l->next) {
         iw_request_t *next = IW_ITEM(l, iw_request_t, all);
-        if (IW_DO_READ == next->operation && !next->reported) {
+        if (IW_DO_READ == next->operation && !next->reported && !next->spoiled) {
             return next;
         }
     }
@@ -24,7 +24,7 @@ void iw_direct_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d)
         return; /* late: what comes next is behind the front all the same */
     }
     r->front = end;
-    e->filling = end < r->length ? r : read_after(r);
+    e->filling = end < r->length && !r->spoiled ? r : read_after(r);
     if (!d->last) { /* one with an acknowledgement has less room */
         e->filling_length = d->length > e->filling_previous ? d->length : e->filling_previous;
         e->filling_previous = d->length;
@@ -36,6 +36,23 @@ void iw_direct_forget(const iw_request_t *r)
     iw_engine_t *e = r->peer->engine;
     if (r == e->filling) {
         e->filling = NULL;
+    }
+}
+
+/* Most likely the program writes the memory that it reads to. It must not, but it must not keep us busy for ever, either:
+ * what is copied there was verified before. */
+void iw_direct_spoiled(iw_engine_t *e, const iw_peer_t *p, const uint8_t *data, size_t prefix)
+{
+    const iw_tagged_t *tagged = iw_direct_response(data, prefix);
+    const iw_region_t *region;
+    uint8_t *at;
+    if (NULL != tagged
+        && IW_ACCESS_OK
+               == iw_memory_check(&e->memory, iw_get32(tagged->stag), p, IW_READ_SINK,
+                                  iw_get64(tagged->to), 0, &at, &region)) {
+        iw_request_t *r = region->owner;
+        r->spoiled = true;
+        iw_direct_forget(r);
     }
 }
 

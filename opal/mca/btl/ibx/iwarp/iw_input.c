@@ -183,6 +183,9 @@ static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, c
     }
     if (!tag_is_right(e, p, f, prefix, length, e->apart)) {
         refuse(&e->count.refused_tag);
+        if (NULL != e->apart && NULL != p) {
+            iw_direct_spoiled(e, p, data, prefix);
+        }
         return NULL;
     }
     if (NULL != f->hello) {

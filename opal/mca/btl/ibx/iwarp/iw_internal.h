@@ -66,6 +66,7 @@ typedef struct iw_request {
     uint8_t flags;
     uint8_t count;
     bool last_got; /* READ: the last segment has arrived */
+    bool spoiled;  /* READ: its memory was written while it was verified there: copy */
     bool reported; /* completed; freed when no segment refers to it */
     union {
         struct iovec piece[IW_IOV_MAX];
@@ -222,6 +223,8 @@ typedef struct iw_peer_rx {
     uint32_t epoch;
     bool ack_now;
     bool rnr;
+    bool amid;         /* the last segment from it was not the last of its message */
+    uint32_t told;     /* if so: of our window, so many bytes it may have in flight */
     iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
     iw_link_t messages;
     iw_link_t early;
@@ -337,6 +340,8 @@ struct iw_engine {
     uint32_t epoch;
     uint32_t talkers;      /* peers heard in this epoch */
     uint32_t talkers_last; /* and in the last */
+    uint32_t amid;         /* peers in the midst of a message to us, */
+    uint64_t told;         /* and bytes that they may have in flight */
 };
 
 #define IW_CONN_INDEX_BITS 20 /* of a connection's number: its place; the others are random */
@@ -352,6 +357,7 @@ void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t
 uint64_t iw_random(iw_engine_t *e);
 
 /* iw_receive.c */
+void iw_receive_amid(iw_peer_t *p, bool amid); /* is more of the message to come? */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 void iw_receive_wake(
@@ -377,6 +383,8 @@ void iw_request_release(iw_request_t *r); /* frees it if reported and no segment
 /* iw_direct.c */
 void iw_direct_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
 void iw_direct_forget(const iw_request_t *r);            /* its memory is not ours any more */
+/* A datagram with this prefix was received where it belongs, and its tag is wrong there. */
+void iw_direct_spoiled(iw_engine_t *e, const iw_peer_t *p, const uint8_t *data, size_t prefix);
 
 /* iw_send.c */
 static inline void iw_ready(iw_peer_t *p)

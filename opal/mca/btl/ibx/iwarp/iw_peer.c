@@ -200,6 +200,7 @@ static void tear_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     }
     iw_timer_drop(p);
     p->rx.rnr = p->rx.ack_now = p->tx.ping_pending = false;
+    iw_receive_amid(p, false);
     p->alive.waiting_since = 0;
 }
 

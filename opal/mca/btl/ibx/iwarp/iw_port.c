@@ -98,9 +98,9 @@ static uint16_t interface_limit(iw_port_t *p)
         freeifaddrs(all);
     }
     unsigned limit = mtu - headers;
-    return (uint16_t) (limit > IW_DATAGRAM_MAX   ? IW_DATAGRAM_MAX
-                       : limit < IW_DATAGRAM_MIN ? IW_DATAGRAM_MIN
-                                                 : limit);
+    return (uint16_t) (limit > IW_DATAGRAM_MAX     ? IW_DATAGRAM_MAX
+                       : limit < IW_DATAGRAM_LEAST ? IW_DATAGRAM_LEAST
+                                                   : limit);
 }
 
 /* The calls without which there is no port, in a form that does nothing: refused now, they would be for ever, and each peer
@@ -256,6 +256,11 @@ const iw_address_t *iw_port_address(const iw_port_t *p)
 uint32_t iw_port_space(const iw_port_t *p)
 {
     return p->space;
+}
+
+uint16_t iw_port_least(const iw_port_t *p)
+{
+    return p->limit < IW_DATAGRAM_MIN ? p->limit : IW_DATAGRAM_MIN;
 }
 
 const iw_port_counters_t *iw_port_counters(const iw_port_t *p)

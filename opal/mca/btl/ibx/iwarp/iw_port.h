@@ -64,6 +64,8 @@ const iw_address_t *iw_port_address(const iw_port_t *port);
 /* For iw_peer_expect: the round trip to an address as its network promises it. Another process of this host, and another
  * host of the interface's network, is near; of any other nothing is known: 0. */
 uint64_t iw_port_promise(const iw_port_t *port, const iw_address_t *to);
+/* For iw_config_t: datagram_min. An interface of a small MTU carries less in one piece than every path is said to. */
+uint16_t iw_port_least(const iw_port_t *port);
 /* For iw_config_t: receive_space. */
 uint32_t iw_port_space(const iw_port_t *port);
 const iw_port_counters_t *iw_port_counters(const iw_port_t *port);

@@ -359,6 +359,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     }
     ++e->count.segments_in;
     e->goes_on = !d.last;
+    iw_receive_amid(p, !d.last);
     if (NULL != early) {
         ++e->count.segments_early;
         *early = (iw_early_t){.message = turn.message,

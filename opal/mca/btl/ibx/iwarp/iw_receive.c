@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The shared receive queue: buffers for messages, of all peers. */
-#include "iw_internal.h"
+#include "iw_build.h"
 
 #include <stdlib.h>
 
@@ -120,4 +120,21 @@ void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *recei
 {
     --p->rx.held;
     e->receive[e->receive_count++] = *receive;
+}
+
+void iw_receive_amid(iw_peer_t *p, bool amid)
+{
+    iw_engine_t *e = p->engine;
+    if (amid == p->rx.amid) {
+        return;
+    }
+    p->rx.amid = amid;
+    if (amid) {
+        ++e->amid;
+        p->rx.told = iw_build_share(e, e->peer_count); /* what it was told before is less or more */
+        e->told += p->rx.told;
+    } else {
+        --e->amid;
+        e->told -= p->rx.told;
+    }
 }

@@ -105,7 +105,7 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
     return s->resent || (s->last && (s->request->flags & IW_PROMPT))
-           || !iw_cc_room(&p->path.cc, p->tx.window, bytes + p->path.mtu.size + 2 * IW_OVERHEAD);
+           || !iw_cc_room(&p->path.cc, p->tx.window, bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
@@ -243,8 +243,8 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
         p->tx.limited = false;
         return NULL;
     }
-    uint32_t left = r->length - r->cut;
-    if (!may_leave(p, left < p->path.mtu.size ? left : p->path.mtu.size, now)) {
+    const uint32_t left = r->length - r->cut, room = iw_build_datagram_room(p);
+    if (!may_leave(p, left < room ? left : room, now)) {
         return NULL;
     }
     iw_segment_t *s = cut(p, r);

@@ -46,6 +46,12 @@ typedef struct iw_silence {
     unsigned share; /* not waited, of IW_SILENCE_ALL; an average. 0: not known yet */
 } iw_silence_t;
 
+/* The application waits for a processor most of the time: who looks after it takes that from others that would call. */
+static inline bool iw_silence_is_crowded(const iw_silence_t *s)
+{
+    return 0 != s->share && s->share < IW_SILENCE_ALL / 2;
+}
+
 static inline uint64_t iw_silence_sleep(const iw_silence_t *s)
 {
     const uint64_t most = s->patience > IW_SILENCE_LOOK_MOST ? s->patience : IW_SILENCE_LOOK_MOST;

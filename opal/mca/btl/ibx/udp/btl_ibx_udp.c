@@ -287,6 +287,7 @@ static bool open_engine(mca_btl_ibx_udp_module_t *module)
     config.auth = (iw_auth_mode_t) c->auth;
     config.start = wall_clock();
     config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
+    config.datagram_min = iw_port_least(module->port);
     config.receive_space = iw_port_space(module->port);
     config.peer_timeout_ns = c->peer_timeout_ms * MS;
     config.silent_timeout_ns = c->silent_timeout_ms * MS;
