@@ -507,6 +507,12 @@ static void lost_registrations_are_paid(void **state)
     }
     assert_in_range(renewed, 1, FREQ_START + (unsigned) (sends * 150 * PERMILLE / 1000 / 2910) + 1);
     assert_false(freq_table_may_renew(&w.t->table, 64));
+    const int64_t enough = FREQ_AHEAD * (int64_t) 3000 * 1000
+                           + freq_table_scale(&w.t->table)->gains[freq_class_of(SIZE)];
+    w.t->table.balance = enough - 1;
+    assert_false(freq_table_may_renew(&w.t->table, SIZE));
+    w.t->table.balance = enough;
+    assert_true(freq_table_may_renew(&w.t->table, SIZE));
     world_free(&w);
 }
 
