@@ -7,7 +7,7 @@
 
 #include "freq_table.h"
 
-enum { THREADS = 4, OWN = 40, SHARED = 20, AFTER = 8 };
+enum { THREADS = 4, OWN = 40, SHARED = 20, AFTER = 8, TOGETHER = 500 };
 
 enum { LINES = 256 };
 
@@ -58,6 +58,17 @@ static void *use(void *context)
     return NULL;
 }
 
+static void check_once(void)
+{
+    for (uint32_t l = 0; l < LINES; ++l) {
+        for (uint32_t i = 0; i < FREQ_WAYS; ++i) {
+            for (uint32_t j = 0; 0 != lines[l].key[i] && j < i; ++j) {
+                assert_true(lines[l].key[i] != lines[l].key[j]);
+            }
+        }
+    }
+}
+
 static void many_threads(void **state)
 {
     (void) state;
@@ -80,13 +91,34 @@ static void many_threads(void **state)
             }
         }
     }
-    /* No buffer is there twice. */
-    for (uint32_t l = 0; l < LINES; ++l) {
-        for (uint32_t i = 0; i < FREQ_WAYS; ++i) {
-            for (uint32_t j = 0; 0 != lines[l].key[i] && j < i; ++j) {
-                assert_true(lines[l].key[i] != lines[l].key[j]);
-            }
-        }
+    check_once();
+}
+
+/* Two threads use the same new buffers, each at the same moment. */
+static void *use_together(void *context)
+{
+    _Atomic uint32_t *arrived = context;
+    for (uint32_t i = 0; i < TOGETHER; ++i) {
+        freq_note_t *note;
+        ++*arrived;
+        for (uint32_t spins = 0; *arrived < 2 * (i + 1) && spins < 100000; ++spins) {}
+        (void) freq_table_find(&table, shared(i), 4096, &note);
+    }
+    return NULL;
+}
+
+static void no_buffer_is_added_twice(void **state)
+{
+    (void) state;
+    for (int pass = 0; pass < 20; ++pass) {
+        _Atomic uint32_t arrived = 0;
+        pthread_t thread;
+        memset(lines, 0, sizeof(lines));
+        freq_table_init(&table, lines, LINES, AFTER, &gate);
+        assert_int_equal(pthread_create(&thread, NULL, use_together, &arrived), 0);
+        (void) use_together(&arrived);
+        pthread_join(thread, NULL);
+        check_once();
     }
 }
 
@@ -143,6 +175,7 @@ int main(void)
     const char *text = getenv("FREQ_ROUNDS");
     rounds = NULL == text ? rounds : (uint32_t) strtoul(text, NULL, 10);
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_threads),
+                                       cmocka_unit_test(no_buffer_is_added_twice),
                                        cmocka_unit_test(threads_by_costs)};
     return cmocka_run_group_tests_name("freq_threads", tests, NULL, NULL);
 }
