@@ -9,7 +9,7 @@
  * No MPI. What is compared is what the processor does per message at its sender:
  *
  *   copy      memcpy into a fragment, as always
- *   freq      ask the table (core/freq_usage.h); in place: take the registration that is noted there
+ *   freq      ask the table (core/freq_table.h); in place: take the registration that is noted there
  *             (rcache/lazy, core/lazy_cache.h), post two pieces and give it back; else memcpy
  *
  * over a wire (spectrum_wire.h): --wire memory writes a descriptor and waits --post ns; --wire verbs is the verbs
@@ -29,7 +29,7 @@
 #define _GNU_SOURCE
 #include "freq_measure.h"
 #include "freq_rule.h"
-#include "freq_usage.h"
+#include "freq_table.h"
 #include "spectrum_wire.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static struct {
          .share = 25,
          .register_ns = -1,
          .notes = 1,
-         .budget = FREQ_BUDGET_PERMILLE,
+         .budget = FREQ_PERMILLE,
          .each = 1,
          .sends = 2000000,
          .measure = 20,
@@ -119,25 +119,24 @@ static bool device_register(const char *base, size_t size, lazy_entry_t **e)
 }
 
 /* As a transport does: by what is noted, else by the cache. NULL: not to be had. */
-static lazy_entry_t *device_find(freq_usage_t *table, const char *base, size_t size,
-                                 freq_note_t *note, freq_gate_t *gate, uint64_t start)
+static lazy_entry_t *device_find(freq_table_t *table, const char *base, size_t size,
+                                 freq_note_t *note)
 {
     lazy_entry_t *e = opt.notes ? atomic_load_explicit(note, memory_order_acquire) : NULL;
     if (NULL != e) {
         if (lazy_again(device.cache, e, (uintptr_t) base, size, 0, ++device.now)) {
-            freq_gate_place_ends(gate, start);
             return e;
         }
-        if (!freq_usage_may_renew(table, size)) {
+        if (!freq_table_may_renew(table, size)) {
             return NULL;
         }
     }
     const uint64_t before = freq_gate_now();
     if (!device_register(base, size, &e)) {
-        freq_usage_refused(table, base, size);
+        freq_table_refused(table, base, size);
         return NULL;
     }
-    freq_usage_registered(table, size, freq_gate_now() - before);
+    freq_table_registered(table, size, freq_gate_now() - before);
     atomic_store_explicit(note, e, memory_order_release);
     return e;
 }
@@ -169,8 +168,7 @@ void spectrum_complete(lazy_entry_t *e)
     lazy_release(device.cache, e);
 }
 
-static freq_usage_t usage;
-static freq_release_t release;
+static freq_table_t table;
 
 static size_t least; /* of the rule: smaller messages are not asked of */
 
@@ -180,16 +178,15 @@ static _Alignas(64) struct {
     const spectrum_wire_t *wire;
     freq_gate_t gate;
 } hot;
-_Static_assert(offsetof(freq_gate_t, timed_place) + 16 <= 64, "one cache line");
+_Static_assert(sizeof(freq_gate_t) + 16 <= 64, "one cache line");
 static _Atomic uint64_t placed; /* as the component counts them */
 
 /* As mca_btl_ibx_verbs_place does. */
 static __attribute__((noinline)) void message_asked(char *buffer, size_t size)
 {
     freq_note_t *note;
-    const uint64_t start = freq_gate_place_starts(&hot.gate);
-    if (freq_usage_find(&usage, buffer, size, &note)) {
-        lazy_entry_t *e = device_find(&usage, buffer, size, note, &hot.gate, start);
+    if (freq_table_find(&table, buffer, size, &note)) {
+        lazy_entry_t *e = device_find(&table, buffer, size, note);
         if (NULL != e) {
             atomic_store_explicit(&placed, atomic_load_explicit(&placed, memory_order_relaxed) + 1,
                                   memory_order_relaxed);
@@ -275,19 +272,14 @@ enum { LINES = 4096 };
 
 static freq_costs_t costs;
 
-static void new_table(const freq_rule_t *rule)
+static void new_table(void)
 {
-    static void *memory;
-    if (NULL == memory && 0 != posix_memalign(&memory, 64, freq_usage_bytes(LINES))) {
-        exit(1);
-    }
-    memset(memory, 0, freq_usage_bytes(LINES));
-    memset(&release, 0, sizeof(release));
-    hot.gate = (freq_gate_t){.sample = 0};
-    freq_usage_init(&usage, memory, LINES, rule, &release, &hot.gate);
-    freq_usage_by_costs(&usage, &costs, (uint32_t) opt.share, (uint32_t) opt.budget);
-    least = freq_usage_least(&usage);
-    least = 0 == least ? SIZE_MAX : least;
+    static freq_line_t memory[LINES];
+    memset(memory, 0, sizeof(memory));
+    hot.gate = (freq_gate_t){.next = 0};
+    freq_table_init(&table, memory, LINES, FREQ_NEVER, &hot.gate);
+    freq_table_by_costs(&table, &costs, (uint32_t) opt.share, (uint32_t) opt.budget);
+    least = 0 == table.least ? SIZE_MAX : table.least;
 }
 
 typedef struct {
@@ -395,7 +387,7 @@ static double quartile(const double *sorted, int n, int quarter)
 /* Both ways once through the work, in slices by turns: what the machine is at does not last longer than some slices, or is
  * there for both. Copies are half the work ahead, so that no side finds in the cache what the other has just read there.
  * A turn in which either was interrupted counts for neither. */
-static void once(const work_t *w, const freq_rule_t *rule, double *copy, double *freq)
+static void once(const work_t *w, double *copy, double *freq)
 {
     enum { SLICE = 256 };
     const size_t turns = (w->n + SLICE - 1) / SLICE;
@@ -405,7 +397,7 @@ static void once(const work_t *w, const freq_rule_t *rule, double *copy, double 
         exit(1);
     }
     device_forget();
-    new_table(rule);
+    new_table();
     device.registered = 0;
     for (size_t k = 0; k < turns; ++k) {
         const size_t at = k * SLICE, n = w->n - at < SLICE ? w->n - at : SLICE;
@@ -435,13 +427,13 @@ static void once(const work_t *w, const freq_rule_t *rule, double *copy, double 
     free(sorted);
 }
 
-static void compare(const work_t *w, const freq_rule_t *rule, times_t *t)
+static void compare(const work_t *w, times_t *t)
 {
     double c[PAIRS_MAX], f[PAIRS_MAX], r[PAIRS_MAX];
     const int n = (int) opt.pairs;
     (void) slice(w, 0, w->n, false); /* warm */
     for (int p = 0; p < n; ++p) {
-        once(w, rule, &c[p], &f[p]);
+        once(w, &c[p], &f[p]);
         r[p] = f[p] / c[p];
     }
     device_forget();
@@ -452,12 +444,12 @@ static void compare(const work_t *w, const freq_rule_t *rule, times_t *t)
     t->upper = quartile(r, n, 3);
 }
 
-static void row(const char *what, size_t size, long uses, const work_t *w, const freq_rule_t *rule)
+static void row(const char *what, size_t size, long uses, const work_t *w)
 {
     times_t t;
-    compare(w, rule, &t);
-    freq_usage_counts_t counts;
-    freq_usage_count(&usage, &counts);
+    compare(w, &t);
+    freq_counts_t counts;
+    freq_table_count(&table, LINES, &counts);
     const double avoided = 100.0 * (double) counts.copies_avoided / (double) w->n;
     printf("  %-14s %6zu %6ld %10.1f %10.1f %8.3f %6.3f to %5.3f %7.1f %% %10lu\n", what, size,
            uses, t.copy, t.freq, t.ratio, t.lower, t.upper, avoided, device.registered);
@@ -470,7 +462,7 @@ static void row(const char *what, size_t size, long uses, const work_t *w, const
 }
 
 /* Buffer i is used i + 1 times. */
-static void spectrum(size_t size, bool is_apart, const freq_rule_t *rule)
+static void spectrum(size_t size, bool is_apart)
 {
     work_t w = {.n = (size_t) opt.count * (size_t) (opt.count + 1) / 2};
     new_work(&w, (uint32_t) opt.count, size, is_apart ? apart(size) : (size + 63) / 64 * 64);
@@ -485,12 +477,12 @@ static void spectrum(size_t size, bool is_apart, const freq_rule_t *rule)
         w.order[i - 1] = w.order[j];
         w.order[j] = t;
     }
-    row(is_apart ? "pages-apart" : "back-to-back", size, -1, &w, rule);
+    row(is_apart ? "pages-apart" : "back-to-back", size, -1, &w);
     free_work(&w);
 }
 
 /* Every buffer is used so often, in turns of 100 buffers. */
-static void each(size_t size, uint32_t uses, const freq_rule_t *rule)
+static void each(size_t size, uint32_t uses)
 {
     enum { TURN = 100 };
     uint32_t buffers = (uint32_t) opt.sends / uses / TURN * TURN;
@@ -505,12 +497,12 @@ static void each(size_t size, uint32_t uses, const freq_rule_t *rule)
             }
         }
     }
-    row("each", size, uses, &w, rule);
+    row("each", size, uses, &w);
     free_work(&w);
 }
 
 /* No buffer is used twice: what the table costs a program that has no use for it. */
-static void fresh(size_t size, const freq_rule_t *rule)
+static void fresh(size_t size)
 {
     enum { STEP = 64 };
     work_t w = {.n = (size_t) opt.sends};
@@ -518,13 +510,13 @@ static void fresh(size_t size, const freq_rule_t *rule)
     for (uint32_t i = 0; i < w.n; ++i) {
         w.order[i] = i;
     }
-    row("never-again", size, 1, &w, rule);
+    row("never-again", size, 1, &w);
     free_work(&w);
 }
 
 /* Two of three messages are of buffers that are never used again, the third is of one of --count that are: what those are
  * found by is in no cache when it is needed, and most messages are copied all the same. */
-static void mixed(size_t size, const freq_rule_t *rule)
+static void mixed(size_t size)
 {
     enum { STEP = 64 };
     work_t w = {.n = (size_t) opt.sends};
@@ -533,7 +525,7 @@ static void mixed(size_t size, const freq_rule_t *rule)
         w.order[i] =
             i % 3 ? i : (uint32_t) (w.n + below((uint32_t) opt.count) * (apart(size) / STEP));
     }
-    row("mixed", size, -1, &w, rule);
+    row("mixed", size, -1, &w);
     free_work(&w);
 }
 
@@ -648,15 +640,15 @@ int main(int argc, char **argv)
     costs = measure();
     freq_rule_t rule;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf("V %.1f ns (table %.1f, rarely %.1f, to take one in %.1f, gate %.1f), P %.1f ns; budget "
-           "%ld per mille; R %s; "
-           "share %ld %%; %s over %s\n",
-           costs.v, costs.look, costs.rare, costs.add, costs.gate, costs.p, opt.budget,
-           opt.register_ns < 0 ? "by mlock" : "given", opt.share,
-           SPECTRUM_PUT == opt.op   ? "puts"
-           : SPECTRUM_GET == opt.op ? "gets"
-                                    : "messages",
-           opt.wire->name);
+    printf(
+        "V %.1f ns, a search where most are copied %.1f ns, P %.1f ns; budget %ld per mille; R %s; "
+        "share %ld %%; %s over %s\n",
+        costs.v, costs.search, costs.p, opt.budget, opt.register_ns < 0 ? "by mlock" : "given",
+        opt.share,
+        SPECTRUM_PUT == opt.op   ? "puts"
+        : SPECTRUM_GET == opt.op ? "gets"
+                                 : "messages",
+        opt.wire->name);
     printf("  %6s %12s %10s %10s %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (int s = 0; s < opt.sizes; ++s) {
         const uint32_t class = freq_class_of(opt.size[s]);
@@ -670,15 +662,15 @@ int main(int argc, char **argv)
     printf("  %-14s %6s %6s %10s %10s %8s %15s %9s %10s\n", "scheme", "bytes", "uses", "copy, ns",
            "freq, ns", "ratio", "quartiles", "avoided", "registered");
     for (int s = 0; s < opt.sizes; ++s) {
-        spectrum(opt.size[s], false, &rule);
-        spectrum(opt.size[s], true, &rule);
-        fresh(opt.size[s], &rule);
-        mixed(opt.size[s], &rule);
+        spectrum(opt.size[s], false);
+        spectrum(opt.size[s], true);
+        fresh(opt.size[s]);
+        mixed(opt.size[s]);
     }
     static const uint32_t uses[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
     for (int s = 0; opt.each && s < opt.sizes; ++s) {
         for (size_t u = 0; u < sizeof(uses) / sizeof(*uses); ++u) {
-            each(opt.size[s], uses[u], &rule);
+            each(opt.size[s], uses[u]);
         }
     }
     if (device.failed > 0) {

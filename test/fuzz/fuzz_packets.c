@@ -18,7 +18,7 @@
 #include "ompi/mca/pml/spec/objects/pml_spec_packet.h"
 #include "ompi/mca/pml/spec/objects/pml_spec_request.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 #include <mpi.h>
 #include <setjmp.h>

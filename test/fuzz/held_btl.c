@@ -4,7 +4,7 @@
 
 #include "fuzz_script.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A transport in the hands of a script: what is given to it lies in a list until the script says that it
  * goes. A packet is then delivered, a put or get is done and completed - in any order that the transport
- * does not exclude by a promise (btl_ibx_public.h), as late as the script likes, or never.
+ * does not exclude by a promise (opal/include/spec/promises.h), as late as the script likes, or never.
  *
  * It is a BTL of two modules that are built into the program and reach this process only. Like an adapter it
  * touches memory only within what was registered, if `registers`; otherwise only what held_touches allows. */
@@ -15,7 +15,7 @@ enum { HELD_MODULES = 2, HELD_KEY = 32 };
 typedef struct held_config {
     bool registers;
     bool completes_later; /* a send is complete when its packet is delivered, not at once */
-    uint32_t promises;    /* of btl_ibx_public.h: of the first module */
+    uint32_t promises;    /* of opal/include/spec/promises.h: of the first module */
 } held_config_t;
 
 /* How many of the next calls find no room. */

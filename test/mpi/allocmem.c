@@ -124,7 +124,7 @@ static void hints(void)
     is_ours(before, by_default);
     MPI_Free_mem(memory);
     before = served();
-    MPI_Alloc_mem(100, MPI_INFO_NULL, &memory); /* below mpool_freq_min_size */
+    MPI_Alloc_mem(100, MPI_INFO_NULL, &memory); /* below MCA_MPOOL_FREQ_DEFAULT_MIN */
     is_ours(before, false);
     MPI_Free_mem(memory);
     MPI_Alloc_mem(0, MPI_INFO_NULL, &memory);

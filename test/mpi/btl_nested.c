@@ -11,7 +11,7 @@
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/pml/spec/objects/pml_spec_compat.h"

@@ -56,7 +56,7 @@ my $dir = tempdir(CLEANUP => 1);
 my @files = glob "$dir/*";
 my $tables = () = $out =~ /small buffers, test pinned: costs/g;
 my $rows = () = $out =~ /^ +(?:128|65536) +[\d.]+ +[\d.]+ +(?:\d+|none) +(?:\d+|never)$/mg;
-result($code == 0 && @files == 1 && $tables == 2 && $rows == 4 && $out =~ /V, to look a buffer up: [\d.]+ ns/
+result($code == 0 && @files == 1 && $tables == 2 && $rows == 4 && $out =~ /V, to search for a buffer: [\d.]+ ns/
         && $out =~ /messages? (?:from \d+ bytes on )?may go in place/ && $out =~ /copies_avoided +\d/, 'the summary has every number', $out);
 ($code, $out) = job("--mca mpool_freq_summary 1 --mca mpool_freq_measure_time 300 --mca mpool_freq_cost_dir $dir", 'pinned');
 $tables = () = $out =~ /small buffers, test pinned: costs found in the file/g;

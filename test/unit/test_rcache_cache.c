@@ -419,7 +419,7 @@ static void fresh_buffers_stay_under_the_limit(void **state)
         lazy_counters_t n = counted(fake);
         assert_true(n.bytes_most <= 20 * PAGE);
         assert_true(strcmp(policies[p], "immediate") == 0 ? n.evicted_unused > 0 && 0 == n.bytes
-                                                           : n.evicted_bytes > 0);
+                                                          : n.evicted_bytes > 0);
         fake_free(fake);
 
         fake = cache_of(policies[p], SIZE_MAX / 2, 7);

@@ -16,7 +16,7 @@ typedef struct setup {
     size_t max_bytes, max_entries;
     unsigned merge;
     size_t capacity;
-    bool read_only; /* some pages are: what is merged may be refused */
+    bool read_only;  /* some pages are: what is merged may be refused */
     unsigned around; /* pages */
 } setup_t;
 

@@ -13,8 +13,8 @@
 #define PAGE     UINT64_C(4096)
 #define FIRST    UINT64_C(0x10000000)
 #define THREADS  4u
-#define OWN      64u                      /* pages of each thread */
-#define COMMON   (THREADS * OWN)          /* first of the pages that are everybody's */
+#define OWN      64u             /* pages of each thread */
+#define COMMON   (THREADS * OWN) /* first of the pages that are everybody's */
 #define PAGES    (COMMON + 64)
 #define HELD_MAX 8
 
@@ -144,7 +144,8 @@ static void *work(void *argument)
             CHECK(n.registrations <= made);
         } else {
             lazy_entry_t *e;
-            if (LAZY_OK == lazy_acquire_private(w->cache, FIRST + w->number * OWN * PAGE, PAGE, 1, &e)) {
+            if (LAZY_OK
+                == lazy_acquire_private(w->cache, FIRST + w->number * OWN * PAGE, PAGE, 1, &e)) {
                 lazy_release(w->cache, e);
             }
         }

@@ -16,10 +16,10 @@
 
 #include "btl_ibx.h"
 #include "btl_ibx_net.h"
-#include "btl_ibx_public.h"
 #include "btl_ibx_unsaid.h"
 #include "ibx_delivery.h"
 
+#include "opal/include/spec/promises.h"
 #include "opal/mca/rcache/rcache.h"
 
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
@@ -156,7 +156,7 @@ int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_clas
  * fragments may be gone. Frees the module. */
 void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
 
-/* What can be promised of registrations (btl_ibx_public.h) that this cache keeps; NULL: none does. */
+/* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);
 
 /* btl_register_error. */

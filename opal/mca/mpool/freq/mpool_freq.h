@@ -1,29 +1,27 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* mpool/freq: memory that is registered before it is used, and the table of frequently used
- * buffers. What all files of the component share.
+/* mpool/freq, a memory pool of Open MPI: memory for MPI_Alloc_mem that is registered with the network before it is used,
+ * and a table that tells a transport which small buffers to send in place. What all its files share.
  *
- * Words
  *   segment   memory from the kernel, registered as a whole with every transport that registers
- *   pool      segments that many allocations share; an allocation above segment_min has its own
+ *   pool      segments that many allocations share; an allocation from segment_min on has its own
  *   default   MPI_Alloc_mem calls that ask for no particular pool
- *   table     usage of small buffers, one per transport that asked (mpool_freq_table.h)
+ *   table     counts of uses of small buffers, one for each transport that asked (opal/include/spec/promises.h)
  *
  * core/ is plain C: what is decided. These files do it.
  *
- * Threads: one lock (mca_mpool_freq.lock) covers the segments. Registering happens under it, so
- * that a segment is registered once; no callback of ours is called by it, and BTLs do not allocate
- * from here while they register. Counters are atomic. The tables have their own rules. */
+ * Threads: one lock (mca_mpool_freq_component.lock) covers the segments. A segment is registered under it, so that that
+ * happens once; BTLs do not allocate from here while they register. Counters are atomic. */
 #ifndef MPOOL_FREQ_H
 #define MPOOL_FREQ_H
 
 #include "mpool_freq_compat.h"
 
+#include "opal/include/spec/promises.h"
+
 #include "core/freq_hints.h"
-#include "core/freq_release.h"
 #include "core/freq_rule.h"
 #include "core/freq_space.h"
-#include "core/freq_usage.h"
-#include "mpool_freq_table.h"
+#include "core/freq_table.h"
 
 #include <pthread.h>
 
@@ -32,7 +30,9 @@
 enum {
     MCA_MPOOL_FREQ_UNIT = 256, /* bytes: what the pool is cut into, and its alignment */
     MCA_MPOOL_FREQ_UNIT_LOG = 8,
-    MCA_MPOOL_FREQ_TABLES = 8, /* transports */
+    MCA_MPOOL_FREQ_TABLES = 8,         /* transports */
+    MCA_MPOOL_FREQ_TABLE_LINES = 4096, /* 12288 buffers in 256 KiB */
+    MCA_MPOOL_FREQ_DEFAULT_MIN = 1024, /* bytes: smaller messages are copied anyway */
     MCA_MPOOL_FREQ_ALIGNMENTS = 32
 };
 
@@ -44,7 +44,7 @@ enum {
     X(left_to_malloc, "default allocations below mpool_freq_min_size, left to malloc")             \
     X(failed_allocations, "allocations that failed; Open MPI 4.1 then uses malloc")                \
     X(frees, "allocations given back")                                                             \
-    X(frees_refused, "frees of what was not allocated here, ignored")                              \
+    X(frees_refused, "frees of memory that was not allocated here, ignored")                       \
     X(segments, "segments mapped")                                                                 \
     X(segments_huge, "segments on huge pages (MAP_HUGETLB)")                                       \
     X(segments_bound, "segments bound to the NUMA node of the process")                            \
@@ -70,22 +70,22 @@ static inline void mca_mpool_freq_count(_Atomic uint64_t *counter)
 _Static_assert((int) MCA_MPOOL_FREQ_SIZE_MAX == (int) FREQ_SIZE_MAX, "what is published is so");
 
 struct mca_mpool_freq_table {
-    freq_usage_t usage; /* first: aligned */
+    freq_table_t core; /* first: aligned */
     char name[64];
     bool is_open;
-    void *memory;
+    freq_line_t *lines;
     freq_costs_t costs;
-    const char *costs_from;   /* "measured", ... */
-    freq_usage_counts_t last; /* when it was closed */
-    freq_gate_t *gate;        /* the transport's, or, when it was closed, the next */
+    const char *costs_from; /* "measured", ... */
+    freq_counts_t last;     /* when it was closed */
+    freq_gate_t *gate;      /* the transport's, or, when it was closed, the next */
     freq_gate_t last_gate;
     mca_mpool_freq_traffic_t traffic;
 };
 
 /* ---- the pool's modules ---- */
 
-/* The interface hands no hints to the allocation itself, so that what they ask for is a matter of
- * the module that a query answers with. */
+/* The interface hands no hints to the allocation itself, so that each kind of request has a module of its own, with which a
+ * query is answered. */
 typedef struct mca_mpool_freq_module {
     mca_mpool_base_module_t super;
     bool is_default; /* small allocations are left to malloc */
@@ -98,20 +98,17 @@ typedef struct mca_mpool_freq_component {
     /* parameters */
     bool is_default;
     int priority;
-    size_t min_size, segment_min, pool_size;
-    bool huge_pages, numa;
+    size_t segment_min, pool_size;
+    bool huge_pages;
     unsigned share;  /* percent */
     unsigned budget; /* permille */
-    unsigned table_lines;
-    int fixed_uses; /* -1: measure */
+    int fixed_uses;  /* -1: measure */
     unsigned measure_ms;
     char *cost_dir;
     int summary;
     /* state */
     pthread_mutex_t lock;
     mca_mpool_freq_counters_t counters;
-    freq_release_t *release;
-    bool has_hook;
     mca_mpool_freq_table_t *table[MCA_MPOOL_FREQ_TABLES];
 } mca_mpool_freq_component_t;
 
@@ -151,7 +148,7 @@ void mca_mpool_freq_tables_end(void);
 /* ---- mpool_freq_measure.c ---- */
 
 /* Costs with a transport: from the file of an earlier measurement on this host, or measured now
- * within the time of the parameter. False: neither. *from says which. */
+ * within the time of the parameter. False: neither. *from tells which, for the summary. */
 bool mca_mpool_freq_costs(const mca_mpool_freq_transport_t *transport, freq_costs_t *costs,
                           const char **from);
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The costs of a transport (core/freq_measure.h): measured by the first process of a host, and kept in
- * a file for the others. */
+/* What copying, registering and searching cost with a transport (core/freq_measure.h): measured by the first process of a
+ * host, and kept in a file for the others. */
 #include "mpool_freq.h"
 #include "core/freq_measure.h"
 
@@ -69,7 +69,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 6"
+#define FORMAT "mpool/freq costs 7"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {
@@ -84,13 +84,11 @@ static bool parse(FILE *file, const char *name, freq_costs_t *costs)
         }
     }
     char end[8];
-    return 8
-               == fscanf(file, "%lf %lf %lf %lf %lf %lf %lf %7s", &costs->v, &costs->look,
-                         &costs->rare, &costs->add, &costs->p, &costs->gate, &costs->clock, end)
+    return 4 == fscanf(file, "%lf %lf %lf %7s", &costs->v, &costs->search, &costs->p, end)
            && 0 == strcmp(end, "end") && freq_costs_are_sane(costs);
 }
 
-/* Only a file of ours that nobody else can write to is believed. */
+/* Only a file of this user that no other can write to is believed. */
 static bool read_file(const char *path, const char *name, freq_costs_t *costs)
 {
     struct stat st;
@@ -131,9 +129,7 @@ static void write_file(const char *path, const char *name, const freq_costs_t *c
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         (void) fprintf(file, "%.3f %.3f\n", costs->r[i], costs->c[i]);
     }
-    const bool ok = fprintf(file, "%.3f %.3f %.3f %.3f %.3f %.3f %.3f end\n", costs->v, costs->look,
-                            costs->rare, costs->add, costs->p, costs->gate, costs->clock)
-                    > 0;
+    const bool ok = fprintf(file, "%.3f %.3f %.3f end\n", costs->v, costs->search, costs->p) > 0;
     if (0 != fclose(file) || !ok || 0 != rename(fresh, path)) {
         (void) unlink(fresh);
     }

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Allocating and freeing. */
+/* The pool: allocating memory from segments that are registered with the network, freeing it, and the functions that Open
+ * MPI calls for that. */
 #include "mpool_freq.h"
 
 #include "mpool_freq_segment.h"
@@ -248,9 +249,9 @@ size_t mca_mpool_freq_size(const void *base, bool *is_registered)
 
 /* ---- the interface ---- */
 
-/* Open MPI notes what it is given, in memory for many notes at a time (16 KiB), and does not look whether
- * it got that; what is not noted it takes for malloc's when it is freed. (mpool_base_alloc.c, 4.1.4 and
- * 5.0.7.) False: it may not get it. */
+/* Open MPI notes what it is given, in memory for many notes at a time (16 KiB), and does not check that it got that memory;
+ * what is not noted it takes for malloc's when it is freed. (mpool_base_alloc.c, 4.1.4 and 5.0.7.) False: it may not get
+ * it. */
 static bool can_be_noted(void)
 {
     enum { ROOM = 65536 };
@@ -263,7 +264,7 @@ static void *module_alloc(mca_mpool_base_module_t *mpool, size_t size, size_t al
 {
     const mca_mpool_freq_module_t *module = (const mca_mpool_freq_module_t *) mpool;
     (void) flags;
-    if (module->is_default && size < mca_mpool_freq_component.min_size) {
+    if (module->is_default && size < MCA_MPOOL_FREQ_DEFAULT_MIN) {
         mca_mpool_freq_count(&mca_mpool_freq_component.counters.left_to_malloc);
         return NULL;
     }
@@ -284,7 +285,7 @@ static void module_free(mca_mpool_base_module_t *mpool, void *base)
 {
     (void) mpool;
     if (NULL != base && !mca_mpool_freq_free(base)) {
-        opal_output(0, "mpool/freq: %p is freed but not allocated here; ignored", base);
+        opal_output(0, "mpool/freq: %p is freed but was not allocated here; that is ignored", base);
     }
 }
 

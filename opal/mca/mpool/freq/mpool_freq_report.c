@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What a user sees: performance variables, and the summary at the end. */
+/* What a user sees of mpool/freq: its performance variables (MPI_T), and the summary that mpool_freq_summary prints at the end. */
 #include "mpool_freq.h"
 
 #include <stdio.h>
@@ -34,32 +34,23 @@ static const struct {
     size_t offset;
     int class;
 } table_counts[] = {
-    {"table_buffers", "buffers in the tables of usage now", offsetof(freq_usage_counts_t, buffers),
-     MCA_BASE_PVAR_CLASS_LEVEL},
-    {"table_places", "buffers that the tables of usage have room for",
-     offsetof(freq_usage_counts_t, places), MCA_BASE_PVAR_CLASS_LEVEL},
-    {"table_frequent", "buffers in the tables that are frequently used: sent in place",
-     offsetof(freq_usage_counts_t, frequent), MCA_BASE_PVAR_CLASS_LEVEL},
-    {"table_added", "buffers added to the tables of usage", offsetof(freq_usage_counts_t, added),
-     MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_dropped",
-     "buffers dropped from the tables: their memory went away, or the table forgot them",
-     offsetof(freq_usage_counts_t, dropped), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_no_room", "times that a table of usage was full",
-     offsetof(freq_usage_counts_t, no_room), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_refused", "frequently used buffers that could not be registered",
-     offsetof(freq_usage_counts_t, refused), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_closings", "times that a table stopped growing, since few of its buffers were reused",
-     offsetof(freq_usage_counts_t, closings), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_openings", "times that a table resumed growing, since the pattern had changed",
-     offsetof(freq_usage_counts_t, openings), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"table_looks", "small messages that were looked up in the tables",
-     offsetof(freq_usage_counts_t, looked), MCA_BASE_PVAR_CLASS_COUNTER},
-    {"copies_avoided", "small messages that the tables said to send in place",
-     offsetof(freq_usage_counts_t, copies_avoided), MCA_BASE_PVAR_CLASS_COUNTER},
+#define ROW(name, field, text, class)                                                              \
+    {                                                                                              \
+        name, text, offsetof(freq_counts_t, field), MCA_BASE_PVAR_CLASS_##class                    \
+    }
+    ROW("table_buffers", buffers, "buffers in the tables of uses now", LEVEL),
+    ROW("table_capacity", most, "buffers that the tables of uses have room for", LEVEL),
+    ROW("table_frequent", frequent, "buffers in the tables that are sent in place", LEVEL),
+    ROW("table_added", added, "buffers added to the tables of uses", COUNTER),
+    ROW("table_replaced", replaced, "buffers that made room for others in the tables", COUNTER),
+    ROW("table_refused", refused, "frequently used buffers that could not be registered", COUNTER),
+    ROW("table_searches", searched, "small messages that were searched for in the tables", COUNTER),
+    ROW("copies_avoided", copies_avoided, "small messages that the tables said to send in place",
+        COUNTER),
+#undef ROW
 };
 
-/* What transports say that they did. */
+/* Counted by the transports. */
 static const struct {
     const char *name, *text;
     size_t offset;
@@ -71,7 +62,8 @@ static const struct {
         ROW(mca_mpool_freq_traffic_t, in_place, "payloads that the transport left where they are",
             false) ROW(mca_mpool_freq_traffic_t, bytes_in_place, "bytes of them", false)
             ROW(mca_mpool_freq_traffic_t, notes_used,
-                "of these, payloads whose registration was found without the cache's help", false)
+                "of these, payloads whose registration was found without a search in the cache",
+                false)
 #undef ROW
 };
 enum { TRAFFIC = sizeof(traffic) / sizeof(*traffic) };
@@ -86,16 +78,16 @@ static uint64_t counter(size_t i)
 }
 
 /* The counts of a table, or of what is left of it. The lock is held. */
-static freq_usage_counts_t counts_of(mca_mpool_freq_table_t *table)
+static freq_counts_t counts_of(mca_mpool_freq_table_t *table)
 {
-    freq_usage_counts_t counts = table->last;
+    freq_counts_t counts = table->last;
     if (table->is_open) {
-        freq_usage_count(&table->usage, &counts);
+        freq_table_count(&table->core, MCA_MPOOL_FREQ_TABLE_LINES, &counts);
     }
     return counts;
 }
 
-static uint64_t field(const freq_usage_counts_t *counts, size_t offset)
+static uint64_t field(const freq_counts_t *counts, size_t offset)
 {
     return *(const uint64_t *) ((const char *) counts + offset);
 }
@@ -116,7 +108,7 @@ static int read_table_count(const mca_base_pvar_t *pvar, void *value, void *obje
     unsigned long long sum = 0;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
-        const freq_usage_counts_t counts = counts_of(c->table[i]);
+        const freq_counts_t counts = counts_of(c->table[i]);
         sum += field(&counts, table_counts[(uintptr_t) pvar->ctx].offset);
     }
     pthread_mutex_unlock(&c->lock);
@@ -177,9 +169,9 @@ static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_
     case COST_P:
         return table->costs.p;
     case COST_N:
-        return table->usage.rule.n[class];
+        return freq_table_scale(&table->core)->rule.n[class];
     default:
-        return table->usage.rule.after[class];
+        return freq_table_scale(&table->core)->rule.after[class];
     }
 }
 
@@ -213,7 +205,8 @@ void mca_mpool_freq_report_register(void)
     } costs[COSTS] = {
         {"cost_register", "R: ns to register 128, 256, ... 65536 bytes with the first transport"},
         {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
-        {"cost_find", "V: ns to find a buffer in the table and its registration in the cache"},
+        {"cost_find",
+         "V: ns to search for a buffer in the table and for its registration in the cache"},
         {"cost_place", "P: ns that sending in place costs the transport beyond sending a copy"},
         {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
                        "registration; 0: none do"},
@@ -240,63 +233,54 @@ void mca_mpool_freq_report_register(void)
 
 /* ---- the summary ---- */
 
-static void print_table(FILE *out, mca_mpool_freq_table_t *table)
+static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
 {
-    const freq_usage_counts_t counts = counts_of(table);
+    const freq_table_t *core = &table->core;
+    const freq_scale_t *scale = freq_table_scale(core);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, mca_mpool_freq_component.share);
     fprintf(out,
-            "    V, to look a buffer up: %.1f ns, of these in the table %.1f ns, %.1f ns where few "
-            "are; to take one in %.1f ns\n",
-            table->costs.v, table->costs.look, table->costs.rare, table->costs.add);
-    fprintf(
-        out,
-        "    P, to send in place: %.1f ns; a message that may be looked up: %.1f ns; the clock: "
-        "%.1f ns\n",
-        table->costs.p, table->costs.gate, table->costs.clock);
+            "    V, to search for a buffer: %.1f ns; where most are copied %.1f ns; P, to send in "
+            "place: %.1f ns\n",
+            table->costs.v, table->costs.search, table->costs.p);
     fprintf(out,
-            "    of late R was %.2f, C %.2f and V %.2f times what was measured; where few buffers "
-            "are looked up that took %.2f, "
-            "taking one in %.2f times; one buffer in %u is looked up\n",
-            (double) freq_mean_now(&table->usage.of_registrations) / FREQ_SCALE_ONE,
-            (double) freq_scale_now(&table->usage.of_copies) / FREQ_SCALE_ONE,
-            (double) freq_scale_now(&table->usage.of_places) / FREQ_SCALE_ONE,
-            (double) freq_scale_now(&table->usage.of_looks) / FREQ_SCALE_ONE,
-            (double) freq_scale_now(&table->usage.of_adds) / FREQ_SCALE_ONE,
-            1 + atomic_load_explicit(&table->gate->sample, memory_order_relaxed));
-    fprintf(out,
-            "    budget: %u per mille of copying; left for looks %.1f ns, for registrations %.1f "
-            "ns, at most "
-            "%.1f ns\n",
+            "    budget: %u per mille of copying; left %.1f ns, at most %.1f ns; buffers in one "
+            "block of %u are counted\n",
             mca_mpool_freq_component.budget,
-            (double) freq_budget_in(&table->usage.budget.looks) / FREQ_BUDGET_UNIT,
-            (double) freq_budget_in(&table->usage.budget.saved) / FREQ_BUDGET_UNIT,
-            (double) table->usage.budget.most / FREQ_BUDGET_UNIT);
-    const size_t least = freq_usage_least(&table->usage);
-    if (least > 0) {
+            (double) atomic_load_explicit((_Atomic int64_t *) &core->balance, memory_order_relaxed)
+                / 1000,
+            (double) core->most / 1000,
+            1 + atomic_load_explicit(&table->gate->sample, memory_order_relaxed));
+    if (core->least > 0) {
         fprintf(out,
-                "    messages from %zu bytes on may go in place: smaller ones would gain less than %d "
-                "times what one that may be looked up costs\n",
-                least, FREQ_WORTH);
+                "    messages from %zu bytes on may go in place: smaller ones would gain less than "
+                "a search costs\n",
+                core->least);
     } else {
         fprintf(out, "    no message may go in place: it would gain too little\n");
     }
+    fprintf(out, "    n is for copies that take %.2f times C, as the last that were timed\n",
+            scale->times);
     fprintf(out, "    %8s  %12s  %12s  %10s  %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         char n[16], after[16];
-        const uint32_t class = 4 * i;
-        snprintf(n, sizeof(n), "%u", table->usage.rule.n[class]);
-        snprintf(after, sizeof(after), "%u", table->usage.rule.after[class]);
+        snprintf(n, sizeof(n), "%u", scale->rule.n[4 * i]);
+        snprintf(after, sizeof(after), "%u", scale->rule.after[4 * i]);
         fprintf(out, "    %8u  %12.1f  %12.1f  %10s  %10s\n", (unsigned) FREQ_SIZE_MIN << i,
                 table->costs.r[i], table->costs.c[i],
-                FREQ_NEVER == table->usage.rule.n[class] ? "none" : n,
-                FREQ_NEVER == table->usage.rule.after[class] ? "never" : after);
+                FREQ_NEVER == scale->rule.n[4 * i] ? "none" : n,
+                FREQ_NEVER == scale->rule.after[4 * i] ? "never" : after);
     }
-    fprintf(out, "    buffers in the table: %llu of %llu, frequently used %llu (%.1f %%)%s%s\n",
-            (unsigned long long) counts.buffers, (unsigned long long) counts.places,
+}
+
+static void print_table(FILE *out, mca_mpool_freq_table_t *table)
+{
+    const freq_counts_t counts = counts_of(table);
+    print_costs(out, table);
+    fprintf(out, "    buffers in the table: %llu of %llu, frequently used %llu (%.1f %%)\n",
+            (unsigned long long) counts.buffers, (unsigned long long) counts.most,
             (unsigned long long) counts.frequent,
-            counts.buffers > 0 ? 100.0 * (double) counts.frequent / (double) counts.buffers : 0.0,
-            counts.closed ? ", growth stopped" : "", counts.asleep ? ", asleep" : "");
+            counts.buffers > 0 ? 100.0 * (double) counts.frequent / (double) counts.buffers : 0.0);
     for (size_t i = 3; i < TABLE_COUNTS; ++i) {
         fprintf(out, "    %-24s %16llu\n", table_counts[i].name,
                 (unsigned long long) field(&counts, table_counts[i].offset));

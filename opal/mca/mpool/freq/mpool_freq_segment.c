@@ -1,4 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See mpool_freq_segment.h: memory from the kernel (huge pages, near the process), its registrations with the network, and
+ * the time between MPI_Init and MPI_Finalize in which those can be made. */
 #include "mpool_freq_segment.h"
 
 #include <hwloc.h>
@@ -73,7 +75,7 @@ static char *map_huge(size_t *size, size_t alignment)
  * the same, but huge pages and another thread's first touch do not. */
 static void bind_near(char *base, size_t size)
 {
-    if (!mca_mpool_freq_component.numa || OPAL_SUCCESS != opal_hwloc_base_get_topology()
+    if (OPAL_SUCCESS != opal_hwloc_base_get_topology()
         || hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_NUMANODE) < 2) {
         return;
     }

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* rcache/lazy: the registration cache core/ behind Open MPI's rcache framework. What all files of
- * the component share.
+/* rcache/lazy, a registration cache of Open MPI: it keeps memory registered with the network between its uses. What all files
+ * of the component share; core/ is the cache itself, in plain C.
  *
  * A module is one cache of one owner (a BTL, for one adapter). The framework's memory hooks call
  * every module's rcache_invalidate_range; where they are not installed nothing is shared and nothing
@@ -11,7 +11,7 @@
 #include "rcache_lazy_compat.h"
 
 #include "core/lazy_cache.h"
-#include "rcache_lazy_public.h"
+#include "opal/include/spec/promises.h"
 
 typedef struct mca_rcache_lazy_module {
     mca_rcache_base_module_t super;
@@ -26,14 +26,11 @@ typedef struct mca_rcache_lazy_module {
 typedef struct mca_rcache_lazy_component {
     mca_rcache_lazy_public_t public;
     /* parameters */
-    int policy; /* lazy_policy_at */
-    size_t max_bytes, max_entries;
-    unsigned merge;
-    size_t around;
+    int policy;      /* number for lazy_policy_at */
+    bool has_policy; /* the parameter names one */
+    size_t max_bytes, max_entries, around;
     bool fork_flush;
     bool summary;
-    unsigned long long seed;
-    bool is_wrong; /* a parameter has a value that is none */
 } mca_rcache_lazy_component_t;
 
 extern mca_rcache_lazy_component_t mca_rcache_lazy_component;

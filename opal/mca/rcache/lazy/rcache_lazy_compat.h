@@ -41,7 +41,7 @@ static inline void mca_rcache_lazy_super_fini(mca_rcache_base_module_t *module)
     OBJ_DESTRUCT(&module->lock);
 }
 
-/* How many processes of the job run on this host, me included. */
+/* How many processes of the job run on this host, this one included. */
 static inline uint32_t mca_rcache_lazy_local_ranks(void)
 {
     return (uint32_t) opal_process_info.num_local_peers + 1;

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The component: parameters, and a module when one is asked for. */
+/* The component as Open MPI loads it: its parameters, and a registration cache for each owner (a BTL, for one adapter) that
+ * asks for one. */
 #include "rcache_lazy.h"
 
 #include <stdio.h>
@@ -10,122 +11,127 @@
 #define HELP_FILE    "help-mpi-rcache-lazy.txt"
 #define POLICIES_MAX 16
 
+enum { TEXT = 1024, AROUND_MOST = 1 << 30 };
+
+static const struct {
+    const char *name;
+    mca_base_var_type_t type;
+    int level;
+    size_t at; /* in the component */
+    const char *help;
+} parameters[] = {
+#define AT(field) offsetof(mca_rcache_lazy_component_t, field)
+    {"summary", MCA_BASE_VAR_TYPE_BOOL, 3, AT(summary),
+     "Whether to print on the standard error, when a registration cache ends, what it counted. 0 "
+     "or 1, default 0."},
+    {"max_bytes", MCA_BASE_VAR_TYPE_SIZE_T, 4, AT(max_bytes),
+     "How much memory a registration cache keeps registered; each network interface has a cache. "
+     "Memory in use is registered even beyond that, until its use ends. Unit: bytes, any size, "
+     "default 0: three quarters of the limit of locked memory (ulimit -l), but not more than this "
+     "process's share of half of the memory of the host."},
+    {"max_entries", MCA_BASE_VAR_TYPE_SIZE_T, 4, AT(max_entries),
+     "How many registrations a registration cache keeps. Unit: registrations, any number, default "
+     "0: one for every 64 KiB of rcache_lazy_max_bytes, in the range 64 to 16384."},
+    {"fork_flush", MCA_BASE_VAR_TYPE_BOOL, 6, AT(fork_flush),
+     "Whether all registrations are forgotten when the process forks. That is needed with adapters "
+     "on Linux before 5.12, where a page that is written after a fork is not the page that was "
+     "registered. 0 or 1, default 1."},
+    {"around", MCA_BASE_VAR_TYPE_SIZE_T, 9, AT(around),
+     "Size of the aligned block that is registered with a smaller buffer in it, so that the "
+     "buffers beside it need not be: most of the cost of registering is by the call. Memory that "
+     "peers may access is not, nor any where a fork takes registered memory away from the child "
+     "(Linux before 5.12, RDMAV_FORK_SAFE). Unit: bytes, a power of two from the size of a page to "
+     "1 GiB, or 0 for no more than was asked for, default 65536."},
+#undef AT
+};
+
 static int add(const char *name, const char *help, mca_base_var_type_t type, int level,
                mca_base_var_enum_t *values, void *storage)
 {
     return mca_base_component_var_register(
         &mca_rcache_lazy_component.public.super.rcache_version, name, help, type, values, 0, 0,
-        (mca_base_var_info_lvl_t) level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+        (mca_base_var_info_lvl_t) (level - 1), MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
-/* The policies name and explain themselves. */
-static int add_policy(void)
+/* What all policies say of themselves: with `explain` as "lru (...), ...", else as "lru, ...". */
+static void list_policies(char text[TEXT], bool explain)
+{
+    const lazy_policy_t *policy;
+    size_t n = 0;
+    for (unsigned i = 0; NULL != (policy = lazy_policy_at(i)) && n < TEXT; ++i) {
+        n += (size_t) snprintf(text + n, TEXT - n, explain ? "%s%s (%s)" : "%s%s",
+                               0 == i ? "" : ", ", policy->name, policy->help);
+    }
+}
+
+static bool add_policy(void)
 {
     mca_base_var_enum_value_t choice[POLICIES_MAX + 1] = {{0, NULL}};
     mca_base_var_enum_t *values = NULL;
-    char help[1024];
-    size_t n =
-        (size_t) snprintf(help, sizeof(help), "Which registration ends when room is needed:");
+    char list[TEXT], help[TEXT + 128];
     const lazy_policy_t *policy;
     for (int i = 0; i < POLICIES_MAX && NULL != (policy = lazy_policy_at((unsigned) i)); ++i) {
         choice[i] = (mca_base_var_enum_value_t){i, policy->name};
-        n += (size_t) snprintf(help + n, n < sizeof(help) ? sizeof(help) - n : 0, "%s %s, %s",
-                               0 == i ? "" : ";", policy->name, policy->help);
-        n = n < sizeof(help) ? n : sizeof(help) - 1;
     }
-    snprintf(help + n, sizeof(help) - n, ". No unit; default %s", choice[0].string);
-    int rc = mca_base_var_enum_create("rcache_lazy_policies", choice, &values);
-    if (OPAL_SUCCESS == rc) {
-        mca_rcache_lazy_component.policy = 0;
-        rc = add("policy", help, MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, values,
-                 &mca_rcache_lazy_component.policy);
-        OBJ_RELEASE(values);
+    list_policies(list, true);
+    snprintf(help, sizeof(help),
+             "Which registration is evicted when room is needed. One of: %s. No unit, default %s.",
+             list, choice[0].string);
+    if (OPAL_SUCCESS != mca_base_var_enum_create("rcache_lazy_policies", choice, &values)) {
+        return false;
     }
-    return rc;
+    mca_rcache_lazy_component.policy = 0;
+    const int rc =
+        add("policy", help, MCA_BASE_VAR_TYPE_INT, 4, values, &mca_rcache_lazy_component.policy);
+    OBJ_RELEASE(values);
+    return rc >= 0;
 }
 
 static int lazy_register_parameters(void)
 {
     mca_rcache_lazy_component_t *c = &mca_rcache_lazy_component;
     opal_show_help_add_dir(SPEC_HELP_DIR);
-
-    c->is_wrong = 0 > add_policy();
     c->max_bytes = 0;
-    add("max_bytes",
-        "How much memory a cache keeps registered; each network interface has one. What is in use "
-        "is "
-        "registered even beyond that, and ends with its use. Unit: bytes; default 0: three "
-        "quarters of "
-        "the limit of locked memory (ulimit -l), and not more than this process's share of half of "
-        "the "
-        "memory of the host",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_4, NULL, &c->max_bytes);
     c->max_entries = 0;
-    add("max_entries",
-        "How many registrations a cache keeps. Unit: registrations; default 0: one for every 64 "
-        "KiB of "
-        "max_bytes, 64 to 16384",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_4, NULL, &c->max_entries);
-    c->merge = 100;
-    add("merge",
-        "A buffer that overlaps registered memory is registered together with it if that makes the "
-        "registration larger by no more than this share. Unit: per cent of the buffer; 0: never; "
-        "default 100",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, NULL, &c->merge);
     c->around = 65536;
-    add("around",
-        "A buffer that is smaller is registered with the block of so many bytes that it lies in, "
-        "if that can be, so that "
-        "its neighbours need not be: registering is dear by the call. Not what others may reach, "
-        "and nothing where a fork takes "
-        "registered memory away from the child (Linux before 5.12, RDMAV_FORK_SAFE). Unit: bytes, "
-        "a power of two, 0 or from a "
-        "page to 1 GiB; 0: no more than was asked for; default 65536",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, NULL, &c->around);
     c->fork_flush = true;
-    add("fork_flush",
-        "Forget all registrations when the process forks. Needed with adapters on Linux before "
-        "5.12, "
-        "where a page that is written after a fork is not the one that was registered. 0 or 1; "
-        "default 1",
-        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->fork_flush);
     c->summary = false;
-    add("summary",
-        "Print what was counted when a cache ends, on the standard error. 0 or 1; default 0",
-        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
-    c->seed = 1;
-    add("seed", "Number that the policy random draws from. No unit; default 1",
-        MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, OPAL_INFO_LVL_9, NULL, &c->seed);
+    c->has_policy = add_policy();
+    for (size_t i = 0; i < sizeof(parameters) / sizeof(*parameters); ++i) {
+        (void) add(parameters[i].name, parameters[i].help, parameters[i].type, parameters[i].level,
+                   NULL, (char *) c + parameters[i].at);
+    }
     mca_rcache_lazy_pvars_register();
     return OPAL_SUCCESS;
 }
 
-/* NULL: nothing. */
-static const char *what_is_wrong(void)
+/* A value that a parameter cannot have is an error with a text, not a surprise later. */
+static bool are_parameters_valid(void)
 {
     const mca_rcache_lazy_component_t *c = &mca_rcache_lazy_component;
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-    if (c->is_wrong) {
-        return "rcache_lazy_policy is not the name of a policy";
+    const size_t around = c->around;
+    char value[32], allowed[TEXT];
+    if (!c->has_policy) {
+        const char *given = getenv("OMPI_MCA_rcache_lazy_policy");
+        list_policies(allowed, false);
+        opal_show_help(HELP_FILE, "bad parameter", true, "rcache_lazy_policy",
+                       NULL == given ? "(from a file)" : given, allowed);
+        return false;
     }
-    if (c->merge > 1000) {
-        return "rcache_lazy_merge must not be more than 1000 per cent";
+    if (0 != around && (around < page || around > AROUND_MOST || 0 != (around & (around - 1)))) {
+        snprintf(value, sizeof(value), "%zu", around);
+        snprintf(allowed, sizeof(allowed), "0, or a power of two from %zu to %d", page,
+                 AROUND_MOST);
+        opal_show_help(HELP_FILE, "bad parameter", true, "rcache_lazy_around", value, allowed);
+        return false;
     }
-    if (0 != c->around
-        && (c->around < page || c->around > 1u << 30 || 0 != (c->around & (c->around - 1)))) {
-        return "rcache_lazy_around must be 0 or a power of two from the size of a page to 1 GiB";
-    }
-    return NULL;
+    return true;
 }
 
 static mca_rcache_base_module_t *lazy_init(mca_rcache_base_resources_t *resources)
 {
-    const char *wrong = what_is_wrong();
-    if (NULL != wrong) {
-        opal_show_help(HELP_FILE, "bad parameters", true, wrong);
-        return NULL;
-    }
-    return mca_rcache_lazy_module_new(resources);
+    return are_parameters_valid() ? mca_rcache_lazy_module_new(resources) : NULL;
 }
 
 /* Nothing of UCX may call into this component when it is gone. */

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The module: what the framework's functions mean for the cache. */
+/* A module is one registration cache of one network adapter: the functions that Open MPI calls, in terms of the core. */
 #include "rcache_lazy.h"
 
 #include "core/lazy_limits.h"
@@ -29,6 +29,10 @@ _Static_assert(0 == (KIND >> (32 - KIND_SHIFT)) && MCA_RCACHE_ACCESS_ANY < 1 << 
 
 /* Flags with which a registration is of one user only. */
 #define ALONE (MCA_RCACHE_FLAGS_CACHE_BYPASS | MCA_RCACHE_FLAGS_PERSIST | MCA_RCACHE_LAZY_FOREIGN)
+
+/* A buffer that overlaps registered memory is registered together with it if that makes the registration at most so much larger.
+ * Per cent. */
+enum { MERGE = 100 };
 
 /* ---- for the core ---- */
 
@@ -80,7 +84,7 @@ static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bo
     case LAZY_LOST_IN_USE:
         VERBOSE(1,
                 "%s: memory in [%p, %p) was given back to the system while its registration was in "
-                "use; nobody else gets it, and it ends with its last use",
+                "use; no other use gets it, and it ends with its last use",
                 module->name, (void *) base, (void *) bound);
         break;
     case LAZY_EXHAUSTED:
@@ -133,7 +137,7 @@ static bool again(mca_rcache_base_module_t *rcache, mca_rcache_base_registration
                   size_t size, int32_t access)
 {
     mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
-    /* A registration is at the same place in its entry, whatever has become of both. */
+    /* A registration is at the same offset in its entry, whatever has become of both. */
     lazy_entry_t *e = (lazy_entry_t *) (void *) ((char *) reg - offsetof(lazy_entry_t, data));
     return OPAL_LIKELY(module->shares)
            && lazy_again(module->cache, e, (uintptr_t) base, size, (uint32_t) access,
@@ -188,7 +192,7 @@ static void finalize(mca_rcache_base_module_t *rcache)
 
 /* ---- a new one ---- */
 
-/* Whether the system's calls that give memory back are heard of. */
+/* Do the memory hooks tell of all memory that is given back? */
 static bool has_hooks(const char *name)
 {
     const int both = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;
@@ -204,7 +208,7 @@ static bool has_hooks(const char *name)
     return false;
 }
 
-/* An owner whose registrations do not lock memory says so by the beginning of the cache's name. */
+/* The name of a cache whose registrations do not lock memory begins with "unpinned.". */
 static bool locks_memory(const char *name)
 {
     static const char unpinned[] = "unpinned.";
@@ -268,13 +272,13 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .max_bytes = l.bytes,
         .max_entries = l.entries,
         .page = (size_t) sysconf(_SC_PAGESIZE),
-        .merge = mca_rcache_lazy_component.merge,
-        /* Where registering locks nothing it is not dear. */
+        .merge = MERGE,
+        /* Where registering locks nothing it is not costly. */
         .around = locks_memory(module->name) && !takes_from_children()
                       ? mca_rcache_lazy_component.around
                       : 0,
         .apart = OTHERS,
-        .seed = mca_rcache_lazy_component.seed,
+        .seed = 1,
     };
     module->cache = lazy_create(&config);
     if (NULL == module->cache) {

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* All modules of the process: those who want to know of forks, and whose counters are added up.
+/* The list of all caches of the process: for forks, after which registrations are not to be used, and for the sums of
+ * counters.
  *
  * The lock covers the list and what modules that are gone have counted. It is held across a fork, so
  * that the child finds the list whole. Order: this lock, then a cache's. */

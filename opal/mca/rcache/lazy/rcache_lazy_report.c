@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Performance variables, and the summary of a cache that ends. */
+/* What a user sees of rcache/lazy: performance variables (MPI_T), and the summary that rcache_lazy_summary prints when a cache
+ * ends. */
 #include "rcache_lazy.h"
 
 #include <stdio.h>

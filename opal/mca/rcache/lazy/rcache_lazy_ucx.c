@@ -1,9 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* UCX as a second witness of memory that goes away.
+/* Memory that UCX sees go away: where UCX is in the process its hooks may hide from Open MPI that memory was given back,
+ * so that this component listens to UCX as well.
  *
  * Where UCX is in the process (Open MPI 5.0 of Debian is linked with it) it may put hooks of its own
  * before Open MPI's. Its sbrk then makes the system call by itself, and Open MPI never hears of a heap
- * that shrinks: registrations outlive their memory, and an adapter writes where nobody looks. UCX
+ * that shrinks: registrations outlive their memory, and an adapter writes to memory that is no more. UCX
  * tells its listeners, so this becomes one and passes on to all caches of Open MPI what it hears;
  * what they hear twice costs little. Nothing is installed for it: where UCX has no hooks, or was told
  * UCX_MEM_EVENTS=n, it never calls, and Open MPI's own hooks are heard.
@@ -16,7 +17,7 @@
 #include <dlfcn.h>
 
 enum {
-    MEMORY_GOES = 1 << 17,    /* UCM_EVENT_VM_UNMAPPED: before it goes, in whichever way */
+    MEMORY_GOES = 1 << 17,    /* UCM_EVENT_VM_UNMAPPED: before it goes, in any way */
     INSTALL_NOTHING = 1 << 24 /* UCM_EVENT_FLAG_NO_INSTALL */
 };
 

@@ -4,7 +4,7 @@
 
 #include "pml_spec_explain.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 {

@@ -7,7 +7,7 @@
 #include "../services/pml_spec_adapt.h"
 #include "pml_spec_protocol.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 /* What the transport did with a message. */
 typedef enum mca_pml_spec_sent {

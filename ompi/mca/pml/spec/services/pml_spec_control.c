@@ -4,7 +4,7 @@
 
 #include "../objects/pml_spec_pending.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
            && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
 }
 
-/* On the transport's lane, so that it stays behind the transfers before it (btl_ibx_public.h; others
+/* On the transport's lane, so that it stays behind the transfers before it (promises.h; others
  * ignore it). */
 static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
 {

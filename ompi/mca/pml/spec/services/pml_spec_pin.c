@@ -2,7 +2,7 @@
 /* Keeps the buffers of persistent requests registered, so that starting them registers nothing. */
 #include "pml_spec_pin.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 #include "opal/runtime/opal_params.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "pml_spec_patience.h"
 
-#include "opal/mca/btl/ibx/btl_ibx_public.h"
+#include "opal/include/spec/promises.h"
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
 

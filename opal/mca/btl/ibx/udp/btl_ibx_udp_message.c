@@ -137,7 +137,7 @@ static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
- * as well, because a message comes after the data of those before it (btl_ibx_public.h). lock is held. */
+ * as well, because a message comes after the data of those before it (promises.h). lock is held. */
 static bool is_next(mca_btl_ibx_udp_module_t *module)
 {
     return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);

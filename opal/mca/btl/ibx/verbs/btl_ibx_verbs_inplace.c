@@ -90,12 +90,11 @@ static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *d
 /* By the note of the table, if the cache can tell that what is noted still serves. */
 static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, void *data,
                                            size_t length, int32_t access,
-                                           mca_mpool_freq_note_t *note, uint64_t start)
+                                           mca_mpool_freq_note_t *note)
 {
     void *noted = NULL == module->lazy ? NULL : atomic_load_explicit(note, memory_order_acquire);
     if (NULL != noted) {
         if (OPAL_LIKELY(module->lazy->again(module->base.rcache, noted, data, length, access))) {
-            freq_gate_place_ends(&module->gate, start);
             mca_mpool_freq_add(&module->traffic->notes_used, 1);
             return noted;
         }
@@ -118,9 +117,8 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_asked(mca_btl_ibx_verbs_modul
                                                        void *data, size_t length, int32_t access)
 {
     mca_mpool_freq_note_t *note;
-    const uint64_t start = freq_gate_place_starts(&module->gate);
     if (module->freq->is_frequent(module->table, data, length, &note)) {
-        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note, start);
+        mca_btl_ibx_verbs_reg_t *reg = find_noted(module, data, length, access, note);
         if (OPAL_LIKELY(NULL != reg)) {
             mca_mpool_freq_add(&module->traffic->in_place, 1);
             mca_mpool_freq_add(&module->traffic->bytes_in_place, length);

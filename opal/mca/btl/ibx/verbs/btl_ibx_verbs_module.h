@@ -15,9 +15,8 @@
 
 #include "btl_ibx_module.h"
 
-#include "opal/mca/mpool/freq/mpool_freq_table.h"
+#include "opal/include/spec/promises.h"
 #include "opal/mca/rcache/base/base.h"
-#include "opal/mca/rcache/lazy/rcache_lazy_public.h"
 #include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
 #include "verbs/vb_dgram.h"

@@ -1,4 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See freq_hints.h: parses the words of MPI_Alloc_mem's info key mpool_hints. */
 #include "freq_hints.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See freq_rule.h: from the costs of copying, registering and searching to counts of uses. */
 #include "freq_rule.h"
 
 #define COUNT_MAX (UINT32_C(1) << 30)
@@ -38,21 +39,13 @@ bool freq_costs_are_sane(const freq_costs_t *costs)
             return false;
         }
     }
-    return is_cost(costs->v) && is_cost(costs->look) && costs->look <= costs->v
-           && is_cost(costs->rare) && is_cost(costs->add) && is_cost(costs->p)
-           && is_cost(costs->gate) && is_cost(costs->clock);
+    return is_cost(costs->v) && is_cost(costs->search) && is_cost(costs->p);
 }
 
 double freq_gain_at(const freq_costs_t *costs, size_t size)
 {
     const double c = freq_cost_at(costs->c, size), gain = c - costs->v - costs->p;
     return gain * 100 > c * FREQ_MARGIN ? gain : 0;
-}
-
-static void set(freq_rule_t *rule, uint32_t class, uint32_t n, uint32_t after)
-{
-    atomic_store_explicit(&rule->n[class], n, memory_order_relaxed);
-    atomic_store_explicit(&rule->after[class], after, memory_order_relaxed);
 }
 
 void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share)
@@ -62,23 +55,14 @@ void freq_rule_make(freq_rule_t *rule, const freq_costs_t *costs, uint32_t share
         const uint32_t n = freq_break_even(freq_cost_at(costs->r, size), freq_gain_at(costs, size));
         const uint64_t part = ((uint64_t) n * share + 99) / 100;
         const uint64_t after = part < UINT32_MAX ? part : UINT32_MAX;
-        set(rule, class, n, FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1);
+        rule->n[class] = n;
+        rule->after[class] = FREQ_NEVER == n ? FREQ_NEVER : after > 0 ? (uint32_t) after : 1;
     }
-}
-
-size_t freq_rule_least(const freq_rule_t *rule)
-{
-    for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        if (FREQ_NEVER != freq_rule_after(rule, class)) {
-            return freq_class_size(class);
-        }
-    }
-    return 0;
 }
 
 void freq_rule_fixed(freq_rule_t *rule, uint32_t after)
 {
     for (uint32_t class = 0; class < FREQ_CLASSES; ++class) {
-        set(rule, class, after, after);
+        rule->n[class] = rule->after[class] = after;
     }
 }

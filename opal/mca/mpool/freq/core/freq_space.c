@@ -1,4 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* See freq_space.h: blocks with their size at both ends, and a bin of free blocks for each range of sizes. */
 #include "freq_space.h"
 
 enum { SUB_BITS = 3 };

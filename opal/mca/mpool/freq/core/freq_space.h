@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Space: gives out runs of units of a segment and takes them back. The allocator of the pool (004
+/* The allocator of the pool: hands out runs of units of a memory segment and takes them back, without touching the memory (004
  * section III.C.2: allocations below the second threshold come from one registered segment).
  *
  * Words
@@ -8,7 +8,7 @@
  *   bin    list of the free blocks of about one size: eight to each power of two
  *
  * A request takes the first block of the smallest bin whose blocks all suffice (good fit, after
- * TLSF: Masmano et al., 2004), and only if there is none looks through the rest, so that it fails
+ * TLSF: Masmano et al., 2004), and only if there is none searches the others, so that it fails
  * only where no free block is large enough. What is left of the block stays free at once, a block
  * that is given back is joined with its free neighbours at once: two free blocks never touch.
  *

@@ -1,8 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_cache.h. */
+/* See lazy_cache.h: hits without a lock, misses under one, eviction within limits, and memory that is given back to the
+ * system. */
 #include "lazy_cache.h"
 
-#include "lazy_doubt.h"
+#include "lazy_unmap.h"
 #include "lazy_heap.h"
 #include "lazy_inbox.h"
 #include "lazy_index.h"
@@ -34,7 +35,7 @@ struct lazy_cache {
     /* Odd while a writer is at work: then the index says nothing about what is not in it. */
     _Alignas(64) _Atomic uint64_t version;
     lazy_inbox_t inbox;
-    lazy_doubts_t doubts; /* where neighbours are registered */
+    lazy_unmaps_t unmaps; /* where neighbours are registered */
 
     pthread_mutex_t lock;
     lazy_config_t config;
@@ -109,8 +110,7 @@ static void raise_to(uint64_t *most, uint64_t value)
     }
 }
 
-/* The registration of an entry that is in no list ends. Nobody has a reference, and nobody can get
- * one. */
+/* The registration of an entry that is in no list ends. There is no reference, and none can be taken. */
 static void end(lazy_cache_t *cache, lazy_entry_t *e, uint64_t *why)
 {
     cache->config.end(cache->config.context, e);
@@ -261,7 +261,7 @@ static void forget(void *context, uintptr_t base, uintptr_t bound)
 /* Take out what hooks posted. */
 static void drain(lazy_cache_t *cache)
 {
-    /* Read first: what is posted meanwhile may be taken out too, and is then looked for in vain. */
+    /* Read first: what is posted meanwhile may be taken out too, and is then searched for in vain. */
     const uint64_t posted = atomic_load_explicit(&cache->inbox.posted, memory_order_acquire);
     if (posted == atomic_load_explicit(&cache->drained, memory_order_relaxed)) {
         return;
@@ -270,7 +270,7 @@ static void drain(lazy_cache_t *cache)
         ++cache->n.inbox_overflows;
         forget(cache, 0, UINTPTR_MAX);
     }
-    /* Last: whoever sees it sees the entries gone. */
+    /* Last: a thread that sees it sees the entries gone. */
     atomic_store_explicit(&cache->drained, posted, memory_order_release);
 }
 
@@ -298,13 +298,13 @@ void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address
     if (0 != cache->config.around) {
         /* The system takes whole pages: that in which it begins within stays. */
         const uintptr_t mask = cache->page - 1;
-        lazy_doubts_note(&cache->doubts, thread, base + (base < address ? cache->page : 0),
+        lazy_unmaps_note(&cache->unmaps, thread, base + (base < address ? cache->page : 0),
                          bound > UINTPTR_MAX - mask ? UINTPTR_MAX : (bound + mask) & ~mask);
     }
     /* Most memory that is given back was never registered; posting it would send the next use
      * through the lock for nothing. The index is believed only if no writer was there: one that is
      * may be about to put in a registration of this memory. seq_cst: a writer that comes later sees
-     * the doubt. */
+     * the pending unmap. */
     const uint64_t version = atomic_load_explicit(&cache->version, memory_order_seq_cst);
     if (0 == (version & 1) && NULL == lazy_index_touching(&cache->index, base, bound)
         && version == atomic_load_explicit(&cache->version, memory_order_acquire)) {
@@ -360,7 +360,7 @@ static void give_back(lazy_cache_t *cache, lazy_entry_t *e, uint64_t take)
     }
     const uint64_t state = atomic_fetch_sub_explicit(&e->state, take, memory_order_acq_rel) - take;
     if (__builtin_expect(0 != (state & LAZY_LOST) && 0 == (state & LAZY_REFS), 0)) {
-        /* Nobody finds it, so nobody else can see this. */
+        /* It is in no index, so no other thread can see this. */
         enter(cache);
         end_lost(cache, e);
         leave(cache);
@@ -390,9 +390,9 @@ static lazy_entry_t *take(lazy_cache_t *cache, lazy_entry_t *e, uintptr_t base, 
     return e;
 }
 
-/* A reference to a registration that serves, or NULL: perhaps there is one, look under the lock. */
-static lazy_entry_t *look_up(lazy_cache_t *cache, uintptr_t base, uintptr_t bound, uint32_t access,
-                             uint64_t now)
+/* A reference to a registration that serves, or NULL: perhaps there is one: search under the lock. */
+static lazy_entry_t *search(lazy_cache_t *cache, uintptr_t base, uintptr_t bound, uint32_t access,
+                            uint64_t now)
 {
     lazy_entry_t *e = lazy_index_floor(&cache->index, base);
     return NULL == e ? NULL : take(cache, e, base, bound, access, now);
@@ -409,15 +409,15 @@ static bool is_disowned(const lazy_cache_t *cache)
     return 0 != (atomic_load_explicit(&cache->attention, memory_order_relaxed) & DISOWNED);
 }
 
-typedef struct wish {
+typedef struct request {
     uintptr_t base, bound;
     uint32_t access;
     bool wide; /* as in an entry */
-} wish_t;
+} request_t;
 
 /* The pages of [address, address + size). False: there is no such interval. */
-static bool wish_of(const lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
-                    wish_t *wish)
+static bool request_of(const lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
+                       request_t *request)
 {
     const uintptr_t mask = cache->page - 1;
     if (0 == size) {
@@ -426,23 +426,24 @@ static bool wish_of(const lazy_cache_t *cache, uintptr_t address, size_t size, u
     if (address > UINTPTR_MAX - mask || size > UINTPTR_MAX - mask - address) {
         return false;
     }
-    *wish = (wish_t){address & ~mask, (address + size + mask) & ~mask, access, false};
+    *request = (request_t){address & ~mask, (address + size + mask) & ~mask, access, false};
     return true;
 }
 
-/* Whether a registration of `larger` instead of `wish` is worth it. */
-static bool may_grow(const lazy_cache_t *cache, const wish_t *wish, uintptr_t base, uintptr_t bound)
+/* Whether a registration of `larger` instead of `request` is worth it. */
+static bool may_grow(const lazy_cache_t *cache, const request_t *request, uintptr_t base,
+                     uintptr_t bound)
 {
-    const size_t size = wish->bound - wish->base;
+    const size_t size = request->bound - request->base;
     const size_t more = bound - base - size;
     return more <= size / 100 * cache->config.merge + size % 100 * cache->config.merge / 100
            && bound - base <= cache->config.max_bytes;
 }
 
-/* What is asked for and what is around it: the next use of a neighbour finds it registered, and registering is dear by
- * the call, not by the page. Of what is in two blocks the rest of the second, since the first may be there already.
- * Nothing that may be about to go (lazy_doubt.h): this alone registers what nobody asked for. */
-static wish_t with_neighbours(lazy_cache_t *cache, const wish_t *asked)
+/* What is asked for and what is around it: the next use of a neighbour finds it registered, and most of the cost of
+ * registering is by the call, not by the page. Of what is in two blocks the remainder of the second, since the first may be there already.
+ * Nothing that may be about to go (lazy_unmap.h): this alone registers what was not asked for. */
+static request_t with_neighbours(lazy_cache_t *cache, const request_t *asked)
 {
     const size_t around = cache->config.around;
     if (around <= asked->bound - asked->base || around > cache->config.max_bytes / AROUND_SHARE) {
@@ -451,16 +452,16 @@ static wish_t with_neighbours(lazy_cache_t *cache, const wish_t *asked)
     const uintptr_t block = asked->base & ~(around - 1);
     uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
     uintptr_t base = bound - block > around ? asked->base : block;
-    cache->n.clipped += lazy_doubts_clip(&cache->doubts, asked->base, asked->bound, &base, &bound);
-    return (wish_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
+    cache->n.clipped += lazy_unmaps_clip(&cache->unmaps, asked->base, asked->bound, &base, &bound);
+    return (request_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
 }
 
-/* Also what overlaps the wish, if that is not much larger. */
-static void join_overlaps(const lazy_cache_t *cache, const wish_t *wish, wish_t *plan)
+/* Also what overlaps the request, if that is not much larger. */
+static void join_overlaps(const lazy_cache_t *cache, const request_t *request, request_t *plan)
 {
-    lazy_entry_t *e = lazy_index_floor(&cache->index, wish->base);
-    for (; NULL != e && lazy_bound(e) > wish->base; e = lazy_index_before(&cache->index, e)) {
-        if (!may_grow(cache, wish, lazy_base(e), plan->bound)) {
+    lazy_entry_t *e = lazy_index_floor(&cache->index, request->base);
+    for (; NULL != e && lazy_bound(e) > request->base; e = lazy_index_before(&cache->index, e)) {
+        if (!may_grow(cache, request, lazy_base(e), plan->bound)) {
             break;
         }
         plan->base = lazy_base(e);
@@ -468,10 +469,10 @@ static void join_overlaps(const lazy_cache_t *cache, const wish_t *wish, wish_t 
         plan->wide |= e->wide;
     }
     /* From the last to the first: the first that may is the one that reaches furthest. */
-    for (e = lazy_index_touching(&cache->index, wish->base, wish->bound);
-         NULL != e && lazy_base(e) > wish->base && lazy_bound(e) > wish->bound;
+    for (e = lazy_index_touching(&cache->index, request->base, request->bound);
+         NULL != e && lazy_base(e) > request->base && lazy_bound(e) > request->bound;
          e = lazy_index_before(&cache->index, e)) {
-        if (may_grow(cache, wish, plan->base, lazy_bound(e))) {
+        if (may_grow(cache, request, plan->base, lazy_bound(e))) {
             plan->bound = lazy_bound(e);
             plan->wide |= e->wide;
             break;
@@ -479,19 +480,19 @@ static void join_overlaps(const lazy_cache_t *cache, const wish_t *wish, wish_t 
     }
 }
 
-/* What to register for a wish: that and, if it is not much larger, what overlaps it, so that the
+/* What to register for a request: that and, if it is not much larger, what overlaps it, so that the
  * next use of either finds one registration of both. */
-static wish_t with_overlaps(const lazy_cache_t *cache, const wish_t *wish)
+static request_t with_overlaps(const lazy_cache_t *cache, const request_t *request)
 {
-    wish_t plan = *wish;
-    lazy_entry_t *e = lazy_index_floor(&cache->index, wish->base);
-    if (NULL != e && lazy_bound(e) >= wish->bound) {
+    request_t plan = *request;
+    lazy_entry_t *e = lazy_index_floor(&cache->index, request->base);
+    if (NULL != e && lazy_bound(e) >= request->bound) {
         /* Only the rights are missing. The users of both would otherwise end each other's. */
-        return (wish_t){lazy_base(e), lazy_bound(e), wish->access | lazy_access(e),
-                        wish->wide || e->wide};
+        return (request_t){lazy_base(e), lazy_bound(e), request->access | lazy_access(e),
+                           request->wide || e->wide};
     }
-    if (!wish->wide) { /* a neighbour's next use finds the registration that there is */
-        join_overlaps(cache, wish, &plan);
+    if (!request->wide) { /* a neighbour's next use finds the registration that there is */
+        join_overlaps(cache, request, &plan);
     }
     /* Everything inside will be replaced: let it serve the same users. */
     for (e = lazy_index_touching(&cache->index, plan.base, plan.bound);
@@ -503,37 +504,38 @@ static wish_t with_overlaps(const lazy_cache_t *cache, const wish_t *wish)
     return plan;
 }
 
-/* Would others reach memory that nobody gave them? */
-static bool is_too_open(const lazy_cache_t *cache, const wish_t *wish)
+/* Would peers reach memory that was not registered for them? */
+static bool is_too_open(const lazy_cache_t *cache, const request_t *request)
 {
-    return wish->wide && 0 != (wish->access & cache->config.apart);
+    return request->wide && 0 != (request->access & cache->config.apart);
 }
 
-static wish_t plan(lazy_cache_t *cache, const wish_t *asked)
+static request_t plan(lazy_cache_t *cache, const request_t *asked)
 {
     if (0 != cache->config.around) {
-        lazy_doubts_asked(&cache->doubts, asked->base, asked->bound);
+        lazy_unmaps_end(&cache->unmaps, asked->base, asked->bound);
     }
-    const wish_t all = with_neighbours(cache, asked);
-    wish_t plan = with_overlaps(cache, &all);
+    const request_t all = with_neighbours(cache, asked);
+    request_t plan = with_overlaps(cache, &all);
     if (is_too_open(cache, &plan)) {
         plan = with_overlaps(cache, asked);
     }
     return is_too_open(cache, &plan) ? *asked : plan;
 }
 
-/* No entry may cover another: those inside the wish go, and those that cover it (with too few
+/* No entry may cover another: those inside the request go, and those that cover it (with too few
  * rights). `which` says whether an entry may go now. */
-static void replace(lazy_cache_t *cache, const wish_t *wish, bool (*which)(const lazy_entry_t *e))
+static void replace(lazy_cache_t *cache, const request_t *request,
+                    bool (*which)(const lazy_entry_t *e))
 {
     lazy_entry_t *e;
-    while (NULL != (e = lazy_index_floor(&cache->index, wish->base)) && lazy_bound(e) >= wish->bound
-           && which(e)) {
+    while (NULL != (e = lazy_index_floor(&cache->index, request->base))
+           && lazy_bound(e) >= request->bound && which(e)) {
         (void) unindex(cache, e, &cache->n.replaced);
     }
-    uintptr_t last = wish->bound - 1;
-    while (NULL != (e = lazy_index_floor(&cache->index, last)) && lazy_base(e) >= wish->base) {
-        if (lazy_bound(e) <= wish->bound && which(e)) {
+    uintptr_t last = request->bound - 1;
+    while (NULL != (e = lazy_index_floor(&cache->index, last)) && lazy_base(e) >= request->base) {
+        if (lazy_bound(e) <= request->bound && which(e)) {
             (void) unindex(cache, e, &cache->n.replaced);
         } else if (0 == lazy_base(e)) {
             break;
@@ -550,17 +552,18 @@ static bool any(const lazy_entry_t *e)
 }
 
 /* Register, evicting what is idle for as long as that is refused for lack of resources. */
-static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const wish_t *wish, bool persevere)
+static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const request_t *request,
+                          bool persevere)
 {
-    atomic_store_explicit(&e->base, wish->base, memory_order_release);
-    atomic_store_explicit(&e->bound, wish->bound, memory_order_release);
-    atomic_store_explicit(&e->access, wish->access, memory_order_release);
-    e->wide = wish->wide;
+    atomic_store_explicit(&e->base, request->base, memory_order_release);
+    atomic_store_explicit(&e->bound, request->bound, memory_order_release);
+    atomic_store_explicit(&e->access, request->access, memory_order_release);
+    e->wide = request->wide;
     lazy_status_t status;
     do {
         status = cache->config.make(cache->config.context, e);
     } while (LAZY_NO_RESOURCES == status && persevere
-             && evict(cache, wish->bound - wish->base, &cache->n.evicted_resources));
+             && evict(cache, request->bound - request->base, &cache->n.evicted_resources));
     if (LAZY_OK == status) {
         ++cache->n.registrations;
         cache->n.bytes += lazy_size(e);
@@ -569,12 +572,13 @@ static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const wish_t *wi
     return status;
 }
 
-static void count_refusal(lazy_cache_t *cache, lazy_status_t status, const wish_t *wish)
+static void count_refusal(lazy_cache_t *cache, lazy_status_t status, const request_t *request)
 {
     if (LAZY_NO_RESOURCES == status) {
         ++cache->n.exhausted;
         if (NULL != cache->config.tell) {
-            cache->config.tell(cache->config.context, LAZY_EXHAUSTED, wish->base, wish->bound);
+            cache->config.tell(cache->config.context, LAZY_EXHAUSTED, request->base,
+                               request->bound);
         }
     } else {
         ++cache->n.failures;
@@ -582,7 +586,7 @@ static void count_refusal(lazy_cache_t *cache, lazy_status_t status, const wish_
 }
 
 /* A new entry in the index, with a reference. The lock is held. */
-static lazy_status_t add(lazy_cache_t *cache, const wish_t *wish, uint64_t now,
+static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t now,
                          lazy_entry_t **entry)
 {
     ++cache->n.misses;
@@ -591,12 +595,12 @@ static lazy_status_t add(lazy_cache_t *cache, const wish_t *wish, uint64_t now,
         if (NULL != e) {
             list_add(&cache->free, e);
         }
-        count_refusal(cache, LAZY_NO_RESOURCES, wish);
+        count_refusal(cache, LAZY_NO_RESOURCES, request);
         return LAZY_NO_RESOURCES;
     }
-    wish_t larger = plan(cache, wish);
-    const bool grown =
-        larger.base != wish->base || larger.bound != wish->bound || larger.access != wish->access;
+    request_t larger = plan(cache, request);
+    const bool grown = larger.base != request->base || larger.bound != request->bound
+                       || larger.access != request->access;
     lazy_status_t status = LAZY_FAILED;
     if (grown) {
         replace(cache, &larger, lazy_is_idle);
@@ -607,14 +611,14 @@ static lazy_status_t add(lazy_cache_t *cache, const wish_t *wish, uint64_t now,
         cache->n.merges_undone += LAZY_OK != status;
     }
     if (LAZY_OK != status) {
-        larger = *wish;
-        replace(cache, wish, lazy_is_idle);
-        make_room(cache, wish->bound - wish->base, 1);
-        status = make(cache, e, wish, true);
+        larger = *request;
+        replace(cache, request, lazy_is_idle);
+        make_room(cache, request->bound - request->base, 1);
+        status = make(cache, e, request, true);
     }
     if (LAZY_OK != status) {
         list_add(&cache->free, e);
-        count_refusal(cache, status, wish);
+        count_refusal(cache, status, request);
         return status;
     }
     /* What is idle made room; what is in use is given up only for something better. */
@@ -622,7 +626,7 @@ static lazy_status_t add(lazy_cache_t *cache, const wish_t *wish, uint64_t now,
     cache->kept_bytes += lazy_size(e);
     raise_to(&cache->n.entries_most, ++cache->n.entries);
     atomic_store_explicit(&e->used, now, memory_order_relaxed);
-    /* release: whoever takes a reference sees what was registered. */
+    /* release: a thread that takes a reference sees what was registered. */
     atomic_store_explicit(&e->state, LAZY_LIVE + LAZY_REF, memory_order_release);
     const lazy_policy_t *policy = cache->config.policy;
     lazy_heap_add(&cache->heap, e, NULL == policy->rank ? 0 : policy->rank(cache->age, 0, now),
@@ -635,20 +639,20 @@ static lazy_status_t add(lazy_cache_t *cache, const wish_t *wish, uint64_t now,
 lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
                            uint64_t now, lazy_entry_t **entry)
 {
-    wish_t wish;
+    request_t request;
     *entry = NULL;
-    if (!wish_of(cache, address, size, access, &wish) || is_disowned(cache)) {
+    if (!request_of(cache, address, size, access, &request) || is_disowned(cache)) {
         return LAZY_FAILED;
     }
     if (__builtin_expect(!needs_attention(cache), 1)
-        && NULL != (*entry = look_up(cache, wish.base, wish.bound, access, now))) {
+        && NULL != (*entry = search(cache, request.base, request.bound, access, now))) {
         return LAZY_OK;
     }
     enter(cache);
     lazy_status_t status = LAZY_OK;
-    *entry = look_up(cache, wish.base, wish.bound, access, now);
+    *entry = search(cache, request.base, request.bound, access, now);
     if (NULL == *entry) {
-        status = add(cache, &wish, now, entry);
+        status = add(cache, &request, now, entry);
     }
     leave(cache);
     return status;
@@ -657,26 +661,26 @@ lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, 
 bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size_t size,
                 uint32_t access, uint64_t now)
 {
-    wish_t wish;
-    return wish_of(cache, address, size, access, &wish) && !is_disowned(cache)
+    request_t request;
+    return request_of(cache, address, size, access, &request) && !is_disowned(cache)
            && !needs_attention(cache)
-           && NULL != take(cache, hint, wish.base, wish.bound, access, now);
+           && NULL != take(cache, hint, request.base, request.bound, access, now);
 }
 
 lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
                         uint64_t now)
 {
-    wish_t wish;
-    if (!wish_of(cache, address, size, access, &wish) || is_disowned(cache)) {
+    request_t request;
+    if (!request_of(cache, address, size, access, &request) || is_disowned(cache)) {
         return NULL;
     }
     lazy_entry_t *e = NULL;
     if (!needs_attention(cache)) {
-        e = look_up(cache, wish.base, wish.bound, access, now);
+        e = search(cache, request.base, request.bound, access, now);
     }
     if (NULL == e) {
         enter(cache);
-        e = look_up(cache, wish.base, wish.bound, access, now);
+        e = search(cache, request.base, request.bound, access, now);
         leave(cache);
     }
     return e;
@@ -685,16 +689,16 @@ lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uin
 lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_t size,
                                    uint32_t access, lazy_entry_t **entry)
 {
-    wish_t wish;
+    request_t request;
     *entry = NULL;
-    if (!wish_of(cache, address, size, access, &wish) || is_disowned(cache)) {
+    if (!request_of(cache, address, size, access, &request) || is_disowned(cache)) {
         return LAZY_FAILED;
     }
     enter(cache);
     lazy_status_t status = LAZY_NO_RESOURCES;
     lazy_entry_t *e = entry_new(cache);
     if (NULL != e) {
-        status = make(cache, e, &wish, true);
+        status = make(cache, e, &request, true);
         if (LAZY_OK == status) {
             ++cache->n.privates;
             ++cache->n.privates_now;
@@ -707,7 +711,7 @@ lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_
     }
     if (LAZY_OK != status) {
         ++cache->n.misses;
-        count_refusal(cache, status, &wish);
+        count_refusal(cache, status, &request);
     }
     leave(cache);
     return status;
@@ -786,7 +790,7 @@ void lazy_disown(lazy_cache_t *cache)
     atomic_fetch_or_explicit(&cache->attention, DISOWNED, memory_order_relaxed);
 }
 
-/* ---- what it looks like ---- */
+/* ---- counters and checks ---- */
 
 void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
 {
@@ -849,8 +853,7 @@ const char *lazy_check(lazy_cache_t *cache)
         idle += lazy_is_idle(cache->heap.slot[i].entry);
     }
     for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link, ++lost) {
-        if (lazy_is_idle(e)
-            || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
+        if (lazy_is_idle(e) || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
             return "an entry is quarantined and not in use, or still to be had";
         }
         bytes += lazy_size(e);

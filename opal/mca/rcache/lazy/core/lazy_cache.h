@@ -1,15 +1,15 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The registration cache (paper 004, section III.D; paper 000, section 3.5). Plain C: what it means
- * to register memory is the caller's business, and so is the clock.
+/* The registration cache (paper 004, section III.D; paper 000, section 3.5): memory that was registered with a network adapter
+ * stays so after its use, so that the next use need not register it. Plain C: the caller registers, and has the clock.
  *
  * Words
  *   registration  memory known to the adapter, as the caller's callback makes it
  *   entry         a registration of the cache
- *   idle          nobody uses it; it stays, in the hope of being used again
+ *   idle          not in use; it stays, in the hope of being used again
  *   stale         its memory was given back to the system since; never handed out
- *   quarantined   it was in use when it became stale; nobody finds it, and it ends with its last use
+ *   quarantined   it was in use when it became stale; no search finds it, and it ends with its last use
  *
- * The path of a use: lazy_acquire looks the interval up without a lock and takes a reference. A miss,
+ * The path of a use: lazy_acquire searches for the interval without a lock and takes a reference. A miss,
  * and anything to be done first (memory went away), goes under the lock: intervals posted by hooks
  * are taken out, room is made, the memory is registered. lazy_release gives the reference back and
  * leaves the registration, unless the limits are exceeded or the policy keeps nothing.
@@ -42,7 +42,7 @@ typedef enum lazy_event {
 
 typedef struct lazy_config {
     /* The memory at e->data (data_size bytes, zero when first seen, then as the last user of that
-     * place left it) is the callbacks'. base and bound are in e already. Called under the lock. */
+     * entry left it) is the callbacks'. base and bound are in e already. Called under the lock. */
     lazy_status_t (*make)(void *context, lazy_entry_t *e);
     void (*end)(void *context, lazy_entry_t *e);
     void (*tell)(void *context, lazy_event_t event, uintptr_t base, uintptr_t bound); /* or NULL */
@@ -54,10 +54,10 @@ typedef struct lazy_config {
     unsigned merge; /* a registration may become larger than asked for by this share. Per cent */
     /* A power of two, at least a page: what is within a block of so many bytes, aligned to it, is registered with all of
      * the block, if that can be; 0: as asked for. What is registered with any of the rights `apart` is no larger than what was
-     * asked for, by one use or several: by those others reach it. */
+     * asked for, by one use or several: with those rights peers reach it. */
     size_t around;
     uint32_t apart;
-    uint64_t seed;  /* of the policy `random` and of the index */
+    uint64_t seed; /* of the policy `random` and of the index */
 } lazy_config_t;
 
 /* A cache, or NULL: no memory. */
@@ -73,17 +73,17 @@ lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, 
 lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
                         uint64_t now);
 /* A hit without a search: takes `hint`, an entry that this cache gave out at any time before, if it
- * still serves (it may be another's by now, or nobody's). False: nothing was taken. */
+ * still serves (it may be of other memory by now, or of none). False: nothing was taken. */
 bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size_t size,
                 uint32_t access, uint64_t now);
-/* As lazy_acquire, but a registration that nobody else gets, and that ends with lazy_release. */
+/* As lazy_acquire, but a registration that no other use gets, and that ends with lazy_release. */
 lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_t size,
                                    uint32_t access, lazy_entry_t **entry);
 void lazy_release(lazy_cache_t *cache, lazy_entry_t *entry);
 
 /* [address, address + size) is no more, or is about to go. From a memory hook: no lock, no memory,
  * no callback, any thread. No lazy_acquire that begins later returns a registration of it as it is
- * now, also where the system call comes only after that (lazy_doubt.h). */
+ * now, also where the system call comes only after that (lazy_unmap.h). */
 void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size);
 /* The same, told by that thread (any number but 0 that no other one has while it lives). */
 void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size);

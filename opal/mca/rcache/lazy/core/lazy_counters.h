@@ -1,9 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the cache counts. COUNT(name, what it is): events since the beginning. LEVEL: what is now, in
- * the unit its text names. MOST: the highest such level so far. One list for the struct, the
- * performance variables, the summary and the tests.
- *
- * These hold whenever nobody is inside the cache:
+/* What the registration cache counts: one list for the struct, the performance variables, the summary and the tests. COUNT(name, what it is): events since the beginning. LEVEL: what is now, in
+ * the unit its text names. MOST: the highest such level so far.  *
+ * These hold whenever no thread is inside the cache:
  *   misses          = registrations - privates + failures + exhausted
  *   registrations   = deregistrations + entries + quarantined + privates_now
  *   deregistrations = evicted_bytes + evicted_entries + evicted_resources + evicted_asked
@@ -40,7 +38,7 @@
     COUNT(inbox_overflows,                                                                         \
           "times that more memory was given back at once than can be noted: all ended")            \
     LEVEL(entries, "registrations kept. Unit: registrations")                                      \
-    LEVEL(quarantined, "registrations that nobody finds any more, until the last user is done. "   \
+    LEVEL(quarantined, "registrations that no search finds any more, until their last use ends. "  \
                        "Unit: registrations")                                                      \
     LEVEL(privates_now, "registrations of one user. Unit: registrations")                          \
     LEVEL(bytes, "memory registered. Unit: bytes")                                                 \

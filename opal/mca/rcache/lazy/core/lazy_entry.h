@@ -1,16 +1,16 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* A registration of the cache, and the word that says what may be done with it.
+/* A registration in the cache, and the word that decides atomically between a new use of it and its end.
  *
- * An entry is always in one place:
- *   free      in the list of the unused; nobody has a reference
- *   indexed   LIVE: found by look-ups, in the index and in the heap of candidates for eviction
- *   lost      LOST: its memory went away or it was replaced while it was in use; found by nobody,
- *             deregistered by whoever gives back the last reference
+ * An entry is always in one of these states:
+ *   free      in the list of the unused; no reference
+ *   indexed   LIVE: found by searches, in the index and in the heap of candidates for eviction
+ *   lost      LOST: its memory went away or it was replaced while it was in use; no search finds it,
+ *             and the thread that releases the last reference deregisters it
  *   private   neither: of one user only, deregistered when that one is done
  *
- * The state is one word, so that 'nobody uses it, so it ends' and 'I use it' cannot both happen: a
+ * The state is one word, so that a use cannot begin while the registration ends: a
  * reference is taken only from a LIVE state, an entry ends only from a state without references.
- * An entry's memory stays an entry for as long as the cache exists, so a thread that looks at one
+ * An entry's memory stays an entry for as long as the cache exists, so a thread that reads one
  * that has just ended sees at worst another registration, and that is checked with the reference in
  * hand. */
 #ifndef LAZY_ENTRY_H
@@ -30,7 +30,7 @@
 #define LAZY_LEVELS 12 /* of the index; every entry above has a quarter of those below */
 
 typedef struct lazy_entry {
-    /* read by look-ups, which hold no lock */
+    /* read by searches, which hold no lock */
     _Atomic uintptr_t base, bound; /* [base, bound) */
     _Atomic uint64_t state;
     _Atomic uint64_t used; /* when it was last asked for, in the caller's unit */
@@ -40,10 +40,10 @@ typedef struct lazy_entry {
     /* under the cache's lock */
     size_t at;                         /* in the heap */
     uint32_t seen;                     /* hits when it was last ranked */
-    bool wide;                         /* there is memory in it that nobody asked for */
+    bool wide;                         /* there is memory in it that was not asked for */
     uint64_t *why;                     /* lost: the counter of the reason */
     struct lazy_entry *link, **back;   /* free, lost or private: in that list */
-    _Alignas(64) unsigned char data[]; /* of whoever registers */
+    _Alignas(64) unsigned char data[]; /* the caller's */
 } lazy_entry_t;
 
 static inline bool lazy_is_idle(const lazy_entry_t *e)

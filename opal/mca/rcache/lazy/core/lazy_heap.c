@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_heap.h. */
+/* See lazy_heap.h: a binary heap whose entries know their index. */
 #include "lazy_heap.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool goes_first(const lazy_slot_t *a, const lazy_slot_t *b)
     return a->rank != b->rank ? a->rank < b->rank : a->used < b->used;
 }
 
-static void place(lazy_heap_t *heap, size_t at, const lazy_slot_t *slot)
+static void put(lazy_heap_t *heap, size_t at, const lazy_slot_t *slot)
 {
     heap->slot[at] = *slot;
     slot->entry->at = at;
@@ -39,10 +39,10 @@ static void place(lazy_heap_t *heap, size_t at, const lazy_slot_t *slot)
 static void rise(lazy_heap_t *heap, size_t at, lazy_slot_t slot)
 {
     while (at > 0 && goes_first(&slot, &heap->slot[(at - 1) / 2])) {
-        place(heap, at, &heap->slot[(at - 1) / 2]);
+        put(heap, at, &heap->slot[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
-    place(heap, at, &slot);
+    put(heap, at, &slot);
 }
 
 static void sink(lazy_heap_t *heap, size_t at, lazy_slot_t slot)
@@ -58,10 +58,10 @@ static void sink(lazy_heap_t *heap, size_t at, lazy_slot_t slot)
         if (!goes_first(&heap->slot[child], &slot)) {
             break;
         }
-        place(heap, at, &heap->slot[child]);
+        put(heap, at, &heap->slot[child]);
         at = child;
     }
-    place(heap, at, &slot);
+    put(heap, at, &slot);
 }
 
 void lazy_heap_add(lazy_heap_t *heap, lazy_entry_t *e, uint64_t rank, uint64_t used)

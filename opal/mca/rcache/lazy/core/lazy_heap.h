@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The candidates for eviction, in a binary heap with the lowest rank on top.
+/* The candidates for eviction from the cache, in a binary heap with the lowest rank on top.
  *
  * A use does not move an entry in the heap: that would need a lock on every hit. Ranks only grow,
- * so it is enough to look at the top: if it was used since it was ranked, it is ranked anew and
+ * so it is enough to check the top: if it was used since it was ranked, it is ranked anew and
  * sinks; if not, it is the lowest of all, because the others' ranks are at least what is written
  * here.
  *

@@ -1,15 +1,15 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_inbox.h. */
+/* See lazy_inbox.h: slots that are taken, filled and emptied by bits of atomic words. */
 #include "lazy_inbox.h"
 
-/* A place for the caller alone, or LAZY_INBOX_SIZE. */
-static unsigned take_place(lazy_inbox_t *inbox)
+/* A slot for the caller alone, or LAZY_INBOX_SIZE. */
+static unsigned take_slot(lazy_inbox_t *inbox)
 {
     for (unsigned word = 0; word < LAZY_INBOX_WORDS; ++word) {
         uint64_t taken = atomic_load_explicit(&inbox->taken[word], memory_order_relaxed);
         while (UINT64_MAX != taken) {
             const unsigned bit = (unsigned) __builtin_ctzll(~taken);
-            /* acquire: the place was read before it was given back */
+            /* acquire: the slot was read before it was given back */
             if (atomic_compare_exchange_weak_explicit(&inbox->taken[word], &taken,
                                                       taken | UINT64_C(1) << bit,
                                                       memory_order_acquire, memory_order_relaxed)) {
@@ -22,13 +22,13 @@ static unsigned take_place(lazy_inbox_t *inbox)
 
 void lazy_inbox_post(lazy_inbox_t *inbox, uintptr_t base, uintptr_t bound)
 {
-    const unsigned place = take_place(inbox);
-    if (LAZY_INBOX_SIZE == place) {
+    const unsigned slot = take_slot(inbox);
+    if (LAZY_INBOX_SIZE == slot) {
         lazy_inbox_post_all(inbox);
         return;
     }
-    inbox->range[place] = (lazy_range_t){.base = base, .bound = bound};
-    atomic_fetch_or_explicit(&inbox->full[place / 64], UINT64_C(1) << place % 64,
+    inbox->range[slot] = (lazy_range_t){.base = base, .bound = bound};
+    atomic_fetch_or_explicit(&inbox->full[slot / 64], UINT64_C(1) << slot % 64,
                              memory_order_release);
     atomic_fetch_add_explicit(&inbox->posted, 1, memory_order_release);
 }

@@ -1,9 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The inbox: intervals of memory that went away, from memory hooks to whoever uses the cache next.
+/* The inbox: intervals of memory that was given back to the system, from memory hooks to the next use of the cache, without
+ * a lock or an allocation.
  *
  * A hook runs inside munmap or brk, perhaps called by malloc with its locks held, on any thread and
- * at any place of it, so putting something in neither allocates nor waits: it takes a place by
- * setting a bit. Without a free place the inbox only remembers that something was lost, which
+ * at any point of it, so putting something in neither allocates nor waits: it takes a slot by
+ * setting a bit. Without a free slot the inbox only remembers that something was lost, which
  * stands for all of memory.
  *
  * `posted` counts what was put in and is advanced last; a reader that saw it before it took out
@@ -25,7 +26,7 @@ typedef struct lazy_range {
 typedef struct lazy_inbox {
     _Alignas(64) _Atomic uint64_t posted;
     _Atomic bool overflowed;
-    _Atomic uint64_t taken[LAZY_INBOX_WORDS]; /* places in use */
+    _Atomic uint64_t taken[LAZY_INBOX_WORDS]; /* slots in use */
     _Atomic uint64_t full[LAZY_INBOX_WORDS];  /* and written */
     lazy_range_t range[LAZY_INBOX_SIZE];
 } lazy_inbox_t;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_index.h. */
+/* See lazy_index.h: a skip list (Pugh, CACM 33(6), 1990) with one writer, whose links readers follow at any time. */
 #include "lazy_index.h"
 
 #include "lazy_random.h"
@@ -20,7 +20,8 @@ lazy_entry_t *lazy_index_floor(const lazy_index_t *index, uintptr_t address)
     lazy_entry_t *const _Atomic *links = index->head;
     lazy_entry_t *at = NULL;
     uintptr_t reached = 0;
-    for (unsigned level = atomic_load_explicit(&index->levels, memory_order_relaxed); level-- > 0;) {
+    for (unsigned level = atomic_load_explicit(&index->levels, memory_order_relaxed);
+         level-- > 0;) {
         for (;;) {
             lazy_entry_t *e = atomic_load_explicit(&links[level], memory_order_acquire);
             if (NULL == e) {

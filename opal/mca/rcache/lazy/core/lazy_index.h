@@ -1,13 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The index: which registration covers an interval. A skip list ordered by base, read without a
- * lock.
+/* The index of the cache: which registration covers an interval of memory. A skip list ordered by base address, read without
+ * a lock.
  *
  * Invariant: no entry covers another. Ordered by base they are then ordered by bound as well, so of
- * all entries that begin at or before an address the last one reaches furthest, and one look-up of
- * that one answers both 'who covers [a, b)' and 'does anything touch [a, b)'. Intervals may overlap.
+ * all entries that begin at or before an address the last one reaches furthest, and one search for
+ * it answers both which entry covers [a, b) and whether any touches it. Intervals may overlap.
  *
- * Threads: one writer at a time, whose business it is to exclude others; any number of readers
- * beside it. What a reader finds may just be ending (it takes a reference and looks again), and
+ * Threads: one writer at a time, which excludes others by itself; any number of readers
+ * beside it. What a reader finds may just be ending (it takes a reference and checks again), and
  * beside a writer it may miss an entry; it never crashes or runs for ever: entries are never
  * returned to the system, and each step goes to a greater base. */
 #ifndef LAZY_INDEX_H

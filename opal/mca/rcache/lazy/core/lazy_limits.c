@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_limits.h. */
+/* See lazy_limits.h: the arithmetic of the default limits. */
 #include "lazy_limits.h"
 
 lazy_limits_t lazy_limits_default(uint64_t memlock, uint64_t physical, uint32_t processes)

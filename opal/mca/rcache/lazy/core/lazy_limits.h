@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* How much a process may keep registered when nobody says so. */
+/* How much memory a process keeps registered where no parameter says so: from the limit of locked memory, the memory of the
+ * host and the processes on it. */
 #ifndef LAZY_LIMITS_H
 #define LAZY_LIMITS_H
 

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Numbers that look random (Steele, Lea and Flood, SplitMix64, OOPSLA 2014). The state is the
+/* Pseudo-random numbers (Steele, Lea and Flood, SplitMix64, OOPSLA 2014). The state is the
  * caller's; the same state gives the same numbers. */
 #ifndef LAZY_RANDOM_H
 #define LAZY_RANDOM_H

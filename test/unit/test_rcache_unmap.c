@@ -2,83 +2,83 @@
 /* rcache/lazy between a memory hook and its system call: what is registered there must not be handed out afterwards. */
 #include "rcache_fake.h"
 
-#include "lazy_doubt.h"
+#include "lazy_unmap.h"
 
 #include <pthread.h>
 #include <sched.h>
 
-/* ---- the doubts alone ---- */
+/* ---- pending unmaps alone ---- */
 
-static void clips_to(lazy_doubts_t *doubts, uintptr_t asked, uintptr_t asked_bound, uintptr_t base,
+static void clips_to(lazy_unmaps_t *unmaps, uintptr_t asked, uintptr_t asked_bound, uintptr_t base,
                      uintptr_t bound)
 {
     uintptr_t b = 0, e = 100;
-    assert_int_equal(lazy_doubts_clip(doubts, asked, asked_bound, &b, &e),
+    assert_int_equal(lazy_unmaps_clip(unmaps, asked, asked_bound, &b, &e),
                      0 != base || 100 != bound);
     assert_int_equal(b, base);
     assert_int_equal(e, bound);
 }
 
-static void neighbours_end_where_doubt_begins(void **state)
+static void neighbours_end_where_a_pending_unmap_begins(void **state)
 {
     (void) state;
-    lazy_doubts_t *doubts = must_alloc(sizeof(*doubts));
-    clips_to(doubts, 40, 50, 0, 100);
-    lazy_doubts_note(doubts, 1, 20, 30);
-    clips_to(doubts, 40, 50, 30, 100);
-    lazy_doubts_note(doubts, 2, 60, 61);
-    clips_to(doubts, 40, 50, 30, 60);
-    lazy_doubts_note(doubts, 3, 50, 200);
-    clips_to(doubts, 40, 50, 30, 50);
-    lazy_doubts_note(doubts, 4, 0, 45); /* of what was asked for nothing is left out */
-    clips_to(doubts, 40, 50, 40, 50);
-    free(doubts);
+    lazy_unmaps_t *unmaps = must_alloc(sizeof(*unmaps));
+    clips_to(unmaps, 40, 50, 0, 100);
+    lazy_unmaps_note(unmaps, 1, 20, 30);
+    clips_to(unmaps, 40, 50, 30, 100);
+    lazy_unmaps_note(unmaps, 2, 60, 61);
+    clips_to(unmaps, 40, 50, 30, 60);
+    lazy_unmaps_note(unmaps, 3, 50, 200);
+    clips_to(unmaps, 40, 50, 30, 50);
+    lazy_unmaps_note(unmaps, 4, 0, 45); /* of what was asked for nothing is left out */
+    clips_to(unmaps, 40, 50, 40, 50);
+    free(unmaps);
 }
 
 static void a_thread_is_in_one_call(void **state)
 {
     (void) state;
-    lazy_doubts_t *doubts = must_alloc(sizeof(*doubts));
-    lazy_doubts_note(doubts, 1, 20, 30);
-    lazy_doubts_note(doubts, 1, 60, 70); /* a signal's handler, perhaps */
-    clips_to(doubts, 40, 50, 30, 60);
+    lazy_unmaps_t *unmaps = must_alloc(sizeof(*unmaps));
+    lazy_unmaps_note(unmaps, 1, 20, 30);
+    lazy_unmaps_note(unmaps, 1, 60, 70); /* a signal's handler, perhaps */
+    clips_to(unmaps, 40, 50, 30, 60);
     for (uintptr_t i = 0; i < 1000; ++i) {
-        lazy_doubts_note(doubts, 1, 200 + i, 201 + i);
+        lazy_unmaps_note(unmaps, 1, 200 + i, 201 + i);
     }
-    clips_to(doubts, 40, 50, 0, 100);
-    free(doubts);
+    clips_to(unmaps, 40, 50, 0, 100);
+    free(unmaps);
 }
 
 static void what_is_asked_for_is_there(void **state)
 {
     (void) state;
-    lazy_doubts_t *doubts = must_alloc(sizeof(*doubts));
-    lazy_doubts_note(doubts, 1, 20, 30);
-    lazy_doubts_note(doubts, 2, 20, 30);
-    lazy_doubts_asked(doubts, 30, 40);
-    lazy_doubts_asked(doubts, 10, 20);
-    clips_to(doubts, 40, 50, 30, 100);
-    lazy_doubts_asked(doubts, 29, 31);
-    clips_to(doubts, 40, 50, 0, 100);
-    lazy_doubts_note(doubts, 2, 20, 30); /* the same again */
-    clips_to(doubts, 40, 50, 30, 100);
-    free(doubts);
+    lazy_unmaps_t *unmaps = must_alloc(sizeof(*unmaps));
+    lazy_unmaps_note(unmaps, 1, 20, 30);
+    lazy_unmaps_note(unmaps, 2, 20, 30);
+    lazy_unmaps_end(unmaps, 30, 40);
+    lazy_unmaps_end(unmaps, 10, 20);
+    clips_to(unmaps, 40, 50, 30, 100);
+    lazy_unmaps_end(unmaps, 29, 31);
+    clips_to(unmaps, 40, 50, 0, 100);
+    lazy_unmaps_note(unmaps, 2, 20, 30); /* the same again */
+    clips_to(unmaps, 40, 50, 30, 100);
+    free(unmaps);
 }
 
 static void more_threads_than_places(void **state)
 {
     (void) state;
-    lazy_doubts_t *doubts = must_alloc(sizeof(*doubts));
-    for (uintptr_t i = 1; i <= LAZY_DOUBT_THREADS; ++i) {
-        lazy_doubts_note(doubts, i, 200, 201);
-        lazy_doubts_note(doubts, i, 200, 201);
+    lazy_unmaps_t *unmaps = must_alloc(sizeof(*unmaps));
+    for (uintptr_t i = 1; i <= LAZY_UNMAP_THREADS; ++i) {
+        lazy_unmaps_note(unmaps, i, 200, 201);
+        lazy_unmaps_note(unmaps, i, 200, 201);
     }
-    clips_to(doubts, 40, 50, 0, 100);
-    lazy_doubts_note(doubts, LAZY_DOUBT_THREADS, 60, 70);
-    clips_to(doubts, 40, 50, 0, 60);
-    lazy_doubts_note(doubts, LAZY_DOUBT_THREADS + 1, 200, 201);
-    clips_to(doubts, 40, 50, 40, 50);
-    free(doubts);
+    clips_to(unmaps, 40, 50, 0, 100);
+    lazy_unmaps_note(unmaps, LAZY_UNMAP_THREADS, 60, 70);
+    clips_to(unmaps, 40, 50, 0, 60);
+    lazy_unmaps_note(unmaps, LAZY_UNMAP_THREADS + 1, 200, 201);
+    clips_to(unmaps, 40, 50, 40, 50);
+    free(unmaps);
 }
 
 /* ---- the cache ---- */
@@ -238,7 +238,7 @@ static void who_frees_often_keeps_blocks(void **state)
     lazy_count(world.fake->cache, &n);
     assert_int_equal(n.misses, 4);
     assert_int_equal(n.clipped, 0);
-    /* What came back is used: there is no doubt left in its block. */
+    /* What came back is used: no unmap of it is pending any more. */
     for (unsigned p = 0; p < BLOCK; p += 2) {
         use(8 * BLOCK + p, 1, READ);
     }
@@ -351,7 +351,7 @@ static void neighbours_of_another_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_end_where_doubt_begins),
+        cmocka_unit_test(neighbours_end_where_a_pending_unmap_begins),
         cmocka_unit_test(a_thread_is_in_one_call),
         cmocka_unit_test(what_is_asked_for_is_there),
         cmocka_unit_test(more_threads_than_places),
@@ -361,5 +361,5 @@ int main(void)
         cmocka_unit_test(a_page_that_stays_says_nothing),
         cmocka_unit_test(neighbours_of_another_thread),
     };
-    return cmocka_run_group_tests_name("rcache_doubt", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("rcache_unmap", tests, NULL, NULL);
 }
