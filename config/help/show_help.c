@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opal_config.h"
-
 #include "opal/constants.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/pmix/pmix-internal.h"

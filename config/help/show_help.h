@@ -4,13 +4,21 @@
  * Since 6.0 opal_show_help() reads no file: it knows the texts that were compiled into Open MPI, and says of every other
  * topic that there is no such. So such a component has its texts in itself (help_texts.c, made by texts.awk) and brings
  * them to the user the way opal_show_help() does: through PMIx, which lets the launcher print one of equal messages and
- * count the others. The compat headers give these functions the names of Open MPI's. */
+ * count the others. These functions take the names of Open MPI's. */
 #ifndef SPEC_SHOW_HELP_H
 #define SPEC_SHOW_HELP_H
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "opal_config.h"
+
+#include "opal/util/show_help.h"
+
+#define opal_show_help         spec_show_help
+#define opal_show_vhelp        spec_show_vhelp
+#define opal_show_help_vstring spec_show_help_vstring
 
 typedef struct spec_help_text_t {
     const char *topic; /* NULL ends the table */

@@ -183,27 +183,12 @@ static void buffers_of_a_communicator(void)
     FREE(out);
 }
 
-/* Kilobytes that /proc/meminfo calls available; 0 if it cannot be read. */
-static long long available(void)
-{
-    char line[256];
-    long long kib = 0;
-    FILE *in = fopen("/proc/meminfo", "r");
-    while (NULL != in && NULL != fgets(line, sizeof(line), in)) {
-        sscanf(line, "MemAvailable: %lld", &kib);
-    }
-    if (NULL != in) {
-        fclose(in);
-    }
-    return kib;
-}
-
 /* More elements than an int counts, from rank 0 to 1: receiver first, sender first. */
 static void beyond_an_int(long long gib)
 {
     const size_t n = ((size_t) gib << 30) + 12345;
     const uint64_t key = tl_key(100, 0, 1, 0, n);
-    int enough = available() > (long long) (2 * n / 1024) + (3 << 20) && tl.size >= 2;
+    int enough = tl_available() > (long long) (2 * n / 1024) + (3 << 20) && tl.size >= 2;
     MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (!enough) {
         tl_skip("two ranks with the memory for it, and 3 GiB to spare, are needed");

@@ -201,9 +201,6 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 /* 6.0 knows no help texts but those of its own tree. */
 #    ifdef SPEC_HELP_COMPILED
 #        include "help/show_help.h"
-#        define opal_show_help         spec_show_help
-#        define opal_show_vhelp        spec_show_vhelp
-#        define opal_show_help_vstring spec_show_help_vstring
 #    endif
 
 #    include "ompi/errhandler/errhandler.h"

@@ -96,9 +96,6 @@ static inline uint32_t mca_btl_ibx_local_rank(void)
 /* 6.0 knows no help texts but those of its own tree. */
 #    ifdef SPEC_HELP_COMPILED
 #        include "help/show_help.h"
-#        define opal_show_help         spec_show_help
-#        define opal_show_vhelp        spec_show_vhelp
-#        define opal_show_help_vstring spec_show_help_vstring
 #    endif
 
 #    include "opal/mca/pmix/pmix-internal.h"

@@ -55,9 +55,6 @@ static inline const char *mca_mpool_freq_job_dir(void)
 /* 6.0 knows no help texts but those of its own tree. */
 #    ifdef SPEC_HELP_COMPILED
 #        include "help/show_help.h"
-#        define opal_show_help         spec_show_help
-#        define opal_show_vhelp        spec_show_vhelp
-#        define opal_show_help_vstring spec_show_help_vstring
 #    endif
 
 #    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_1_0

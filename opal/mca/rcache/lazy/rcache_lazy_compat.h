@@ -67,9 +67,6 @@ static inline const char *mca_rcache_lazy_host(void)
 /* 6.0 knows no help texts but those of its own tree. */
 #    ifdef SPEC_HELP_COMPILED
 #        include "help/show_help.h"
-#        define opal_show_help         spec_show_help
-#        define opal_show_vhelp        spec_show_vhelp
-#        define opal_show_help_vstring spec_show_help_vstring
 #    endif
 
 static inline bool mca_rcache_lazy_pinning(void)
