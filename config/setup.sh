@@ -13,6 +13,9 @@ component_dir=$install/components
 build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin libopenmpi-dev libibverbs-dev
     librdmacm-dev libhwloc-dev libevent-dev libsodium-dev libisal-dev'
 
+# Headers that those of Open MPI include: libopenmpi-dev of 6.0 does not bring them.
+pmix_packages=libpmix-dev
+
 # What the verbs laboratory runs, besides a kernel that it downloads itself.
 lab_packages='qemu-system-x86 cpio kmod xz-utils iproute2 procps ibverbs-providers ibverbs-utils rdmacm-utils perftest'
 
