@@ -45,7 +45,7 @@ AC_DEFUN([SPEC_DIRS], [
   The build will work, 'make install' as you are now will not: $spec_component_dir_hint.])])
 ])
 
-# What the Makefile.am of a component asks of the source tree of Open MPI when it is built there (docs/in-tree.md).
+# What the Makefile.am of a component asks of the source tree of Open MPI when it is built there (docs/user/in-tree.md).
 AC_DEFUN([SPEC_AS_IN_TREE], [
     AM_CONDITIONAL([SPEC_STANDALONE], [true])
     AM_CONDITIONAL([MCA_BUILD_ompi_pml_spec_DSO], [true])

@@ -1,8 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Time of one collective operation, each followed by a barrier: MPI_Bcast and MPI_Scatter (000, fig. 5.9), and the
- * MPI_Alltoallv of the bucket sort NAS IS (004, tables 4 and 5).
+ * MPI_Alltoallv of the bucket sort NAS IS (004, tables 4 and 5), MPI_Alltoall.
  *
  * --op bcast|scatter   --sizes: bytes that each process gets
+ * --op alltoall        --sizes: bytes that each process sends to each
  * --op alltoallv       --classes S,W,A: bytes that each process sends to each, from the number of keys (overlap_math.h);
  *                      --uneven PERCENT: buckets differ by up to so much (5)
  *
@@ -11,8 +12,8 @@
  * in it. Every byte that arrives is checked, in each repetition. */
 #include "bench.h"
 
-static const char *const ops[] = {"bcast", "scatter", "alltoallv", NULL};
-enum { BCAST, SCATTER, ALLTOALLV };
+static const char *const ops[] = {"bcast", "scatter", "alltoallv", "alltoall", NULL};
+enum { BCAST, SCATTER, ALLTOALLV, ALLTOALL };
 enum { WARM = 3 };
 
 /* NAS IS: numbers of keys. */
@@ -33,25 +34,32 @@ static uint64_t key_of(int from, int to, uint64_t round)
     return ((uint64_t) from << 48) + ((uint64_t) to << 32) + round;
 }
 
+/* Each process sends to each. */
+static bool is_exchange(const struct collective *c)
+{
+    return c->op >= ALLTOALLV;
+}
+
 static size_t bytes_between(const struct collective *c, int from, int to)
 {
-    return is_uneven_bytes(c->size, (size_t) from, (size_t) to, (size_t) bench.size, c->uneven);
+    return ALLTOALLV != c->op ? c->size
+                              : is_uneven_bytes(c->size, (size_t) from, (size_t) to,
+                                                (size_t) bench.size, c->uneven);
 }
 
 static void layout(struct collective *c)
 {
     size_t out = 0, in = 0;
     for (int i = 0; i < bench.size; ++i) {
-        const size_t to = ALLTOALLV == c->op ? bytes_between(c, bench.rank, i) : c->size;
-        const size_t from = ALLTOALLV == c->op ? bytes_between(c, i, bench.rank) : c->size;
+        const size_t to = bytes_between(c, bench.rank, i), from = bytes_between(c, i, bench.rank);
         c->counts_out[i] = (int) to;
         c->counts_in[i] = (int) from;
         c->places_out[i] = (int) out;
         c->places_in[i] = (int) in;
-        out += (to + 7) / 8 * 8;
-        in += (from + 7) / 8 * 8;
+        out += ALLTOALL == c->op ? to : (to + 7) / 8 * 8;
+        in += ALLTOALL == c->op ? from : (from + 7) / 8 * 8;
     }
-    c->in_bytes = ALLTOALLV == c->op ? in : c->size;
+    c->in_bytes = is_exchange(c) ? in : c->size;
     c->out = bench_buffer(out);
     c->in = bench_buffer(in);
 }
@@ -60,7 +68,7 @@ static void prepare(struct collective *c, uint64_t round)
 {
     bench_clear(c->in, c->in_bytes);
     for (int i = 0; i < bench.size; ++i) {
-        if (ALLTOALLV == c->op || (SCATTER == c->op && 0 == bench.rank)) {
+        if (is_exchange(c) || (SCATTER == c->op && 0 == bench.rank)) {
             bench_fill(c->out + c->places_out[i], (size_t) c->counts_out[i],
                        key_of(bench.rank, i, round));
         }
@@ -72,7 +80,7 @@ static void prepare(struct collective *c, uint64_t round)
 
 static void verify(const struct collective *c, uint64_t round)
 {
-    if (ALLTOALLV != c->op) {
+    if (!is_exchange(c)) {
         bench_verify(c->in, c->size, key_of(0, BCAST == c->op ? 0 : bench.rank, round));
         return;
     }
@@ -92,6 +100,8 @@ static double once(struct collective *c, uint64_t round)
         MPI_Bcast(c->in, size, MPI_BYTE, 0, bench.comm);
     } else if (SCATTER == c->op) {
         MPI_Scatter(c->out, size, MPI_BYTE, c->in, size, MPI_BYTE, 0, bench.comm);
+    } else if (ALLTOALL == c->op) {
+        MPI_Alltoall(c->out, size, MPI_BYTE, c->in, size, MPI_BYTE, bench.comm);
     } else {
         MPI_Alltoallv(c->out, c->counts_out, c->places_out, MPI_BYTE, c->in, c->counts_in,
                       c->places_in, MPI_BYTE, bench.comm);

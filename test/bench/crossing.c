@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What speculation costs where it cannot help: latency of a message whose send and receive are called at the same moment,
- * so that RTS and RTR cross and the RTR is dropped (fig. 4.19 (a) of the thesis, docs/benchmarks.md).
+ * so that RTS and RTR cross and the RTR is dropped (fig. 4.19 (a) of the thesis, test/bench/README.md).
  *
  * Ranks 0 and 1 agree on a moment a little ahead, wait for it without calling MPI, and then one calls MPI_Send, the other
  * MPI_Recv; then the other way round. Latency = from the moment to the receiver's return. Two hosts have two clocks:

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The core of many simulations: produce data, exchange them with one or two neighbours in a ring, consume what came
- * (fig. 4.15 and 4.16 of the thesis, docs/benchmarks.md).
+ * (fig. 4.15 and 4.16 of the thesis, test/bench/README.md).
  *
  * model 1: receive, pack, send, produce the next, wait, consume. Receives are posted before the sends.
  * model 2: pack, send, consume the previous, receive, produce the next, wait. Sends come before the receives.

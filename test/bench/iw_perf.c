@@ -112,6 +112,7 @@ static node_t node_open(int me)
     c.seed = iw_port_now() + (uint64_t) me;
     c.start = iw_port_now();
     c.datagram_max = IW_DATAGRAM_MAX;
+    c.datagram_min = iw_port_least(n.port);
     c.receive_space = iw_port_space(n.port);
     iw_key_make(&c.key);
     n.engine = iw_engine_create(&c);

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The communication of four applications - CG, BT and LU of the NAS benchmarks, and RADIX - as
- * fig. 4.18 of the thesis has it (docs/benchmarks.md), and how long they wait in it (fig. 4.17,
+ * fig. 4.18 of the thesis has it (test/bench/README.md), and how long they wait in it (fig. 4.17,
  * 4.19 (b)). The order of the calls is that of the figure (of fig. 18 of the article where the
  * thesis' is shorter); what they compute is work in registers, and every message is made and
  * checked in full.

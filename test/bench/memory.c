@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What a job holds because its processes have talked: memory after an all-to-all, beyond what there was before the first
- * message (docs/benchmarks.md). All processes must be on one host, with nothing else talking there.
+ * message (test/bench/README.md). All processes must be on one host, with nothing else talking there.
  *
  * A line:  memory ranks= size= rounds= pss_kib= anonymous_kib= socket_kib= slab_kib= sockets= errors=
  * pss, anonymous = growth of the processes' own pages, summed (smaps_rollup); socket = growth of what the kernel's sockets

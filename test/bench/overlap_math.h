@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The arithmetic of the benchmarks: plain C, no MPI, no clock. Unit test: test/unit/test_overlap_math.c.
- * Sections and figures are those of the thesis, see docs/benchmarks.md.
+ * Sections and figures are those of the thesis, see test/bench/README.md.
  *
  * Words: comm = time of the transfer alone, from the nonblocking call to the end of the wait;
  * compute = time of the inserted computation alone; total = time of both together. Any unit, the same for all. */
@@ -63,7 +63,7 @@ static inline double rtr_usage(double arrived, double used)
 
 /* Bytes that exist only because of speculation, as the thesis counts them for fig. 4.19 (b): RTRs that no message used,
  * and the acknowledgements of those that were. An RTR is counted without the transport's key. */
-enum { RTR_BYTES = 64, MATCH_BYTES = 40 }; /* docs/protocol.md, 'Packets' */
+enum { RTR_BYTES = 64, MATCH_BYTES = 40 }; /* docs/design/protocol.md, 'Packets' */
 
 static inline double speculation_bytes(double arrived, double used)
 {

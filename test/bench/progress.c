@@ -11,7 +11,7 @@
  * does not change the latency, 0 if it adds to it in full; left = share of the undelayed latency that is left when the
  * delay is over (both nan unless a delay of 0 was measured before).
  *
- * Section 3.6.2 and fig. 4.14 of the thesis (docs/benchmarks.md), with these departures: the order of arrival is forced by
+ * Section 3.6.2 and fig. 4.14 of the thesis (test/bench/README.md), with these departures: the order of arrival is forced by
  * a token, see bench.h (section 4.4.1 says that it is forced, not how); the sender needs no answer of the receiver, the
  * barrier of the next iteration is one; the receiver looks for all data of the message, not for one value. */
 #include "bench.h"

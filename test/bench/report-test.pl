@@ -10,6 +10,7 @@ use File::Temp qw(tempdir);
 use Report::Data;
 use Report::Measure;
 use Report::Page;
+use Report::Pages;
 use Report::Plot;
 use Report::Stats;
 use Test::More;
@@ -183,6 +184,19 @@ my @measured = ([$figure, $data->{figures}[0], Report::Stats::summary($figure, $
     [{%$figure, id => 'y', title => 'A < B & "C"'}, {id => 'y', state => 'absent', reason => 'no verbs', left_out => [], failed => [], records => []}]);
 my $page = Report::Page::page($data, @measured);
 is(Report::Page::malformed($page), undef, 'the page is well-formed');
+
+# ---- pages of text ----
+
+{
+    my $text = Report::Pages::page({%$data, started => '2026-01-02 03:04', environment => [['cpu', 'a|b'], ['memory', '1 GiB']]}, $figure, {rounds => 5}, $of_a, $of_b);
+    like($text, qr/^# t\n/, 'its title');
+    like($text, qr/^- Date: 2026-01-02 03:04$/m, 'its date');
+    like($text, qr/^- Machine: a\|b; memory 1 GiB$/m, 'its machine');
+    like($text, qr/^\| a \| 8 B? ?\|.*\| 2\.00 \(2\.00 to 2\.00\) \| b \|$/m, 'a value with its ratio');
+    my $to = tempdir(CLEANUP => 1);
+    Report::Data::write_text("$to/x.md", $text);
+    like(Report::Pages::index_of($to), qr/^\| \[t\]\(x\.md\) \| 2026-01-02 03:04 \| a\\\|b \|$/m, 'the list has the page');
+}
 is_deeply([Report::Page::external($page)], [], 'and needs nothing from elsewhere');
 like($page, qr/Not measured: no verbs/, 'a missing figure has its reason');
 like($page, qr/a beside b \(us\): 1 of 1 cases worse \(most: 2\.00 times at 8 B\)/, 'what is worse is said');

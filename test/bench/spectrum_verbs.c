@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* See spectrum_wire.h: the verbs transport over adapters that are not there. Fragments, flags and what is done when a
- * request is complete are as in btl_ibx_verbs_message.c and btl_ibx_verbs_place.c. */
+ * request is complete are as in btl_ibx_verbs_message.c and btl_ibx_verbs_inplace.c. */
 #include "fake_verbs.h"
 #include "freq_rule.h"
 #include "spectrum_wire.h"

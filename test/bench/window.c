@@ -255,7 +255,7 @@ static bool progress(void)
     look_for_limit();
     if (sim.now - sim.looked_at > LOOK_NS) {
         sim.looked_at = sim.now;
-        vb_port_look(port, sim.now);
+        vb_port_check(port, sim.now);
     }
     if (sim.held_n > 0) {
         sim.phase = HANDLING;

@@ -43,38 +43,38 @@ static unsigned check_peer(const iw_peer_t *p)
     uint64_t cost = 0, last = 0;
     unsigned resent = 0, out = 0, of_requests = 0;
     const iw_link_t *l;
-    for (l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+    for (l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
         const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
-        MUST(s->pn > last && s->pn < p->next_pn);
+        MUST(s->pn > last && s->pn < p->tx.next_pn);
         last = s->pn;
         cost += s->cost;
         resent += s->resent;
         out += NULL != s->request;
     }
-    for (l = p->lost.next; l != &p->lost; l = l->next) {
+    for (l = p->loss.lost.next; l != &p->loss.lost; l = l->next) {
         const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         MUST(NULL != s->request);
-        MUST(l->next == &p->lost
+        MUST(l->next == &p->loss.lost
              || iw_seq_before(s->ssn, IW_ITEM(l->next, iw_segment_t, link)->ssn));
         ++out;
     }
-    for (l = p->requests.next; l != &p->requests; l = l->next) {
+    for (l = p->tx.requests.next; l != &p->tx.requests; l = l->next) {
         of_requests += IW_ITEM(l, iw_request_t, all)->out;
     }
-    for (l = p->early.next; l != &p->early; l = l->next) {
+    for (l = p->rx.early.next; l != &p->rx.early; l = l->next) {
         uint32_t ssn = IW_ITEM(l, iw_early_t, link)->ssn;
-        MUST(iw_seq_before(p->expected, ssn) && ssn - p->expected < IW_SSN_WINDOW);
-        MUST(l->next == &p->early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
+        MUST(iw_seq_before(p->rx.expected, ssn) && ssn - p->rx.expected < IW_SSN_WINDOW);
+        MUST(l->next == &p->rx.early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
     }
     MUST(out == of_requests);
     if (IW_ACTIVE == p->state) {
-        MUST(cost == p->cc.in_flight && resent == p->resent_out);
-        MUST(p->next_ssn - p->una_ssn <= IW_SSN_WINDOW);
+        MUST(cost == p->path.cc.in_flight && resent == p->loss.resent_out);
+        MUST(p->tx.next_ssn - p->tx.una_ssn <= IW_SSN_WINDOW);
     } else if (IW_IDLE != p->state) {
-        MUST(0 == out && iw_list_empty(&p->requests) && iw_list_empty(&p->early));
+        MUST(0 == out && iw_list_empty(&p->tx.requests) && iw_list_empty(&p->rx.early));
         MUST(0 == p->heap_at);
     }
-    return count(&p->messages);
+    return count(&p->rx.messages);
 }
 
 static void check(world_t *w)
@@ -87,7 +87,7 @@ static void check(world_t *w)
         }
         for (uint32_t k = 0; k < e->done_count; ++k) {
             unsigned what = e->done[(e->done_first + k) & (e->done_room - 1)].what;
-            received += IW_RECEIVED == what || IW_RECEIVED_UD == what;
+            received += IW_RECEIVED == what;
         }
         /* A receive buffer is in one place. */
         MUST(w->posted[i] == e->receive_count + messages + received);
@@ -104,7 +104,7 @@ static void poll_all(world_t *w, unsigned i)
 {
     iw_completion_t c;
     while (1 == iw_engine_poll(w->link.engine[i], &c, 1)) {
-        if (IW_RECEIVED == c.what || IW_RECEIVED_UD == c.what) {
+        if (IW_RECEIVED == c.what) {
             MUST(c.length <= BUFFER);
             --w->posted[i];
         } else if (IW_PEER_SILENT == c.what) {
@@ -160,12 +160,8 @@ static void post(world_t *w, unsigned i, script_t *s)
     case 4:
         status = iw_post_write(p, piece, 2, w->stag[1 - i], to, flags, NULL);
         break;
-    case 5:
-    case 6:
-        status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
-        break;
     default:
-        status = iw_post_datagram(p, piece, 1, flags, NULL);
+        status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
         break;
     }
     w->requests[i] += IW_OK == status;
@@ -179,7 +175,7 @@ static void inject(world_t *w, unsigned i, script_t *s)
     iw_peer_t *p = w->peer[i];
     unsigned type = 1 + next(s) % 6, flags = next(s) & IW_FLAGS;
     size_t length = sizeof(iw_head_t), seq = 0;
-    uint64_t pn = p->seen.end + next(s) % 4;
+    uint64_t pn = p->rx.seen.end + next(s) % 4;
     iw_head_t h = {.version_type = (uint8_t) (IW_VERSION << 4 | type),
                    .flags = (uint8_t) flags,
                    .floor = iw_be16((uint16_t) (next(s) % 8)),
@@ -191,7 +187,7 @@ static void inject(world_t *w, unsigned i, script_t *s)
     for (unsigned blocks = next(s) % 5; blocks > 0; --blocks) {
         unsigned n = next(s);
         if (255 == n && 0 == seq && IW_SEGMENT == type) {
-            iw_seq_t q = {.ssn = iw_be32(p->expected + next(s) % 4)};
+            iw_seq_t q = {.ssn = iw_be32(p->rx.expected + next(s) % 4)};
             seq = length;
             memcpy(bytes + length, &q, sizeof(q));
             length += sizeof(q);

@@ -10,13 +10,13 @@
 #include "fuzz_script.h"
 #include "held_btl.h"
 
-#include "ompi/mca/pml/spec/pml_spec.h"
-#include "ompi/mca/pml/spec/pml_spec_adapt.h"
-#include "ompi/mca/pml/spec/pml_spec_comm.h"
-#include "ompi/mca/pml/spec/pml_spec_hello.h"
-#include "ompi/mca/pml/spec/pml_spec_lost.h"
-#include "ompi/mca/pml/spec/pml_spec_packet.h"
-#include "ompi/mca/pml/spec/pml_spec_request.h"
+#include "ompi/mca/pml/spec/objects/pml_spec.h"
+#include "ompi/mca/pml/spec/services/pml_spec_adapt.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_comm.h"
+#include "ompi/mca/pml/spec/services/pml_spec_hello.h"
+#include "ompi/mca/pml/spec/services/pml_spec_lost.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_packet.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_request.h"
 
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
 
@@ -581,7 +581,7 @@ static void forget_parked(void)
 /* Of this script, and not of one that ended in the middle. */
 static bool is_kept(const mca_pml_base_request_t *base, int32_t life)
 {
-    return base->req_comm == w.comm && 0 != (life & MCA_PML_SPEC_LOST);
+    return base->req_comm == w.comm && 0 != (life & SPEC_LIFE_LOST);
 }
 
 /* Requests that the program has back and that wait for the lost peer, for ever (docs/known-issues.md). No transport has

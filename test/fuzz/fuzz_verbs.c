@@ -62,7 +62,7 @@ static void check(const process_t *p)
         deadlines += 0 != peer->conn.deadline;
         attempts += vb_conn_is_first_attempt(&peer->conn);
         queued += peer->is_queued;
-        places += peer->has_place;
+        places += peer->has_slot;
         MUST(NULL == peer->link || peer->link->peer == peer);
         MUST((VB_OPEN != peer->conn.state && VB_ACCEPTING != peer->conn.state)
              || NULL != peer->link);
@@ -269,7 +269,7 @@ static void step(world_t *w, script_t *s)
         break;
     case 10:
         vb_port_lock(p->port);
-        vb_port_look(p->port, vb_now());
+        vb_port_check(p->port, vb_now());
         vb_port_unlock(p->port);
         break;
     case 11:
@@ -355,7 +355,7 @@ static void set_up(world_t *w, script_t *s)
         c->down = on_down;
         c->stranger = on_stranger;
         c->trace = NULL == getenv("FUZZ_TRACE") ? NULL : on_trace;
-        c->way_trace = NULL == c->trace ? NULL : on_way_trace;
+        c->switch_trace = NULL == c->trace ? NULL : on_way_trace;
     }
     start(&w->process[0]);
     start(&w->process[1]);

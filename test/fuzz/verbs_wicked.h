@@ -48,7 +48,7 @@ static process_t *owner_of(const struct rdma_event_channel *channel)
     return NULL;
 }
 
-/* From the drawing in docs/verbs.md, byte by byte. */
+/* From the drawing in docs/design/verbs.md, byte by byte. */
 static bool is_request(const process_t *p, const uint8_t *d, size_t size)
 {
     uint64_t name = 0, key = 0;

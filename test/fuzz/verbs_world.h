@@ -13,6 +13,8 @@
 #include "fake_objects.h"
 #include "iw_internal.h"
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <time.h>
 
@@ -243,7 +245,7 @@ static vb_status_t post_send(process_t *p, const op_t *op)
     return status;
 }
 
-/* By datagrams data is placed as it arrives (docs/iwarp-wire.md, Order): of two writes to one place that are under way, either
+/* By datagrams data is placed as it arrives (docs/design/wire.md, Order): of two writes to one place that are under way, either
  * may be the last. */
 static bool may_put(const process_t *p, uint32_t at, uint32_t length)
 {
@@ -465,11 +467,11 @@ static void on_trace(void *context, const vb_peer_t *peer, vb_conn_state_t from,
             (unsigned long long) vb_peer_name(peer), vb_conn_event_name(event),
             vb_conn_state_name(from), vb_conn_state_name(peer->conn.state), why);
 }
-static void on_way_trace(void *context, const vb_peer_t *peer, vb_way_state_t from,
-                         vb_way_event_t event)
+static void on_way_trace(void *context, const vb_peer_t *peer, vb_switch_state_t from,
+                         vb_switch_event_t event)
 {
-    fprintf(stderr, "%u: %s %s -> %s\n", ((process_t *) context)->index, vb_way_event_name(event),
-            vb_way_state_name(from), vb_way_state_name(peer->mate->way.state));
+    fprintf(stderr, "%u: %s %s -> %s\n", ((process_t *) context)->index, vb_switch_event_name(event),
+            vb_switch_state_name(from), vb_switch_state_name(peer->mate->way.state));
 }
 
 static void on_stranger(void *context, uint64_t name)

@@ -9,7 +9,7 @@
  * A wait that finds nothing to do polls in vain and is not modelled: it stays where it is. So each step takes something
  * away that never comes back, and where no step is left nothing ever happens again.
  *
- * The other process takes messages in the order of their numbers and gives credit for them. docs/model.md says what is
+ * The other process takes messages in the order of their numbers and gives credit for them. docs/design/model.md says what is
  * left out, and what shows that each rule is needed. test/model/run runs it.
  *
  * Parameters (-D), with their defaults: */

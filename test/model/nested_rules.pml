@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The rules that threads and nested progress need, each of which can be switched off (-DRULE_X=0), as in rules.pml. What the
- * code does of them: docs/model.md. */
+ * code does of them: docs/design/model.md. */
 
-/* ---- what a transport refused: core/spec_retry.h, pml_spec_progress.c ---- */
+/* ---- what a transport refused: core/spec_retry.h, pml_spec_pending.c ---- */
 #ifndef RULE_TAKEN_IN_HAND
 #define RULE_TAKEN_IN_HAND 1 /* what a pass tries is out of the lane meanwhile */
 #endif
@@ -19,7 +19,7 @@
 #define RULE_PASS_ENDS 1 /* a pass leaves the lane that was refused; off: it tries until the item is taken */
 #endif
 
-/* ---- sends that wait for credit: pml_spec_flow.c, pml_spec_sendreq.c ---- */
+/* ---- sends that wait for credit: pml_spec_flow.c, pml_spec_send.c ---- */
 #ifndef RULE_ANYBODY_TURNS
 #define RULE_ANYBODY_TURNS 1 /* whoever comes issues those whose turn it is; off: one at a time does */
 #endif
@@ -45,7 +45,7 @@
 #define RULE_TURNS_HOLD 1 /* who issues others holds the communicator: the last message may be what kept it */
 #endif
 
-/* ---- calls that start a message poll: pml_spec_comm.c ---- */
+/* ---- calls that start a message poll: pml_spec_endpoint.c ---- */
 #ifndef RULE_POLL_TRANSPORTS
 #define RULE_POLL_TRANSPORTS 1 /* transports only; off: all of opal_progress */
 #endif

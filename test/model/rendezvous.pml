@@ -4,7 +4,7 @@
  * What the application does is chosen nondeterministically: which messages (tag, size), which receives (tag or wildcard,
  * buffer, whether they speculate), which cancels, and when. So is the network. The rules are those of
  * ompi/mca/pml/spec/core; test/unit/test_model_replay.c makes the core repeat what this model does and compares.
- * docs/model.md says what is left out, and which hazard each property meets. test/model/run runs it.
+ * docs/design/model.md says what is left out, and which hazard each property meets. test/model/run runs it.
  *
  * Parameters (-D), with their defaults: */
 #ifndef NMSG

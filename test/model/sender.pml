@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The sender's side: core/spec_send.c, and pml_spec_proto_rtr.c for MATCH, FIN and REVOKED. */
+/* The sender's side: core/spec_send.c, and pml_spec_rtr.c for MATCH, FIN and REVOKED. */
 
 /* Sizes of messages. */
 #define SMALL  0 /* eager */

@@ -14,7 +14,7 @@
 #include "opal/mca/btl/ibx/btl_ibx_public.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
-#include "ompi/mca/pml/spec/pml_spec_compat.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_compat.h"
 #include "ompi/proc/proc.h"
 
 #include <pthread.h>

@@ -24,7 +24,7 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
-#include "ompi/mca/pml/spec/pml_spec_compat.h"
+#include "ompi/mca/pml/spec/objects/pml_spec_compat.h"
 #include "ompi/proc/proc.h"
 
 enum { MANY = 6000, ROOM = 1 << 20, TAG = MCA_BTL_TAG_USR };

@@ -164,7 +164,7 @@ static void persistent(void)
     }
 }
 
-/* Who has spent its credit waits for more, and takes it only when it calls MPI (docs/protocol.md, "Too many unexpected
+/* Who has spent its credit waits for more, and takes it only when it calls MPI (docs/design/protocol.md, "Too many unexpected
  * messages"). So a round costs less than a quarter of it, what is left between rounds at least, and no CREDIT is on its way
  * when they begin. */
 enum { OUTSIDE = 1000, SETTLED = 3 };

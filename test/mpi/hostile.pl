@@ -14,7 +14,7 @@
 #
 # In a network namespace of its own if it may make one. What is recorded needs root: a skip otherwise.
 #   --full   longer, all kinds    --pairs N   of runs    --only REGEX   of the names of the parts
-#   --table   for docs/access-control.md
+#   --table   for docs/user/access-control.md
 use strict;
 use warnings;
 use Cwd 'abs_path';

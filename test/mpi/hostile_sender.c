@@ -375,13 +375,11 @@ static size_t forge(uint8_t *data, uint16_t to, bool hello, size_t size)
         n = put(data, n, &d, sizeof(d));
         memset(data + n, 0x77, rest - sizeof(q) - sizeof(d));
         n += rest - sizeof(q) - sizeof(d);
-    } else if (IW_DATAGRAM == type || IW_TERMINATE == type) {
-        iw_untagged_t d = {
-            .ddp = IW_DDP_LAST | IW_DDP_VERSION,
-            .rdmap =
-                (uint8_t) (IW_RDMAP_VERSION | (IW_DATAGRAM == type ? IW_OP_SEND : IW_OP_TERMINATE)),
-            .qn = iw_be32(IW_DATAGRAM == type ? IW_QN_SEND : IW_QN_TERMINATE),
-            .msn = iw_be32(1)};
+    } else if (IW_TERMINATE == type) {
+        iw_untagged_t d = {.ddp = IW_DDP_LAST | IW_DDP_VERSION,
+                           .rdmap = IW_RDMAP_VERSION | IW_OP_TERMINATE,
+                           .qn = iw_be32(IW_QN_TERMINATE),
+                           .msn = iw_be32(1)};
         iw_terminate_t t = {.layer_type = 1};
         iw_ulpdu_t u = {iw_be16(sizeof(d) + sizeof(t))};
         n = put(data, n, &u, sizeof(u));

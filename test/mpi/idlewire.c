@@ -1,17 +1,17 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A transport that carries nothing leaves the others alone: while messages go through shared memory, btl/ibx over UDP, which
- * is there too and has no connection, asks the kernel no more often than iw_look.h says. Looks are counted, per time, so a
+ * is there too and has no connection, asks the kernel no more often than iw_poll.h says. Looks are counted, per time, so a
  * slow machine changes nothing: with each call of the library there would be at least two for a message. */
 #include "testlib.h"
 
-#include "iw_look.h"
+#include "iw_poll.h"
 
 enum { TRIPS = 50000, TAKE_OVERS = 200 };
 
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "idlewire", 60);
-    const double gap = 1e-9 * (double) IW_LOOK_MOST;
+    const double gap = 1e-9 * (double) IW_POLL_MOST;
     const int peer = tl.rank ^ 1;
     CHECK(0 == tl.size % 2, "pairs");
     CHECK(tl_pvar("btl_ibx_receive_calls") >= 0, "btl/ibx is not there");

@@ -1,8 +1,8 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
-# Is the manual true? Every message of the components is explained in docs/troubleshooting.md, and nothing else is; every
-# parameter, counter and document that a text names exists; the man pages are well formed; and the commands of README.md
-# and docs/guide.md do what they are shown to do.
+# Is the manual true? Every message of the components is explained in docs/user/troubleshooting.md, and nothing else is; every
+# parameter and counter that a text names exists; the man pages are well formed; and the commands of README.md
+# and docs/user/guide.md do what they are shown to do.
 #
 # A block of commands (indented by four) has a comment before it: <!-- run --> or <!-- skip: why -->. A block is run by
 # bash in a directory that has the program ./my_program; it must end with 0, and each mpirun in it must say 'No errors'.
@@ -58,7 +58,7 @@ sub messages {
 sub check_messages {
     my $messages = messages();
     my ($component, %entry) = ('');
-    for (split /\n(?=##)/, contents("$top/docs/troubleshooting.md")) {
+    for (split /\n(?=##)/, contents("$top/docs/user/troubleshooting.md")) {
         if (/^## (.*)/) { $component = $1 }
         if (/^### (.*)\n`([^`]+)`\./ && $messages->{$component}) { $entry{$component}{$2} = $1 }
         elsif (/^### (.*)/ && $messages->{$component}) { result('the topic is missing', "troubleshooting: $component: $1") }
@@ -78,11 +78,11 @@ sub check_messages {
 # ---- names ----
 
 sub check_names {
-    my $parameters = contents("$top/docs/parameters.md");
+    my $parameters = contents("$top/docs/user/parameters.md");
     my %known = map { $_ => 1 } $parameters =~ /^\| `(\w+)` \|/mg;
     # Every BTL has these.
     $known{"btl_ibx_$_"} = 1 for qw(eager_limit max_send_size rndv_eager_limit exclusivity latency bandwidth flags);
-    for my $path ("$top/README.md", glob("$top/docs/*.md $top/docs/man/*.7")) {
+    for my $path (glob("$top/*.md $top/docs/*.md $top/docs/*/*.md $top/docs/man/*.7")) {
         next if $path =~ /parameters\.md$/;
         my $text = contents($path) =~ s/\\-/-/gr;
         my ($name) = $path =~ m{([^/]+)$};
@@ -90,7 +90,6 @@ sub check_names {
         for ($text =~ /(?<![\w\/.-])((?:pml_spec|btl_ibx|rcache_lazy|mpool_freq)_[a-z]\w*+)(?!\*|\.[ch]\b)/g) {
             $faults{$_} = 1 unless $known{$_} || glob("$top/*/mca/*/*/$_*");
         }
-        $name =~ /\.7$/ or s{^(docs/)?}{} && (-e "$top/docs/$_" || -e "$top/$_" || ($faults{$_} = 1)) for $text =~ /`((?:docs\/)?[\w-]+\.md)`/g;
         result(join(', ', map { "what is $_?" } sort keys %faults), "names in $name");
     }
 }
@@ -157,7 +156,7 @@ sub check_commands {
     # Two processes, however few processors there are.
     local @ENV{qw(OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy OMPI_MCA_mpi_yield_when_idle)} = (1, ':oversubscribe', 1);
     delete local $ENV{PRTE_MCA_rmaps_default_mapping_policy} if mpi_release() lt '5.0';
-    for my $file ('README.md', 'docs/guide.md') {
+    for my $file ('README.md', 'docs/user/guide.md') {
         for (blocks("$top/$file")) {
             my ($line, $how, $commands) = @$_;
             my ($first) = $commands =~ /^(.*)/;

@@ -7,7 +7,7 @@
 #
 # usage: matrix.pl [--pml spec|ob1] [--programs DIR] [--full] [--only REGEX] [--seed N] [--cells N] [--first POSITION] [--compare]
 #   --only REGEX       of the transports
-#   --seed N           which sample (MATRIX_SEED in the environment; else the number of commits)
+#   --seed N           which sample (else the seed of test/Sample.pm)
 #   --cells N          over each transport, instead of what is usual
 #   --first POSITION   the first of them, instead of what follows from the seed
 #   --compare          the same cells under ob1 too, and where spec takes longest beside it
@@ -17,17 +17,18 @@ use Cwd 'abs_path';
 use FindBin;
 use Getopt::Long;
 use List::Util qw(max min sum0);
-use lib $FindBin::Bin;
+use lib $FindBin::Bin, "$FindBin::Bin/..";
 use OpenMPI;
+use Sample;
 
-my ($pml, $full, $programs, $only, $seed, $cells, $first, $compare) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.', '', $ENV{MATRIX_SEED});
+my ($pml, $full, $programs, $only, $seed, $cells, $first, $compare) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.', '');
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs, 'only=s' => \$only, 'seed=i' => \$seed, 'cells=i' => \$cells,
     'first=i' => \$first, 'compare' => \$compare) or die;
 $programs = abs_path($programs) // die "there is no such directory\n";
-my $commits = `git -C $FindBin::Bin rev-list --count HEAD 2>/dev/null`;
-$seed //= $commits =~ /(\d+)/ ? $1 : 1;
+$seed //= Sample::seed();
 my $total = 2880;  # cells: TOTAL of matrix.c
 my $apart = 577;   # so that two transports have not the same sample
+my $stride = 1009; # from one seed to the next: prime to the total, so that every eighth seed alone meets all cells too
 my $times_ob1 = 10;
 
 # Equal transports share the messages between them; else the better one has all.
@@ -124,7 +125,7 @@ for my $k (0 .. $#transports) {
     # What is not instrumented shows nothing to a sanitizer that the others do not.
     next if $sanitizer && $name !~ /^(vader|ibx|tcp and ibx)$/;
     my $n = $cells // ($full ? $total : int(2 * $usual / (1 + $slower)));
-    my $start = $first // ($seed * $n + $k * $apart);
+    my $start = $first // ($seed * $stride + $k * $apart);
     my ($at, $failures, @done) = ($start, 0);
     while ($at < $start + $n && $failures < $most_failures) {
         my $r = job($pml, $words, $at, $start + $n - $at);

@@ -1,19 +1,19 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # Every parameter and every counter of our components, as ompi_info shows them: a help text, a unit for what is a number,
-# a default that is what the text says and in the range that it gives; and docs/parameters.md and the man pages say the
+# a default that is what the text says and in the range that it gives; and docs/user/parameters.md and the man pages say the
 # same. The program tools walks what MPI_T shows of them while a job runs.
-# parameters.pl --write FILE writes that document anew, and the section in each man page in the directory man beside it.
+# parameters.pl --write FILE writes that document anew, and the section in each man page in docs/man.
 # What Open MPI registers for each transport is its own affair.
 use strict;
 use warnings;
-use File::Basename 'dirname';
 use FindBin;
 use Getopt::Long;
 
 my ($pml, $full, $programs, $write) = ('spec', 0, '.', undef);
 GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs, 'write=s' => \$write) or die;
-my $document = "$FindBin::Bin/../../docs/parameters.md";
+my $document = "$FindBin::Bin/../../docs/user/parameters.md";
+my $man = "$FindBin::Bin/../../docs/man";
 my ($passed, $failed) = (0, 0);
 
 # { name => { value, help, level, type, enum => 1 } } of one component, and of its counters { name => help }.
@@ -68,7 +68,7 @@ sub man_page {
     return $page =~ s/(\Q$begin\E\n).*?(\Q$end\E\n)/$1$section$2/s ? $page : undef;
 }
 
-my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
+my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/user/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
     . "4 to 6 for tuning, 7 to 9 for developers. `ompi_info --param pml spec --level 9` shows the same.\n";
 my %page;    # of what the man pages should be: path => text
 # All that the transports of Open MPI have in common; self has all of it.
@@ -111,24 +111,24 @@ if (defined $write) {
     print $out $text;
     close $out or die "$write: $!\n";
     for my $name (sort keys %page) {
-        my $path = dirname($write) . "/man/$name";
+        my $path = "$man/$name";
         my $now = man_page($path, $page{$name}) // die "$path has no section of parameters\n";
-        open my $man, '>', $path or die "$path: $!\n";
-        print $man $now;
-        close $man or die "$path: $!\n";
+        open my $page, '>', $path or die "$path: $!\n";
+        print $page $now;
+        close $page or die "$path: $!\n";
     }
 } else {
     open my $in, '<', $document or die "$document: $!\n";
     my $same = join('', <$in>) eq $text;
-    print $same ? "ok      parameters: docs/parameters.md is of today\n"
-        : "FAILED  parameters: docs/parameters.md is not of today: test/mpi/parameters.pl --write docs/parameters.md\n";
+    print $same ? "ok      parameters: docs/user/parameters.md is of today\n"
+        : "FAILED  parameters: docs/user/parameters.md is not of today: test/mpi/parameters.pl --write docs/user/parameters.md\n";
     $same ? ++$passed : ++$failed;
     for my $name (sort keys %page) {
-        my $path = dirname($document) . "/man/$name";
-        my $is = do { local $/; open my $man, '<', $path; $man ? <$man> : '' } // '';
+        my $path = "$man/$name";
+        my $is = do { local $/; open my $page, '<', $path; $page ? <$page> : '' } // '';
         my $good = $is eq (man_page($path, $page{$name}) // 'no page');
         print $good ? "ok      parameters: docs/man/$name is of today\n"
-            : "FAILED  parameters: docs/man/$name is not of today: test/mpi/parameters.pl --write docs/parameters.md\n";
+            : "FAILED  parameters: docs/man/$name is not of today: test/mpi/parameters.pl --write docs/user/parameters.md\n";
         $good ? ++$passed : ++$failed;
     }
 }

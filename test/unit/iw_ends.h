@@ -33,7 +33,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     assert_true(iw_fault_parse(&pc.faults_out, faults));
     pc.fault_seed = 1 + i;
     pc.segment = segment;
-    pc.lend = IW_LEND_ON; /* what a test sees is not to depend on the machine's speed */
+    pc.zerocopy = IW_ZEROCOPY_ON; /* what a test sees is not to depend on the machine's speed */
     if (NULL != end_tune) {
         end_tune(&pc);
     }
@@ -46,6 +46,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     c.seed = i;
     c.start = iw_port_now();
     c.datagram_max = IW_DATAGRAM_MAX;
+    c.datagram_min = iw_port_least(e->port);
     c.receive_space = iw_port_space(e->port);
     c.peer_timeout_ns = timeout;
     c.silent_timeout_ns = 600 * S; /* longer than any test: who dies is known to be gone */

@@ -18,7 +18,10 @@ typedef struct link_packet {
     unsigned to;
     size_t length;
     uint8_t *data;
+    bool waits; /* in its receiver's buffer */
 } link_packet_t;
+
+#define LINK_COST 1024 /* bytes that a datagram takes in a buffer besides its own */
 
 typedef struct link {
     iw_engine_t *engine[LINK_ENGINES];
@@ -31,6 +34,10 @@ typedef struct link {
     size_t mtu;             /* longer datagrams vanish unless they may be cut */
     bool cut[LINK_ENGINES]; /* this one is not reachable */
     bool gone[LINK_ENGINES]; /* and who asks hears that it is not there */
+    uint64_t asleep[LINK_ENGINES]; /* it does nothing until then, and what comes waits */
+    size_t waiting[LINK_ENGINES]; /* bytes that wait, of */
+    size_t space;                 /* at most; 0: any number */
+    uint64_t dropped;             /* datagrams for which there was no room */
     iw_fault_t fault;
     link_packet_t *heap;
     size_t count, room;
@@ -43,6 +50,8 @@ typedef struct link {
     /* Happens when datagrams are made and not copied yet: another thread of the program runs. May be NULL. */
     void (*meanwhile)(void *context);
     void *meanwhile_context;
+    /* Happens when a payload is where it was guessed and not verified yet. May be NULL. */
+    void (*spoil)(uint8_t *at, size_t length);
 } link_t;
 
 static inline void link_address(unsigned i, iw_address_t *a)
@@ -89,8 +98,7 @@ static inline bool link_before(const link_packet_t *a, const link_packet_t *b)
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static inline void link_push(link_t *l, unsigned to, const uint8_t *data, size_t length,
-                             uint64_t at)
+static inline void link_insert(link_t *l, link_packet_t k)
 {
     if (l->count == l->room) {
         l->room = 0 == l->room ? 64 : 2 * l->room;
@@ -99,16 +107,22 @@ static inline void link_push(link_t *l, unsigned to, const uint8_t *data, size_t
             abort();
         }
     }
-    link_packet_t k = {at, l->order++, to, length, malloc(length + 1)};
-    if (NULL == k.data) {
-        abort();
-    }
-    memcpy(k.data, data, length);
     size_t i = l->count++;
     for (; i > 0 && link_before(&k, &l->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         l->heap[i] = l->heap[(i - 1) / 2];
     }
     l->heap[i] = k;
+}
+
+static inline void link_push(link_t *l, unsigned to, const uint8_t *data, size_t length,
+                             uint64_t at)
+{
+    link_packet_t k = {at, l->order++, to, length, malloc(length + 1), false};
+    if (NULL == k.data) {
+        abort();
+    }
+    memcpy(k.data, data, length);
+    link_insert(l, k);
 }
 
 static inline link_packet_t link_pop(link_t *l)
@@ -162,7 +176,7 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
         flat[fate.flip / 8] ^= (uint8_t) (1u << fate.flip % 8);
     }
     for (int copy = 0; copy < 1 + fate.twice; ++copy) {
-        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.hold_ns);
+        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.delay_ns);
     }
 }
 
@@ -175,8 +189,12 @@ static inline uint64_t link_clock(const link_t *l, unsigned i)
 /* When it wants to be called, in the time of the network. */
 static inline uint64_t link_deadline(const link_t *l, unsigned i)
 {
-    const uint64_t at = iw_engine_deadline(l->engine[i]);
-    return UINT64_MAX == at ? at : at < link_clock(l, i) ? l->now : at - (uint64_t) l->skew[i];
+    const uint64_t due = iw_engine_deadline(l->engine[i]);
+    const uint64_t at = due < link_clock(l, i) ? l->now : due - (uint64_t) l->skew[i];
+    if (l->asleep[i] > l->now && (iw_engine_has_output(l->engine[i]) || at < l->asleep[i])) {
+        return l->asleep[i];
+    }
+    return UINT64_MAX == due ? due : at;
 }
 
 /* Everything that wants to leave now does. */
@@ -184,7 +202,7 @@ static inline void link_drain(link_t *l)
 {
     static iw_packet_t k[64];
     for (unsigned i = 0; i < l->engines; ++i) {
-        while (iw_engine_has_output(l->engine[i])) {
+        while (l->asleep[i] <= l->now && iw_engine_has_output(l->engine[i])) {
             unsigned n = iw_engine_output(l->engine[i], link_clock(l, i), k, 64);
             if (NULL != l->meanwhile) {
                 l->meanwhile(l->meanwhile_context);
@@ -203,9 +221,9 @@ static inline void link_input(link_t *l, unsigned to, const uint8_t *data, size_
     static uint8_t slot[65536 + 64];
     iw_engine_t *e = l->engine[to];
     const uint64_t now = link_clock(l, to);
-    iw_guess_t guess[GUESSES];
+    iw_direct_t guess[GUESSES];
     const size_t cut = LEAST + length % 3 * 20;
-    const unsigned n = iw_engine_guess(e, guess, GUESSES);
+    const unsigned n = iw_engine_direct(e, guess, GUESSES);
     for (unsigned i = 0; i < n; ++i) {
         memset(guess[i].at, 0xee, guess[i].room);
     }
@@ -217,13 +235,30 @@ static inline void link_input(link_t *l, unsigned to, const uint8_t *data, size_
     memcpy(slot, data, cut);
     memcpy(guess[0].at, data + cut, there);
     memcpy(slot + cut + guess[0].room, data + cut + there, length - cut - there);
-    const size_t prefix = iw_guess_settle(&guess[0], slot, cut, length);
+    const size_t prefix = iw_direct_settle(&guess[0], slot, cut, length);
     if (0 == prefix) {
         iw_engine_input(e, now, data, length);
     } else {
         ++l->placed;
+        if (NULL != l->spoil) {
+            l->spoil(guess[0].at, length - prefix);
+        }
         iw_engine_input_placed(e, now, slot, prefix, length, guess[0].at);
     }
+}
+
+/* A datagram has come to one that sleeps. */
+static inline void link_wait(link_t *l, link_packet_t k)
+{
+    if (!k.waits && 0 != l->space && l->waiting[k.to] + k.length + LINK_COST > l->space) {
+        ++l->dropped;
+        free(k.data);
+        return;
+    }
+    l->waiting[k.to] += k.waits ? 0 : k.length + LINK_COST;
+    k.waits = true;
+    k.at = l->asleep[k.to];
+    link_insert(l, k);
 }
 
 /* The next thing that happens. False: nothing will, or not before until. */
@@ -241,12 +276,19 @@ static inline bool link_step(link_t *l, uint64_t until)
     l->now = next > l->now ? next : l->now;
     if (l->count > 0 && l->heap[0].at <= l->now) {
         link_packet_t k = link_pop(l);
+        if (l->asleep[k.to] > l->now) {
+            link_wait(l, k);
+            return true;
+        }
+        l->waiting[k.to] -= k.waits ? k.length + LINK_COST : 0;
         link_input(l, k.to, k.data, k.length);
         free(k.data);
         return true;
     }
     for (unsigned i = 0; i < l->engines; ++i) {
-        iw_engine_timers(l->engine[i], link_clock(l, i));
+        if (l->asleep[i] <= l->now) {
+            iw_engine_timers(l->engine[i], link_clock(l, i));
+        }
     }
     return true;
 }

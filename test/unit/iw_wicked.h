@@ -148,8 +148,8 @@ static inline void expect_end(wicked_t *w, int term, unsigned taken)
     }
     assert_true(down);
     assert_int_equal(w->peer->state, IW_DOWN);
-    assert_int_equal(w->peer->term, term);
-    assert_true(w->peer->term_pending);
+    assert_int_equal(w->peer->term.code, term);
+    assert_true(w->peer->term.pending);
     assert_int_equal(iw_receives_free(w->victim), BUFFERS - taken);
     /* Whatever comes now changes nothing. */
     send_part(w, 0, 1, 0, true, 8);

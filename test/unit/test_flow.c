@@ -195,13 +195,13 @@ static void a_sender_spends_what_it_has(void **state)
     out.spent = WINDOW - 10;
     assert_true(spec_flow_lets(&out, 10));
     assert_false(spec_flow_lets(&out, 11));
-    assert_true(spec_flow_heed(&out, WINDOW + 1000));
+    assert_true(spec_flow_learn(&out, WINDOW + 1000));
     assert_true(spec_flow_lets(&out, 1010));
-    assert_false(spec_flow_heed(&out, WINDOW + 999)); /* it was overtaken */
-    assert_false(spec_flow_heed(&out, WINDOW + 1000));
+    assert_false(spec_flow_learn(&out, WINDOW + 999)); /* it was overtaken */
+    assert_false(spec_flow_learn(&out, WINDOW + 1000));
     assert_true(spec_flow_lets(&out, 1010));
     out = (spec_flow_out_t){.told = UINT32_MAX, .spent = UINT32_MAX - 100};
-    assert_true(spec_flow_heed(&out, 5));
+    assert_true(spec_flow_learn(&out, 5));
     assert_true(spec_flow_lets(&out, 106));
 }
 
@@ -358,7 +358,7 @@ static bool step(world_t *w, pair_t *p)
     }
     if (p->credits > 0 && rng_percent(&w->rng, 20)) {
         const uint32_t i = rng_below(&w->rng, p->credits);
-        spec_flow_heed(&p->out, p->credit[i]);
+        spec_flow_learn(&p->out, p->credit[i]);
         p->credit[i] = p->credit[--p->credits];
         moved = true;
     }

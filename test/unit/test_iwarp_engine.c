@@ -614,44 +614,6 @@ static void a_black_hole_is_found(void **state)
     free(target);
 }
 
-static void unreliable_datagrams(void **state)
-{
-    (void) state;
-    enum { MANY = 1000 };
-    const iw_fault_rates_t rates = {.drop = 200000, .duplicate = 200000, .corrupt = 50000};
-    pair_t t;
-    uint8_t buffer[32][64], big[IW_DATAGRAM_MIN] = {0};
-    iw_completion_t c;
-    uint32_t got = 0, complete = 0;
-    bool seen[MANY] = {false};
-    pair_init(&t, &rates, 19);
-    struct iovec too_long = {big, sizeof(big)};
-    assert_int_equal(iw_post_datagram(t.a, &too_long, 1, 0, NULL), IW_TOO_LONG);
-    for (int i = 0; i < 32; ++i) {
-        post_one(&t.link, 1, buffer[i], 64);
-    }
-    for (uint32_t i = 0; i < MANY; ++i) {
-        struct iovec piece = {&i, sizeof(i)};
-        assert_int_equal(iw_post_datagram(t.a, &piece, 1, IW_INLINE, NULL), IW_OK);
-        while (wait_completion(&t.link, 0, &c, 20000)) {
-            complete += IW_SENT == c.what;
-        }
-        while (1 == iw_engine_poll(t.link.engine[1], &c, 1)) {
-            uint32_t number;
-            assert_int_equal(c.what, IW_RECEIVED_UD);
-            memcpy(&number, c.context, sizeof(number));
-            assert_true(number <= i && !seen[number]); /* at most once */
-            seen[number] = true;
-            ++got;
-            post_one(&t.link, 1, c.context, 64);
-        }
-    }
-    assert_int_equal(complete, MANY);
-    assert_in_range(got, MANY / 2, MANY * 9 / 10);
-    assert_int_equal(iw_engine_counters(t.link.engine[0])->segments_resent, 0);
-    link_fini(&t.link);
-}
-
 /* Numbers that say what they must: everything sent is accounted for. */
 static void counters_add_up(void **state)
 {
@@ -746,7 +708,6 @@ int main(void)
         cmocka_unit_test(what_is_sent_again_fits),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),
         cmocka_unit_test(a_black_hole_is_found),
-        cmocka_unit_test(unreliable_datagrams),
         cmocka_unit_test(counters_add_up),
     };
     return cmocka_run_group_tests_name("iw_engine", tests, NULL, NULL);

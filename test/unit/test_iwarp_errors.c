@@ -403,9 +403,9 @@ static void datagrams_given_back_leave_later(void **state)
     assert_true(c->unsent > 0);
     assert_int_equal(c->peers_down, 0);
     assert_int_equal(c->lost_by_number + c->lost_by_time, 0);
-    assert_true(t.peer->cc.window >= window); /* it was not the network */
+    assert_true(t.peer->path.cc.window >= window); /* it was not the network */
     assert_int_equal(iw_engine_counters(t.link.engine[1])->segments_twice, 0);
-    assert_true(0 == t.peer->cc.in_flight);
+    assert_true(0 == t.peer->path.cc.in_flight);
     poor_fini(&t);
 }
 
@@ -420,7 +420,7 @@ static void probes_given_back_are_not_lost(void **state)
         poor_go(&t, 0, UINT16_MAX);
     }
     assert_int_equal(t.probes, 0);
-    assert_int_equal(t.peer->path.size, 9000);
+    assert_int_equal(t.peer->path.mtu.size, 9000);
     poor_fini(&t);
 }
 
@@ -449,7 +449,7 @@ static void the_search_survives_want_of_memory(void **state)
     }
     piece = (struct iovec){t.source, LARGE};
     assert_int_equal(iw_post_write(t.peer, &piece, 1, t.stag, 0, 0, NULL), IW_OK);
-    t.peer->large = true;
+    t.peer->tx.large = true;
     link_run(&t.link, t.link.now + 10 * MS);
     assert_int_equal(iw_engine_poll(t.link.engine[0], &c, 1), 0);
     pool->max = max;
@@ -460,7 +460,7 @@ static void the_search_survives_want_of_memory(void **state)
     assert_int_equal(iw_engine_poll(t.link.engine[0], &c, 1), 1);
     assert_int_equal(c.status, IW_OK);
     assert_memory_equal(t.target, t.source, LARGE);
-    assert_int_equal(t.peer->path.size, 9000);
+    assert_int_equal(t.peer->path.mtu.size, 9000);
     poor_fini(&t);
 }
 
@@ -472,7 +472,7 @@ static void the_interface_limits_the_datagram(void **state)
     poor_init(&t);
     poor_go(&t, 0, 3000);
     poor_go(&t, 0, 3000);
-    assert_int_equal(t.peer->path.size, 3000);
+    assert_int_equal(t.peer->path.mtu.size, 3000);
     assert_int_equal(iw_engine_counters(t.link.engine[0])->unsent, 1);
     poor_fini(&t);
     /* Lowered while it runs: segments that have been cut already go in datagrams that IP may cut. */
@@ -480,13 +480,13 @@ static void the_interface_limits_the_datagram(void **state)
     for (int round = 0; round < 3; ++round) {
         poor_go(&t, 0, UINT16_MAX);
     }
-    assert_int_equal(t.peer->path.size, 9000);
+    assert_int_equal(t.peer->path.mtu.size, 9000);
     for (int round = 0; round < 3; ++round) {
         poor_go(&t, 0, 2000);
     }
-    assert_true(t.peer->path.size <= 2000 && t.peer->path.size >= IW_DATAGRAM_MIN);
+    assert_true(t.peer->path.mtu.size <= 2000 && t.peer->path.mtu.size >= IW_DATAGRAM_MIN);
     assert_int_equal(iw_engine_counters(t.link.engine[0])->peers_down, 0);
-    assert_true(0 == t.peer->cc.in_flight);
+    assert_true(0 == t.peer->path.cc.in_flight);
     poor_fini(&t);
 }
 
@@ -731,18 +731,18 @@ static void not_ready_for_what_was_never_sent(void **state)
     open_up(&w);
     assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
     link_drain(&w.link);
-    const uint64_t before = w.peer->cc.in_flight;
+    const uint64_t before = w.peer->path.cc.in_flight;
     size_t n = start(&w, data, IW_CONTROL, IW_F_ACK | IW_F_RNR);
     iw_ack_t a = {.largest = iw_be32(1), .window = iw_be32(100000), .ranges = iw_be16(1)};
     iw_range_t r = {iw_be16(0), iw_be16(1)};
-    iw_rnr_t rnr = {.refused = iw_be32((uint32_t) w.peer->next_pn + 5)};
+    iw_rnr_t rnr = {.refused = iw_be32((uint32_t) w.peer->tx.next_pn + 5)};
     a.largest = iw_be32(0); /* nothing of ours has arrived */
     memcpy(data + n, &a, sizeof(a));
     memcpy(data + n + sizeof(a), &r, sizeof(r));
     memcpy(data + n + sizeof(a) + sizeof(r), &rnr, sizeof(rnr));
     give(&w, data, n + sizeof(a) + sizeof(r) + sizeof(rnr));
     assert_int_equal(counters(&w)->rnr_in, 1);
-    assert_true(0 == w.peer->rnr_until && before == w.peer->cc.in_flight);
+    assert_true(0 == w.peer->tx.rnr_until && before == w.peer->path.cc.in_flight);
     wicked_fini(&w);
 }
 
@@ -837,52 +837,6 @@ static void terminates_that_make_no_sense(void **state)
     wicked_fini(&w);
 }
 
-/* Of the unreliable service: what is not a message, is too long or finds no buffer is counted; the rest arrives. */
-static void datagrams_that_are_dropped(void **state)
-{
-    (void) state;
-    wicked_t w;
-    iw_completion_t c;
-    wicked_init(&w);
-    open_up(&w);
-    iw_untagged_t h = {.ddp = IW_DDP_VERSION | IW_DDP_LAST,
-                       .rdmap = IW_RDMAP_VERSION | IW_OP_SEND,
-                       .qn = iw_be32(IW_QN_SEND),
-                       .msn = iw_be32(1)};
-    iw_untagged_t odd[] = {h, h, h};
-    odd[0].ddp = IW_DDP_VERSION; /* not the last part */
-    odd[1].mo = iw_be32(4);      /* nor the first */
-    odd[2].qn = iw_be32(IW_QN_READ);
-    for (size_t i = 0; i < 3; ++i) {
-        whole(&w, IW_DATAGRAM, &odd[i], sizeof(h), 8);
-    }
-    iw_tagged_t t = {.ddp = IW_DDP_TAGGED | IW_DDP_LAST | IW_DDP_VERSION,
-                     .rdmap = IW_RDMAP_VERSION | IW_OP_WRITE,
-                     .stag = iw_be32(w.stag)};
-    whole(&w, IW_DATAGRAM, &t, sizeof(t), 8); /* memory is for the reliable service */
-    assert_int_equal(counters(&w)->refused_header, 4);
-    whole(&w, IW_DATAGRAM, &h, sizeof(h), SIZE + 1);
-    assert_int_equal(counters(&w)->datagrams_dropped, 1);
-    assert_int_equal(iw_receives_free(w.victim), BUFFERS - 1);
-    assert_int_equal(iw_engine_poll(w.victim, &c, 1), 0);
-    for (int i = 1; i < BUFFERS; ++i) {
-        whole(&w, IW_DATAGRAM, &h, sizeof(h), 0 == i % 2 ? 0 : SIZE);
-    }
-    whole(&w, IW_DATAGRAM, &h, sizeof(h), 8);
-    assert_int_equal(counters(&w)->datagrams_dropped, 2);
-    for (int i = 1; i < BUFFERS; ++i) {
-        assert_int_equal(iw_engine_poll(w.victim, &c, 1), 1);
-        assert_int_equal(c.what, IW_RECEIVED_UD);
-        assert_int_equal(c.length, 0 == i % 2 ? 0 : SIZE);
-        iw_post_receive(w.victim, c.context, SIZE, c.context);
-    }
-    for (int i = 0; i < MEMORY; ++i) {
-        assert_int_equal(w.memory[i], 0x5a);
-    }
-    still_open(&w, 1, 2);
-    wicked_fini(&w);
-}
-
 static void requests_that_are_too_long(void **state)
 {
     (void) state;
@@ -895,7 +849,6 @@ static void requests_that_are_too_long(void **state)
     assert_int_equal(iw_post_send(w.peer, piece, IW_IOV_MAX + 1, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = (size_t) UINT32_MAX + 1;
     assert_int_equal(iw_post_send(w.peer, piece, 2, 0, NULL), IW_TOO_LONG);
-    assert_int_equal(iw_post_datagram(w.peer, piece, 2, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = UINT32_MAX; /* each may be, the sum not */
     assert_int_equal(iw_post_write(w.peer, piece, 2, 5, 0, 0, NULL), IW_TOO_LONG);
     piece[1].iov_len = IW_INLINE_MAX;
@@ -977,7 +930,7 @@ static void a_read_that_is_complete_does_not_fail(void **state)
     assert_int_equal(c.what, IW_READ);
     assert_int_equal(c.status, IW_OK);
     assert_memory_equal(sink, source, sizeof(sink));
-    assert_false(iw_list_empty(&a->requests)); /* not acknowledged: or this test shows nothing */
+    assert_false(iw_list_empty(&a->tx.requests)); /* not acknowledged: or this test shows nothing */
     iw_peer_down(a, IW_DEAD, NULL);
     assert_int_equal(iw_engine_poll(l.engine[0], &c, 1), 1);
     assert_int_equal(c.what, IW_PEER_DOWN);
@@ -1048,7 +1001,6 @@ int main(void)
         cmocka_unit_test_setup(an_early_one_is_wrong_when_its_turn_comes, setup),
         cmocka_unit_test_setup(a_terminate_among_the_segments, setup),
         cmocka_unit_test_setup(terminates_that_make_no_sense, setup),
-        cmocka_unit_test_setup(datagrams_that_are_dropped, setup),
         cmocka_unit_test_setup(requests_that_are_too_long, setup),
         cmocka_unit_test_setup(an_address_is_told_within_its_rights, setup),
         cmocka_unit_test_setup(every_status_has_a_name, setup),

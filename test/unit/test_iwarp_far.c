@@ -87,7 +87,7 @@ static void messages_are_sent_once(void **state)
         ping_pong(&t, TIMES);
         assert_true(10 * iw_engine_counters(t.link.engine[0])->packets_out <= 11 * TIMES);
         assert_int_equal(iw_engine_counters(t.link.engine[0])->segments_resent, 0);
-        assert_in_range(t.a->rtt.srtt, round_trip_ms[i] * MS, round_trip_ms[i] * MS + MS / 100);
+        assert_in_range(t.a->path.rtt.srtt, round_trip_ms[i] * MS, round_trip_ms[i] * MS + MS / 100);
         link_fini(&t.link);
     }
 }
@@ -120,7 +120,7 @@ static void a_path_that_is_longer_than_promised(void **state)
         ping_pong(&t, 1);
         const iw_counters_t *k = iw_engine_counters(t.link.engine[0]);
         const uint64_t resent = k->segments_resent;
-        assert_in_range(t.a->rtt.srtt, trip, trip + MS / 100);
+        assert_in_range(t.a->path.rtt.srtt, trip, trip + MS / 100);
         assert_int_equal(k->lost_spurious > 0, resent > 0);
         uint64_t most = 0; /* each waits twice as long */
         for (uint64_t at = 6 * MS; at < trip; at = 2 * at + 6 * MS) {
@@ -128,7 +128,7 @@ static void a_path_that_is_longer_than_promised(void **state)
         }
         assert_in_range(resent, most > 0 ? most - 1 : 0, most);
         link_run(&t.link, t.link.now + 2 * trip); /* the answers to the others */
-        assert_in_range(t.a->rtt.srtt, trip, trip + MS / 100);
+        assert_in_range(t.a->path.rtt.srtt, trip, trip + MS / 100);
         ping_pong(&t, 20);
         assert_int_equal(k->segments_resent, resent);
         link_fini(&t.link);
@@ -163,18 +163,18 @@ static void no_sample_no_haste(void **state)
     }
     assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
     link_drain(&t.link);
-    while (!iw_list_empty(&t.a->requests)) {
+    while (!iw_list_empty(&t.a->tx.requests)) {
         assert_true(link_step(&t.link, t.link.now + trip));
     }
     const iw_counters_t *k = iw_engine_counters(t.link.engine[0]);
     assert_int_equal(k->probe_timeouts, 5);
     assert_int_equal(k->packets_out, 1 + 5); /* one datagram each */
-    assert_int_equal(t.a->rtt.srtt, 0);
+    assert_int_equal(t.a->path.rtt.srtt, 0);
     assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
     link_run(&t.link, t.link.now + trip + MS);
     assert_int_equal(k->probe_timeouts, 5);
-    assert_true(iw_list_empty(&t.a->in_flight));
-    assert_in_range(t.a->rtt.srtt, trip, trip + MS);
+    assert_true(iw_list_empty(&t.a->loss.in_flight));
+    assert_in_range(t.a->path.rtt.srtt, trip, trip + MS);
     link_fini(&t.link);
 }
 
@@ -199,12 +199,12 @@ static void any_answer_is_a_first_sample(void **state)
     link_run(&t.link, begin + trip / 2 + MS / 50);
     assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
     link_drain(&t.link);
-    assert_int_equal(t.a->rtt.srtt, 0);
-    const uint64_t number = t.a->next_pn;
+    assert_int_equal(t.a->path.rtt.srtt, 0);
+    const uint64_t number = t.a->tx.next_pn;
     link_run(&t.link, begin + 2 * trip); /* another one follows, which is only an acknowledgement */
-    assert_int_equal(t.a->largest_acked, number);
-    assert_true(iw_list_empty(&t.a->in_flight));
-    assert_in_range(t.a->rtt.srtt, trip, trip + MS);
+    assert_int_equal(t.a->loss.largest_acked, number);
+    assert_true(iw_list_empty(&t.a->loss.in_flight));
+    assert_in_range(t.a->path.rtt.srtt, trip, trip + MS);
     link_fini(&t.link);
 }
 
@@ -240,12 +240,12 @@ static void a_path_that_becomes_longer(void **state)
         far_init(&t, MS / 20, 0);
         bulk(&t, BULK);
         const iw_counters_t *k = iw_engine_counters(t.link.engine[0]);
-        const uint64_t window = t.a->cc.window, threshold = t.a->cc.threshold, sent = k->bytes_out;
+        const uint64_t window = t.a->path.cc.window, threshold = t.a->path.cc.threshold, sent = k->bytes_out;
         assert_int_equal(k->segments_resent, 0);
         t.link.latency = trip / 2;
         assert_true(10 * bulk(&t, BULK) <= 11 * (ideal(&t, BULK, trip) + 2 * trip));
-        assert_true(t.a->cc.window >= window);
-        assert_int_equal(t.a->cc.threshold, threshold);
+        assert_true(t.a->path.cc.window >= window);
+        assert_int_equal(t.a->path.cc.threshold, threshold);
         assert_true(k->bytes_out - sent < BULK / 100 * 112);
         assert_int_equal(k->lost_by_number, 0);
         link_fini(&t.link);
@@ -262,7 +262,7 @@ static void what_was_only_overtaken_costs_no_window(void **state)
         const uint64_t trip = 10 * MS;
         far_init(&t, trip, 0);
         ping_pong(&t, 5);
-        const uint64_t window = t.a->cc.window;
+        const uint64_t window = t.a->path.cc.window;
         for (unsigned i = 0; i < 16; ++i) {
             post_one(&t.link, 1, buffer[i], sizeof(buffer[i]));
         }
@@ -275,13 +275,13 @@ static void what_was_only_overtaken_costs_no_window(void **state)
         link_run(&t.link, t.link.now + trip + MS); /* the acknowledgement of the others is here */
         const iw_counters_t *k = iw_engine_counters(t.link.engine[0]);
         assert_int_equal(k->lost_by_number, 1);
-        assert_int_equal(t.a->cc.window, window / 2);
+        assert_int_equal(t.a->path.cc.window, window / 2);
         assert_int_equal(k->segments_resent, 1);
         link_run(&t.link, t.link.now + 3 * trip);
         assert_int_equal(k->lost_spurious, is_lost ? 0 : 1);
-        assert_int_equal(t.a->cc.window, is_lost ? window / 2 : window);
-        assert_int_equal(t.a->reorder, is_lost ? IW_REORDER_MIN : 2 * IW_REORDER_MIN);
-        assert_true(iw_list_empty(&t.a->in_flight) && iw_list_empty(&t.a->lost));
+        assert_int_equal(t.a->path.cc.window, is_lost ? window / 2 : window);
+        assert_int_equal(t.a->loss.reorder, is_lost ? IW_REORDER_MIN : 2 * IW_REORDER_MIN);
+        assert_true(iw_list_empty(&t.a->loss.in_flight) && iw_list_empty(&t.a->loss.lost));
         link_fini(&t.link);
     }
 }

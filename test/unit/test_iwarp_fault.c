@@ -43,11 +43,11 @@ static void rates_are_kept_and_seeds_repeat(void **state)
         size_t length = (size_t) i % 2000;
         iw_fate_t f = iw_fault_decide(&a, length), g = iw_fault_decide(&b, length);
         assert_int_equal(f.drop, g.drop);
-        assert_int_equal(f.hold_ns, g.hold_ns);
+        assert_int_equal(f.delay_ns, g.delay_ns);
         assert_int_equal(f.length, g.length);
         assert_true(f.length <= length);
         assert_true(!f.corrupt || f.flip < 8 * f.length);
-        assert_true(f.hold_ns <= 1000000);
+        assert_true(f.delay_ns <= 1000000);
         same += f.drop == iw_fault_decide(&c, length).drop;
     }
     assert_true(same < MANY);

@@ -4,6 +4,46 @@
 #include "iw_exchange.h"
 #include "iw_internal.h"
 
+static char told[512];
+
+static void remember(void *context, const iw_peer_t *peer, const char *from, const char *to, iw_status_t why)
+{
+    const size_t length = strlen(told);
+    (void) context;
+    snprintf(told + length, sizeof(told) - length, "%u:%s>%s(%s) ", (unsigned) iw_peer_identity(peer), from, to,
+             IW_OK == why ? "" : iw_status_name(why));
+}
+
+static void remember_changes(iw_config_t *c)
+{
+    c->trace = remember;
+}
+
+/* Each change of a connection's state is told, with the reason of its end. */
+static void changes_of_state_are_told(void **state)
+{
+    (void) state;
+    pair_t t;
+    uint8_t buffer[8];
+    iw_completion_t c;
+    char expected[256];
+    told[0] = '\0';
+    link_tune = remember_changes;
+    pair_init(&t, NULL, 10);
+    link_tune = NULL;
+    post_one(&t.link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    assert_string_equal(told, "101:idle>active() 100:idle>active() ");
+    told[0] = '\0';
+    iw_peer_remove(t.a);
+    expect(&t.link, 1, IW_PEER_DOWN, IW_CLOSED, &c);
+    snprintf(expected, sizeof(expected), "101:active>closing() 100:active>down(%s) ", iw_status_name(IW_CLOSED));
+    assert_string_equal(told, expected);
+    link_fini(&t.link);
+}
+
 static void a_dead_peer_becomes_an_error_in_time(void **state)
 {
     (void) state;
@@ -202,14 +242,14 @@ static void the_network_may_be_wrong(void **state)
     iw_engine_unreachable(t.link.engine[0], &address); /* it was heard just before */
     t.link.gone[1] = true;
     link_run(&t.link, t.link.now + 5 * S);
-    assert_true(t.a->unreachable);
+    assert_true(t.a->alive.unreachable);
     t.link.gone[1] = false; /* the way is there again, the peer stopped all the same */
     expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
     t.link.cut[1] = false;
     expect(&t.link, 0, IW_SENT, IW_OK, &c);
-    assert_int_equal(t.a->quiet, IW_HEARD);
+    assert_int_equal(t.a->alive.quiet, IW_HEARD);
     iw_engine_unreachable(t.link.engine[0], &address);
-    assert_false(t.a->unreachable);
+    assert_false(t.a->alive.unreachable);
     link_fini(&t.link);
 }
 
@@ -609,6 +649,7 @@ static void memory_of_a_peer_that_talked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_of_state_are_told),
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
         cmocka_unit_test(a_stopped_peer_stays_connected),
         cmocka_unit_test(a_silent_peer_is_dead_in_the_end),

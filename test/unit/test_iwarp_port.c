@@ -5,7 +5,7 @@
 
 #include "iw_agent.h"
 #include "iw_ends.h"
-#include "iw_lend.h"
+#include "iw_zerocopy.h"
 #include "iw_memory.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ static void data_goes_through(void **state)
     for (int segment = 0; segment < 2; ++segment) {
         end_t *e = ends_open("", segment, 30 * S);
         transfer(e, 1000000, 20);
-        const uint64_t lent = iw_port_counters(e[0].port)->lent;
+        const uint64_t lent = iw_port_counters(e[0].port)->zerocopied;
         if (segment && 0 == lent) {
             print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
         }
@@ -33,7 +33,7 @@ static void data_goes_through(void **state)
 
 static void tune_lend_auto(iw_port_config_t *c)
 {
-    c->lend = IW_LEND_AUTO;
+    c->zerocopy = IW_ZEROCOPY_AUTO;
 }
 
 /* Lending and copying by turns, until it is known which is cheaper: both bring the data. */
@@ -45,12 +45,12 @@ static void lending_is_measured(void **state)
     end_t *e = ends_open("", true, 30 * S);
     end_tune = NULL;
     transfer(e, LARGE * 57344, ROUNDS);
-    const uint64_t lent = iw_port_counters(e[0].port)->lent;
+    const uint64_t lent = iw_port_counters(e[0].port)->zerocopied;
     if (0 == lent) {
         print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
     } else {
         print_message("lent: %u of %u\n", (unsigned) lent, LARGE * ROUNDS);
-        assert_in_range(lent, IW_PRICE_FIRST, LARGE * ROUNDS - IW_PRICE_FIRST);
+        assert_in_range(lent, IW_COST_FIRST, LARGE * ROUNDS - IW_COST_FIRST);
     }
     assert_int_equal(iw_engine_counters(e[1].engine)->refused_tag, 0);
     ends_close(e);
@@ -75,24 +75,24 @@ static void lending(void **state)
     for (size_t i = 0; i < MAX + 4096 + 128; ++i) {
         data[i] = (uint8_t) rng_next(&rng);
     }
-    iw_lend_t lend;
-    iw_lend_open(&lend);
-    if (!lend.works) {
+    iw_zerocopy_t zerocopy;
+    iw_zerocopy_open(&zerocopy);
+    if (!zerocopy.works) {
         print_message("SKIP: no pipe large enough here\n");
     }
     unsigned lent = 0, refused = 0;
-    for (size_t offset = 0; lend.works && offset < 4096; offset += 117) {
+    for (size_t offset = 0; zerocopy.works && offset < 4096; offset += 117) {
         for (unsigned i = 0; i < LENGTHS; ++i) {
             const size_t half = lengths[i] / 2;
             struct iovec piece[3] = {{header, sizeof(header)},
                                      {data + offset, half},
                                      {data + offset + half + 64, lengths[i] - half}};
             memset(header, (int) i, sizeof(header));
-            const iw_lend_result_t result = iw_lend_send(&lend, out, piece, 3);
+            const iw_zerocopy_result_t result = iw_zerocopy_send(&zerocopy, out, piece, 3);
             memset(header, 0xee, sizeof(header));
             ssize_t n = recv(in, got, 1 << 16, 0);
-            if (IW_LENT != result) {
-                assert_int_equal(result, IW_LEND_NOT); /* too many pages */
+            if (IW_ZEROCOPY_SENT != result) {
+                assert_int_equal(result, IW_ZEROCOPY_NOT); /* too many pages */
                 assert_true(n < 0);
                 ++refused;
                 continue;
@@ -106,16 +106,16 @@ static void lending(void **state)
                                 lengths[i] - half);
         }
     }
-    assert_true(!lend.works || (lent > 100 && refused > 0));
+    assert_true(!zerocopy.works || (lent > 100 && refused > 0));
     /* Nobody there any more: the error is the socket's, and lending goes on. */
     close(in);
     struct iovec piece[2] = {{header, sizeof(header)}, {data, 40000}};
-    for (int i = 0; lend.works && i < 4; ++i) {
-        const iw_lend_result_t result = iw_lend_send(&lend, out, piece, 2);
-        assert_true(IW_LENT == result || IW_LEND_NOT == result);
+    for (int i = 0; zerocopy.works && i < 4; ++i) {
+        const iw_zerocopy_result_t result = iw_zerocopy_send(&zerocopy, out, piece, 2);
+        assert_true(IW_ZEROCOPY_SENT == result || IW_ZEROCOPY_NOT == result);
     }
-    assert_true(lend.works || 0 == lent);
-    iw_lend_close(&lend);
+    assert_true(zerocopy.works || 0 == lent);
+    iw_zerocopy_close(&zerocopy);
     close(out);
     free(data);
     free(got);
@@ -173,7 +173,7 @@ static void what_follows_a_loan(void **state)
                             *to = iw_engine_counters(e[1 - i].engine);
         assert_int_equal(from->packets_out - from->unsent, to->packets_in);
     }
-    if (0 == iw_port_counters(e[0].port)->lent) {
+    if (0 == iw_port_counters(e[0].port)->zerocopied) {
         print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
     }
     iw_deregister(e[1].engine, stag);
@@ -211,7 +211,7 @@ static void what_is_lent_may_be_written(void **state)
         assert_in_range(iw_engine_counters(e[0].engine)->refused_tag - before, 0,
                         is_warm ? PARTS : 0);
     }
-    if (0 == iw_port_counters(e[1].port)->lent) {
+    if (0 == iw_port_counters(e[1].port)->zerocopied) {
         print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
     } else {
         assert_true(iw_engine_counters(e[0].engine)->refused_tag > 0);

@@ -13,17 +13,19 @@
 #include "iw_clnh.h"
 #include "iw_ends.h"
 #include "iw_internal.h"
-#include "iw_lend.h"
+#include "iw_zerocopy.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -50,6 +52,7 @@ FAULTY(int, pthread_create, EAGAIN,
 
 static struct {
     size_t limit;     /* longest datagram of the interface; 0: any */
+    int mtu;          /* that the interface is said to have; 0: as it is */
     bool is_silent;   /* about the limit */
     unsigned too_long; /* so many did not go for it */
     bool cutting;     /* IP has been told to cut longer ones */
@@ -178,6 +181,17 @@ int __wrap_getsockopt(int s, int level, int name, void *value, socklen_t *length
     return result;
 }
 
+int __real_ioctl(int s, unsigned long request, ...);
+int __wrap_ioctl(int s, unsigned long request, struct ifreq *r);
+int __wrap_ioctl(int s, unsigned long request, struct ifreq *r)
+{
+    const int result = __real_ioctl(s, request, r);
+    if (0 == result && SIOCGIFMTU == request && 0 != kernel.mtu) {
+        r->ifr_mtu = kernel.mtu;
+    }
+    return result;
+}
+
 ssize_t __real_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
 ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags);
 ssize_t __wrap_splice(int in, off64_t *at, int s, off64_t *to, size_t n, unsigned flags)
@@ -280,7 +294,7 @@ static void a_sandbox_without_batches(void **state)
         for (int k = 0; k < 2; ++k) {
             assert_int_equal(iw_port_counters(e[k].port)->errors, 0);
             assert_int_equal(iw_port_counters(e[k].port)->receive_errors, 0);
-            assert_int_equal(iw_port_counters(e[k].port)->lent, 0);
+            assert_int_equal(iw_port_counters(e[k].port)->zerocopied, 0);
             assert_int_equal(iw_engine_counters(e[k].engine)->peers_down, 0);
         }
         faulty_recvmmsg.times = kernel.many.times = faulty_vmsplice.times = 0;
@@ -345,7 +359,7 @@ static void what_is_not_there_is_not_used(void **state)
     end_t *e = ends_open("", true, 30 * S);
     transfer(e, 1000000, 10);
     assert_int_equal(faulty_pipe2.hits + faulty_getifaddrs.hits, 4);
-    assert_int_equal(iw_port_counters(e[0].port)->lent, 0);
+    assert_int_equal(iw_port_counters(e[0].port)->zerocopied, 0);
     ends_close(e);
 }
 
@@ -511,6 +525,22 @@ static void an_interface_that_takes_less(void **state)
     free(target);
 }
 
+/* From the beginning less than every path is said to carry: nothing goes in pieces, and in trains. */
+static void an_interface_of_a_small_mtu(void **state)
+{
+    (void) state;
+    kernel.mtu = 600;
+    kernel.limit = 600 - 28;
+    end_t *e = ends_open("", true, 30 * S);
+    transfer(e, 1000000, 3);
+    assert_int_equal(e[0].peer->path.mtu.size, kernel.limit);
+    assert_int_equal(kernel.cuts, 0);
+    assert_true(iw_port_counters(e[0].port)->trains > 0);
+    assert_true(kernel.too_long > 0
+                && kernel.too_long <= 2 * 2 * 3); /* the probes of larger sizes */
+    ends_close(e);
+}
+
 /* It is set to less while the job runs: the kernel is asked how much, or, if it does not say, few datagrams find it out. Those
  * that were on their way go in pieces, and trains go on. */
 static void an_interface_that_shrinks(void **state)
@@ -530,7 +560,7 @@ static void an_interface_that_shrinks(void **state)
                 transfer(e, 1000000, 10);
                 /* By each end, and by a socket of the peer's and the common one. */
                 assert_in_range(kernel.too_long, 1, is_silent ? 2 * 2 * 12 : 2 * 2 * 3);
-                const size_t size = e[0].peer->path.size;
+                const size_t size = e[0].peer->path.mtu.size;
                 assert_true(size <= kernel.limit && kernel.limit < size + IW_PATH_CLOSE);
                 assert_true(!has_trains || is_silent
                             || trains < iw_port_counters(e[0].port)->trains
@@ -571,7 +601,7 @@ static void no_socket_for_a_peer(void **state)
     faulty_socket = (faulty_t){.times = UINT32_MAX, .error = EMFILE};
     transfer(e, 1000000, 10);
     assert_true(faulty_socket.hits > 0);
-    assert_int_equal(iw_port_counters(e[0].port)->lent, 0); /* for which one would be needed */
+    assert_int_equal(iw_port_counters(e[0].port)->zerocopied, 0); /* for which one would be needed */
     faulty_socket.times = 0;
     kernel.no_discover = true; /* opened, but not as it must be: closed again */
     const int before = descriptors();
@@ -596,7 +626,7 @@ static void loans_that_are_refused(void **state)
         end_t *e = ends_open("", true, 30 * S);
         transfer(e, 1000000, 12);
         const iw_port_counters_t *p = iw_port_counters(e[0].port);
-        if (0 == p->lent) {
+        if (0 == p->zerocopied) {
             print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
             ends_close(e);
             return;
@@ -605,20 +635,20 @@ static void loans_that_are_refused(void **state)
         kernel.spliced = cases[i].spliced;
         kernel.splice = (faulty_t){.times = 0 == cases[i].error ? 0 : 1, .error = cases[i].error};
         faulty_vmsplice = (faulty_t){.times = 0 == cases[i].error, .error = EAGAIN};
-        const uint64_t both = p->lent + iw_port_counters(e[1].port)->lent;
+        const uint64_t both = p->zerocopied + iw_port_counters(e[1].port)->zerocopied;
         while (0 == kernel.splice.hits + faulty_vmsplice.hits) {
             transfer(e, 1000000, 1);
         }
         transfer(e, 1000000, 12);
         /* Of the two ends only the one it happened to stops. */
-        assert_true(p->lent + iw_port_counters(e[1].port)->lent > both);
+        assert_true(p->zerocopied + iw_port_counters(e[1].port)->zerocopied > both);
         if (EAGAIN == cases[i].error) {
             assert_true(p->busy + iw_port_counters(e[1].port)->busy > busy);
         }
-        const uint64_t each[2] = {p->lent, iw_port_counters(e[1].port)->lent};
+        const uint64_t each[2] = {p->zerocopied, iw_port_counters(e[1].port)->zerocopied};
         transfer(e, 1000000, 12);
         assert_true(cases[i].for_good
-                    == (each[0] == p->lent || each[1] == iw_port_counters(e[1].port)->lent));
+                    == (each[0] == p->zerocopied || each[1] == iw_port_counters(e[1].port)->zerocopied));
         ends_close(e);
     }
 }
@@ -642,7 +672,7 @@ static void the_clock_of_the_latest_look(void **state)
     end_t *e = ends_open("", true, 30 * S);
     const uint64_t before = iw_port_now();
     iw_port_progress(e[0].port, e[0].engine);
-    assert_true(iw_port_looked(e[0].port) >= before && iw_port_looked(e[0].port) <= iw_port_now());
+    assert_true(iw_port_polled_at(e[0].port) >= before && iw_port_polled_at(e[0].port) <= iw_port_now());
     /* Its socket is what a caller can sleep on. */
     struct pollfd fd = {.fd = iw_port_socket(e[1].port), .events = POLLIN};
     struct iovec piece = {"x", 1};
@@ -815,6 +845,7 @@ int main(void)
         TEST(a_refused_train_is_not_the_last),
         TEST(reports_of_the_network),
         TEST(an_interface_that_takes_less),
+        TEST(an_interface_of_a_small_mtu),
         TEST(an_interface_that_shrinks),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),

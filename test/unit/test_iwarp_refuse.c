@@ -121,7 +121,7 @@ static void tagged_data_without_right(void **state)
         memset(sink, 0x5a, sizeof(sink));
         send_part(&w, 0, 1, 0, true, 1);
         assert_int_equal(iw_post_read(w.peer, sink, 8, 5, 0, 0, NULL), IW_OK);
-        uint32_t stag = IW_ITEM(w.peer->requests.next, iw_request_t, all)->local_stag;
+        uint32_t stag = IW_ITEM(w.peer->tx.requests.next, iw_request_t, all)->local_stag;
         if (over) {
             iw_completion_t c;
             link_drain(&w.link);
@@ -185,17 +185,17 @@ static void acknowledgements_of_what_was_never_sent(void **state)
         assert_int_equal(iw_post_send(w.peer, &piece, 1, 0, NULL), IW_OK);
     }
     link_drain(&w.link);
-    uint64_t before = w.peer->cc.in_flight;
+    uint64_t before = w.peer->path.cc.in_flight;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
         acknowledge(&w, &wrong[i]);
         assert_int_equal(iw_engine_counters(w.victim)->refused_ack, i + 1);
-        assert_true(w.peer->cc.in_flight == before);
-        assert_int_equal(w.peer->una_ssn, 0);
+        assert_true(w.peer->path.cc.in_flight == before);
+        assert_int_equal(w.peer->tx.una_ssn, 0);
     }
     const said_t right = {5, 5, 2, {{0, 1}, {2, 2}}};
     acknowledge(&w, &right);
-    assert_int_equal(w.peer->una_ssn, 5);
-    assert_true(0 == w.peer->cc.in_flight);
+    assert_int_equal(w.peer->tx.una_ssn, 5);
+    assert_true(0 == w.peer->path.cc.in_flight);
     wicked_fini(&w);
 }
 
@@ -276,7 +276,6 @@ static void numbers_stay_within_the_window(void **state)
     iw_peer_t *other = link_peer(&w.link, 1, 0, NULL);
     assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
     uint8_t buffer[16][8];
-    iw_completion_t c;
     for (int i = 0; i < 16; ++i) {
         iw_post_receive(w.link.engine[1], buffer[i], 8, buffer[i]);
     }
@@ -285,22 +284,18 @@ static void numbers_stay_within_the_window(void **state)
     assert_int_equal(iw_post_send(w.peer, &piece, 1, IW_INLINE, NULL), IW_OK);
     link_drain(&w.link);
     w.link.cut[1] = false;
-    unsigned got = 0;
     for (int i = 0; i < MANY; ++i) {
-        assert_int_equal(iw_post_datagram(w.peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        w.peer->tx.ping_pending = true;
+        iw_ready(w.peer);
         link_drain(&w.link);
         while (w.link.count > 0) {
             link_packet_t k = link_pop(&w.link);
             iw_engine_input(w.link.engine[k.to], w.link.now, k.data, k.length);
             free(k.data);
         }
-        while (1 == iw_engine_poll(w.link.engine[1], &c, 1)) {
-            got += IW_RECEIVED_UD == c.what;
-            iw_post_receive(w.link.engine[1], c.context, 8, c.context);
-        }
     }
     assert_non_null(other);
-    assert_int_equal(got, MANY);
+    assert_true(w.peer->tx.next_pn > MANY);
     assert_int_equal(iw_engine_counters(w.link.engine[1])->refused_far, 0);
     wicked_fini(&w);
 }

@@ -63,6 +63,20 @@ static void patience_is_in_time_of_the_application(void **state)
     assert_in_range(poll_and_share(&s, &now, 3000 * MS, 1), PATIENCE, PATIENCE * 101 / 100);
 }
 
+static void a_crowd_is_known(void **state)
+{
+    (void) state;
+    iw_silence_t s = {.since = 0};
+    uint64_t now = MS;
+    assert_false(iw_silence_is_crowded(&s));
+    (void) poll_and_share(&s, &now, 100 * MS, 1);
+    assert_false(iw_silence_is_crowded(&s));
+    (void) poll_and_share(&s, &now, 1000 * MS, 4);
+    assert_true(iw_silence_is_crowded(&s));
+    (void) poll_and_share(&s, &now, 3000 * MS, 1);
+    assert_false(iw_silence_is_crowded(&s));
+}
+
 static void one_long_wait_changes_little(void **state)
 {
     (void) state;
@@ -226,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_patience_is_as_told),
         cmocka_unit_test(patience_is_in_time_of_the_application),
+        cmocka_unit_test(a_crowd_is_known),
         cmocka_unit_test(one_long_wait_changes_little),
         cmocka_unit_test(strange_numbers_count_as_none),
         cmocka_unit_test(long_patience_is_kept),

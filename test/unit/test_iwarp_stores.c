@@ -143,9 +143,45 @@ static void each_part_is_refused_once(void **state)
     free(to);
 }
 
+static unsigned spoiled;
+
+static void spoil(uint8_t *at, size_t length)
+{
+    ++at[length / 2];
+    ++spoiled;
+}
+
+/* The reader's memory is what is written, each time that something was received there. */
+static void what_is_read_comes_although_its_place_is_written(void **state)
+{
+    (void) state;
+    enum { LENGTH = 300000, READS = 5 };
+    uint8_t *memory = must_alloc(LENGTH), *to = must_alloc(LENGTH);
+    stores_t stores = {memory, LENGTH, 0};
+    pair_t t;
+    pair_init(&t, NULL, 90);
+    for (int warm = 0; warm < 3; ++warm) {
+        transfer(&t, GET, &stores, to);
+    }
+    t.link.spoil = spoil;
+    spoiled = 0;
+    for (int i = 0; i < READS; ++i) {
+        const uint64_t before = resent(&t), began = t.link.now;
+        transfer(&t, GET, &stores, to);
+        assert_in_range(resent(&t) - before, 0, 3);
+        assert_true(t.link.now - began < 3 * MS);
+    }
+    assert_in_range(spoiled, 1, READS);
+    assert_int_equal(refused(&t), spoiled);
+    link_fini(&t.link);
+    free(memory);
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_read_comes_although_its_place_is_written),
         cmocka_unit_test(nothing_is_refused_twice),
         cmocka_unit_test(each_part_is_refused_once),
     };

@@ -42,12 +42,12 @@ static void alarm_rings(void *context, iw_engine_t *e, uint64_t now)
     ring_t *r = context;
     void *buffer;
     ++r->alarms;
-    uint32_t window = ibx_window_look(&r->window, iw_receives_lowest(e), now);
+    uint32_t window = ibx_window_check(&r->window, iw_receives_lowest(e), now);
     while (iw_receives_free(e) > window && iw_withdraw_receive(e, &buffer)) {
         give_up(r, buffer);
     }
     iw_arm_limit(e, ibx_window_limit(&r->window));
-    iw_engine_alarm(e, ibx_window_look_at(&r->window));
+    iw_engine_alarm(e, ibx_window_check_at(&r->window));
 }
 
 static void take_all(ring_t *r)
@@ -58,7 +58,7 @@ static void take_all(ring_t *r)
             ibx_window_limit_reached(&r->window, r->link.now);
             fill_ring(r);
             (void) iw_receives_lowest(r->link.engine[1]);
-            iw_engine_alarm(r->link.engine[1], ibx_window_look_at(&r->window));
+            iw_engine_alarm(r->link.engine[1], ibx_window_check_at(&r->window));
         } else if (IW_RECEIVED == c.what) {
             if (iw_receives_free(r->link.engine[1]) >= r->window.current) {
                 give_up(r, c.context);

@@ -391,7 +391,7 @@ static void bins_of_old_tags_are_swept(void **state)
     post(&waits, 3, -5);
     post(&held, 3, -6);
     spec_bin_t *on_hold = held.bin;
-    on_hold->holds = 1;
+    on_hold->revoking = 1;
     spec_match_remove_posted(&m, &held);
     for (uint32_t i = 0; i < MANY; ++i) {
         post(&p, 1, (int32_t) i);
@@ -403,7 +403,7 @@ static void bins_of_old_tags_are_swept(void **state)
     assert_true(m.bins <= m.mask + 1);
     assert_true(longest_chain() <= SHORT_CHAIN);
     assert_ptr_equal(spec_match_bin(&m, 3, -6), on_hold);
-    on_hold->holds = 0;
+    on_hold->revoking = 0;
     assert_ptr_equal(arrive(3, -5), &waits);
     assert_empty();
 }

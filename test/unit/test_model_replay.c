@@ -219,7 +219,7 @@ static void control(world_t *w, int packet)
         assert_int_equal(0, spec_send_open_ledger(&w->send));
     }
     spec_stream_t *stream = spec_send_ctl(&w->send);
-    assert_true(spec_stream_hold(stream, &ctl->item));
+    assert_true(spec_stream_keep(stream, &ctl->item));
     spec_item_t *item;
     while (NULL != (item = spec_stream_take(stream))) {
         control_turn(w, SPEC_ENTRY(item, spec_ctl_t, item));
@@ -285,7 +285,7 @@ static void message(world_t *w, int m)
         ++w->recv.msgs.nxt;
         process(w, msg);
     } else {
-        assert_true(spec_stream_hold(&w->recv.msgs, &msg->item));
+        assert_true(spec_stream_keep(&w->recv.msgs, &msg->item));
     }
     spec_item_t *item;
     while (NULL != (item = spec_stream_take(&w->recv.msgs))) {

@@ -84,7 +84,7 @@ static void asks(spec_posted_t *p, spec_revoke_t *revoke)
     assert_int_equal(revoke->no, no);
     assert_int_equal(r.ctl_no, (uint32_t) (no + 1));
     assert_ptr_equal(p->bin, bin); /* the sender may be writing: it stays where it is */
-    assert_int_equal(bin->holds, 1);
+    assert_int_equal(bin->revoking, 1);
 }
 
 static void not_done(void)
@@ -97,7 +97,7 @@ static void done(spec_revoke_t *revoke)
 {
     spec_bin_t *bin = revoke->bin;
     assert_ptr_equal(spec_recv_revoke_done(&r, &m, &cancelled), revoke);
-    assert_int_equal(bin->holds, 0);
+    assert_int_equal(bin->revoking, 0);
     assert_int_equal(bin->rtr_n, 0);
 }
 

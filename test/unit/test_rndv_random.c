@@ -235,7 +235,7 @@ static void finish_revokes(world_t *w, sender_t *s)
     spec_node_t gone, *n;
     spec_list_init(&gone);
     while (NULL != (revoke = spec_recv_revoke_done(&s->recv, &w->match, &gone))) {
-        CHECK(0 == revoke->bin->holds);
+        CHECK(0 == revoke->bin->revoking);
         CHECK(0 == revoke->bin->rtr_n);
         free(revoke);
         while (NULL != (n = spec_list_pop(&gone))) {
@@ -284,7 +284,7 @@ static void message_arrives(world_t *w, sender_t *s, message_t *msg)
         ++s->recv.msgs.nxt;
         process(w, s, msg);
     } else {
-        CHECK(spec_stream_hold(&s->recv.msgs, &msg->item));
+        CHECK(spec_stream_keep(&s->recv.msgs, &msg->item));
     }
     spec_item_t *item;
     while (NULL != (item = spec_stream_take(&s->recv.msgs))) {
@@ -550,7 +550,7 @@ static void deliver_up(world_t *w, sender_t *s)
         s->opened = s->log.n;
     }
     spec_stream_t *stream = spec_send_ctl(&s->send);
-    CHECK(spec_stream_hold(stream, &rtr->ctl.item));
+    CHECK(spec_stream_keep(stream, &rtr->ctl.item));
     spec_item_t *item;
     while (NULL != (item = spec_stream_take(stream))) {
         control_turn(s, SPEC_ENTRY(item, rtr_t, ctl.item));
@@ -680,7 +680,7 @@ static void check_quiet(world_t *w)
                 ++posted;
                 rtrs += SPEC_ENTRY(n, spec_posted_t, node)->has_rtr;
             }
-            CHECK(0 == bin->holds && bin->posted_n == posted && bin->rtr_n == rtrs);
+            CHECK(0 == bin->revoking && bin->posted_n == posted && bin->rtr_n == rtrs);
         }
     }
 }

@@ -479,7 +479,7 @@ static void closing_gives_everything_back(void **state)
     (void) keep(2, 0, 0);
     spec_ctl_t *early = rtr_of(3, 0, 0);
     early->item.no = 5;
-    assert_true(spec_stream_hold(ctl, &early->item));
+    assert_true(spec_stream_keep(ctl, &early->item));
     assert_int_equal(close_ledger(), 4);
     assert_int_equal(spec_send_kept(&s), 0);
 }

@@ -19,7 +19,7 @@ static bool arrive(spec_stream_t *s, spec_item_t *item, uint32_t *expected)
         assert_int_equal(item->no, *expected);
         ++s->nxt;
         ++*expected;
-    } else if (!spec_stream_hold(s, item)) {
+    } else if (!spec_stream_keep(s, item)) {
         return false;
     }
     spec_item_t *next;
@@ -50,7 +50,7 @@ static void permute(uint32_t first, bool use_fast_path, uint64_t seed)
         if (use_fast_path) {
             assert_true(arrive(&s, item, &expected));
         } else {
-            assert_true(spec_stream_hold(&s, item));
+            assert_true(spec_stream_keep(&s, item));
             while (NULL != (item = spec_stream_take(&s))) {
                 assert_int_equal(item->no, expected);
                 ++expected;
@@ -88,10 +88,10 @@ static void nothing_comes_before_its_turn(void **state)
     spec_item_t one = {.no = 1}, zero = {.no = 0};
     spec_stream_init(&s);
     assert_null(spec_stream_take(&s));
-    assert_true(spec_stream_hold(&s, &one));
+    assert_true(spec_stream_keep(&s, &one));
     assert_null(spec_stream_take(&s));
     assert_int_equal(s.nxt, 0);
-    assert_true(spec_stream_hold(&s, &zero));
+    assert_true(spec_stream_keep(&s, &zero));
     assert_ptr_equal(spec_stream_take(&s), &zero);
     assert_ptr_equal(spec_stream_take(&s), &one);
     assert_null(spec_stream_take(&s));
@@ -111,21 +111,21 @@ static void duplicates_are_refused(void **state)
         }
         /* Held: first, middle and last of those that wait. */
         for (uint32_t i = 2; i < 6; ++i) {
-            assert_true(spec_stream_hold(&s, &a[i].item));
+            assert_true(spec_stream_keep(&s, &a[i].item));
         }
         for (uint32_t i = 2; i < 6; ++i) {
-            assert_false(spec_stream_hold(&s, &b[i].item));
+            assert_false(spec_stream_keep(&s, &b[i].item));
             assert_false(spec_node_is_queued(&b[i].item.node)); /* it stays the caller's */
         }
         /* Processed, by either way. */
         ++s.nxt;
-        assert_false(spec_stream_hold(&s, &b[0].item));
-        assert_true(spec_stream_hold(&s, &a[1].item));
+        assert_false(spec_stream_keep(&s, &b[0].item));
+        assert_true(spec_stream_keep(&s, &a[1].item));
         for (uint32_t i = 1; i < 6; ++i) {
             assert_ptr_equal(spec_stream_take(&s), &a[i].item);
         }
         for (uint32_t i = 0; i < 6; ++i) {
-            assert_false(spec_stream_hold(&s, &b[i].item));
+            assert_false(spec_stream_keep(&s, &b[i].item));
         }
         assert_true(spec_list_is_empty(&s.early));
     }

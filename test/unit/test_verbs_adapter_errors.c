@@ -4,6 +4,7 @@
  * it, and no buffer, credit or place in a queue is lost. */
 #include "verbs_faults.h"
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <unistd.h>

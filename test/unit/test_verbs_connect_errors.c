@@ -3,6 +3,7 @@
  * fail does, once and for good. What passes is survived, what does not ends in words that name it. */
 #include "verbs_faults.h"
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 

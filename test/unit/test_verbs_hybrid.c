@@ -287,18 +287,18 @@ static void want(unsigned from, unsigned to, uint32_t more)
     process[from].wanted[to] += more;
 }
 
-static vb_way_state_t way(unsigned from, unsigned to)
+static vb_switch_state_t way(unsigned from, unsigned to)
 {
-    return vb_peer_way(process[from].peer[to])->state;
+    return vb_peer_switch(process[from].peer[to])->state;
 }
 
-static void until_way(unsigned from, unsigned to, vb_way_state_t state)
+static void until_way(unsigned from, unsigned to, vb_switch_state_t state)
 {
     const uint64_t end = vb_now() + UINT64_C(60000000000);
     while (state != way(from, to) && vb_now() < end) {
         settle(1);
     }
-    assert_string_equal(vb_way_state_name(way(from, to)), vb_way_state_name(state));
+    assert_string_equal(vb_switch_state_name(way(from, to)), vb_switch_state_name(state));
 }
 
 /* ---- datagrams ---- */
@@ -311,7 +311,7 @@ static void messages_go_by_datagrams(void **state)
     want(0, 1, 500);
     want(1, 0, 300);
     run();
-    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(way(0, 1), VB_SWITCH_DATAGRAM);
     assert_int_equal(fake.queue_pairs, 2);
     assert_int_equal(vb_port_counters(process[0].port)->connected, 0);
 }
@@ -538,7 +538,7 @@ static void change_over(unsigned lost, uint32_t after, unsigned seed)
     want(1, 0, 400);
     run();
     for (unsigned i = 0; i < 2; ++i) {
-        until_way(i, 1 - i, VB_WAY_CONNECTED);
+        until_way(i, 1 - i, VB_SWITCH_CONNECTED);
         assert_int_equal(vb_port_counters(process[i].port)->switched, 1);
         assert_int_equal(vb_port_counters(process[i].port)->bad_messages, 0);
     }
@@ -587,13 +587,13 @@ static void a_ring_after_changing_over(void **state)
     want(0, 1, 50);
     want(1, 0, 50);
     run();
-    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(way(0, 1), VB_SWITCH_DATAGRAM);
     assert_int_equal(vb_port_counters(process[0].port)->rings, 0);
     want(0, 1, 400);
     want(1, 0, 600);
     run();
     for (unsigned i = 0; i < 2; ++i) {
-        until_way(i, 1 - i, VB_WAY_CONNECTED);
+        until_way(i, 1 - i, VB_SWITCH_CONNECTED);
     }
     for (unsigned round = 0; round < 20; ++round) {
         want(0, 1, 10);
@@ -649,7 +649,7 @@ static void writes_stay_ahead(void **state)
         want(0, 1, 1);
     }
     run();
-    until_way(0, 1, VB_WAY_CONNECTED);
+    until_way(0, 1, VB_SWITCH_CONNECTED);
     assert_int_equal(p->failed, 0);
 }
 
@@ -682,7 +682,7 @@ static void connections_that_cannot_be_had(void **state)
     begin(2, 10, 8);
     want(0, 1, 100);
     run();
-    until_way(0, 1, VB_WAY_STAYING);
+    until_way(0, 1, VB_SWITCH_STAYING);
     want(0, 1, 100);
     run();
     assert_int_equal(process[0].lost, 0);
@@ -690,7 +690,7 @@ static void connections_that_cannot_be_had(void **state)
     fake.no_connect = false;
     want(1, 0, 100);
     run();
-    until_way(0, 1, VB_WAY_CONNECTED);
+    until_way(0, 1, VB_SWITCH_CONNECTED);
     want(0, 1, 100);
     run();
 }
@@ -707,7 +707,7 @@ static void a_peer_without_datagrams(void **state)
     meet(&process[0], &process[1], true);
     want(0, 1, 20);
     run();
-    assert_null(vb_peer_way(process[0].peer[1]));
+    assert_null(vb_peer_switch(process[0].peer[1]));
 }
 
 /* It has a connection and uses it, while datagrams may still be under way. */
@@ -735,11 +735,11 @@ static void a_killed_peer_is_told_of(void **state)
     begin(2, 10, 8);
     want(0, 1, 50);
     run();
-    until_way(0, 1, VB_WAY_CONNECTED);
+    until_way(0, 1, VB_SWITCH_CONNECTED);
     fake_kill(2);
     settle(10);
     assert_int_equal(process[0].lost, 1);
-    assert_int_equal(way(0, 1), VB_WAY_BROKEN);
+    assert_int_equal(way(0, 1), VB_SWITCH_BROKEN);
 }
 
 static void goodbye_is_no_error(void **state)
@@ -749,8 +749,8 @@ static void goodbye_is_no_error(void **state)
     want(0, 1, 50); /* by connection */
     want(0, 2, 5);  /* by datagrams */
     run();
-    until_way(0, 1, VB_WAY_CONNECTED);
-    until_way(1, 0, VB_WAY_CONNECTED);
+    until_way(0, 1, VB_SWITCH_CONNECTED);
+    until_way(1, 0, VB_SWITCH_CONNECTED);
     stop_process(&process[1]);
     stop_process(&process[2]);
     settle(10);
@@ -831,7 +831,7 @@ static void a_partition_of_the_interface(void **state)
     want(0, 1, 50);
     want(1, 0, 50);
     run();
-    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(way(0, 1), VB_SWITCH_DATAGRAM);
     assert_int_equal(fake.astray, 0);
 }
 
@@ -855,7 +855,7 @@ static void a_port_that_wants_global_headers(void **state)
     want(0, 1, 50);
     want(1, 0, 50);
     run();
-    assert_int_equal(way(0, 1), VB_WAY_DATAGRAM);
+    assert_int_equal(way(0, 1), VB_SWITCH_DATAGRAM);
     assert_int_equal(fake.astray, 0);
 }
 
@@ -870,8 +870,8 @@ static void another_subnet(void **state)
     run();
     want(1, 0, 50);
     run();
-    assert_null(vb_peer_way(process[0].peer[1]));
-    assert_null(vb_peer_way(process[1].peer[0]));
+    assert_null(vb_peer_switch(process[0].peer[1]));
+    assert_null(vb_peer_switch(process[1].peer[0]));
     assert_int_equal(vb_port_counters(process[0].port)->connected, 1);
     assert_int_equal(fake.datagrams, 0);
 }
@@ -915,7 +915,7 @@ static cost_t cost_of(unsigned n, uint32_t after, uint32_t most)
             progress(&process[0]);
         }
         vb_port_lock(process[0].port);
-        vb_port_look(process[0].port, vb_now());
+        vb_port_check(process[0].port, vb_now());
         vb_port_unlock(process[0].port);
     }
     const vb_counters_t *c = vb_port_counters(process[0].port);

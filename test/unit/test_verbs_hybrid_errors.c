@@ -3,6 +3,7 @@
  * a peer is talked to by connection only, and what is lost by the way is sent again. */
 #include "verbs_faults.h"
 #include "vb_internal.h"
+#include "vb_hybrid.h"
 
 #undef ibv_query_port
 
@@ -88,7 +89,7 @@ static int setup_errors(void **state)
 
 /* ---- two processes ---- */
 
-static void on_way(void *context, const vb_peer_t *peer, vb_way_state_t from, vb_way_event_t event)
+static void on_way(void *context, const vb_peer_t *peer, vb_switch_state_t from, vb_switch_event_t event)
 {
     (void) context, (void) peer, (void) from, (void) event;
     ++adapter.ways;
@@ -105,7 +106,7 @@ static vb_config_t hybrid_of(process_t *p, uint32_t after)
     c.datagram.qkey = 70 + p->node;
     c.datagram.seed = 90 + p->node;
     c.datagram.start = p->node;
-    c.way_trace = on_way;
+    c.switch_trace = on_way;
     memset(c.datagram.key, 1 + (int) p->node, sizeof(c.datagram.key));
     return c;
 }

@@ -3,6 +3,7 @@
  * call that can fail does, and the words name it; and what a port and its device tell. */
 #include "verbs_faults.h"
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <fcntl.h>

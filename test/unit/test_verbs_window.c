@@ -167,7 +167,7 @@ static void a_quiet_window_shrinks(void **state)
         (void) say(1, 2, 0);
         settle();
         vb_port_lock(process[2].port);
-        vb_port_look(process[2].port, now += 10000);
+        vb_port_check(process[2].port, now += 10000);
         vb_port_unlock(process[2].port);
         assert_true(i >= 2 || vb_port_window(process[2].port)->current == 64);
     }
@@ -201,7 +201,7 @@ static void a_window_fits_what_comes(void **state)
             most = vb_port_counters(process[2].port)->registered;
         }
         vb_port_lock(process[2].port);
-        vb_port_look(process[2].port, now += c.window_quiet_ns / 20);
+        vb_port_check(process[2].port, now += c.window_quiet_ns / 20);
         vb_port_unlock(process[2].port);
     }
     assert_in_range(vb_port_window(process[2].port)->current, 65, 80);
@@ -328,7 +328,7 @@ static void credits_fit_a_window_that_shrank(void **state)
         for (unsigned i = 0; i < 40;
              ++i) { /* 2 to 1: control messages come to 2, whose window shrinks */
             vb_port_lock(process[2].port);
-            vb_port_look(process[2].port, now += 10000);
+            vb_port_check(process[2].port, now += 10000);
             vb_port_unlock(process[2].port);
             while (VB_OK == say(2, 1, 1)) {}
             settle();
@@ -363,7 +363,7 @@ static void one_way_traffic_goes_on(void **state)
         progress(2);
         progress(1);
         vb_port_lock(process[2].port);
-        vb_port_look(process[2].port, now += (uint64_t) rand() % 3000);
+        vb_port_check(process[2].port, now += (uint64_t) rand() % 3000);
         vb_port_unlock(process[2].port);
     }
     settle();

@@ -39,21 +39,21 @@ static void shrinks_after_a_quiet_time(void **state)
 {
     (void) state;
     ibx_window_t w = grown_to_256(100);
-    assert_int_equal(ibx_window_look(&w, 250, 1099), 256);
-    assert_int_equal(ibx_window_look(&w, 250, 1100), 128); /* not by more than half */
-    assert_int_equal(ibx_window_look(&w, 128, 2099), 128); /* the time begins anew */
-    assert_int_equal(ibx_window_look(&w, 128, 2100), 64);
+    assert_int_equal(ibx_window_check(&w, 250, 1099), 256);
+    assert_int_equal(ibx_window_check(&w, 250, 1100), 128); /* not by more than half */
+    assert_int_equal(ibx_window_check(&w, 128, 2099), 128); /* the time begins anew */
+    assert_int_equal(ibx_window_check(&w, 128, 2100), 64);
     uint64_t now = 2100;
     for (int i = 0; i < 10; ++i) {
-        ibx_window_look(&w, w.current, now += 1000);
+        ibx_window_check(&w, w.current, now += 1000);
     }
     assert_int_equal(w.current, 8); /* not below the first */
-    assert_int_equal(ibx_window_look_at(&w), UINT64_MAX);
+    assert_int_equal(ibx_window_check_at(&w), UINT64_MAX);
     assert_int_equal(w.most, 256);
     assert_int_equal(w.shrunk, 5);
     ibx_window_init(&w, 8, 4096, 0, 0); /* as in the paper: never */
     ibx_window_limit_reached(&w, 0);
-    assert_int_equal(ibx_window_look(&w, 16, UINT64_MAX), 16);
+    assert_int_equal(ibx_window_check(&w, 16, UINT64_MAX), 16);
 }
 
 /* To what was in use at a time, an eighth more, and with a limit in what nobody used. */
@@ -61,19 +61,19 @@ static void fits_what_was_used(void **state)
 {
     (void) state;
     ibx_window_t w = grown_to_256(0);
-    assert_int_equal(ibx_window_look(&w, 256 - 160, 500),
+    assert_int_equal(ibx_window_check(&w, 256 - 160, 500),
                      256); /* the most counts, whenever it was */
-    assert_int_equal(ibx_window_look(&w, 256, 1000), 180);
+    assert_int_equal(ibx_window_check(&w, 256, 1000), 180);
     assert_int_equal(ibx_window_limit(&w), 10);
-    assert_int_equal(ibx_window_look_at(&w), 2000);
-    assert_int_equal(ibx_window_look(&w, 20, 2000), 180); /* again as many: all as it was */
+    assert_int_equal(ibx_window_check_at(&w), 2000);
+    assert_int_equal(ibx_window_check(&w, 20, 2000), 180); /* again as many: all as it was */
     assert_int_equal(ibx_window_limit(&w), 10);
     assert_int_equal(w.shrunk, 1);
     assert_int_equal(ibx_window_limit_reached(&w, 2500), 360); /* more: the rule of the paper */
     assert_int_equal(ibx_window_limit(&w), 180);
-    assert_int_equal(ibx_window_look(&w, 360 - 170, 3499), 360); /* a period since then */
-    assert_int_equal(ibx_window_look(&w, 360, 3500), 191);
-    assert_int_equal(ibx_window_look(&w, 0, 4500), 191); /* all in use */
+    assert_int_equal(ibx_window_check(&w, 360 - 170, 3499), 360); /* a period since then */
+    assert_int_equal(ibx_window_check(&w, 360, 3500), 191);
+    assert_int_equal(ibx_window_check(&w, 0, 4500), 191); /* all in use */
     assert_int_equal(ibx_window_limit(&w), 1);
     assert_int_equal(w.shrunk, 2);
 }
@@ -91,7 +91,7 @@ static void does_not_flap(void **state)
             if (left < ibx_window_limit(&w)) {
                 ibx_window_limit_reached(&w, now);
             }
-            ibx_window_look(&w, left, now);
+            ibx_window_check(&w, left, now);
             if (500 == now) {
                 grown = w.grown;
             }

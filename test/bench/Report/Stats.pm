@@ -3,7 +3,7 @@
 # what, whether two runs of the report differ, and the memory model. Pure: no file, no clock, no program.
 #
 # Words: record = what one line of a program said, with 'round', 'who' (the side) and 'mixed'; value = one of the figure's values
-# (docs/report.md); point = all that was measured of one series at one x in one panel; base = the series that a series is
+# (test/bench/REPORT.md); point = all that was measured of one series at one x in one panel; base = the series that a series is
 # compared with; ratio = value / base's value in the same round.
 package Report::Stats;
 

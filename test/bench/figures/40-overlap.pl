@@ -16,7 +16,7 @@ use Report::Stats;
     },
     reduce => sub { my ($r) = @_; @$r{qw(hidden exposed_us)} = (100 * $r->{raw}, $r->{total_us} - $r->{compute_us}) if defined $r->{raw}; return $r },
     values => [{key => 'hidden', unit => '% hidden'}, {key => 'exposed_us', unit => 'us on top', better => 'less', minor => 1}],
-    departures => 'The computation is fixed at twice the transfer, not searched for; the order of arrival is forced by an empty message (docs/benchmarks.md).',
+    departures => 'The computation is fixed at twice the transfer, not searched for; the order of arrival is forced by an empty message (test/bench/README.md).',
     found => sub { return Report::Stats::middles('hidden', '%.0f %% hidden', @_) },
     draw => {x => 'bytes', logx => 1, range => [-20, 110]}, rounds => 5, seconds => 50,
 }

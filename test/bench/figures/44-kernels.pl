@@ -19,5 +19,5 @@
         {key => 'iteration_us', panel => 'Whole iteration', unit => 'us', better => 'less', minor => 1},
         {key => 'extra_percent', panel => 'Bytes of speculation', unit => '% of the data', minor => 1},
     ],
-    departures => 'Two processes; neighbours are those of a ring or hypercube (docs/benchmarks.md).', draw => {x => 'kernel', logy => 1}, rounds => 5, seconds => 60,
+    departures => 'Two processes; neighbours are those of a ring or hypercube (test/bench/README.md).', draw => {x => 'kernel', logy => 1}, rounds => 5, seconds => 60,
 }

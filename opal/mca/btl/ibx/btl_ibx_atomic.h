@@ -1,17 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Atomic operations as messages, for transports that have none of their own, or none that are atomic with
- * the processor's: what goes over the wire (between equal processors, in their byte order), and the operation
- * itself, on a word of the process that was asked.
+/* Atomic operations as messages, for transports that have none of their own, or none that are atomic with the processor's.
  *
- * The target does them in its progress, one after the other under a lock, so they are atomic among each
- * other; they are not atomic with operations of the target's processor on the same word, and the flags do
- * not claim so. Who calls mca_btl_ibx_atomic_perform has checked that the word may be changed. */
+ * The target does them in its progress, one after the other under a lock, so they are atomic among each other, whatever the
+ * module they came by; they are not atomic with operations of the target's processor on the same word, and the flags do not
+ * claim so. Messages are in the byte order of the processors, which are alike. */
 #ifndef BTL_IBX_ATOMIC_H
 #define BTL_IBX_ATOMIC_H
 
-#include "btl_ibx.h"
-
-#include <string.h>
+#include "btl_ibx_module.h"
 
 #define MCA_BTL_IBX_ATOMICS                                                                        \
     (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
@@ -21,8 +17,11 @@
 
 enum { MCA_BTL_IBX_CSWAP = 0xff }; /* beside mca_btl_base_atomic_op_t */
 
+/* Our own messages, below the tags of the PML. */
+enum { MCA_BTL_IBX_TAG_ATOMIC = MCA_BTL_TAG_BTL + 8, MCA_BTL_IBX_TAG_ATOMIC_DONE };
+
 typedef struct mca_btl_ibx_atomic_ask {
-    uint64_t offset;  /* iWARP over UDP: in the registered memory; verbs: address */
+    uint64_t offset;  /* in the registered memory */
     uint64_t operand; /* of MCA_BTL_IBX_CSWAP: what is expected */
     uint64_t value;   /* of MCA_BTL_IBX_CSWAP: what is stored then */
     uint32_t stag;
@@ -33,66 +32,42 @@ typedef struct mca_btl_ibx_atomic_ask {
 } mca_btl_ibx_atomic_ask_t;
 _Static_assert(sizeof(mca_btl_ibx_atomic_ask_t) == 40, "no holes on the wire");
 
-static inline bool mca_btl_ibx_atomic_compute(uint64_t *word, const mca_btl_ibx_atomic_ask_t *ask)
+/* Held while an operation is done. What registers memory for them holds it too, so that memory is not deregistered meanwhile. */
+void mca_btl_ibx_atomic_lock(void);
+void mca_btl_ibx_atomic_unlock(void);
+
+/* btl_atomic_op, btl_atomic_fop, btl_atomic_cswap. */
+int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint64_t remote,
+                          mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                          int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                           mca_btl_base_registration_handle_t *local_handle,
+                           mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                           int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                             mca_btl_base_registration_handle_t *local_handle,
+                             mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
+                             int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+
+/* A message of an atomic operation arrived; endpoint: which sent it, or NULL if that is not known. lock is not held. */
+void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                const void *data, size_t size);
+
+/* A message arrived. False: it is none of an atomic operation. lock is not held. */
+static inline bool mca_btl_ibx_atomic_message(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                              const void *data, size_t size)
 {
-    const uint64_t old = *word, operand = ask->operand;
-    switch (ask->op) {
-    case MCA_BTL_ATOMIC_ADD:
-        *word = old + operand;
-        break;
-    case MCA_BTL_ATOMIC_AND:
-        *word = old & operand;
-        break;
-    case MCA_BTL_ATOMIC_OR:
-        *word = old | operand;
-        break;
-    case MCA_BTL_ATOMIC_XOR:
-        *word = old ^ operand;
-        break;
-    case MCA_BTL_ATOMIC_SWAP:
-        *word = operand;
-        break;
-    case MCA_BTL_ATOMIC_MIN:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old < (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old < (int64_t) operand ? old : operand);
-        break;
-    case MCA_BTL_ATOMIC_MAX:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old > (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old > (int64_t) operand ? old : operand);
-        break;
-    case MCA_BTL_IBX_CSWAP:
-        *word = old == operand ? ask->value : old;
-        break;
-    default:
+    if (OPAL_LIKELY(MCA_BTL_IBX_TAG_ATOMIC != tag && MCA_BTL_IBX_TAG_ATOMIC_DONE != tag)) {
         return false;
     }
+    mca_btl_ibx_atomic_arrived(module, endpoint, tag, data, size);
     return true;
 }
 
-/* Do it on a word of this process; *before is the word before. A lock is held that all who do so take. */
-static inline int mca_btl_ibx_atomic_perform(char *at, mca_btl_ibx_atomic_ask_t *ask,
-                                             uint64_t *before)
-{
-    if (ask->is_32) {
-        uint32_t word32;
-        memcpy(&word32, at, sizeof(word32));
-        uint64_t word = *before = word32;
-        ask->operand &= UINT32_MAX;
-        if (!mca_btl_ibx_atomic_compute(&word, ask)) {
-            return OPAL_ERR_NOT_SUPPORTED;
-        }
-        word32 = (uint32_t) word;
-        memcpy(at, &word32, sizeof(word32));
-        return OPAL_SUCCESS;
-    }
-    uint64_t word;
-    memcpy(&word, at, sizeof(word));
-    *before = word;
-    if (!mca_btl_ibx_atomic_compute(&word, ask)) {
-        return OPAL_ERR_NOT_SUPPORTED;
-    }
-    memcpy(at, &word, sizeof(word));
-    return OPAL_SUCCESS;
-}
+/* Answers for which there was no memory. lock is not held. */
+void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module);
+
+/* Nothing comes from the endpoint any more: what waits for its answers goes to the module's list `ended`. lock is held. */
+void mca_btl_ibx_fail_atomics(const mca_btl_base_endpoint_t *endpoint);
 
 #endif

@@ -1,26 +1,21 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The component: parameters, modules for interfaces, start and end. */
+/* The component: its parameters, which transports make modules, start and end. */
 #include "btl_ibx.h"
 
-#include "btl_ibx_atomic.h"
-#include "btl_ibx_endpoint.h"
 #include "btl_ibx_fault.h"
-#include "btl_ibx_message.h"
-#include "btl_ibx_progress.h"
-#include "btl_ibx_rcache.h"
-#include "btl_ibx_rdma.h"
-#include "btl_ibx_rest.h"
-#include "btl_ibx_stats.h"
-#include "btl_ibx_async.h"
-#include "btl_ibx_verbs.h"
+#include "btl_ibx_sleep.h"
+#include "iwarp/iw_auth.h"
+#include "iwarp/iw_zerocopy_cost.h"
+#include "udp/btl_ibx_udp.h"
+#include "udp/btl_ibx_udp_agent.h"
+#include "udp/btl_ibx_udp_stats.h"
+#include "verbs/btl_ibx_verbs.h"
+#include "window/ibx_window.h"
 
 #include "opal/runtime/opal_params.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HELP_FILE "help-mpi-btl-ibx.txt"
@@ -46,15 +41,15 @@ static void add_choice(const char *name, const char *help, int level,
     }
 }
 
-static mca_btl_ibx_module_t defaults; /* the standard parameters of a BTL are kept here */
-static pid_t opener;                  /* the process of the modules, and not one that it forked */
+static mca_btl_base_module_t standard; /* the standard parameters of a BTL are kept here */
+static pid_t opener;                   /* the process of the modules, and not one that it forked */
 
 static int ibx_register(void)
 {
     static const mca_base_var_enum_value_t auths[] = {
         {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
     static const mca_base_var_enum_value_t lends[] = {
-        {IW_LEND_OFF, "off"}, {IW_LEND_ON, "on"}, {IW_LEND_AUTO, "auto"}, {0, NULL}};
+        {IW_ZEROCOPY_OFF, "off"}, {IW_ZEROCOPY_ON, "on"}, {IW_ZEROCOPY_AUTO, "auto"}, {0, NULL}};
     static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
                                                        {MCA_BTL_IBX_ASYNC_ON, "on"},
                                                        {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
@@ -129,7 +124,7 @@ static int ibx_register(void)
         "Let the kernel or the adapter cut and join runs of datagrams (UDP_SEGMENT, UDP_GRO), if it "
         "can. 0 or 1; default 1",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_6, NULL, &c->segment);
-    c->lend = IW_LEND_AUTO;
+    c->lend = IW_ZEROCOPY_AUTO;
     add_choice("iwarp_lend",
                "Give large payloads to the kernel by reference (splice) instead of letting it copy them, "
                "if it can: on, always; off, never; auto, where that takes less time, as is measured while "
@@ -191,300 +186,36 @@ static int ibx_register(void)
     c->summary = false;
     add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
-    mca_btl_ibx_stats_register();
+    mca_btl_ibx_udp_stats_register();
     mca_btl_ibx_verbs_register(&c->super.btl_version);
 
-    defaults = mca_btl_ibx_module_template;
-    return mca_btl_base_param_register(&c->super.btl_version, &defaults.super);
+    mca_btl_ibx_udp_defaults(&standard);
+    return mca_btl_base_param_register(&c->super.btl_version, &standard);
 }
 
 static int ibx_open(void)
 {
-    mca_btl_ibx_component.modules_n = 0;
-    mca_btl_ibx_component.modules = NULL;
     return OPAL_SUCCESS;
 }
 
 static int ibx_close(void)
 {
-    mca_btl_ibx_stats_print();
+    mca_btl_ibx_udp_stats_print();
     mca_btl_ibx_fault_close();
-    free(mca_btl_ibx_component.modules);
-    mca_btl_ibx_component.modules = NULL;
-    mca_btl_ibx_component.modules_n = 0;
     return OPAL_SUCCESS;
 }
 
-/* ---- modules ---- */
-
-static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
-{
-    OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0, -1, 32, NULL, 0,
-                               NULL, NULL, NULL);
-}
-
-/* All of them, whatever fails: module_free takes all down. */
-static int lists_init(mca_btl_ibx_module_t *module)
-{
-    const int rc[] = {
-        mca_btl_ibx_rooms_init(&module->frags, module->super.btl_max_send_size),
-        mca_btl_ibx_rooms_init(&module->smalls, MCA_BTL_IBX_SMALL_ROOM),
-        mca_btl_ibx_rooms_init(&module->headers, MCA_BTL_IBX_HEADER_ROOM),
-        list_init(&module->jobs, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t)),
-        list_init(&module->keys, sizeof(mca_btl_ibx_key_t), OBJ_CLASS(mca_btl_ibx_key_t)),
-    };
-    for (size_t i = 0; i < sizeof(rc) / sizeof(*rc); ++i) {
-        if (OPAL_SUCCESS != rc[i]) {
-            return rc[i];
-        }
-    }
-    return OPAL_SUCCESS;
-}
-
-static void module_free(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_rcache_close(module);
-    mca_btl_ibx_endpoint_t *endpoint, *next;
-    mca_btl_ibx_stats_keep(module);
-    if (NULL != module->agent) { /* from here on nobody else is at the engine */
-        iw_agent_stop(module->agent);
-        module->agent = NULL;
-    }
-    OPAL_LIST_FOREACH_SAFE (endpoint, next, &module->endpoints, mca_btl_ibx_endpoint_t) {
-        opal_list_remove_item(&module->endpoints, &endpoint->super);
-        if (NULL != endpoint->peer) {
-            iw_peer_remove(endpoint->peer);
-        }
-        OBJ_RELEASE(endpoint);
-    }
-    if (NULL != module->engine) {
-        iw_port_flush(module->port, module->engine); /* goodbyes */
-        iw_engine_destroy(module->engine);
-    }
-    if (NULL != module->port) {
-        iw_port_close(module->port);
-    }
-    for (uint32_t i = 0; i < module->strangers_n; ++i) {
-        free(module->strangers[i].data);
-    }
-    mca_btl_ibx_bays_free(module);
-    mca_btl_ibx_rooms_fini(&module->frags);
-    mca_btl_ibx_rooms_fini(&module->smalls);
-    mca_btl_ibx_rooms_fini(&module->headers);
-    OBJ_DESTRUCT(&module->jobs);
-    OBJ_DESTRUCT(&module->keys);
-    OBJ_DESTRUCT(&module->endpoints);
-    OPAL_LIST_DESTRUCT(&module->gone);
-    OBJ_DESTRUCT(&module->by_name);
-    ibx_told_fini(&module->told);
-    OBJ_DESTRUCT(&module->ended);
-    OBJ_DESTRUCT(&module->gathered);
-    OBJ_DESTRUCT(&module->waiting_frags);
-    OBJ_DESTRUCT(&module->waiting_jobs);
-    OBJ_DESTRUCT(&module->atomics);
-    OBJ_DESTRUCT(&module->lock);
-    free(module);
-}
+/* ---- start and end ---- */
 
 /* Open MPI 4.1 does not finalize the modules of a spawned process: the BML, which would, is opened there once more than it
  * is closed. Without a goodbye the processes it has talked to would take its end for a failure, and ob1 ends their
  * job. A process that did not get through MPI_Finalize says nothing: its peers are to notice. */
 __attribute__((destructor)) static void leave(void)
 {
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    if (0 != opal_initialized || getpid() != opener) {
-        return;
+    if (0 == opal_initialized && getpid() == opener) {
+        mca_btl_ibx_verbs_leave();
+        mca_btl_ibx_udp_leave();
     }
-    mca_btl_ibx_verbs_leave();
-    for (uint32_t i = 0; i < c->modules_n; ++i) {
-        if (NULL != c->modules[i]->agent) {
-            iw_agent_stop(c->modules[i]->agent);
-            c->modules[i]->agent = NULL;
-        }
-        iw_engine_leave(c->modules[i]->engine);
-        iw_port_flush(c->modules[i]->port, c->modules[i]->engine);
-    }
-}
-
-static int module_finalize(mca_btl_base_module_t *btl)
-{
-    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
-        if (mca_btl_ibx_component.modules[i] == module) {
-            mca_btl_ibx_component.modules[i] =
-                mca_btl_ibx_component.modules[--mca_btl_ibx_component.modules_n];
-            break;
-        }
-    }
-    module_free(module);
-    return OPAL_SUCCESS;
-}
-
-static int register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
-{
-    ((mca_btl_ibx_module_t *) btl)->error = callback;
-    return OPAL_SUCCESS;
-}
-
-static uint64_t wall_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
-/* Faults as the parameters want them. False: they make no sense (told). */
-static bool set_faults(iw_port_config_t *config, uint32_t module)
-{
-    const struct {
-        const char *name, *text;
-        iw_fault_rates_t *rates;
-    } both[] = {{"btl_ibx_fault_in", mca_btl_ibx_component.fault_in, &config->faults_in},
-                {"btl_ibx_fault_out", mca_btl_ibx_component.fault_out, &config->faults_out}};
-    bool any = false;
-    for (size_t i = 0; i < 2; ++i) {
-        if (NULL == both[i].text || '\0' == *both[i].text) {
-            continue;
-        }
-        if (!iw_fault_parse(both[i].rates, both[i].text)) {
-            opal_show_help(HELP_FILE, "bad faults", true, both[i].name, both[i].text);
-            return false;
-        }
-        any = true;
-    }
-    config->fault_seed = mca_btl_ibx_component.fault_seed;
-    if (any) {
-        if (0 == config->fault_seed) {
-            (void) !getrandom(&config->fault_seed, 4, 0);
-        }
-        config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
-        opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
-    }
-    return true;
-}
-
-/* From btl_ibx_iwarp_port_min on; 0: any will do. */
-static uint32_t ports(void)
-{
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    const uint32_t all = UINT16_MAX + 1u - (uint32_t) c->port_min;
-    return 0 == c->port_min ? 0 : 0 == c->port_range ? all : (uint32_t) c->port_range;
-}
-
-/* errno says why. */
-static void tell_no_port(const mca_btl_ibx_interface_t *interface)
-{
-    const int why = errno, first = mca_btl_ibx_component.port_min;
-    if (EADDRINUSE != why || 0 == first) {
-        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(why));
-        return;
-    }
-    char text[96];
-    opal_show_help(HELP_FILE, "all ports taken", true, mca_btl_ibx_host_of(opal_proc_local_get()), interface->name,
-                   mca_btl_ibx_address_text(&interface->address, text, sizeof(text)), first,
-                   first + (int) ports() - 1);
-}
-
-static void meet_strangers(void *context)
-{
-    mca_btl_ibx_meet_strangers(context);
-}
-
-/* A socket and an engine for an interface. NULL: not possible (told). */
-static mca_btl_ibx_module_t *module_new(const mca_btl_ibx_interface_t *interface, uint32_t index,
-                                        mca_btl_ibx_async_t async)
-{
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    mca_btl_ibx_module_t *module = malloc(sizeof(*module));
-    if (NULL == module) {
-        return NULL;
-    }
-    *module = defaults;
-    module->index = index;
-    module->interface = *interface;
-    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
-    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    OBJ_CONSTRUCT(&module->gone, opal_list_t);
-    ibx_told_init(&module->told, mca_btl_ibx_component.locked);
-    OBJ_CONSTRUCT(&module->ended, opal_list_t);
-    OBJ_CONSTRUCT(&module->gathered, opal_list_t);
-    OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
-    OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
-    OBJ_CONSTRUCT(&module->atomics, opal_list_t);
-    OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
-    opal_hash_table_init(&module->by_name, 64);
-    if (0 == module->super.btl_bandwidth) {
-        module->super.btl_bandwidth = interface->mbps;
-    }
-    int rc = lists_init(module);
-
-    iw_port_config_t port;
-    iw_port_config_default(&port);
-    port.address = interface->address;
-    port.address.v4.sin_port = htons((uint16_t) c->port_min); /* at the same place in both families */
-    port.ports = ports();
-    port.buffer = (uint32_t) c->socket_buffer;
-    port.segment = c->segment;
-    port.stay = true; /* what module_progress polls it also gives back */
-    port.lend = (iw_lend_mode_t) c->lend;
-    port.place = c->place;
-    if (OPAL_SUCCESS != rc || !set_faults(&port, index)) {
-        module_free(module);
-        return NULL;
-    }
-    module->port = iw_port_open(&port);
-    if (NULL == module->port) {
-        tell_no_port(interface);
-        module_free(module);
-        return NULL;
-    }
-
-    iw_config_t config;
-    iw_config_default(&config);
-    iw_key_make(&module->key);
-    config.identity = mca_btl_ibx_name_of(opal_proc_local_get());
-    config.key = module->key;
-    config.auth = (iw_auth_mode_t) c->auth;
-    config.start = wall_clock();
-    config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
-    config.receive_space = iw_port_space(module->port);
-    config.peer_timeout_ns = c->peer_timeout_ms * MS;
-    config.silent_timeout_ns = c->silent_timeout_ms * MS;
-    config.unknown = mca_btl_ibx_unknown;
-    config.alarm = mca_btl_ibx_look_at_window;
-    config.context = module;
-    if (sizeof(config.seed) != getrandom(&config.seed, sizeof(config.seed), 0)
-        || NULL == (module->engine = iw_engine_create(&config))) {
-        opal_show_help(HELP_FILE, "out of memory", true, interface->name);
-        module_free(module);
-        return NULL;
-    }
-    ibx_window_init(&module->window, (uint32_t) c->window_initial, (uint32_t) c->window_max,
-                    c->window_quiet_ms * MS, iw_port_now());
-    if (OPAL_SUCCESS != mca_btl_ibx_fill_window(module)) {
-        opal_show_help(HELP_FILE, "out of memory", true, interface->name);
-        module_free(module);
-        return NULL;
-    }
-    /* Before any thread: the first cache of a process makes Open MPI write its hooks over the code of munmap
-     * and its like, and a thread that is just in there dies of it. */
-    mca_btl_ibx_rcache_open(module);
-    if (MCA_BTL_IBX_ASYNC_OFF != async) {
-        iw_agent_config_t agent;
-        iw_agent_config_default(&agent);
-        agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
-        agent.started = mca_btl_ibx_async_place;
-        agent.relieved = meet_strangers;
-        agent.context = module;
-        module->agent = iw_agent_start(&agent, module->port, module->engine);
-        if (NULL == module->agent) {
-            opal_show_help(HELP_FILE, "no thread", true, interface->name, strerror(errno));
-            module_free(module);
-            return NULL;
-        }
-    }
-    return module;
 }
 
 /* Tell the others how each module is reached: first the part of this transport, then that of verbs. */
@@ -495,21 +226,16 @@ static int publish(void)
         char verbs[MCA_BTL_IBX_VERBS_OFFER_MAX];
     } all = {.modex = {.version = MCA_BTL_IBX_MODEX_VERSION,
                        .auth = (uint8_t) mca_btl_ibx_component.auth}};
-    for (uint32_t i = 0; i < mca_btl_ibx_component.modules_n; ++i) {
-        const mca_btl_ibx_module_t *module = mca_btl_ibx_component.modules[i];
-        mca_btl_ibx_offer_make(&all.modex.offer[i], &module->interface, iw_port_address(module->port),
-                               &module->key);
-    }
-    all.modex.count = (uint8_t) mca_btl_ibx_component.modules_n;
+    mca_btl_ibx_udp_offer(&all.modex);
     size_t size = mca_btl_ibx_modex_size(all.modex.count);
     size += mca_btl_ibx_verbs_offer((char *) &all + size, MCA_BTL_IBX_VERBS_OFFER_MAX);
     return mca_btl_ibx_modex_send(&mca_btl_ibx_component.super.btl_version, &all, size);
 }
 
-/* The place of a transport in the parameter's list, from 1; 0: not in it; -1: the list is wrong. */
-static int place_of(const char *transport)
+/* The rank of a transport in the parameter's list, from 1; 0: not in it; -1: the list is wrong. */
+static int rank_of(const char *transport)
 {
-    int place = 0, n = 0;
+    int rank = 0, n = 0;
     for (const char *word = mca_btl_ibx_component.transport; NULL != word && '\0' != *word;) {
         const size_t length = strcspn(word, ",");
         if (!(5 == length && 0 == strncmp(word, "verbs", 5))
@@ -517,13 +243,13 @@ static int place_of(const char *transport)
             return -1;
         }
         ++n;
-        if (0 == place && strlen(transport) == length && 0 == strncmp(word, transport, length)) {
-            place = n;
+        if (0 == rank && strlen(transport) == length && 0 == strncmp(word, transport, length)) {
+            rank = n;
         }
         word += length;
         word += ',' == *word;
     }
-    return place;
+    return rank;
 }
 
 /* btl_ibx_window. False: it cannot be understood. */
@@ -547,7 +273,7 @@ static bool check_parameters(void)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const char *wrong = NULL;
-    if (place_of("verbs") < 0 || 0 == place_of("verbs") + place_of("iwarp_ud")) {
+    if (rank_of("verbs") < 0 || 0 == rank_of("verbs") + rank_of("iwarp_ud")) {
         wrong = "btl_ibx_transport is a list of verbs and iwarp_ud";
     } else if (!parse_window()) {
         wrong = "btl_ibx_window is adaptive or fixed:N with N from 2 to 65536";
@@ -565,8 +291,8 @@ static bool check_parameters(void)
         wrong = "btl_ibx_iwarp_port_range must not be negative, nor go beyond port 65535";
     } else if (c->peer_timeout_ms < 100) {
         wrong = "btl_ibx_iwarp_peer_timeout must be at least 100 milliseconds";
-    } else if (defaults.super.btl_max_send_size < 1024 || defaults.super.btl_max_send_size > 1u << 20
-               || defaults.super.btl_eager_limit > defaults.super.btl_max_send_size) {
+    } else if (standard.btl_max_send_size < 1024 || standard.btl_max_send_size > 1u << 20
+               || standard.btl_eager_limit > standard.btl_max_send_size) {
         wrong = "btl_ibx_max_send_size must be 1024 to 1048576 bytes and not less than "
                 "btl_ibx_eager_limit";
     } else if (!mca_btl_ibx_fault_open()) {
@@ -579,25 +305,24 @@ static bool check_parameters(void)
 }
 
 /* Modules of the verbs transport, if wanted. */
-static int open_verbs(mca_btl_base_module_t **modules, bool mpi_threads)
+static int open_verbs(mca_btl_base_module_t **modules)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    const int place = place_of("verbs"), other = place_of("iwarp_ud");
+    const int rank = rank_of("verbs"), other = rank_of("iwarp_ud");
     const mca_btl_ibx_verbs_options_t options = {
-        .standard = &defaults.super,
+        .standard = &standard,
         .if_include = c->if_include,
         .if_exclude = c->if_exclude,
         .window_initial = (uint32_t) c->window_initial,
         .window_max = (uint32_t) c->window_max,
         .window_quiet_ns = c->window_quiet_ms * MS,
-        .exclusivity = defaults.super.btl_exclusivity + (0 == other || place < other ? 1 : -1u),
+        .exclusivity = standard.btl_exclusivity + (0 == other || rank < other ? 1 : -1u),
         .is_only = 0 == other,
-        .locked = mpi_threads || opal_using_threads(),
         .auth = (uint8_t) c->auth,
         .peer_timeout_ns = c->peer_timeout_ms * MS,
         .rest = c->rest,
     };
-    return place > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
+    return rank > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
 }
 
 /* Interfaces for datagram iWARP. -1: none, and that is told. */
@@ -605,7 +330,7 @@ static int find_interfaces(mca_btl_ibx_interface_t *found, bool is_only)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const char *wrong;
-    if (place_of("iwarp_ud") <= 0) {
+    if (rank_of("iwarp_ud") <= 0) {
         return 0;
     }
     const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude, &wrong);
@@ -628,24 +353,14 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
         return NULL;
     }
     mca_btl_base_module_t **modules = calloc(2 * MCA_BTL_IBX_INTERFACES, sizeof(*modules));
-    c->modules = calloc(MCA_BTL_IBX_INTERFACES, sizeof(*c->modules));
-    if (NULL == modules || NULL == c->modules) {
-        free(modules);
+    if (NULL == modules) {
         return NULL;
     }
-    const int verbs = open_verbs(modules, mpi_threads);
-    mca_btl_ibx_rest_open(c->rest);
-    const int interfaces = find_interfaces(found, 0 == verbs);
-    const mca_btl_ibx_async_t async = mca_btl_ibx_async_choose((mca_btl_ibx_async_t) c->async);
     c->locked = mpi_threads || opal_using_threads();
-    for (int i = 0; i < interfaces; ++i) {
-        mca_btl_ibx_module_t *module = module_new(&found[i], c->modules_n, async);
-        if (NULL != module) {
-            modules[(uint32_t) verbs + c->modules_n] = &module->super;
-            c->modules[c->modules_n++] = module;
-        }
-    }
-    const int all = verbs + (int) c->modules_n;
+    const int verbs = open_verbs(modules);
+    mca_btl_ibx_sleep_open(c->rest);
+    const int interfaces = find_interfaces(found, 0 == verbs);
+    const int all = verbs + mca_btl_ibx_udp_open(&standard, found, interfaces, modules + verbs);
     if (0 == all || OPAL_SUCCESS != publish()) {
         for (int i = all; i-- > 0;) {
             (void) modules[i]->btl_finalize(modules[i]);
@@ -653,79 +368,19 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
         free(modules);
         return NULL;
     }
-    for (uint32_t i = 0; i < c->modules_n; ++i) {
-        char text[96];
-        opal_output_verbose(20, opal_btl_base_framework.framework_output,
-                            "btl/ibx: module %u on %s, %s, %u Mb/s%s", i,
-                            c->modules[i]->interface.name,
-                            mca_btl_ibx_address_text(iw_port_address(c->modules[i]->port), text,
-                                                     sizeof(text)),
-                            c->modules[i]->super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
-    }
     *n = all;
     return modules;
 }
 
 static int poll_all(void)
 {
-    return mca_btl_ibx_verbs_progress() + mca_btl_ibx_progress();
+    return mca_btl_ibx_verbs_progress() + mca_btl_ibx_udp_progress();
 }
 
 static int progress(void)
 {
-    return mca_btl_ibx_rest(poll_all(), poll_all);
+    return mca_btl_ibx_sleep(poll_all(), poll_all);
 }
-
-/* Messages of 64 KiB, which are frequent, with the headers of who sends them. */
-#define EAGER_LIMIT (65536 + 512)
-
-const mca_btl_ibx_module_t mca_btl_ibx_module_template = {
-    .public.magic = MCA_BTL_IBX_MAGIC,
-    .public.version = MCA_BTL_IBX_VERSION,
-    .public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS,
-    .public.looks = &mca_btl_ibx_component.looks,
-    .public.super = {
-        .btl_component = &mca_btl_ibx_component.super,
-        /* At 64 KiB a rendezvous takes up to two times as long as the copy at the receiver that it spares. Buffers that
-         * are not filled cost address space, not memory. */
-        .btl_eager_limit = EAGER_LIMIT,
-        .btl_rndv_eager_limit = EAGER_LIMIT,
-        .btl_max_send_size = EAGER_LIMIT,
-        .btl_rdma_pipeline_send_length = 0,
-        .btl_rdma_pipeline_frag_size = 4u << 20,
-        .btl_min_rdma_pipeline_size = 0,
-        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 512, /* above tcp, below vader */
-        .btl_latency = 15,
-        .btl_bandwidth = 0, /* as the interface */
-        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
-                     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
-                     | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
-        .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
-        .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
-        .btl_get_limit = 0,
-        .btl_get_local_registration_threshold = SIZE_MAX,
-        .btl_put_limit = 0,
-        .btl_put_local_registration_threshold = SIZE_MAX,
-        .btl_add_procs = mca_btl_ibx_add_procs,
-        .btl_del_procs = mca_btl_ibx_del_procs,
-        .btl_finalize = module_finalize,
-        .btl_alloc = mca_btl_ibx_alloc,
-        .btl_free = mca_btl_ibx_free,
-        .btl_prepare_src = mca_btl_ibx_prepare_src,
-        .btl_send = mca_btl_ibx_send,
-        .btl_sendi = mca_btl_ibx_sendi,
-        .btl_put = mca_btl_ibx_put,
-        .btl_get = mca_btl_ibx_get,
-        .btl_dump = mca_btl_base_dump,
-        .btl_atomic_op = mca_btl_ibx_atomic_op,
-        .btl_atomic_fop = mca_btl_ibx_atomic_fop,
-        .btl_atomic_cswap = mca_btl_ibx_atomic_cswap,
-        .btl_register_mem = mca_btl_ibx_register_mem,
-        .btl_deregister_mem = mca_btl_ibx_deregister_mem,
-        .btl_register_error = register_error,
-        MCA_BTL_IBX_MODULE_EXTRAS,
-    },
-};
 
 __attribute__((visibility("default"))) mca_btl_ibx_component_t mca_btl_ibx_component = {
     .super = {

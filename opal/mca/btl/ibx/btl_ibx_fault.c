@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_fault.h. */
+/* Draws the registrations that fail on purpose from a seed, and counts them. */
 #include "btl_ibx_fault.h"
 
 #include "btl_ibx.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See btl_ibx_net.h. */
+/* Reads the host's network interfaces, and pairs them with those that another process published. */
 #include "btl_ibx_net.h"
 
 #include <arpa/inet.h>

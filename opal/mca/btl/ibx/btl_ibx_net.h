@@ -19,7 +19,7 @@ typedef struct mca_btl_ibx_interface {
     iw_address_t address; /* without a port */
     uint8_t prefix;       /* bits of the network */
     bool is_loopback;
-    uint32_t mbps; /* megabits per second, as the kernel knows or a guess */
+    uint32_t mbps; /* megabits per second, as the kernel knows, or an assumption */
 } mca_btl_ibx_interface_t;
 
 /* What a process tells of one interface. In network byte order where it matters. */

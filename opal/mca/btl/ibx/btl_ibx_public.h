@@ -14,7 +14,7 @@
  * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
  * its callback).
  * MCA_BTL_IBX_HOLDS: registrations (btl_register_mem) are kept in a cache, and one that is held while its
- * memory is given back to the system does no harm: nobody is given it any more. Who only holds one says
+ * memory is given back to the system does no harm: nobody is given it any more. A caller that only holds one says
  * so with MCA_BTL_IBX_REG_HOLD in the flags, and never gives its handle to a peer or to a transfer.
  * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
  * follow: until one without the flag takes it along, or the component's progress is called. If it lies in the BTL's
@@ -71,7 +71,7 @@ static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t s
            && size >= ((const mca_btl_ibx_public_t *) btl)->place_min;
 }
 
-/* How often this transport was looked at, if it gathers; NULL of any other BTL. */
+/* How often this transport was polled, if it gathers; NULL of any other BTL. */
 static inline const uint32_t *mca_btl_ibx_looks(const mca_btl_base_module_t *btl)
 {
     return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS

@@ -1,5 +1,5 @@
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
-# For the configure of an Open MPI source tree (docs/in-tree.md); a build against an installed one does not read it.
+# For the configure of an Open MPI source tree (docs/user/in-tree.md); a build against an installed one does not read it.
 
 # MCA_opal_rcache_lazy_POST_CONFIG(is it built)
 AC_DEFUN([MCA_opal_rcache_lazy_POST_CONFIG], [

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_adapt.h. */
+/* The tables that remember, for each communicator, peer and tag, whether receivers should offer their buffers. */
 #include "spec_adapt.h"
 
 #include "spec_seq.h"

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Adaptation: is speculation worth it for an envelope? (Paper 001, section 3.6; docs/protocol.md,
- * "Adaptation".)
+/* Policy: is it worth it that receivers offer their buffers, for one communicator, peer and tag? (Paper 001, section
+ * 3.6; docs/design/protocol.md, "Adaptation".)
  *
  * An envelope is one direction of (communicator, peer, tag). Two tables of the same kind:
  *
@@ -108,7 +108,7 @@ static inline void spec_adapt_note(const spec_adapt_t *a, spec_adapt_memo_t *mem
     *memo = (spec_adapt_memo_t){.changes = a->changes, .tag = tag};
 }
 
-/* From this length on, bytes, every message of a stopped envelope is looked at. */
+/* From this length on, bytes, every message of a stopped envelope is judged. */
 #define SPEC_ADAPT_LONG UINT64_C(262144)
 
 /* Of shorter ones one in four: reading the clock at both sides would take 2 % of the time of a 4 KiB

@@ -1,12 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Bursts: small nonblocking sends to one peer with nothing between them.
+/* Policy: which of many small nonblocking sends to one peer wait for each other, to leave in one call of the system.
  *
  * A transport that hands several messages to the system at a time pays for one of them (a call, a way through the network's
  * layers, an interrupt there). But MPI does not say that more sends follow. So the first few of a burst leave at once, as
- * all did if it ended there; those behind them wait for the batch to be full or for the process to look at its transports,
- * which it does as soon as it waits for anything. That is when they are complete, so who waits for them sends them.
+ * all did if it ended there; those behind them wait for the batch to be full or for the process to poll its transports,
+ * which it does as soon as it waits for anything. That is when they are complete, so waiting for them sends them.
  *
- * Pure; `look` is a number that differs after the process has looked. Threads: any; an update that another undoes costs a
+ * Pure; `polls` counts the polls of the transport. Threads: any; an update that another undoes costs a
  * message the wait, or spares it. */
 #ifndef SPEC_BURST_H
 #define SPEC_BURST_H
@@ -21,26 +21,26 @@
 #define SPEC_BURST_BYTES (64u << 10)
 
 typedef struct spec_burst {
-    uint32_t look;
+    uint32_t polls;
     uint32_t posted; /* since then, up to SPEC_BURST_ALONE */
     uint32_t wait;   /* messages of the batch */
     uint32_t bytes;  /* of theirs */
 } spec_burst_t;
 
 /* Have so many been sent that others wait? Changes nothing. */
-static inline bool spec_burst_is_on(const spec_burst_t *b, uint32_t look)
+static inline bool spec_burst_is_on(const spec_burst_t *b, uint32_t polls)
 {
     return __atomic_load_n(&b->posted, __ATOMIC_RELAXED) >= SPEC_BURST_ALONE
-           && look == __atomic_load_n(&b->look, __ATOMIC_RELAXED);
+           && polls == __atomic_load_n(&b->polls, __ATOMIC_RELAXED);
 }
 
 /* A message is sent. True: it waits for others, at most `most` of them with the one that takes them along. */
-static inline bool spec_burst_waits(spec_burst_t *b, uint32_t look, size_t length, uint32_t most)
+static inline bool spec_burst_waits(spec_burst_t *b, uint32_t polls, size_t length, uint32_t most)
 {
-    if (!spec_burst_is_on(b, look)) {
-        const bool goes_on = look == __atomic_load_n(&b->look, __ATOMIC_RELAXED);
+    if (!spec_burst_is_on(b, polls)) {
+        const bool goes_on = polls == __atomic_load_n(&b->polls, __ATOMIC_RELAXED);
         const uint32_t posted = goes_on ? __atomic_load_n(&b->posted, __ATOMIC_RELAXED) : 0;
-        __atomic_store_n(&b->look, look, __ATOMIC_RELAXED);
+        __atomic_store_n(&b->polls, polls, __ATOMIC_RELAXED);
         __atomic_store_n(&b->posted, posted + 1, __ATOMIC_RELAXED);
         __atomic_store_n(&b->wait, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&b->bytes, 0, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Exchanges with one process where a transfer is a copy by this processor (shared memory): Irecv,
- * Send, Wait on both sides, as in MPI_Sendrecv.
+/* Policy: in an exchange of large messages through shared memory, where processors copy, both shall copy at the same
+ * time. An exchange is Irecv, Send, Wait on both sides, as in MPI_Sendrecv.
  *
- * Whoever comes second finds the other's RTS inside Irecv and its RTR inside Send. Acting on both at
+ * The second of the two finds the other's RTS inside Irecv and its RTR inside Send. Acting on both at
  * once, as is right when a computation follows, it would copy both messages while the other process,
  * which waits, has nothing to do. In an exchange the second one therefore announces its own message
  * first and copies then: both copy at the same time.
@@ -45,13 +45,13 @@ static inline void spec_exchange_received(spec_exchange_t *x, uint64_t now)
     __atomic_store_n(&x->received_at, now, __ATOMIC_RELAXED);
 }
 
-/* Is there a receive for a send to follow (is the time worth looking at)? Asked without the lock, too. */
+/* Is there a receive for a send to follow (does the answer depend on the time)? Asked without the lock, too. */
 static inline bool spec_exchange_is_open(const spec_exchange_t *x)
 {
     return 0 != __atomic_load_n(&x->received_at, __ATOMIC_RELAXED);
 }
 
-/* A send begins. True: it shall be announced before anything that has arrived is looked at. */
+/* A send begins. True: it shall be announced before anything that has arrived is answered. */
 static inline bool spec_exchange_send(spec_exchange_t *x, bool blocking, uint64_t now)
 {
     const bool follows = blocking && spec_exchange_is_open(x)

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_flow.h. */
+/* Credit for unexpected messages: how much memory they may take, and when a sender is given more. */
 #include "spec_flow.h"
 
 #define LIMIT_LEAST (UINT64_C(64) * SPEC_FLOW_LEAST)

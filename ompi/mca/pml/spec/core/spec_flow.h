@@ -2,7 +2,7 @@
 /* Flow control for messages that nobody has asked for yet: credit.
  *
  * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So a
- * sender may be ahead of its receiver by a window only (docs/protocol.md, "Too many unexpected
+ * sender may be ahead of its receiver by a window only (docs/design/protocol.md, "Too many unexpected
  * messages"). Both count what the sender's messages cost, from the first one on:
  *
  *   sender: spent     receiver: arrived (processed in their order)     told: what CREDIT(told) says
@@ -53,7 +53,7 @@ static inline uint32_t spec_flow_cost(uint64_t data)
                                      : SPEC_FLOW_MESSAGE + 2 * (uint32_t) data;
 }
 
-/* What a process holds of all senders. */
+/* Unexpected messages of all senders. */
 typedef struct spec_store {
     uint64_t limit;  /* bytes; 0: no limit */
     uint32_t window; /* of each sender: spec_flow_window */
@@ -61,7 +61,7 @@ typedef struct spec_store {
     uint64_t most; /* the largest `bytes` so far */
 } spec_store_t;
 
-/* What it holds of one sender, and what that was told. */
+/* Those of one sender, and the credit that it was told. */
 typedef struct spec_flow_in {
     uint64_t bytes;
     uint32_t arrived;
@@ -121,7 +121,7 @@ static inline bool spec_flow_lets(const spec_flow_out_t *out, uint32_t cost)
 }
 
 /* CREDIT(told) came. False: it says less than is known already. */
-static inline bool spec_flow_heed(spec_flow_out_t *out, uint32_t told)
+static inline bool spec_flow_learn(spec_flow_out_t *out, uint32_t told)
 {
     if (!spec_seq_before(out->told, told)) {
         return false;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_handle.h. */
+/* The table of handles: numbers that stand for requests on the wire, and are checked when they come back. */
 #include "spec_handle.h"
 
 #include <stdlib.h>

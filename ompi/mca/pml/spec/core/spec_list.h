@@ -39,12 +39,12 @@ static inline spec_node_t *spec_list_next(const spec_node_t *head, const spec_no
     return node->next == head ? NULL : node->next;
 }
 
-static inline void spec_list_insert_after(spec_node_t *place, spec_node_t *node)
+static inline void spec_list_insert_after(spec_node_t *at, spec_node_t *node)
 {
-    node->prev = place;
-    node->next = place->next;
-    place->next->prev = node;
-    place->next = node;
+    node->prev = at;
+    node->next = at->next;
+    at->next->prev = node;
+    at->next = node;
 }
 
 static inline void spec_list_append(spec_node_t *head, spec_node_t *node)

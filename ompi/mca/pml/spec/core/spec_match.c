@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_match.h for the words and the idea. */
+/* MPI's matching of messages and receives by hash: what is not on the path of every message. */
 #include "spec_match.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct spec_slab {
 
 static bool bin_is_idle(const spec_bin_t *bin)
 {
-    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->holds;
+    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->revoking;
 }
 
 /* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many
@@ -183,7 +183,7 @@ void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u)
     __atomic_store_n(&m->unexp_n, m->unexp_n - 1, __ATOMIC_RELAXED);
 }
 
-/* Somebody asks with a wildcard of this shape for the first time. False when memory is out. */
+/* The first search with a wildcard of this shape. False when memory is out. */
 static bool build_index(spec_match_t *m, int shape)
 {
     for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;

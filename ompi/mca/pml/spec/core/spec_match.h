@@ -10,7 +10,7 @@
  * A posted receive sits in exactly one bin, that of its own pattern. An arriving message (s, t)
  * can therefore be wanted only by the heads of four bins - (s,t) (s,*) (*,t) (*,*) - and takes the
  * one posted first. An unexpected message sits in the bin of its exact (s,t) and, as soon as
- * somebody has asked with a wildcard pattern of that shape, also in the bins of those patterns
+ * a receive or probe has asked with a wildcard pattern of that shape, also in the bins of those patterns
  * (the three wildcard indexes are built at their first use, so that programs without wildcards do
  * not pay for them). So neither direction ever walks a queue: the cost of a match does not depend
  * on how much is queued.
@@ -37,7 +37,7 @@ typedef struct spec_bin {
     int32_t src, tag;
     uint32_t posted_n; /* receives in `posted` */
     uint32_t rtr_n;    /* of those, how many have an RTR out (spec_recv.h) */
-    uint32_t holds;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    uint32_t revoking;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
     spec_node_t posted;
     spec_node_t unexp;
 } spec_bin_t;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Patience: how long a nonblocking send of a large message looks for the RTR that may be on its way, before
+/* Policy: how long a nonblocking send of a large message waits for the RTR that may be on its way, before
  * it announces the message with an RTS; and a nonblocking receive for the RTS.
  *
  * Two processes that exchange (Irecv, Isend, compute, Wait) and are apart by less than a packet takes (L)
@@ -11,7 +11,7 @@
  *   an RTR crossed its RTS       the wait doubles, if it was too short (or there was none)
  *   a wait in vain, no crossing  it halves: nobody was about to come
  *
- * Likewise for who sends first (Isend, Irecv, compute, Wait): the RTS of each comes just after the other's receive
+ * Likewise where both send first (Isend, Irecv, compute, Wait): the RTS of each comes just after the other's receive
  * was posted, and nobody fetches anything before the Wait. There the receive waits, for the RTS.
  *
  * What it may cost is an account of time. A crossed RTR brings 1/SPEC_PATIENCE_TRY of the time that its message takes
@@ -34,21 +34,21 @@
 #define SPEC_PATIENCE_TRY  256u
 #define SPEC_PATIENCE_GAIN 8u
 #define SPEC_PATIENCE_KEEP 4u
-/* Shorter messages are not worth the look at the clock. */
+/* Shorter messages are not worth reading the clock. */
 #define SPEC_PATIENCE_LEAST UINT64_C(65536)
 
 typedef struct spec_patience {
-    uint32_t wait;    /* 0: they do not cross; looked at without the lock */
+    uint32_t wait;    /* 0: they do not cross; read without the lock, too */
     uint32_t balance; /* what may be waited */
-    /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. Looked at, too. */
+    /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. Read without the lock, too. */
     uint32_t ps_per_byte;
     bool vain; /* the last wait was in vain, as far as is known */
 } spec_patience_t;
 
-/* Some look at these two without the lock, at what they were a moment ago. */
-static inline void spec_patience_set(uint32_t *looked_at, uint32_t to)
+/* Fields that are read without the lock, as they were a moment ago. */
+static inline void spec_patience_set(uint32_t *read_unlocked, uint32_t to)
 {
-    __atomic_store_n(looked_at, to, __ATOMIC_RELAXED);
+    __atomic_store_n(read_unlocked, to, __ATOMIC_RELAXED);
 }
 
 /* How long a message of this length moves. */
@@ -58,7 +58,7 @@ static inline uint64_t spec_patience_worth(const spec_patience_t *p, uint64_t le
     return (length < most ? length : most) * p->ps_per_byte / 1000;
 }
 
-/* A transfer took ns, and this processor did not do it. While others share the way, or nobody looks, it takes longer:
+/* A transfer took ns, and this processor did not do it. While others share the way, or nothing polls, it takes longer:
  * the fastest counts, and is forgotten slowly. */
 static inline void spec_patience_moved(spec_patience_t *p, uint64_t length, uint64_t ns)
 {
@@ -93,7 +93,7 @@ static inline void spec_patience_crossed(spec_patience_t *p, uint64_t length)
     p->vain = false;
 }
 
-/* A message is about to be announced: how long to look for its RTR. 0: not at all. */
+/* A message is about to be announced: how long to wait for its RTR. 0: not at all. */
 static inline uint32_t spec_patience_of(spec_patience_t *p)
 {
     if (p->vain) {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_profile.h. */
+/* Reads and writes the text of a profile: where speculation did not pay in the last run of a program. */
 #include "spec_profile.h"
 
 #include <inttypes.h>

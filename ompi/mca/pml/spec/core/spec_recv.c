@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_recv.h. */
+/* When a receive may offer its buffer to the sender (RTR), and how the offer is taken back for a cancel. */
 #include "spec_recv.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
 
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p)
 {
-    return 0 == p->bin->holds && !spec_match_wildcard_waits(m, p->src, p->tag);
+    return 0 == p->bin->revoking && !spec_match_wildcard_waits(m, p->src, p->tag);
 }
 
 bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer)
@@ -44,15 +44,15 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
     if (NULL == bin) {
         return SPEC_CANCEL_TOO_LATE;
     }
-    if (0 == bin->rtr_n && 0 == bin->holds) {
+    if (0 == bin->rtr_n && 0 == bin->revoking) {
         spec_match_remove_posted(m, p);
         return SPEC_CANCEL_DONE;
     }
     p->cancel_wanted = true;
-    if (bin->holds > 0) {
+    if (bin->revoking > 0) {
         return SPEC_CANCEL_WAIT;
     }
-    ++bin->holds;
+    ++bin->revoking;
     *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
     spec_list_append(&r->revokes, &fresh->node);
     return SPEC_CANCEL_ASK;
@@ -115,7 +115,7 @@ spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_
                 spec_list_append(cancelled, &p->node);
             }
         }
-        --bin->holds;
+        --bin->revoking;
         return revoke;
     }
     return NULL;

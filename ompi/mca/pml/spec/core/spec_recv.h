@@ -2,7 +2,7 @@
 /* The receiver's side of one (communicator, sender -> me): when to speculate, and how to take it
  * back.
  *
- * The rule (docs/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
+ * The rule (docs/design/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
  * unexpected fits, may send RTR(t, E, k): E is the next sequence number that I have not processed
  * from s, k the number of receives for exactly (s, t) posted before R and still pending. Then R
  * will get the (k+1)-th message with tag t among those with sequence >= E - unless a pending
@@ -14,7 +14,7 @@
  * dropped every RTR of this tag that it still kept, and no message with sequence >= S uses one.
  * When I have processed all messages before S, what is still in the queue is nobody's target. The
  * whole bin is revoked, because cancelling one receive changes k for those behind it, whether or
- * not it had an RTR itself. While that goes on the bin is on hold: nothing new speculates in it.
+ * not it had an RTR itself. While that goes on nothing new speculates in it.
  *
  * RTR and REVOKE are numbered per stream, so that at the sender no REVOKE overtakes an RTR.
  *
@@ -30,7 +30,7 @@ typedef struct spec_recv {
     uint32_t ctl_no;     /* number of my next RTR or REVOKE to this sender */
     spec_node_t revokes; /* spec_revoke_t under way */
     uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
-    bool epoch_is_known; /* else `epoch` is the guess 0: see docs/protocol.md, "Epochs" */
+    bool epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
 } spec_recv_t;
 
 /* What an RTR tells the sender. */
@@ -59,14 +59,14 @@ typedef enum spec_cancel {
 void spec_recv_init(spec_recv_t *r);
 
 /* The sender's epoch became known from a message of its. Numbering of RTRs starts anew if the
- * guess was wrong, since all that went out under the guess is dropped there. */
+ * assumption was wrong, since all that went out under it is dropped there. */
 void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);
 
 /* Does the rule allow an RTR for p, which was posted just now? */
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p);
 
 /* The number of the message that p gets if all that are to come first have its tag. */
-static inline uint32_t spec_recv_guess(const spec_recv_t *r, const spec_posted_t *p)
+static inline uint32_t spec_recv_likely_seq(const spec_recv_t *r, const spec_posted_t *p)
 {
     return r->msgs.nxt + p->bin->posted_n - 1;
 }
@@ -100,7 +100,7 @@ bool spec_recv_awaits_several(const spec_recv_t *r);
 uint32_t spec_recv_answer_all(spec_recv_t *r);
 
 /* After E advanced or REVOKED arrived: the next REVOKE whose exchange is finished, out of the
- * list, or NULL. Its bin is off hold and has no RTR out any more; the receives in `cancelled`
+ * list, or NULL. Its bin may have RTRs again and has none out; the receives in `cancelled`
  * (linked by their node) left the queue and are to be completed as cancelled. */
 spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled);
 

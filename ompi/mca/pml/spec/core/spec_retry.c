@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_retry.h. */
+/* Lanes of what transports refused for want of room: in which order, and when, it is tried again. */
 #include "spec_retry.h"
 
 #include <stdlib.h>

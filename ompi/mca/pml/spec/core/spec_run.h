@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Runs of large messages to one receiver, where a put is a copy by this processor (shared memory).
+/* Policy: in a run of large messages through shared memory, where processors copy, every other one is the receiver's.
  *
  * With an RTR for each of them one processor would copy everything while the receiver, if it waits,
  * has nothing to do. So in a run every other message is left to the receiver: both copy at the same
@@ -31,7 +31,7 @@ static inline void spec_run_copied(spec_run_t *r, uint64_t now)
     __atomic_store_n(&r->copied_at, now, __ATOMIC_RELAXED);
 }
 
-/* Could a message of this length be left to the receiver (is the time worth looking at)? */
+/* Could a message of this length be left to the receiver (does the answer depend on the time)? */
 static inline bool spec_run_is_on(const spec_run_t *r, uint64_t length)
 {
     return length >= SPEC_RUN_LEAST && 0 != __atomic_load_n(&r->copied_at, __ATOMIC_RELAXED);

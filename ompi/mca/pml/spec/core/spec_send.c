@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_send.h. */
+/* Which of the offered buffers (RTR) belongs to which send: the ring of sent tags and the ledger of RTRs. */
 #include "spec_send.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ int spec_send_open_ledger(spec_send_t *s)
     l->base = s->nxt;
     __atomic_store_n(
         &s->ledger, l,
-        __ATOMIC_RELEASE); /* senders may look whether there is one, without the lock */
+        __ATOMIC_RELEASE); /* read without the lock, too */
     return 0;
 }
 
@@ -115,14 +115,14 @@ static inline spec_ctl_t *ctl_of(spec_node_t *n)
 /* Sort into the bin by due, nearly always at the end. False: there is one with this due. */
 static bool keep(tag_bin_t *bin, spec_ctl_t *rtr)
 {
-    spec_node_t *place = bin->kept.prev;
-    while (place != &bin->kept && !spec_seq_before(ctl_of(place)->due, rtr->due)) {
-        if (ctl_of(place)->due == rtr->due) {
+    spec_node_t *at = bin->kept.prev;
+    while (at != &bin->kept && !spec_seq_before(ctl_of(at)->due, rtr->due)) {
+        if (ctl_of(at)->due == rtr->due) {
             return false;
         }
-        place = place->prev;
+        at = at->prev;
     }
-    spec_list_insert_after(place, &rtr->item.node);
+    spec_list_insert_after(at, &rtr->item.node);
     return true;
 }
 

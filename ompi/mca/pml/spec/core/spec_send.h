@@ -2,7 +2,7 @@
 /* The sender's side of one (communicator, me -> receiver): sequence numbers, and which RTR belongs
  * to which send.
  *
- * The rule (docs/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
+ * The rule (docs/design/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
  * those with sequence >= E. With n = how many such messages I have issued already: n > k means the
  * target is under way by another protocol, and the RTR is dropped; else it is kept for the
  * (k-n+1)-th send with tag t from now on. When that send is issued the RTR is either used for it
@@ -13,7 +13,7 @@
  * that come early pay one pointer per peer. An RTR whose E is older than the ring is dropped.
  *
  * Kept RTRs hang in a bin per tag, sorted by `due`: the number that the send counter of the bin
- * will have when its send is issued. So a send looks at one head, whatever is kept.
+ * will have when its send is issued. So a send examines one head, whatever is kept.
  *
  * Threads: none here; the caller's lock covers one spec_send_t. RTR objects are the caller's; the
  * ledger only links them. */
@@ -31,7 +31,7 @@
 #define SPEC_KEPT_MAX 1024u
 #define SPEC_LEDGER_BUCKETS 256u
 
-/* An item of a receiver's control stream: an RTR, or a REVOKE. Places: held in the stream, kept in
+/* An item of a receiver's control stream: an RTR, or a REVOKE. It is in one of three: kept in the stream, kept in
  * a bin, or the caller's. */
 typedef struct spec_ctl {
     spec_item_t item; /* in the stream, later in its bin */

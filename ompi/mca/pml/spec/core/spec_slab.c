@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See spec_slab.h. */
+/* An allocator for packets of any size that are kept for a short time: slabs, and when they may go back. */
 #include "spec_slab.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * A slab is a piece of memory of SPEC_SLAB_SIZE bytes, aligned to as much, cut into equal parts. Of how many
  * parts depends on the size asked for, so that little more than an eighth is lost to rounding for all but the largest: a
  * packet of 4 KiB and its header take 4.3 KiB and not 8. Parts that were never given out have never been touched,
- * so the rest of a slab takes no memory. A part that comes back is the next to be given out, while it is in the cache.
+ * so what is left of a slab takes no memory. A part that comes back is the next to be given out, while it is in the cache.
  *
  * A slab of which nothing is in use waits for its next use, of whatever size. If nothing was taken between two
  * calls of spec_slabs_quiet, such slabs are given back: a burst costs memory as long as it lasts, and a while. A slab with

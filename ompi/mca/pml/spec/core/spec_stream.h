@@ -2,11 +2,11 @@
 /* A stream: numbered items, to be processed in the order of their numbers, that may arrive in any.
  *
  * nxt is the number to be processed next (RFC 793 would say RCV.NXT). An item that arrives too
- * early is held here; one that was processed or is held already is refused. Used twice: for the
+ * early is kept here; one that was processed or is kept already is refused. Used twice: for the
  * messages of a sender at the receiver, and for RTR and REVOKE of a receiver at the sender. Open
  * MPI's transports promise delivery but not order, within one and across several.
  *
- * Cost: nothing for the item that is next; holding is a walk from the far end, because items come
+ * Cost: nothing for the item that is next; keeping is a walk from the far end, because items come
  * nearly in order. */
 #ifndef SPEC_STREAM_H
 #define SPEC_STREAM_H
@@ -16,10 +16,10 @@
 
 typedef struct spec_stream {
     uint32_t nxt;
-    spec_node_t early; /* held items, by number */
+    spec_node_t early; /* kept items, by number */
 } spec_stream_t;
 
-/* Embedded in what is held. */
+/* Embedded in what is kept. */
 typedef struct spec_item {
     spec_node_t node;
     uint32_t no;
@@ -31,28 +31,28 @@ static inline void spec_stream_init(spec_stream_t *s)
     spec_list_init(&s->early);
 }
 
-/* Hold an item until its turn. False: a duplicate, the caller keeps it. */
-static inline bool spec_stream_hold(spec_stream_t *s, spec_item_t *item)
+/* Keep an item until its turn. False: a duplicate, the caller keeps it. */
+static inline bool spec_stream_keep(spec_stream_t *s, spec_item_t *item)
 {
     if (spec_seq_before(item->no, s->nxt)) {
         return false;
     }
-    spec_node_t *place = s->early.prev;
-    while (place != &s->early) {
-        int32_t ahead = spec_seq_diff(item->no, SPEC_ENTRY(place, spec_item_t, node)->no);
+    spec_node_t *at = s->early.prev;
+    while (at != &s->early) {
+        int32_t ahead = spec_seq_diff(item->no, SPEC_ENTRY(at, spec_item_t, node)->no);
         if (0 == ahead) {
             return false;
         }
         if (ahead > 0) {
             break;
         }
-        place = place->prev;
+        at = at->prev;
     }
-    spec_list_insert_after(place, &item->node);
+    spec_list_insert_after(at, &item->node);
     return true;
 }
 
-/* Take the held item whose turn it is, or NULL; counts as processed. */
+/* Take the kept item whose turn it is, or NULL; counts as processed. */
 static inline spec_item_t *spec_stream_take(spec_stream_t *s)
 {
     spec_node_t *n = spec_list_first(&s->early);

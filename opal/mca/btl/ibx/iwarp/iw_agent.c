@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_agent.h. */
+/* The helper thread: when it sleeps, when it takes over from the application, and when it gives back. */
 #define _GNU_SOURCE /* syscall */
 #include "iw_agent.h"
 #include "iw_rtt.h"
@@ -22,7 +22,7 @@
     UINT64_C(1000000000) /* of the thread in charge: a bound for what was not foreseen */
 
 /* A backup shares a processor with what the application computes, and waking for a datagram costs more
- * than the datagram. So it rests after each batch, and finds more the next time: twice as long as the
+ * than the datagram. So it pauses after each batch, and finds more the next time: twice as long as the
  * last time while there was less than REST_BYTES to do (or a quarter of what the socket holds), half as
  * long when there was more, because a fast link would fall idle. REST_MOST is below the first probe
  * timeout, or the peer would ask why no acknowledgement comes. */
@@ -36,7 +36,8 @@
 #define SLICE (100 * IW_US)
 
 /* Being impatient costs an application that calls all the time a change of threads each bulk_patience: not
- * for longer than this after the last large transfer began. */
+ * for longer than this after the last large transfer began, and not where processes share processors: the others would pay
+ * for it. */
 #define BULK_LASTS (100 * IW_MS)
 
 struct iw_agent {
@@ -46,16 +47,16 @@ struct iw_agent {
     pthread_mutex_t lock;
     pthread_t thread;
     int wake;              /* eventfd: ends sleeping */
-    atomic_bool woken;     /* it was written to since the thread looked */
+    atomic_bool woken;     /* it was written to since the thread checked */
     atomic_ulong calls;    /* of the application; changes say that it is alive */
     atomic_int caller;     /* the thread that called last */
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_ulong takeovers;
-    atomic_bool bulk;    /* large transfers began since the thread looked last */
-    atomic_bool patient; /* it dozes for `patience` or longer */
+    atomic_bool bulk;    /* large transfers began since the thread checked last */
+    atomic_bool patient; /* it sleeps for long, and must not when a large transfer begins */
     iw_silence_t silence; /* of the thread alone */
-    uint64_t rest;       /* of the thread alone */
+    uint64_t pause;      /* of the thread alone */
     uint64_t bulk_until; /* of the thread alone */
 };
 
@@ -84,7 +85,7 @@ static void drain(iw_agent_t *a)
 }
 
 /* Whatever comes on the socket: the application takes it. */
-static void doze(iw_agent_t *a, uint64_t time)
+static void sleep_for(iw_agent_t *a, uint64_t time)
 {
     struct pollfd fd = {.fd = a->wake, .events = POLLIN};
     if (iw_port_sleep(&fd, 1, time)) {
@@ -141,7 +142,7 @@ static iw_caller_t caller_of(iw_agent_t *a)
     return (iw_caller_t){.thread = thread, .ran_ns = ran(thread)};
 }
 
-/* The application is there: how long until the next look whether it still is. */
+/* The application is there: how long until the next check whether it still is. */
 static void leave_it_to_the_application(iw_agent_t *a)
 {
     const uint64_t now = iw_port_now();
@@ -149,25 +150,26 @@ static void leave_it_to_the_application(iw_agent_t *a)
     if (atomic_exchange(&a->bulk, false)) {
         a->bulk_until = now + BULK_LASTS;
     }
-    const bool bulk = now < a->bulk_until;
-    if (bulk) {
+    const bool crowded = iw_silence_is_crowded(&a->silence);
+    const bool bulk = now < a->bulk_until && !crowded;
+    if (bulk || crowded) {
         atomic_store(&a->patient, false);
     }
     iw_caller_t caller = caller_of(a);
     caller.waited_ns = waited(caller.thread);
-    doze(a, iw_silence_broken(&a->silence, now, &caller,
+    sleep_for(a, iw_silence_broken(&a->silence, now, &caller,
                               bulk ? a->config.bulk_patience_ns : a->config.patience_ns));
     atomic_store(&a->patient, false);
 }
 
-/* It has not called since the last look. False: it would, if it had a processor. */
+/* It has not called since the last check. False: it would, if it had a processor. */
 static bool is_away(iw_agent_t *a)
 {
     iw_caller_t caller = caller_of(a);
     caller.is_ready = !iw_silence_had_turn(&a->silence, &caller) && is_ready(caller.thread);
     const uint64_t time = iw_silence_goes_on(&a->silence, iw_port_now(), &caller);
     if (time > 0) {
-        doze(a, time);
+        sleep_for(a, time);
     }
     return 0 == time;
 }
@@ -190,12 +192,12 @@ static uint64_t moved(const iw_agent_t *a)
 }
 
 /* After this many bytes. */
-static void rest(iw_agent_t *a, uint64_t bytes)
+static void pause_after(iw_agent_t *a, uint64_t bytes)
 {
     const uint64_t space = iw_port_space(a->port) / 4;
-    a->rest = bytes > (space < REST_BYTES ? space : REST_BYTES) ? a->rest / 2 : 2 * a->rest;
-    a->rest = a->rest < REST_LEAST ? REST_LEAST : a->rest > REST_MOST ? REST_MOST : a->rest;
-    doze(a, a->rest);
+    a->pause = bytes > (space < REST_BYTES ? space : REST_BYTES) ? a->pause / 2 : 2 * a->pause;
+    a->pause = a->pause < REST_LEAST ? REST_LEAST : a->pause > REST_MOST ? REST_MOST : a->pause;
+    sleep_for(a, a->pause);
 }
 
 static void be_in_charge(iw_agent_t *a)
@@ -211,7 +213,7 @@ static void be_in_charge(iw_agent_t *a)
         a->config.relieved(a->config.context);
     }
     if (backup && n > 0) {
-        rest(a, bytes);
+        pause_after(a, bytes);
     } else if (iw_port_wait(a->port, deadline, a->wake, LONGEST_SLEEP)) {
         drain(a);
     }

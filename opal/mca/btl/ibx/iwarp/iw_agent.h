@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The agent: a thread that keeps a port and its engine going while the application computes.
  *
- * BACKUP: as long as the application calls iw_agent_progress the thread only looks now and then
+ * BACKUP: as long as the application calls iw_agent_progress the thread only checks now and then
  * whether it still does. When it has been silent for `patience`, the thread takes over - places data,
  * acknowledges, sends again - sleeping in the kernel between datagrams, until the application is back.
  * So acknowledgements leave even if the application never calls again.
@@ -55,7 +55,7 @@ void iw_agent_flush(iw_agent_t *agent);
 /* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
 void iw_agent_gather(iw_agent_t *agent);
 
-/* Large transfers begin, here or at a peer who was told of memory: for a while the thread is less patient.
+/* Large transfers begin, here or at a peer that was told of memory: for a while the thread is less patient.
  * Any thread, with or without the lock. */
 void iw_agent_expect_bulk(iw_agent_t *agent);
 

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_auth.h. */
+/* Makes and checks the keyed tag, or the checksum, of a datagram. */
 #include "iw_auth.h"
 
 #include "iw_clnh.h"

@@ -1,11 +1,18 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_build.h. */
+/* Writes the blocks of a datagram: hello, acknowledgement, segment, Terminate, padding. */
 #include "iw_build.h"
 
 _Static_assert(IW_AUTH_DIRECT == sizeof(iw_head_t) && IW_AUTH_FIELD == offsetof(iw_head_t, tag),
                "where the tag goes");
 
 /* ---- how much fits ---- */
+
+uint32_t iw_build_datagram_room(const iw_peer_t *p)
+{
+    const uint32_t least = p->engine->config.datagram_min, half = p->tx.window / 2;
+    const uint32_t room = half > least + IW_OVERHEAD ? half - IW_OVERHEAD : least;
+    return room < p->path.mtu.size ? room : p->path.mtu.size;
+}
 
 static size_t header_size(const iw_request_t *r)
 {
@@ -23,7 +30,7 @@ static size_t header_size(const iw_request_t *r)
 /* What an acknowledgement adds to a datagram with a body: IW_RANGES_PIGGYBACK ranges at most. */
 static size_t ack_size(const iw_peer_t *p, unsigned ranges)
 {
-    return sizeof(iw_ack_t) + (p->rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
+    return sizeof(iw_ack_t) + (p->rx.rnr ? sizeof(iw_rnr_t) : 0) + ranges * sizeof(iw_range_t);
 }
 
 /* And what the next one will be given; 0: none is due, or it goes by itself. */
@@ -31,36 +38,36 @@ static size_t ack_due_size(const iw_peer_t *p)
 {
     iw_range_t range[IW_RANGES_PIGGYBACK + 1];
     uint64_t largest;
-    if (0 == p->unacked && !p->ack_now) {
+    if (0 == p->rx.unacked && !p->rx.ack_now) {
         return 0;
     }
-    const unsigned n = iw_seen_ranges(&p->seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
+    const unsigned n = iw_seen_ranges(&p->rx.seen, range, IW_RANGES_PIGGYBACK + 1, &largest);
     return 0 == n || n > IW_RANGES_PIGGYBACK ? 0 : ack_size(p, n);
 }
 
-/* Payload that fits into a datagram the path carries, with an acknowledgement of that size. */
-static uint32_t payload_room(const iw_peer_t *p, size_t header, size_t ack)
+/* Payload that fits into a datagram of that size, with an acknowledgement of that one. */
+static uint32_t payload_room(const iw_peer_t *p, size_t size, size_t header, size_t ack)
 {
     const size_t prefix = sizeof(iw_head_t) + (p->confirmed ? 0 : sizeof(iw_hello_t)) + ack
                           + sizeof(iw_seq_t) + header;
-    const size_t room = p->path.size - prefix;
+    const size_t room = size - prefix;
     return (uint32_t) (room < IW_PAYLOAD_MAX ? room : IW_PAYLOAD_MAX);
 }
 
 uint32_t iw_build_payload(const iw_peer_t *p, const iw_request_t *r, uint32_t left)
 {
-    const size_t header = header_size(r);
-    const uint32_t sure = payload_room(p, header, ack_size(p, IW_RANGES_PIGGYBACK));
+    const size_t size = iw_build_datagram_room(p), header = header_size(r);
+    const uint32_t sure = payload_room(p, size, header, ack_size(p, IW_RANGES_PIGGYBACK));
     if (left <= sure) {
         return left;
     }
-    const uint32_t room = payload_room(p, header, ack_due_size(p));
+    const uint32_t room = payload_room(p, size, header, ack_due_size(p));
     return left < room ? left : room;
 }
 
 bool iw_build_ack_fits(const iw_peer_t *p, const iw_segment_t *s)
 {
-    return s->length <= payload_room(p, header_size(s->request), ack_due_size(p));
+    return s->length <= payload_room(p, p->path.mtu.size, header_size(s->request), ack_due_size(p));
 }
 
 /* ---- blocks ---- */
@@ -71,14 +78,14 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     k->peer = p;
     k->segment = NULL;
     k->had_ack = k->may_fragment = k->probe = false;
-    k->asks = IW_HEARD != p->quiet;
-    p->unreachable &= !k->asks; /* as the network says of this one */
+    k->asks = IW_HEARD != p->alive.quiet;
+    p->alive.unreachable &= !k->asks; /* as the network says of this one */
     k->count = 1;
     k->piece[0] = (struct iovec){k->head, 0};
     iw_head_t *h = iw_build_put(k, sizeof(*h));
-    uint64_t pn = p->next_pn++, floor = pn;
-    if (!iw_list_empty(&p->in_flight)) {
-        floor = IW_ITEM(p->in_flight.next, iw_segment_t, link)->pn;
+    uint64_t pn = p->tx.next_pn++, floor = pn;
+    if (!iw_list_empty(&p->loss.in_flight)) {
+        floor = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link)->pn;
     }
     *h = (iw_head_t){.version_type = (uint8_t) (IW_VERSION << 4 | type),
                      .floor = iw_be16((uint16_t) (pn - floor)),
@@ -97,13 +104,31 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     }
 }
 
-/* Bytes that this peer may have in flight: its share of what the port buffers. */
-static uint32_t window_for(const iw_engine_t *e)
+uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders)
 {
-    uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
-    uint32_t share = e->config.receive_space / (talkers > 0 ? talkers : 1);
-    uint32_t least = 2u * (e->config.datagram_max + IW_OVERHEAD);
+    const uint32_t share = e->config.receive_space / (senders > 0 ? senders : 1);
+    const uint32_t least = 2u * (e->config.datagram_min + IW_OVERHEAD);
     return share > least ? share : least;
+}
+
+/* Bytes that a peer may have in flight. Who is in the midst of a message shares what the port buffers with all others that
+ * are, and has no more than these leave of it: a share that was larger is taken back only with the next acknowledgement.
+ * A quarter more is given at most: a kernel buffers twice what it was asked for, its own data included. Who begins a
+ * message has the share of all that were heard lately. */
+static uint32_t window_for(iw_peer_t *p)
+{
+    iw_engine_t *e = p->engine;
+    const uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
+    if (!p->rx.amid) {
+        return iw_build_share(e, talkers > e->amid ? talkers : e->amid + 1);
+    }
+    const uint64_t most = e->config.receive_space + e->config.receive_space / 4;
+    const uint64_t others = e->told - p->rx.told;
+    const uint32_t share = iw_build_share(e, e->amid), least = iw_build_share(e, UINT32_MAX);
+    const uint64_t left = others + least < most ? most - others : least;
+    p->rx.told = share < left ? share : (uint32_t) left;
+    e->told = others + p->rx.told;
+    return p->rx.told;
 }
 
 void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
@@ -111,34 +136,34 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
     iw_range_t range[IW_RANGES_MAX + 1];
     uint64_t largest = 0;
     /* One more than fits tells whether all was said. */
-    unsigned n = iw_seen_ranges(&p->seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
+    unsigned n = iw_seen_ranges(&p->rx.seen, range, max < IW_RANGES_MAX ? max + 1 : max, &largest);
     if (0 == n) {
-        p->ack_now = false;
-        p->ack_at = 0;
+        p->rx.ack_now = false;
+        p->rx.ack_at = 0;
         return;
     }
     if (n > max) {
-        p->ack_now = true; /* by itself */
+        p->rx.ack_now = true; /* by itself */
         return;
     }
-    uint64_t delay = (now - p->largest_at) / IW_US;
+    uint64_t delay = (now - p->rx.largest_at) / IW_US;
     iw_ack_t *ack = iw_build_put(k, sizeof(*ack));
     *ack = (iw_ack_t){.largest = iw_be32((uint32_t) largest),
-                      .next = iw_be32(p->expected),
-                      .window = iw_be32(window_for(p->engine)),
+                      .next = iw_be32(p->rx.expected),
+                      .window = iw_be32(window_for(p)),
                       .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
                       .ranges = iw_be16((uint16_t) n)};
     memcpy(iw_build_put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));
     k->head[offsetof(iw_head_t, flags)] |= IW_F_ACK;
-    if (p->rnr) {
+    if (p->rx.rnr) {
         iw_rnr_t *rnr = iw_build_put(k, sizeof(*rnr));
-        rnr->refused = iw_be32((uint32_t) p->rnr_refused);
+        rnr->refused = iw_be32((uint32_t) p->rx.rnr_refused);
         k->head[offsetof(iw_head_t, flags)] |= IW_F_RNR;
     }
     k->had_ack = true;
-    p->ack_now = false;
-    p->ack_at = 0;
-    p->unacked = p->unacked_bytes = 0;
+    p->rx.ack_now = false;
+    p->rx.ack_at = 0;
+    p->rx.unacked = p->rx.unacked_bytes = 0;
     ++p->engine->count.acks_out;
 }
 
@@ -246,7 +271,6 @@ bool iw_build_segment(iw_packet_t *k, const iw_segment_t *s)
     uint8_t *at;
     switch (r->operation) {
     case IW_DO_SEND:
-    case IW_DO_DATAGRAM:
         put_untagged(k, IW_OP_SEND, s->last, IW_QN_SEND, r->msn, s->offset);
         put_payload(k, r, s->offset, s->length);
         return true;
@@ -279,8 +303,8 @@ void iw_build_terminate(iw_peer_t *p, iw_packet_t *k)
     ulpdu->length = iw_be16(sizeof(iw_untagged_t) + sizeof(iw_terminate_t));
     put_untagged(k, IW_OP_TERMINATE, true, IW_QN_TERMINATE, 1, 0);
     iw_terminate_t *t = iw_build_put(k, sizeof(*t));
-    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term >> 8),
-                          .code = (uint8_t) p->term,
-                          .ssn = iw_be32(p->term_ssn)};
+    *t = (iw_terminate_t){.layer_type = (uint8_t) (p->term.code >> 8),
+                          .code = (uint8_t) p->term.code,
+                          .ssn = iw_be32(p->term.ssn)};
     iw_build_finish(p, k);
 }

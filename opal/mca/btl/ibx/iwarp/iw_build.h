@@ -8,7 +8,14 @@
 
 #include "iw_internal.h"
 
-/* Of the left bytes of a request, those of its next datagram. Whatever goes with it, it has the size of the path if
+/* The longest datagram that a segment is cut for now: the path carries it, and two fit into what the peer can take, so that
+ * one is on its way while the other is acknowledged. */
+uint32_t iw_build_datagram_room(const iw_peer_t *p);
+
+/* What the port buffers, in bytes, for each of so many peers that send at the same time. */
+uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders);
+
+/* Of the left bytes of a request, those of its next datagram. Whatever goes with it, it has that size if
  * more follow: datagrams of one size go through the kernel many at a time. */
 uint32_t iw_build_payload(const iw_peer_t *p, const iw_request_t *r, uint32_t left);
 
@@ -32,7 +39,7 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now);
 /* The same with a body, if something is to be acknowledged. */
 static inline void iw_build_piggyback(iw_peer_t *p, iw_packet_t *k, uint64_t now)
 {
-    if (p->unacked > 0 || p->ack_now) {
+    if (p->rx.unacked > 0 || p->rx.ack_now) {
         iw_build_ack(p, k, IW_RANGES_PIGGYBACK, now);
     }
 }
@@ -57,7 +64,7 @@ static inline uint32_t iw_build_length(const iw_packet_t *k)
  * headers go before the data, where that has room before it (such data is in memory of the caller's own, not of the
  * program), or the data is copied behind them.
  *
- * What is apart is read twice, for the tag and by the kernel - or, if it takes the pages by reference (iw_lend.h), by the
+ * What is apart is read twice, for the tag and by the kernel - or, if it takes the pages by reference (iw_zerocopy.h), by the
  * receiver. A program may write it meanwhile, when it is a window of MPI's unified memory model, and then the receiver
  * refuses the tag. So only parts of long messages stay apart, and that only the first time: `again` says that this one was
  * sent before, and perhaps refused. A copy is what its tag says, so nothing is refused for that twice. */

@@ -141,7 +141,7 @@ static inline uint64_t iw_cc_rate(const iw_cc_t *c, const iw_rtt_t *r)
 static inline void iw_cc_refill(iw_cc_t *c, const iw_rtt_t *r, uint64_t now)
 {
     if (c->tokens > (int64_t) (IW_CC_BURST / 2)) {
-        return; /* what has come since counts when they are needed: no division for who sends little */
+        return; /* what has come since counts when they are needed: no division for a peer that is sent little */
     }
     uint64_t past = now - c->refilled;
     if (past > 10 * IW_MS) {

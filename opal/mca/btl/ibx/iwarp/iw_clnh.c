@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_clnh.h. */
+/* The universal hash of a datagram's payload, with carry-less multiplication where the processor has it. */
 #include "iw_clnh.h"
 
 #include <string.h>
@@ -39,15 +39,15 @@ static void clnh_plain(const uint64_t *key, const uint8_t *data, size_t length, 
 
 typedef void clnh_t(const uint64_t *key, const uint8_t *data, size_t length, uint64_t out[2]);
 
-/* Whole lanes where they are, the rest from a copy. */
+/* Whole lanes where they are, the tail from a copy. */
 static inline void by_lanes(clnh_t *clnh, const uint64_t *key, const uint8_t *data, size_t length,
                             uint64_t out[2])
 {
-    const size_t rest = length % IW_CLNH_LANE, whole = length - rest;
+    const size_t tail = length % IW_CLNH_LANE, whole = length - tail;
     clnh(key, data, whole, out);
-    if (rest > 0) {
+    if (tail > 0) {
         uint8_t lane[IW_CLNH_LANE] = {0};
-        memcpy(lane, data + whole, rest);
+        memcpy(lane, data + whole, tail);
         clnh(key + whole / 8, lane, sizeof(lane), out);
     }
 }

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_counters.h. */
+/* The table of all counters of the engine: name, meaning, offset. */
 #include "iw_counters.h"
 
 const iw_counter_info_t iw_counter_table[] = {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Everything that is counted, once: the struct, and the names and meanings for whoever shows it. */
+/* Everything that is counted, once: the struct, and the names and meanings for those that show it. */
 #ifndef IW_COUNTERS_H
 #define IW_COUNTERS_H
 
@@ -27,9 +27,8 @@
     X(probes_out, "path probes and keep-alives sent")                                              \
     X(rnr_out, "segments refused for want of a receive buffer")                                    \
     X(rnr_in, "times a peer said so")                                                              \
-    X(messages_out, "messages given to be sent, of the reliable service")                          \
+    X(messages_out, "messages given to be sent")                                                   \
     X(messages_in, "messages delivered to receive buffers")                                        \
-    X(datagrams_dropped, "messages of the unreliable service dropped for want of a buffer")        \
     X(reads_in, "RDMA Read Requests served")                                                       \
     X(peers_down, "connections that ended with an error (not by a goodbye)")                       \
     X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout and was not given up") \

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_crc.h. */
+/* CRC32C of a datagram, computed by ISA-L. */
 #include "iw_crc.h"
 
 #include <isa-l/crc.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_engine.h. Here: the engine's life, and completions. */
+/* The engine: creating and destroying it, its queue of completions. */
 #include "iw_internal.h"
 #include "iw_random.h"
 
@@ -77,9 +77,7 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
 void iw_engine_destroy(iw_engine_t *e)
 {
     while (!iw_list_empty(&e->peers)) {
-        iw_peer_t *p = IW_ITEM(e->peers.next, iw_peer_t, known);
-        p->state = IW_IDLE; /* nothing to say good-bye with */
-        iw_peer_free(p);
+        iw_peer_free(IW_ITEM(e->peers.next, iw_peer_t, known)); /* nothing to say good-bye with */
     }
     iw_auth_fini(&e->auth);
     iw_memory_fini(&e->memory);
@@ -143,7 +141,7 @@ void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t
 
 static bool takes_receive(const iw_completion_t *c)
 {
-    return IW_RECEIVED == c->what || IW_RECEIVED_UD == c->what;
+    return IW_RECEIVED == c->what;
 }
 
 unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned max)
@@ -158,7 +156,7 @@ unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned ma
             e->limit_told = false;
         }
         if (takes_receive(c) && NULL != c->peer) {
-            --c->peer->held;
+            --c->peer->rx.held;
             freed = true;
         }
     }

@@ -21,7 +21,7 @@
 
 #include "iw_auth.h"
 #include "iw_counters.h"
-#include "iw_guess.h"
+#include "iw_direct.h"
 #include "iw_wire.h"
 
 #include <netinet/in.h>
@@ -58,6 +58,22 @@ static inline bool iw_address_equal(const iw_address_t *a, const iw_address_t *b
                          && a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr);
 }
 
+typedef enum iw_status {
+    IW_OK,
+    IW_AGAIN,    /* nothing free at the moment: poll, then try again */
+    IW_TOO_LONG, /* more bytes or pieces than allowed */
+    IW_NO_MEMORY,
+    IW_FLUSHED,       /* given up because the connection ended */
+    IW_DEAD,          /* the peer did not answer in time */
+    IW_CLOSED,        /* the peer ended the connection */
+    IW_RESTARTED,     /* another process has taken the peer's place */
+    IW_REMOTE_ACCESS, /* the peer refused the memory access */
+    IW_REMOTE_ERROR,  /* the peer refused the message */
+    IW_PROTOCOL,      /* the peer sent what cannot be */
+} iw_status_t;
+
+const char *iw_status_name(iw_status_t status);
+
 typedef struct iw_config {
     uint64_t identity;   /* this process, as its peers know it; unique in the job */
     iw_key_t key;        /* datagrams to this process are tagged with it */
@@ -85,34 +101,20 @@ typedef struct iw_config {
     /* The time of iw_engine_alarm has come; called by iw_engine_timers, may call iw_post_receive,
      * iw_withdraw_receive, iw_arm_limit and iw_engine_alarm. May be NULL. */
     void (*alarm)(void *context, iw_engine_t *engine, uint64_t now);
+    /* The connection to a peer changes its state, for logs: names of the states, and why it has ended (IW_OK: it has not).
+     * May be NULL. */
+    void (*trace)(void *context, const iw_peer_t *peer, const char *from, const char *to, iw_status_t why);
     void *context;
 } iw_config_t;
 
 /* Everything but identity, key, seed and start. */
 void iw_config_default(iw_config_t *config);
 
-typedef enum iw_status {
-    IW_OK,
-    IW_AGAIN,    /* nothing free at the moment: poll, then try again */
-    IW_TOO_LONG, /* more bytes or pieces than allowed */
-    IW_NO_MEMORY,
-    IW_FLUSHED,       /* given up because the connection ended */
-    IW_DEAD,          /* the peer did not answer in time */
-    IW_CLOSED,        /* the peer ended the connection */
-    IW_RESTARTED,     /* another process has taken the peer's place */
-    IW_REMOTE_ACCESS, /* the peer refused the memory access */
-    IW_REMOTE_ERROR,  /* the peer refused the message */
-    IW_PROTOCOL,      /* the peer sent what cannot be */
-} iw_status_t;
-
-const char *iw_status_name(iw_status_t status);
-
 typedef enum iw_what {
     IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
     IW_WRITTEN,       /* the data is in place at the peer */
     IW_READ,          /* the data is in place here */
     IW_RECEIVED,      /* a message is in a receive buffer, or at `data` */
-    IW_RECEIVED_UD,   /* the same, of the unreliable service */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
     IW_PEER_SILENT, /* it does not answer for `length` seconds, and is still asked; once until it does */
@@ -169,10 +171,6 @@ iw_status_t iw_post_write(iw_peer_t *peer, const struct iovec *piece, unsigned c
                           uint64_t to, unsigned flags, void *context);
 iw_status_t iw_post_read(iw_peer_t *peer, void *sink, uint32_t length, uint32_t stag, uint64_t to,
                          unsigned flags, void *context);
-/* Unreliable: complete when it has left; at most one datagram. */
-iw_status_t iw_post_datagram(iw_peer_t *peer, const struct iovec *piece, unsigned count,
-                             unsigned flags, void *context);
-
 /* A buffer for one message of any peer. The one posted last is used first. */
 iw_status_t iw_post_receive(iw_engine_t *engine, void *buffer, uint32_t length, void *context);
 /* IW_LIMIT_REACHED when fewer than limit buffers are left; again after the next call. 0: never. */
@@ -217,13 +215,13 @@ typedef struct iw_packet {
 /* One datagram, exactly as it came. The buffer is the caller's. */
 void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
 /* The same, but a whole message whose turn it is may stay where it is instead of being copied to its receive
- * buffer. True: it does, and its completion says where; the memory is left alone until who polls that has
+ * buffer. True: it does, and its completion says where; the memory is left alone until the caller that polls that has
  * read it. */
 bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size_t length);
-/* Where the payload of the next datagrams probably belongs (iw_guess.h): up to `most` of them, in their order. Good until
+/* Where the payload of the next datagrams probably belongs (iw_direct.h): up to `most` of them, in their order. Good until
  * anything else is called. Returns how many. */
-unsigned iw_engine_guess(const iw_engine_t *engine, iw_guess_t *guess, unsigned most);
-/* A datagram of `length` bytes of which `prefix` are at data and the others where iw_guess_holds says that they belong. */
+unsigned iw_engine_direct(const iw_engine_t *engine, iw_direct_t *direct, unsigned most);
+/* A datagram of `length` bytes of which `prefix` are at data and the others where iw_engine_direct says that they belong. */
 void iw_engine_input_placed(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t prefix, size_t length,
                             const uint8_t *at);
 /* Within `unknown`: the datagram that says hello, which can be given to iw_engine_input again when its sender is known. NULL:

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_fault.h. */
+/* Draws the faults of a test from rates and a seed: loss, duplicates, reordering, delay, damage. */
 #include "iw_fault.h"
 
 #include "iw_random.h"
@@ -51,9 +51,9 @@ iw_fate_t iw_fault_decide(iw_fault_t *f, size_t length)
     }
     uint64_t longest = 0 == f->rates.delay_ns ? 1000000 : f->rates.delay_ns;
     if (happens(f, f->rates.delay, &f->delayed)) {
-        fate.hold_ns = 1 + draw(f) % longest;
+        fate.delay_ns = 1 + draw(f) % longest;
     } else if (happens(f, f->rates.reorder, &f->reordered)) {
-        fate.hold_ns = 1 + draw(f) % (1 + longest / 16);
+        fate.delay_ns = 1 + draw(f) % (1 + longest / 16);
     }
     return fate;
 }

@@ -32,7 +32,7 @@ typedef struct iw_fate {
     bool corrupt;     /* flip bit flip */
     size_t flip;      /* bit number */
     size_t length;    /* new length; the old one if not truncated */
-    uint64_t hold_ns; /* keep it for so long first; 0: not */
+    uint64_t delay_ns; /* keep it for so long first; 0: not */
 } iw_fate_t;
 
 void iw_fault_init(iw_fault_t *f, const iw_fault_rates_t *rates, uint64_t seed);

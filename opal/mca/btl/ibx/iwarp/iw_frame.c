@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_frame.h. */
+/* Parses a datagram and checks lengths, types and flags before anything else sees it. */
 #include "iw_frame.h"
 
 /* The next length bytes, or NULL if there are not that many. */
@@ -24,8 +24,8 @@ iw_frame_verdict_t iw_frame_check(const uint8_t *data, size_t length, iw_frame_t
     }
     f->type = f->head->version_type & 0x0f;
     f->flags = f->head->flags;
-    if (IW_VERSION != f->head->version_type >> 4 || f->type < IW_SEGMENT || f->type > IW_CLOSE
-        || 0 != (f->flags & ~IW_FLAGS) || IW_F_RNR == (f->flags & (IW_F_RNR | IW_F_ACK))) {
+    if (IW_VERSION != f->head->version_type >> 4 || (f->type != IW_SEGMENT && f->type < IW_CONTROL)
+        || f->type > IW_CLOSE || 0 != (f->flags & ~IW_FLAGS) || IW_F_RNR == (f->flags & (IW_F_RNR | IW_F_ACK))) {
         return IW_FRAME_VERSION;
     }
     f->pn = iw_get64(f->head->pn);
@@ -53,7 +53,7 @@ iw_frame_verdict_t iw_frame_check(const uint8_t *data, size_t length, iw_frame_t
             return IW_FRAME_LENGTH;
         }
         f->ssn = iw_get32(seq->ssn);
-    } else if (IW_DATAGRAM == f->type || IW_TERMINATE == f->type) {
+    } else if (IW_TERMINATE == f->type) {
         const iw_ulpdu_t *ulpdu = take(&at, &left, sizeof(iw_ulpdu_t));
         if (NULL == ulpdu || iw_get16(ulpdu->length) != left) {
             return IW_FRAME_LENGTH;

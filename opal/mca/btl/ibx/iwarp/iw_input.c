@@ -9,7 +9,7 @@ static void refuse(uint64_t *counter)
     ++*counter;
 }
 
-/* Whose datagram, if it says truly; NULL: nobody's we know, and counted. */
+/* The peer that a datagram says it is from; NULL: none that is known, and counted. */
 static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
 {
     uint32_t conn = iw_get32(f->head->conn), at = conn & IW_CONN_INDEX_MASK;
@@ -87,8 +87,8 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
     k->generation = generation;
     p->remote_generation = generation;
     p->remote_conn = iw_get32(h->conn);
-    p->peer_reads = 0 == h->reads ? 1 : h->reads;
-    iw_path_init(&p->path, e->config.datagram_min,
+    p->tx.peer_reads = 0 == h->reads ? 1 : h->reads;
+    iw_path_init(&p->path.mtu, e->config.datagram_min,
                  datagram < e->config.datagram_max ? datagram : e->config.datagram_max);
     return true;
 }
@@ -102,8 +102,8 @@ static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
         e->talkers = 0;
         ++e->epoch;
     }
-    if (p->epoch != e->epoch || 0 == e->talkers) {
-        p->epoch = e->epoch;
+    if (p->rx.epoch != e->epoch || 0 == e->talkers) {
+        p->rx.epoch = e->epoch;
         ++e->talkers;
     }
 }
@@ -111,18 +111,18 @@ static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
 /* A packet that must be acknowledged has been accepted. */
 static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_order, uint64_t now)
 {
-    ++p->unacked;
-    p->unacked_bytes += (uint32_t) length;
+    ++p->rx.unacked;
+    p->rx.unacked_bytes += (uint32_t) length;
     /* Out of order: the sender's loss detection waits for it (RFC 9000, 13.2.1). */
-    if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->unacked >= IW_ACK_PACKETS
-        || p->unacked_bytes >= IW_ACK_BYTES
-        || p->unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
-        p->ack_now = true;
+    if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->rx.unacked >= IW_ACK_PACKETS
+        || p->rx.unacked_bytes >= IW_ACK_BYTES
+        || p->rx.unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
+        p->rx.ack_now = true;
     }
-    if (p->ack_now) {
+    if (p->rx.ack_now) {
         iw_ready(p);
-    } else if (0 == p->ack_at) {
-        p->ack_at = now + p->engine->config.ack_delay_ns;
+    } else if (0 == p->rx.ack_at) {
+        p->rx.ack_at = now + p->engine->config.ack_delay_ns;
     }
 }
 
@@ -134,8 +134,6 @@ static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
     switch (f->type) {
     case IW_SEGMENT:
         return iw_rdmap_segment(p, f);
-    case IW_DATAGRAM:
-        return iw_rdmap_datagram(p, f);
     case IW_TERMINATE:
         iw_rdmap_terminated(p, f);
         return IW_TERMINATED;
@@ -149,7 +147,7 @@ static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
 
 static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *f)
 {
-    switch (iw_seen_check(&p->seen, f->pn, f->floor)) {
+    switch (iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
     case IW_SEEN_TWICE:
         refuse(&e->count.refused_twice);
         return false;
@@ -161,6 +159,62 @@ static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *
     }
 }
 
+static bool frame_is_right(iw_engine_t *e, const uint8_t *data, size_t length, iw_frame_t *f)
+{
+    switch (iw_frame_check(data, length, f)) {
+    case IW_FRAME_LENGTH:
+        refuse(&e->count.refused_length);
+        return false;
+    case IW_FRAME_VERSION:
+        refuse(&e->count.refused_version);
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The peer that a datagram is from, which a member of the job has made; it may still be old, or make no sense. NULL: refused. */
+static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, const uint8_t *data, size_t prefix,
+                            size_t length)
+{
+    iw_peer_t *p = find_peer(e, f);
+    if (NULL == p && (NULL == f->hello || 0 != iw_get32(f->head->conn))) {
+        return NULL;
+    }
+    if (!tag_is_right(e, p, f, prefix, length, e->apart)) {
+        refuse(&e->count.refused_tag);
+        if (NULL != e->apart && NULL != p) {
+            iw_direct_spoiled(e, p, data, prefix);
+        }
+        return NULL;
+    }
+    if (NULL != f->hello) {
+        e->hello = NULL == e->apart ? data : NULL;
+        e->hello_length = length;
+        const bool known = hello_in(e, &p, f->hello, now);
+        e->hello = NULL;
+        return known ? p : NULL;
+    }
+    if (0 == p->remote_generation) {
+        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
+        return NULL;
+    }
+    return p;
+}
+
+/* A datagram for a connection that has ended. The peer has not heard; but what is sent again by somebody else is not
+ * answered again. */
+static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
+{
+    refuse(&e->count.refused_down);
+    if (IW_DOWN == p->state && p->term.ours && IW_TERMINATE != f->type
+        && IW_SEEN_NEW == iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
+        (void) iw_seen_add(&p->rx.seen, f->pn, f->floor);
+        p->term.pending = true;
+        iw_ready(p);
+    }
+}
+
 static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
 {
     iw_frame_t f;
@@ -169,46 +223,15 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     e->goes_on = false;
     ++e->count.packets_in;
     e->count.bytes_in += length;
-    switch (iw_frame_check(data, length, &f)) {
-    case IW_FRAME_LENGTH:
-        refuse(&e->count.refused_length);
-        return;
-    case IW_FRAME_VERSION:
-        refuse(&e->count.refused_version);
-        return;
-    default:
-        break;
-    }
-    iw_peer_t *p = find_peer(e, &f);
-    if (NULL == p && (NULL == f.hello || 0 != iw_get32(f.head->conn))) {
+    if (!frame_is_right(e, data, length, &f)) {
         return;
     }
-    if (!tag_is_right(e, p, &f, prefix, length, e->apart)) {
-        refuse(&e->count.refused_tag);
-        return;
-    }
-    /* From here on a member of the job has made it; it may still be old, or make no sense. */
-    if (NULL != f.hello) {
-        e->hello = NULL == e->apart ? data : NULL;
-        e->hello_length = length;
-        const bool known = hello_in(e, &p, f.hello, now);
-        e->hello = NULL;
-        if (!known) {
-            return;
-        }
-    } else if (0 == p->remote_generation) {
-        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
+    iw_peer_t *p = sender_of(e, &f, now, data, prefix, length);
+    if (NULL == p) {
         return;
     }
     if (IW_ACTIVE != p->state) {
-        refuse(&e->count.refused_down);
-        /* It has not heard; but what is sent again by somebody else is not answered again. */
-        if (IW_DOWN == p->state && p->terminated && IW_TERMINATE != f.type
-            && IW_SEEN_NEW == iw_seen_check(&p->seen, f.pn, f.floor)) {
-            (void) iw_seen_add(&p->seen, f.pn, f.floor);
-            p->term_pending = true;
-            iw_ready(p);
-        }
+        answer_late(e, p, &f);
         return;
     }
     if (!number_is_new(e, p, &f)) {
@@ -221,10 +244,10 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     if (IW_ACTIVE != p->state) {
         return; /* the acknowledgement ended the connection */
     }
-    p->heard = now;
-    p->asked = 0;
-    p->quiet = IW_HEARD;
-    p->unreachable = false;
+    p->alive.heard = now;
+    p->alive.asked = 0;
+    p->alive.quiet = IW_HEARD;
+    p->alive.unreachable = false;
     p->confirmed |= 0 != iw_get32(f.head->conn);
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);
@@ -232,13 +255,13 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
         return;
     }
     if (IW_REFUSED == verdict && eliciting) {
-        p->ack_now = true; /* what is missing, and that we are here */
+        p->rx.ack_now = true; /* what is missing, and that we are here */
         iw_ready(p);
     }
     if (IW_ACCEPTED == verdict) {
-        bool in_order = iw_seen_add(&p->seen, f.pn, f.floor);
-        if (f.pn + 1 == p->seen.end) {
-            p->largest_at = now;
+        bool in_order = iw_seen_add(&p->rx.seen, f.pn, f.floor);
+        if (f.pn + 1 == p->rx.seen.end) {
+            p->rx.largest_at = now;
         }
         if (eliciting) {
             ack_due(p, &f, length, in_order, now);

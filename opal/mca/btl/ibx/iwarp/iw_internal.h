@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the files of the engine share. Not for anybody else.
+/* Requests, segments, peers and the engine as its own files see them. Not for anybody else.
  *
  * Places. A request is in its peer's list `requests` from posting until it is freed; until all of
  * it has been cut into segments it is also in `sends`, `asks` or, serving a peer's read, in `responses`.
@@ -42,10 +42,10 @@
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_COPY_MAX                                                                                \
     8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
-#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_lend.h) */
+#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_zerocopy.h) */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
-enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_DATAGRAM };
+enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
 
 typedef struct iw_request {
     iw_link_t all;
@@ -66,6 +66,7 @@ typedef struct iw_request {
     uint8_t flags;
     uint8_t count;
     bool last_got; /* READ: the last segment has arrived */
+    bool spoiled;  /* READ: its memory was written while it was verified there: copy */
     bool reported; /* completed; freed when no segment refers to it */
     union {
         struct iovec piece[IW_IOV_MAX];
@@ -151,6 +152,93 @@ typedef enum iw_state {
     IW_CLOSING, /* removed; a CLOSE is to be sent, then it is freed */
 } iw_state_t;
 
+/* What goes to the peer. RFC 793's names: una <= next, in serial order. */
+typedef struct iw_peer_tx {
+    uint64_t next_pn;
+    uint32_t next_ssn;
+    uint32_t una_ssn;
+    uint32_t send_msn;
+    uint32_t read_msn;
+    uint32_t window;     /* bytes the peer can take */
+    uint32_t reads_out;  /* our reads not complete */
+    uint32_t fences;     /* in sends */
+    uint8_t peer_reads;  /* reads that the peer serves at a time */
+    uint8_t allowance;   /* probe packets that may leave whatever the window says */
+    uint8_t rnr_count;   /* times in a row that it had no receive buffer */
+    bool limited;        /* the window was what held back */
+    bool large;          /* a message is longer than a datagram: larger ones would pay */
+    bool responses_turn; /* before sends */
+    bool ping_pending;
+    uint64_t rnr_until;  /* 0: none; these are times of the engine's */
+    uint64_t rnr_pn;     /* of the datagram that said so */
+    uint64_t pace_at;
+    iw_link_t requests;
+    iw_link_t sends;
+    iw_link_t asks; /* reads ahead of sends: no fence was in there when they came */
+    iw_link_t responses;
+} iw_peer_tx_t;
+
+/* What is in flight, and when it counts as lost. */
+typedef struct iw_peer_loss {
+    uint64_t largest_acked;
+    uint64_t at;         /* 0: nothing can be declared lost by time */
+    uint32_t resent_out; /* segments in flight for another time */
+    bool acked_any;      /* largest_acked is valid */
+    uint8_t ptos;        /* probe timeouts in a row */
+    uint8_t large_lost;  /* large segments lost again since one arrived */
+    uint8_t reorder;     /* packets by which one may be overtaken */
+    iw_link_t in_flight;
+    iw_link_t lost;
+} iw_peer_loss_t;
+
+/* The way to the peer, as measured. */
+typedef struct iw_peer_path {
+    iw_path_t mtu;
+    iw_rtt_t rtt;
+    iw_cc_t cc;
+} iw_peer_path_t;
+
+/* Is it there? */
+typedef struct iw_peer_alive {
+    uint64_t waiting_since; /* an answer is due since; 0: none is */
+    uint64_t heard;
+    uint64_t pinged;
+    uint8_t asked;    /* probe timeouts and keep-alives since it was heard */
+    uint8_t quiet;    /* iw_quiet_t */
+    bool unreachable; /* so the network said when the peer was asked last */
+} iw_peer_alive_t;
+
+/* What comes from the peer. */
+typedef struct iw_peer_rx {
+    uint64_t largest_at;  /* when the highest number arrived */
+    uint64_t rnr_refused; /* number refused for want of a buffer */
+    uint64_t ack_at;      /* 0: no acknowledgement is due */
+    uint32_t expected;    /* ssn */
+    uint32_t expected_msn;
+    uint32_t expected_read;
+    uint32_t unacked; /* packets to be acknowledged */
+    uint32_t unacked_bytes;
+    uint32_t held;    /* receive buffers taken and not polled */
+    uint32_t serving; /* reads of the peer not sent yet */
+    uint32_t epoch;
+    bool ack_now;
+    bool rnr;
+    bool amid;         /* the last segment from it was not the last of its message */
+    uint32_t told;     /* if so: of our window, so many bytes it may have in flight */
+    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
+    iw_link_t messages;
+    iw_link_t early;
+    iw_seen_t seen;
+} iw_peer_rx_t;
+
+/* The Terminate that ended the connection. */
+typedef struct iw_peer_term {
+    uint16_t code;
+    bool ours; /* we ended it */
+    bool pending;
+    uint32_t ssn;
+} iw_peer_term_t;
+
 struct iw_peer {
     iw_engine_t *engine;
     void *user;
@@ -159,85 +247,24 @@ struct iw_peer {
     iw_link_t known; /* in the engine's list of all */
     uint64_t heap_key;
     uint32_t heap_at; /* index + 1, 0: no timer */
-    uint8_t state;
-    uint8_t why;    /* iw_status_t when down */
-    uint8_t quiet;  /* iw_quiet_t */
-    bool unreachable; /* so the network said when the peer was asked last */
-    bool confirmed; /* the peer knows our connection number: no more hello */
-    bool acked_any; /* largest_acked is valid */
+    uint8_t state;    /* iw_state_t; changed by iw_peer_set_state alone */
+    uint8_t why;      /* iw_status_t when down */
+    bool confirmed;   /* the peer knows our connection number: no more hello */
 
-    /* Connection. */
     uint32_t conn;
     uint32_t remote_conn; /* 0: not known */
     uint64_t generation;
     uint64_t remote_generation; /* 0: not known */
 
-    /* Sending. RFC 793's names: una <= next, in serial order. */
-    uint64_t next_pn;
-    uint64_t largest_acked;
-    uint32_t next_ssn;
-    uint32_t una_ssn;
-    uint32_t send_msn;
-    uint32_t read_msn;
-    uint32_t window;     /* bytes the peer can take */
-    uint32_t reads_out;  /* our reads not complete */
-    uint32_t resent_out; /* segments in flight for another time */
-    uint8_t pto_count;
-    uint8_t rnr_count;
-    uint8_t asked;     /* probe timeouts and keep-alives since the peer was heard */
-    uint8_t large_lost; /* large segments lost again since one arrived */
-    uint8_t allowance; /* probe packets that may leave whatever the window says */
-    uint8_t reorder;   /* packets by which one may be overtaken */
-    uint8_t peer_reads;
-    bool limited; /* the window was what held back */
-    bool large;   /* a message is longer than a datagram: larger ones would pay */
-    bool responses_turn;
-    uint16_t term;   /* Terminate to be sent when down */
-    bool terminated; /* we ended it with a Terminate */
-    bool term_pending;
-    bool ping_pending;
-    uint32_t term_ssn;
-    iw_link_t requests;
-    iw_link_t sends;
-    iw_link_t asks;  /* reads ahead of sends: no fence was in there when they came */
-    uint32_t fences; /* in sends */
-    iw_link_t responses;
-    iw_link_t in_flight;
-    iw_link_t lost;
-    iw_rtt_t rtt;
-    iw_cc_t cc;
-    iw_path_t path;
-
-    /* Times, 0: none. */
-    uint64_t loss_at;
-    uint64_t pace_at;
-    uint64_t rnr_until;
-    uint64_t rnr_pn; /* of the datagram that said so */
-    uint64_t ack_at;
-    uint64_t waiting_since; /* an answer is due since */
-    uint64_t heard;
-    uint64_t pinged;
-
-    /* Receiving. */
-    uint64_t largest_at;  /* when the highest number arrived */
-    uint64_t rnr_refused; /* number refused for want of a buffer */
-    uint32_t expected;    /* ssn */
-    uint32_t expected_msn;
-    uint32_t expected_read;
-    uint32_t unacked; /* packets to be acknowledged */
-    uint32_t unacked_bytes;
-    uint32_t held;    /* receive buffers taken and not polled */
-    uint32_t serving; /* reads of the peer not sent yet */
-    bool ack_now;
-    bool rnr;
-    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
-    iw_link_t messages;
-    iw_link_t early;
-    uint32_t epoch;
+    iw_peer_tx_t tx;
+    iw_peer_loss_t loss;
+    iw_peer_path_t path;
+    iw_peer_alive_t alive;
+    iw_peer_rx_t rx;
+    iw_peer_term_t term;
 
     iw_address_t address;
     iw_auth_t auth;
-    iw_seen_t seen;
 };
 
 /* One for each identity ever connected to: knows which generation is stale. */
@@ -313,6 +340,8 @@ struct iw_engine {
     uint32_t epoch;
     uint32_t talkers;      /* peers heard in this epoch */
     uint32_t talkers_last; /* and in the last */
+    uint32_t amid;         /* peers in the midst of a message to us, */
+    uint64_t told;         /* and bytes that they may have in flight */
 };
 
 #define IW_CONN_INDEX_BITS 20 /* of a connection's number: its place; the others are random */
@@ -328,6 +357,7 @@ void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t
 uint64_t iw_random(iw_engine_t *e);
 
 /* iw_receive.c */
+void iw_receive_amid(iw_peer_t *p, bool amid); /* is more of the message to come? */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 void iw_receive_wake(
@@ -335,6 +365,7 @@ void iw_receive_wake(
 
 /* iw_peer.c */
 iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity);
+void iw_peer_set_state(iw_peer_t *p, iw_state_t state); /* and tells config.trace */
 bool iw_peer_activate(iw_peer_t *p, uint64_t now);
 void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
 void iw_peer_free(iw_peer_t *p);
@@ -349,9 +380,11 @@ void iw_request_dequeue(iw_request_t *r); /* out of `sends`, `asks` or `response
 void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
 
-/* iw_guess.c */
-void iw_guess_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
-void iw_guess_forget(const iw_request_t *r);            /* its memory is not ours any more */
+/* iw_direct.c */
+void iw_direct_note(iw_engine_t *e, iw_request_t *r, const iw_ddp_t *d); /* a segment of a read is in its place */
+void iw_direct_forget(const iw_request_t *r);            /* its memory is not ours any more */
+/* A datagram with this prefix was received where it belongs, and its tag is wrong there. */
+void iw_direct_spoiled(iw_engine_t *e, const iw_peer_t *p, const uint8_t *data, size_t prefix);
 
 /* iw_send.c */
 static inline void iw_ready(iw_peer_t *p)
@@ -363,8 +396,8 @@ static inline void iw_ready(iw_peer_t *p)
 /* Is there anything that it would send if it may? */
 static inline bool iw_wants_out(const iw_peer_t *p)
 {
-    return !iw_list_empty(&p->sends) || !iw_list_empty(&p->lost) || !iw_list_empty(&p->asks)
-           || !iw_list_empty(&p->responses) || p->ack_now || p->ping_pending || p->large;
+    return !iw_list_empty(&p->tx.sends) || !iw_list_empty(&p->loss.lost) || !iw_list_empty(&p->tx.asks)
+           || !iw_list_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
 
@@ -381,7 +414,6 @@ typedef enum iw_verdict {
     IW_TERMINATED, /* the connection has ended over it */
 } iw_verdict_t;
 iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f);
-iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f);
 void iw_rdmap_terminated(iw_peer_t *p, const iw_frame_t *f);
 void iw_rdmap_terminate(iw_peer_t *p, int term, uint32_t ssn);
 

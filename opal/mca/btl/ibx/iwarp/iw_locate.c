@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_locate.h. */
+/* Checks a remote access and finds its memory, for atomic operations that are done by messages. */
 #include "iw_locate.h"
 
 #include "iw_internal.h"

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* For operations that iWARP has not, as atomics, which whoever sits above does by messages: the
+/* For operations that iWARP has not, as atomics, which the layer above does by messages: the
  * checks of a remote access, made at the target. */
 #ifndef IW_LOCATE_H
 #define IW_LOCATE_H

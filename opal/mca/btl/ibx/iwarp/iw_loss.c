@@ -26,7 +26,7 @@ static bool read_ack(const iw_peer_t *p, const iw_frame_t *f, uint64_t largest, 
     a->at = 0;
     a->newest = a->newest_at = 0;
     a->next = iw_get32(f->ack->next);
-    if (largest >= p->next_pn || iw_seq_before(p->next_ssn, a->next)) {
+    if (largest >= p->tx.next_pn || iw_seq_before(p->tx.next_ssn, a->next)) {
         return false;
     }
     for (unsigned i = 0; i < n; ++i) {
@@ -68,10 +68,10 @@ static void needless(iw_peer_t *p, const iw_sent_t *t)
 {
     ++p->engine->count.lost_spurious;
     if (t->overtaken) {
-        p->reorder =
-            p->reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->reorder) : (uint8_t) IW_REORDER_MAX;
+        p->loss.reorder =
+            p->loss.reorder < IW_REORDER_MAX / 2 ? (uint8_t) (2 * p->loss.reorder) : (uint8_t) IW_REORDER_MAX;
     }
-    iw_cc_found(&p->cc, t->recovery, t->at);
+    iw_cc_found(&p->path.cc, t->recovery, t->at);
 }
 
 /* By its number, or by one it had before. The number of a hollow segment was that of a question about it, and the answer
@@ -115,7 +115,7 @@ static void segment_done(iw_segment_t *s)
 static void out_of_flight(iw_peer_t *p, iw_segment_t *s)
 {
     iw_list_remove(&s->link);
-    p->resent_out -= s->resent;
+    p->loss.resent_out -= s->resent;
 }
 
 static bool is_large(const iw_segment_t *s)
@@ -126,22 +126,22 @@ static bool is_large(const iw_segment_t *s)
 /* Small datagrams may still pass when those that did no longer do (RFC 8899, 4.3). */
 static void look_for_black_hole(iw_peer_t *p, const iw_segment_t *s)
 {
-    if (!is_large(s) || !s->resent || ++p->large_lost < IW_BLACK_HOLE) {
+    if (!is_large(s) || !s->resent || ++p->loss.large_lost < IW_BLACK_HOLE) {
         return;
     }
-    p->large_lost = 0;
-    p->large |= iw_path_black_hole(&p->path, p->engine->config.datagram_min);
+    p->loss.large_lost = 0;
+    p->tx.large |= iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
 }
 
 static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
 {
     if (is_large(s)) {
-        p->large_lost = 0;
+        p->loss.large_lost = 0;
     }
     out_of_flight(p, s);
-    iw_cc_acked(&p->cc, s->cost, s->sent, p->path.size, p->limited);
+    iw_cc_acked(&p->path.cc, s->cost, s->sent, p->path.mtu.size, p->tx.limited);
     if (NULL == s->request) {
-        iw_path_acked(&p->path, (uint16_t) s->offset);
+        iw_path_acked(&p->path.mtu, (uint16_t) s->offset);
     }
     segment_done(s);
 }
@@ -149,8 +149,8 @@ static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
 /* To the segments to be sent again, which are kept in the order of their numbers. */
 static void into_lost(iw_peer_t *p, iw_segment_t *s)
 {
-    iw_link_t *at = p->lost.prev;
-    while (at != &p->lost && iw_seq_before(s->ssn, IW_ITEM(at, iw_segment_t, link)->ssn)) {
+    iw_link_t *at = p->loss.lost.prev;
+    while (at != &p->loss.lost && iw_seq_before(s->ssn, IW_ITEM(at, iw_segment_t, link)->ssn)) {
         at = at->prev;
     }
     iw_list_insert(at, &s->link);
@@ -159,9 +159,9 @@ static void into_lost(iw_peer_t *p, iw_segment_t *s)
 void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s)
 {
     out_of_flight(p, s);
-    iw_cc_gone(&p->cc, s->cost);
+    iw_cc_gone(&p->path.cc, s->cost);
     if (NULL == s->request) {
-        iw_path_lost(&p->path, (uint16_t) s->offset);
+        iw_path_lost(&p->path.mtu, (uint16_t) s->offset);
         segment_done(s);
     } else {
         into_lost(p, s);
@@ -172,8 +172,8 @@ static void segment_lost(iw_peer_t *p, iw_segment_t *s, bool overtaken, uint64_t
 {
     s->overtaken = overtaken;
     /* A probe larger than the path says nothing about congestion (RFC 8899, 3). */
-    if (NULL != s->request && 0 == s->hollow && 0 == p->rnr_until) {
-        s->recovery = iw_cc_lost(&p->cc, s->sent, p->path.size, now);
+    if (NULL != s->request && 0 == s->hollow && 0 == p->tx.rnr_until) {
+        s->recovery = iw_cc_lost(&p->path.cc, s->sent, p->path.mtu.size, now);
     }
     look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
@@ -183,20 +183,20 @@ static void segment_lost(iw_peer_t *p, iw_segment_t *s, bool overtaken, uint64_t
  * acknowledged. */
 static void detect_loss(iw_peer_t *p, uint64_t now)
 {
-    uint64_t delay = iw_rtt_loss_delay(&p->rtt);
-    p->loss_at = 0;
-    while (p->acked_any && !iw_list_empty(&p->in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
-        if (s->pn >= p->largest_acked) {
+    uint64_t delay = iw_rtt_loss_delay(&p->path.rtt);
+    p->loss.at = 0;
+    while (p->loss.acked_any && !iw_list_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
+        if (s->pn >= p->loss.largest_acked) {
             break;
         }
-        const bool overtaken = p->largest_acked - s->pn >= p->reorder;
+        const bool overtaken = p->loss.largest_acked - s->pn >= p->loss.reorder;
         if (overtaken) {
             ++p->engine->count.lost_by_number;
         } else if (s->sent + delay <= now) {
             ++p->engine->count.lost_by_time;
         } else {
-            p->loss_at = s->sent + delay;
+            p->loss.at = s->sent + delay;
             break;
         }
         segment_lost(p, s, overtaken, now);
@@ -207,7 +207,7 @@ static void detect_loss(iw_peer_t *p, uint64_t now)
 static bool spare_lost(iw_peer_t *p, acked_t *a)
 {
     bool progress = false;
-    for (iw_link_t *next, *l = p->lost.next; l != &p->lost; l = next) {
+    for (iw_link_t *next, *l = p->loss.lost.next; l != &p->loss.lost; l = next) {
         iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         next = l->next;
         a->at = 0;
@@ -229,11 +229,11 @@ static bool spare_lost(iw_peer_t *p, acked_t *a)
 static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool *lacks)
 {
     bool progress = false;
-    for (iw_link_t *next, *l = p->in_flight.next; l != &p->in_flight; l = next) {
+    for (iw_link_t *next, *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = next) {
         iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         next = l->next;
         /* Beyond the highest number only what was sent before under another one can be meant. */
-        if (s->pn > largest && 0 == p->resent_out) {
+        if (s->pn > largest && 0 == p->loss.resent_out) {
             break;
         }
         if (!arrived(p, a, s)) {
@@ -253,67 +253,67 @@ static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool *lacks)
 static void heard_of(iw_peer_t *p, const acked_t *a, uint64_t largest, bool progress, uint64_t now,
                      uint64_t delay)
 {
-    const bool is_new = !p->acked_any || largest > p->largest_acked, is_it = a->newest == largest;
+    const bool is_new = !p->loss.acked_any || largest > p->loss.largest_acked, is_it = a->newest == largest;
     if (is_new) {
-        p->largest_acked = largest;
-        p->acked_any = true;
+        p->loss.largest_acked = largest;
+        p->loss.acked_any = true;
     }
-    if (0 != a->newest && ((is_it && is_new) || 0 == p->rtt.srtt)) {
-        iw_rtt_sample(&p->rtt, now - a->newest_at, is_it ? delay : 0);
+    if (0 != a->newest && ((is_it && is_new) || 0 == p->path.rtt.srtt)) {
+        iw_rtt_sample(&p->path.rtt, now - a->newest_at, is_it ? delay : 0);
     }
     if (progress) {
-        p->allowance = 0;
-        p->pto_count = 0 == p->rtt.srtt ? p->pto_count : 0;
+        p->tx.allowance = 0;
+        p->loss.ptos = 0 == p->path.rtt.srtt ? p->loss.ptos : 0;
     }
 }
 
 /* The peer has no receive buffer: everything it refused is sent again, later. */
 static void not_ready(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
 {
-    uint64_t refused = iw_pn_expand(p->next_pn, iw_get32(f->rnr->refused));
-    unsigned doublings = p->rnr_count < IW_RNR_DOUBLINGS ? p->rnr_count : IW_RNR_DOUBLINGS;
+    uint64_t refused = iw_pn_expand(p->tx.next_pn, iw_get32(f->rnr->refused));
+    unsigned doublings = p->tx.rnr_count < IW_RNR_DOUBLINGS ? p->tx.rnr_count : IW_RNR_DOUBLINGS;
     ++p->engine->count.rnr_in;
-    p->rnr_pn = f->pn;
-    if (refused >= p->next_pn) {
+    p->tx.rnr_pn = f->pn;
+    if (refused >= p->tx.next_pn) {
         return;
     }
-    while (!iw_list_empty(&p->in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
+    while (!iw_list_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
         if (s->pn > refused) {
             break;
         }
         iw_loss_take_back(p, s);
     }
-    p->rnr_until = now + (IW_RNR_DELAY << doublings);
-    p->rnr_count += p->rnr_count < UINT8_MAX;
+    p->tx.rnr_until = now + (IW_RNR_DELAY << doublings);
+    p->tx.rnr_count += p->tx.rnr_count < UINT8_MAX;
 }
 
 bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
 {
     acked_t a;
-    uint64_t largest = iw_pn_expand(p->next_pn, iw_get32(f->ack->largest));
+    uint64_t largest = iw_pn_expand(p->tx.next_pn, iw_get32(f->ack->largest));
     if (!read_ack(p, f, largest, &a)) {
         return false;
     }
     ++p->engine->count.acks_in;
     bool lacks = false, progress = acknowledge(p, &a, largest, &lacks);
-    if (!iw_list_empty(&p->lost)) {
+    if (!iw_list_empty(&p->loss.lost)) {
         progress |= spare_lost(p, &a);
     }
     heard_of(p, &a, largest, progress, now, iw_get16(f->ack->delay) * IW_US);
-    if (iw_seq_before(p->una_ssn, a.next)) {
-        p->una_ssn = a.next;
+    if (iw_seq_before(p->tx.una_ssn, a.next)) {
+        p->tx.una_ssn = a.next;
     }
     if (lacks) {
-        iw_rdmap_terminate(p, IW_TERM_STAG, p->una_ssn);
+        iw_rdmap_terminate(p, IW_TERM_STAG, p->tx.una_ssn);
         return true;
     }
-    p->window = iw_get32(f->ack->window);
+    p->tx.window = iw_get32(f->ack->window);
     if (NULL != f->rnr) {
         not_ready(p, f, now);
-    } else if (f->pn > p->rnr_pn) {
-        p->rnr_until = 0;
-        p->rnr_count = 0;
+    } else if (f->pn > p->tx.rnr_pn) {
+        p->tx.rnr_until = 0;
+        p->tx.rnr_count = 0;
     }
     detect_loss(p, now);
     if (iw_wants_out(p)) {
@@ -326,7 +326,7 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
 static iw_segment_t *most_wanted(const iw_peer_t *p)
 {
     iw_segment_t *best = NULL;
-    for (iw_link_t *l = p->in_flight.next; l != &p->in_flight; l = l->next) {
+    for (iw_link_t *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
         iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
         if (NULL == best || NULL == best->request
             || (NULL != s->request && iw_seq_before(s->ssn, best->ssn))) {
@@ -343,29 +343,29 @@ static iw_segment_t *most_wanted(const iw_peer_t *p)
 static void probe_timeout(iw_peer_t *p, uint64_t now)
 {
     iw_segment_t *s = most_wanted(p);
-    const bool large = is_large(s), early = 0 == p->pto_count, is_guess = 0 == p->rtt.srtt;
+    const bool large = is_large(s), early = 0 == p->loss.ptos, is_guess = 0 == p->path.rtt.srtt;
     ++p->engine->count.probe_timeouts;
-    p->pto_count += p->pto_count < UINT8_MAX;
-    p->asked += p->asked < UINT8_MAX;
+    p->loss.ptos += p->loss.ptos < UINT8_MAX;
+    p->alive.asked += p->alive.asked < UINT8_MAX;
     /* Who has no receive buffer, or may only be further away than we thought, is asked with the segment alone. */
-    p->ping_pending = !iw_list_empty(&p->requests) && 0 == p->rnr_count && !is_guess;
-    if (early && large && p->ping_pending) {
+    p->tx.ping_pending = !iw_list_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_guess;
+    if (early && large && p->tx.ping_pending) {
         return;
     }
     look_for_black_hole(p, s);
     iw_loss_take_back(p, s);
-    if (IW_PERSISTENT_PTO == p->pto_count && !is_guess) {
+    if (IW_PERSISTENT_PTO == p->loss.ptos && !is_guess) {
         /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
-        iw_cc_collapse(&p->cc, p->path.size, now);
-        p->large |= large && iw_path_black_hole(&p->path, p->engine->config.datagram_min);
+        iw_cc_collapse(&p->path.cc, p->path.mtu.size, now);
+        p->tx.large |= large && iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
     }
-    if (IW_PERSISTENT_PTO <= p->pto_count && !is_guess) {
-        while (!iw_list_empty(&p->in_flight)) {
-            iw_loss_take_back(p, IW_ITEM(p->in_flight.next, iw_segment_t, link));
+    if (IW_PERSISTENT_PTO <= p->loss.ptos && !is_guess) {
+        while (!iw_list_empty(&p->loss.in_flight)) {
+            iw_loss_take_back(p, IW_ITEM(p->loss.in_flight.next, iw_segment_t, link));
         }
     }
-    p->allowance = iw_list_empty(&p->lost) ? 0 : 2;
-    p->ping_pending |= iw_list_empty(&p->lost) && !iw_list_empty(&p->requests);
+    p->tx.allowance = iw_list_empty(&p->loss.lost) ? 0 : 2;
+    p->tx.ping_pending |= iw_list_empty(&p->loss.lost) && !iw_list_empty(&p->tx.requests);
 }
 
 void iw_loss_timers(iw_peer_t *p, uint64_t now)
@@ -374,35 +374,35 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     if (IW_ACTIVE != p->state) {
         return;
     }
-    if (0 != p->ack_at && p->ack_at <= now) {
-        p->ack_at = 0;
-        p->ack_now = true;
+    if (0 != p->rx.ack_at && p->rx.ack_at <= now) {
+        p->rx.ack_at = 0;
+        p->rx.ack_now = true;
     }
-    if (0 != p->waiting_since) {
-        uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
+    if (0 != p->alive.waiting_since) {
+        uint64_t since = p->alive.heard > p->alive.waiting_since ? p->alive.heard : p->alive.waiting_since;
         if (iw_peer_silence(p, now - since)) {
             return;
         }
-        if (iw_list_empty(&p->in_flight)
-            && now - (p->pinged > since ? p->pinged : since) >= c->peer_timeout_ns / 8) {
-            p->pinged = now;
-            p->asked += p->asked < UINT8_MAX;
-            p->ping_pending = true;
+        if (iw_list_empty(&p->loss.in_flight)
+            && now - (p->alive.pinged > since ? p->alive.pinged : since) >= c->peer_timeout_ns / 8) {
+            p->alive.pinged = now;
+            p->alive.asked += p->alive.asked < UINT8_MAX;
+            p->tx.ping_pending = true;
         }
     }
-    if (0 != p->loss_at && p->loss_at <= now) {
+    if (0 != p->loss.at && p->loss.at <= now) {
         detect_loss(p, now);
-    } else if (!iw_list_empty(&p->in_flight)) {
-        const iw_segment_t *newest = IW_ITEM(p->in_flight.prev, iw_segment_t, link);
-        if (newest->sent + iw_rtt_pto(&p->rtt, c->ack_delay_ns, p->pto_count) <= now) {
+    } else if (!iw_list_empty(&p->loss.in_flight)) {
+        const iw_segment_t *newest = IW_ITEM(p->loss.in_flight.prev, iw_segment_t, link);
+        if (newest->sent + iw_rtt_pto(&p->path.rtt, c->ack_delay_ns, p->loss.ptos) <= now) {
             probe_timeout(p, now);
         }
     }
-    if (p->rnr_until <= now) {
-        p->rnr_until = 0;
+    if (p->tx.rnr_until <= now) {
+        p->tx.rnr_until = 0;
     }
-    if (p->pace_at <= now) {
-        p->pace_at = 0;
+    if (p->tx.pace_at <= now) {
+        p->tx.pace_at = 0;
     }
     iw_ready(p);
 }

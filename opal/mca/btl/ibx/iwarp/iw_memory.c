@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_memory.h. */
+/* Registers memory under random STags, and checks bounds and rights of each access. */
 #include "iw_memory.h"
 
 #include "iw_random.h"

@@ -25,8 +25,8 @@ enum iw_rights {
 typedef struct iw_region {
     uint8_t *base; /* NULL: not in use */
     uint64_t length;
-    void *peer;              /* whose it is, or NULL: everybody's */
-    void *owner;             /* for whoever registered it */
+    void *peer;              /* that may use it; NULL: all */
+    void *owner;             /* of the caller that registered it */
     const atomic_uint *uses; /* see iw_memory_guard */
     uint32_t next_free;
     uint16_t key;
@@ -61,8 +61,8 @@ uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rig
 /* Take it back: nothing of a peer reaches it from now on. False: there is no such STag. */
 bool iw_memory_remove(iw_memory_t *m, uint32_t stag);
 
-/* While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for who keeps a name for
- * the next time, and does not know what becomes of the memory until then. *uses is looked at with each
+/* While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for callers that keep a name for
+ * the next time, and do not know what becomes of the memory until then. *uses is read with each
  * datagram and lives as long as the name. Where it becomes 0 while another thread may be at work for
  * the engine, that thread is done with the memory when the engine's lock was had once. */
 bool iw_memory_guard(iw_memory_t *m, uint32_t stag, const atomic_uint *uses);

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_path.h. */
+/* Probes which datagram size the path to a peer carries, and falls back when it does not any more. */
 #include "iw_path.h"
 
 void iw_path_init(iw_path_t *p, uint16_t base, uint16_t ceiling)

@@ -37,7 +37,7 @@ void iw_path_unsent(iw_path_t *p, uint16_t probe);
  * does not say of which. */
 void iw_path_too_big(iw_path_t *p, uint16_t size, uint16_t limit);
 
-/* What passed seems to pass no more, or the peer was away: back to base, and look again. True if
+/* What passed seems to pass no more, or the peer was away: back to base, and search again. True if
  * that changes anything. */
 bool iw_path_black_hole(iw_path_t *p, uint16_t base);
 

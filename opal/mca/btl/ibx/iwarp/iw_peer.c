@@ -6,7 +6,7 @@
 
 /* ---- known identities ---- */
 
-static uint32_t known_place(const iw_known_t *table, uint32_t size, uint64_t identity)
+static uint32_t known_slot(const iw_known_t *table, uint32_t size, uint64_t identity)
 {
     uint64_t h = identity * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t at = (uint32_t) (h >> 32) & (size - 1);
@@ -21,7 +21,7 @@ iw_known_t *iw_known_find(iw_engine_t *e, uint64_t identity)
     if (0 == e->known_size) {
         return NULL;
     }
-    iw_known_t *k = &e->known[known_place(e->known, e->known_size, identity)];
+    iw_known_t *k = &e->known[known_slot(e->known, e->known_size, identity)];
     return k->used ? k : NULL;
 }
 
@@ -39,14 +39,14 @@ static iw_known_t *known_get(iw_engine_t *e, uint64_t identity)
         }
         for (uint32_t i = 0; i < e->known_size; ++i) {
             if (e->known[i].used) {
-                table[known_place(table, size, e->known[i].identity)] = e->known[i];
+                table[known_slot(table, size, e->known[i].identity)] = e->known[i];
             }
         }
         free(e->known);
         e->known = table;
         e->known_size = size;
     }
-    k = &e->known[known_place(e->known, e->known_size, identity)];
+    k = &e->known[known_slot(e->known, e->known_size, identity)];
     *k = (iw_known_t){.identity = identity, .used = true};
     ++e->known_used;
     return k;
@@ -75,14 +75,14 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     p->identity = identity;
     p->address = *address;
     iw_auth_init(&p->auth, e->config.auth, key);
-    iw_list_init(&p->requests);
-    iw_list_init(&p->sends);
-    iw_list_init(&p->asks);
-    iw_list_init(&p->responses);
-    iw_list_init(&p->in_flight);
-    iw_list_init(&p->lost);
-    iw_list_init(&p->messages);
-    iw_list_init(&p->early);
+    iw_list_init(&p->tx.requests);
+    iw_list_init(&p->tx.sends);
+    iw_list_init(&p->tx.asks);
+    iw_list_init(&p->tx.responses);
+    iw_list_init(&p->loss.in_flight);
+    iw_list_init(&p->loss.lost);
+    iw_list_init(&p->rx.messages);
+    iw_list_init(&p->rx.early);
     iw_list_append(&e->peers, &p->known);
     k->peer = p;
     return p;
@@ -90,7 +90,7 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
 
 void iw_peer_expect(iw_peer_t *p, uint64_t round_trip)
 {
-    p->rtt.initial = round_trip;
+    p->path.rtt.initial = round_trip;
 }
 
 void *iw_peer_user(const iw_peer_t *p)
@@ -135,6 +135,18 @@ static bool conn_take(iw_engine_t *e, iw_peer_t *p)
     return true;
 }
 
+void iw_peer_set_state(iw_peer_t *p, iw_state_t state)
+{
+    static const char *const name[] = {
+        [IW_IDLE] = "idle", [IW_ACTIVE] = "active", [IW_DOWN] = "down", [IW_CLOSING] = "closing"};
+    const iw_config_t *c = &p->engine->config;
+    const uint8_t from = p->state;
+    p->state = (uint8_t) state;
+    if (NULL != c->trace) {
+        c->trace(c->context, p, name[from], name[state], IW_DOWN == state ? (iw_status_t) p->why : IW_OK);
+    }
+}
+
 bool iw_peer_activate(iw_peer_t *p, uint64_t now)
 {
     iw_engine_t *e = p->engine;
@@ -142,17 +154,17 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
         return false;
     }
     ++e->active;
-    p->state = IW_ACTIVE;
+    iw_peer_set_state(p, IW_ACTIVE);
     p->generation = ++e->last_generation;
-    p->next_pn = 1; /* so that a floor below it fits */
-    p->next_ssn = p->una_ssn = p->expected = 0;
-    p->send_msn = p->read_msn = p->expected_msn = p->expected_read = 1; /* RFC 5041, 5.2 */
-    p->window = e->config.peer_space;
-    p->reorder = IW_REORDER_MIN;
-    p->peer_reads = 1;
-    p->heard = now;
-    iw_cc_init(&p->cc, now);
-    iw_path_init(&p->path, e->config.datagram_min, e->config.datagram_min);
+    p->tx.next_pn = 1; /* so that a floor below it fits */
+    p->tx.next_ssn = p->tx.una_ssn = p->rx.expected = 0;
+    p->tx.send_msn = p->tx.read_msn = p->rx.expected_msn = p->rx.expected_read = 1; /* RFC 5041, 5.2 */
+    p->tx.window = e->config.peer_space;
+    p->loss.reorder = IW_REORDER_MIN;
+    p->tx.peer_reads = 1;
+    p->alive.heard = now;
+    iw_cc_init(&p->path.cc, now);
+    iw_path_init(&p->path.mtu, e->config.datagram_min, e->config.datagram_min);
     return true;
 }
 
@@ -160,35 +172,36 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
 static void tear_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
 {
     iw_engine_t *e = p->engine;
-    while (!iw_list_empty(&p->in_flight)) {
-        iw_segment_free(IW_ITEM(p->in_flight.next, iw_segment_t, link));
+    while (!iw_list_empty(&p->loss.in_flight)) {
+        iw_segment_free(IW_ITEM(p->loss.in_flight.next, iw_segment_t, link));
     }
-    while (!iw_list_empty(&p->lost)) {
-        iw_segment_free(IW_ITEM(p->lost.next, iw_segment_t, link));
+    while (!iw_list_empty(&p->loss.lost)) {
+        iw_segment_free(IW_ITEM(p->loss.lost.next, iw_segment_t, link));
     }
-    while (!iw_list_empty(&p->requests)) {
-        iw_request_t *r = IW_ITEM(p->requests.next, iw_request_t, all);
+    while (!iw_list_empty(&p->tx.requests)) {
+        iw_request_t *r = IW_ITEM(p->tx.requests.next, iw_request_t, all);
         iw_request_report(r, r == cause || NULL == cause ? why : IW_FLUSHED);
         r->out = 0;
         iw_request_release(r);
     }
-    while (!iw_list_empty(&p->early)) {
-        iw_early_t *early = IW_ITEM(p->early.next, iw_early_t, link);
+    while (!iw_list_empty(&p->rx.early)) {
+        iw_early_t *early = IW_ITEM(p->rx.early.next, iw_early_t, link);
         iw_list_remove(&early->link);
         iw_pool_put(&e->early, early);
     }
-    while (!iw_list_empty(&p->messages)) {
-        iw_message_t *m = IW_ITEM(p->messages.next, iw_message_t, link);
+    while (!iw_list_empty(&p->rx.messages)) {
+        iw_message_t *m = IW_ITEM(p->rx.messages.next, iw_message_t, link);
         iw_list_remove(&m->link);
         iw_receive_put_back(e, p, &m->receive);
         iw_pool_put(&e->messages, m);
     }
-    if (iw_linked(&p->waiting)) {
-        iw_list_remove(&p->waiting);
+    if (iw_linked(&p->rx.waiting)) {
+        iw_list_remove(&p->rx.waiting);
     }
     iw_timer_drop(p);
-    p->rnr = p->ack_now = p->ping_pending = false;
-    p->waiting_since = 0;
+    p->rx.rnr = p->rx.ack_now = p->tx.ping_pending = false;
+    iw_receive_amid(p, false);
+    p->alive.waiting_since = 0;
 }
 
 static void conn_release(iw_peer_t *p)
@@ -206,8 +219,8 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     if (IW_ACTIVE != p->state && IW_IDLE != p->state) {
         return;
     }
-    p->state = IW_DOWN;
     p->why = (uint8_t) why;
+    iw_peer_set_state(p, IW_DOWN);
     tear_down(p, why, cause);
     e->count.peers_down += IW_CLOSED != why; /* a goodbye is none */
     iw_complete(e, NULL, p, IW_PEER_DOWN, why, 0);
@@ -216,7 +229,7 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
 uint64_t iw_peer_patience(const iw_peer_t *p)
 {
     const iw_config_t *c = &p->engine->config;
-    return IW_SILENT == p->quiet && !p->unreachable && c->silent_timeout_ns > c->peer_timeout_ns
+    return IW_SILENT == p->alive.quiet && !p->alive.unreachable && c->silent_timeout_ns > c->peer_timeout_ns
                ? c->silent_timeout_ns
                : c->peer_timeout_ns;
 }
@@ -224,16 +237,16 @@ uint64_t iw_peer_patience(const iw_peer_t *p)
 bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
 {
     iw_engine_t *e = p->engine;
-    if (ns >= e->config.peer_timeout_ns / IW_DOUBT_SHARE && IW_HEARD == p->quiet) {
-        p->quiet = IW_DOUBTED;
+    if (ns >= e->config.peer_timeout_ns / IW_DOUBT_SHARE && IW_HEARD == p->alive.quiet) {
+        p->alive.quiet = IW_DOUBTED;
     }
     /* It was not asked: time can also have passed while nobody called us. */
-    if (ns < e->config.peer_timeout_ns || p->asked < IW_DEAD_ASKED) {
+    if (ns < e->config.peer_timeout_ns || p->alive.asked < IW_DEAD_ASKED) {
         return false;
     }
-    if (IW_SILENT != p->quiet && !p->unreachable
+    if (IW_SILENT != p->alive.quiet && !p->alive.unreachable
         && e->config.silent_timeout_ns > e->config.peer_timeout_ns) {
-        p->quiet = IW_SILENT;
+        p->alive.quiet = IW_SILENT;
         ++e->count.peers_silent;
         if (iw_done_reserve(e)) {
             iw_complete(e, NULL, p, IW_PEER_SILENT, IW_OK, (uint32_t) (ns / IW_S));
@@ -250,9 +263,9 @@ void iw_engine_unreachable(iw_engine_t *e, const iw_address_t *address)
 {
     for (iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
         iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
-        if (IW_ACTIVE == p->state && IW_HEARD != p->quiet
+        if (IW_ACTIVE == p->state && IW_HEARD != p->alive.quiet
             && iw_address_equal(&p->address, address)) {
-            p->unreachable = true;
+            p->alive.unreachable = true;
             iw_timer_set(p);
         }
     }
@@ -278,13 +291,13 @@ void iw_peer_remove(iw_peer_t *p)
         k->peer = NULL;
     }
     /* What the peer sent has not failed because its acknowledgement was lost, or was not due yet. */
-    const bool took_all = iw_list_empty(&p->early) && iw_list_empty(&p->messages);
+    const bool took_all = iw_list_empty(&p->rx.early) && iw_list_empty(&p->rx.messages);
     tear_down(p, IW_FLUSHED, NULL);
     iw_done_forget(p);
     --e->peer_count;
     if (IW_ACTIVE == p->state && 0 != p->remote_generation) {
-        p->state = IW_CLOSING;
-        p->ack_now = took_all;
+        iw_peer_set_state(p, IW_CLOSING);
+        p->rx.ack_now = took_all;
         iw_ready(p);
     } else {
         iw_peer_free(p);

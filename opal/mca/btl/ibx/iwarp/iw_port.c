@@ -1,12 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_port.h. A port's life; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
+/* The UDP port: opening and closing it, the clock, waiting, injected faults; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port_internal.h"
 
-#if defined(__x86_64__)
-#    include <cpuid.h>
-#    include <sys/prctl.h>
-#endif
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -20,7 +16,7 @@
 #define TRIP_HOST UINT64_C(2000000)
 #define TRIP_LINK UINT64_C(10000000)
 
-#define PART UINT64_C(200000) /* ns: between two looks of who cannot be woken */
+#define PART UINT64_C(200000) /* ns: between two checks of a thread that cannot be woken */
 
 uint64_t iw_port_now(void)
 {
@@ -29,61 +25,14 @@ uint64_t iw_port_now(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* ---- the counter ---- */
-
-#if defined(__x86_64__)
-
-static uint64_t count(void)
+uint64_t iw_port_polled_at(const iw_port_t *p)
 {
-    return __builtin_ia32_rdtsc();
-}
-
-/* May it be read, and does it run at one speed, whatever the processor does, and on all of them? ("Invariant TSC": Intel
- * SDM vol. 3, 18.17.1; AMD APM vol. 3, CPUID Fn8000_0007.) */
-static bool counter_is_steady(void)
-{
-    unsigned a, b, c, d;
-    int may = PR_TSC_SIGSEGV;
-    (void) prctl(PR_GET_TSC, &may);
-    return PR_TSC_ENABLE == may && 0 != __get_cpuid(0x80000007u, &a, &b, &c, &d) && 0 != (d & 1u << 8);
-}
-
-#else
-
-static uint64_t count(void)
-{
-    return 0;
-}
-
-static bool counter_is_steady(void)
-{
-    return false;
-}
-
-#endif
-
-uint64_t iw_port_time(iw_port_t *p)
-{
-    uint64_t ns;
-    if (!p->counts) {
-        return iw_port_now();
-    }
-    const uint64_t before = count();
-    if (iw_clock_reckon(&p->clock, before, &ns)) {
-        return ns;
-    }
-    ns = iw_port_now();
-    return iw_clock_asked(&p->clock, before, count(), ns);
-}
-
-uint64_t iw_port_looked(const iw_port_t *p)
-{
-    return p->looked;
+    return p->polled;
 }
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .lend = IW_LEND_AUTO, .place = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .zerocopy = IW_ZEROCOPY_AUTO, .place = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -149,9 +98,9 @@ static uint16_t interface_limit(iw_port_t *p)
         freeifaddrs(all);
     }
     unsigned limit = mtu - headers;
-    return (uint16_t) (limit > IW_DATAGRAM_MAX   ? IW_DATAGRAM_MAX
-                       : limit < IW_DATAGRAM_MIN ? IW_DATAGRAM_MIN
-                                                 : limit);
+    return (uint16_t) (limit > IW_DATAGRAM_MAX     ? IW_DATAGRAM_MAX
+                       : limit < IW_DATAGRAM_LEAST ? IW_DATAGRAM_LEAST
+                                                   : limit);
 }
 
 /* The calls without which there is no port, in a form that does nothing: refused now, they would be for ever, and each peer
@@ -208,17 +157,16 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         errno = ENOMEM;
         return NULL;
     }
-    p->counts = counter_is_steady();
     p->intake.slots = 1;
-    p->lend.pipe[0] = -1;
+    p->zerocopy.pipe[0] = -1;
     p->places = c->place;
-    p->lend_price.mode = c->lend;
-    if (IW_LEND_OFF != c->lend) {
-        iw_lend_open(&p->lend);
+    p->zerocopy_cost.mode = c->zerocopy;
+    if (IW_ZEROCOPY_OFF != c->zerocopy) {
+        iw_zerocopy_open(&p->zerocopy);
     }
     p->asking = -1;
-    for (unsigned i = 0; i < LANES; ++i) {
-        p->lane[i].socket = -1;
+    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+        p->peer_socket[i].socket = -1;
     }
     p->in_buffer = mmap(NULL, IN_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!open_socket(p, c) || MAP_FAILED == p->in_buffer) {
@@ -245,7 +193,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
 
 void iw_port_close(iw_port_t *p)
 {
-    for (held_t *next, *h = p->held; NULL != h; h = next) {
+    for (delayed_t *next, *h = p->delayed; NULL != h; h = next) {
         next = h->next;
         free(h);
     }
@@ -255,12 +203,12 @@ void iw_port_close(iw_port_t *p)
     if (p->asking >= 0) {
         close(p->asking);
     }
-    for (unsigned i = 0; i < LANES; ++i) {
-        if (p->lane[i].socket >= 0) {
-            close(p->lane[i].socket);
+    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+        if (p->peer_socket[i].socket >= 0) {
+            close(p->peer_socket[i].socket);
         }
     }
-    iw_lend_close(&p->lend);
+    iw_zerocopy_close(&p->zerocopy);
     if (MAP_FAILED != p->in_buffer) {
         munmap(p->in_buffer, IN_SIZE);
     }
@@ -310,6 +258,11 @@ uint32_t iw_port_space(const iw_port_t *p)
     return p->space;
 }
 
+uint16_t iw_port_least(const iw_port_t *p)
+{
+    return p->limit < IW_DATAGRAM_MIN ? p->limit : IW_DATAGRAM_MIN;
+}
+
 const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
 {
     return &p->count;
@@ -317,14 +270,14 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
 
 /* ---- faults ---- */
 
-static void hold(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data,
+static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data,
                  const iw_address_t *to)
 {
-    held_t *h = malloc(sizeof(*h) + fate->length), **at = &p->held;
+    delayed_t *h = malloc(sizeof(*h) + fate->length), **at = &p->delayed;
     if (NULL == h) {
         return; /* one more that is lost */
     }
-    *h = (held_t){.at = now + fate->hold_ns, .length = fate->length, .in = NULL == to};
+    *h = (delayed_t){.at = now + fate->delay_ns, .length = fate->length, .in = NULL == to};
     if (NULL != to) {
         h->to = *to;
     }
@@ -346,17 +299,17 @@ void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t
     if (fate.drop) {
         return;
     }
-    hold(p, &fate, now, data, to);
+    delay(p, &fate, now, data, to);
     if (fate.twice) {
-        hold(p, &fate, now, data, to);
+        delay(p, &fate, now, data, to);
     }
 }
 
-static void release_held(iw_port_t *p, iw_engine_t *e, uint64_t now)
+static void release_delayed(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    while (NULL != p->held && p->held->at <= now) {
-        held_t *h = p->held;
-        p->held = h->next;
+    while (NULL != p->delayed && p->delayed->at <= now) {
+        delayed_t *h = p->delayed;
+        p->delayed = h->next;
         if (h->in) {
             iw_engine_input(e, now, h->data, h->length);
         } else {
@@ -372,8 +325,8 @@ static void release_held(iw_port_t *p, iw_engine_t *e, uint64_t now)
 /* What else is due once datagrams have been taken. */
 static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    if (NULL != p->held) {
-        release_held(p, e, now);
+    if (NULL != p->delayed) {
+        release_delayed(p, e, now);
     }
     if (iw_engine_deadline(e) <= now) {
         iw_engine_timers(e, now);
@@ -383,47 +336,47 @@ static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
 }
 
-/* After a look that found n datagrams: when is the next one due? */
-static void plan_look(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
+/* After a poll that found n datagrams: when is the next one due? */
+static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
 {
     if (n > 0) {
-        iw_look_begin(&p->look);
+        iw_poll_begin(&p->poll);
         return;
     }
-    const uint64_t gap = iw_look_gap(&p->look, now, iw_engine_is_connected(e));
+    const uint64_t gap = iw_poll_gap(&p->poll, now, iw_engine_is_connected(e));
     if (0 == gap) {
-        iw_look_at(&p->look, 0);
+        iw_poll_at(&p->poll, 0);
         return;
     }
     const uint64_t deadline = iw_port_deadline(p, e);
-    iw_look_at(&p->look, deadline < now + gap ? deadline : now + gap);
+    iw_poll_at(&p->poll, deadline < now + gap ? deadline : now + gap);
 }
 
 void iw_port_gather(iw_port_t *p)
 {
-    iw_look_begin(&p->look);
+    iw_poll_begin(&p->poll);
 }
 
 bool iw_port_is_due(const iw_port_t *p)
 {
-    return iw_look_is_at_once(&p->look) || iw_look_is_due(&p->look, iw_port_now());
+    return iw_poll_is_at_once(&p->poll) || iw_poll_is_due(&p->poll, iw_port_now());
 }
 
 unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->looked = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_now();
     unsigned n = iw_port_receive(p, e, now);
     go_on(p, e, now);
-    plan_look(p, e, now, n);
+    plan_poll(p, e, now, n);
     return n;
 }
 
 unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->looked = iw_port_time(p);
+    uint64_t now = p->polled = iw_port_now();
     unsigned n = iw_port_receive_all(p, e, now);
     go_on(p, e, now);
-    plan_look(p, e, now, n);
+    plan_poll(p, e, now, n);
     return n;
 }
 
@@ -433,7 +386,7 @@ uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
         return 0;
     }
     uint64_t at = iw_engine_deadline(e);
-    return NULL != p->held && p->held->at < at ? p->held->at : at;
+    return NULL != p->delayed && p->delayed->at < at ? p->delayed->at : at;
 }
 
 bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)

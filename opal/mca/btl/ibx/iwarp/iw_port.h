@@ -8,7 +8,7 @@
  * kernel has put together again (UDP_GRO). Never blocks, except in iw_port_wait.
  *
  * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The large payloads that
- * answer a read the kernel writes there at once, where they are verified (iw_guess.h).
+ * answer a read the kernel writes there at once, where they are verified (iw_direct.h).
  *
  * Threads: one caller at a time, the same as for the engine. */
 #ifndef IW_PORT_H
@@ -16,7 +16,7 @@
 
 #include "iw_engine.h"
 #include "iw_fault.h"
-#include "iw_lend_price.h"
+#include "iw_zerocopy_cost.h"
 
 #include <poll.h>
 
@@ -27,8 +27,8 @@ typedef struct iw_port_config {
     uint32_t ports;       /* so many from that one on will do, the first that is free; 0: only that one */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
-    iw_lend_mode_t lend;  /* large payloads go to the kernel by reference (iw_lend.h) if it can */
-    bool place;           /* large payloads are received where they probably belong (iw_guess.h) */
+    iw_zerocopy_mode_t zerocopy;  /* large payloads go to the kernel by reference (iw_zerocopy.h) if it can */
+    bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
     bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;
@@ -43,7 +43,7 @@ typedef struct iw_port_counters {
     uint64_t joins; /* times the kernel was asked to join datagrams to trains */
     uint64_t send_calls;
     uint64_t trains;  /* messages to the kernel that were several datagrams */
-    uint64_t lent;    /* datagrams whose payload the kernel did not copy */
+    uint64_t zerocopied;/* datagrams whose payload the kernel did not copy */
     uint64_t too_big; /* datagrams larger than the interface takes */
     uint64_t busy;    /* times the kernel had no room */
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
@@ -64,6 +64,8 @@ const iw_address_t *iw_port_address(const iw_port_t *port);
 /* For iw_peer_expect: the round trip to an address as its network promises it. Another process of this host, and another
  * host of the interface's network, is near; of any other nothing is known: 0. */
 uint64_t iw_port_promise(const iw_port_t *port, const iw_address_t *to);
+/* For iw_config_t: datagram_min. An interface of a small MTU carries less in one piece than every path is said to. */
+uint16_t iw_port_least(const iw_port_t *port);
 /* For iw_config_t: receive_space. */
 uint32_t iw_port_space(const iw_port_t *port);
 const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
@@ -71,13 +73,13 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
 /* Nanoseconds of the monotonic clock. */
 uint64_t iw_port_now(void);
 /* The same, as of the latest iw_port_progress: free, where a little late does not matter. */
-uint64_t iw_port_looked(const iw_port_t *port);
+uint64_t iw_port_polled_at(const iw_port_t *port);
 
 /* A message that stayed in the port's memory has been read. */
 void iw_port_read(iw_port_t *port, const void *data);
 
-/* Is it time to look whether something came? Who calls iw_port_progress all the time may ask this first, and leave the kernel
- * alone while it is not (iw_look.h). Any thread, without the lock. */
+/* Is it time to poll? A caller of iw_port_progress that polls all the time may ask this first, and leave the kernel
+ * alone while it is not (iw_poll.h). Any thread, without the lock. */
 bool iw_port_is_due(const iw_port_t *port);
 
 /* Send what can leave, and nothing else: right after posting. */
@@ -88,7 +90,7 @@ void iw_port_gather(iw_port_t *port);
 
 /* Receive what is there, run timers, send what can leave. Returns how many datagrams came. */
 unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
-/* The same for who comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
+/* The same for a caller that comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
 unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 
 /* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #define PAGE  4096                /* or a multiple: then less is given back */
-#define DRAIN 8                   /* receive calls in a row of who takes all there is */
+#define DRAIN 8                   /* receive calls in a row that take all there is */
 #define QUIET UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 
 /* The size of the datagrams of which the kernel made one train, or 0. */
@@ -31,12 +31,12 @@ static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *d
     }
 }
 
-/* What can be guessed after this one? Small ones may come between. Faults on purpose need whole datagrams. */
+/* What can be predicted after this one? Small ones may come between. Faults on purpose need whole datagrams. */
 static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 {
-    if (length >= IW_GUESS_LEAST && p->places && !p->faulty) {
-        const size_t prefix = iw_guess_prefix(data, length);
-        p->guess_prefix = NULL == iw_guess_response(data, prefix) ? 0 : prefix;
+    if (length >= IW_DIRECT_LEAST && p->places && !p->faulty) {
+        const size_t prefix = iw_direct_prefix(data, length);
+        p->direct_prefix = NULL == iw_direct_response(data, prefix) ? 0 : prefix;
     }
 }
 
@@ -56,58 +56,58 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     return n;
 }
 
-_Static_assert(IW_PREFIX_MAX + IW_GUESS_MOST <= SLOT, "no room in a slot for what is not where it was guessed");
+_Static_assert(IW_PREFIX_MAX + IW_DIRECT_MOST <= SLOT, "no room in a slot for what is not where it was predicted");
 
 /* What came after the last large answer to a read belongs there, probably. */
-static void prepare_guess(iw_port_t *p, const iw_engine_t *e)
+static void prepare_direct(iw_port_t *p, const iw_engine_t *e)
 {
-    p->guesses = 0 == p->guess_prefix ? 0 : iw_engine_guess(e, p->guess, p->intake.slots);
-    if (p->guesses > 0 && p->guess_prefix + p->guess[0].room < IW_GUESS_LEAST) {
-        p->guesses = 0;
+    p->directs = 0 == p->direct_prefix ? 0 : iw_engine_direct(e, p->direct, p->intake.slots);
+    if (p->directs > 0 && p->direct_prefix + p->direct[0].room < IW_DIRECT_LEAST) {
+        p->directs = 0;
     }
     for (unsigned i = 0; i < p->intake.slots; ++i) {
         struct msghdr *h = &p->in[i].msg_hdr;
         uint8_t *slot = p->in_piece[i].iov_base;
-        if (i >= p->guesses) {
+        if (i >= p->directs) {
             h->msg_iov = &p->in_piece[i];
             h->msg_iovlen = 1;
             continue;
         }
-        const size_t first = p->guess_prefix + p->guess[i].room;
-        p->in_apart[i][0] = (struct iovec){slot, p->guess_prefix};
-        p->in_apart[i][1] = (struct iovec){p->guess[i].at, p->guess[i].room};
+        const size_t first = p->direct_prefix + p->direct[i].room;
+        p->in_apart[i][0] = (struct iovec){slot, p->direct_prefix};
+        p->in_apart[i][1] = (struct iovec){p->direct[i].at, p->direct[i].room};
         p->in_apart[i][2] = (struct iovec){slot + first, SLOT - first};
         h->msg_iov = p->in_apart[i];
         h->msg_iovlen = 3;
     }
 }
 
-/* Those from the i-th on are put together again in their slots, before any of them is looked at: one may be where another
- * one's place is. */
+/* Those from the i-th on are put together again in their slots, before any of them is handled: one may be where another
+ * one belongs. */
 static void put_together(iw_port_t *p, unsigned i, unsigned got)
 {
-    for (; i < got && i < p->guesses; ++i) {
-        const size_t length = p->in[i].msg_len, prefix = p->guess_prefix;
+    for (; i < got && i < p->directs; ++i) {
+        const size_t length = p->in[i].msg_len, prefix = p->direct_prefix;
         if (length > prefix) {
-            const size_t part = length - prefix < p->guess[i].room ? length - prefix : p->guess[i].room;
-            memcpy((uint8_t *) p->in_piece[i].iov_base + prefix, p->guess[i].at, part);
+            const size_t part = length - prefix < p->direct[i].room ? length - prefix : p->direct[i].room;
+            memcpy((uint8_t *) p->in_piece[i].iov_base + prefix, p->direct[i].at, part);
         }
     }
-    p->guesses = 0;
+    p->directs = 0;
 }
 
-/* The i-th datagram of a call: true if the guess was right, and it is done. */
+/* The i-th datagram of a call: true if its payload was received where it belongs, and it is done. */
 static bool take_placed(iw_port_t *p, iw_engine_t *e, uint64_t now, unsigned i, unsigned got)
 {
-    if (i >= p->guesses) {
+    if (i >= p->directs) {
         return false;
     }
     uint8_t *slot = p->in_piece[i].iov_base;
     const bool alone = IW_APART == p->intake.joining || 0 == train_size(&p->in[i].msg_hdr);
-    const size_t prefix = alone ? iw_guess_settle(&p->guess[i], slot, p->guess_prefix, p->in[i].msg_len) : 0;
+    const size_t prefix = alone ? iw_direct_settle(&p->direct[i], slot, p->direct_prefix, p->in[i].msg_len) : 0;
     if (prefix > 0) {
         ++p->count.placed;
-        iw_engine_input_placed(e, now, slot, prefix, p->in[i].msg_len, p->guess[i].at);
+        iw_engine_input_placed(e, now, slot, prefix, p->in[i].msg_len, p->direct[i].at);
         return true;
     }
     ++p->count.misplaced;
@@ -170,8 +170,8 @@ static int receive_many(iw_port_t *p, int most)
  * time. It cannot tell a train, so none must come. */
 static int take_some(iw_port_t *p, const iw_engine_t *e)
 {
-    prepare_guess(p, e);
-    if (0 == p->guesses && 1 == p->intake.slots && IW_APART == p->intake.joining) {
+    prepare_direct(p, e);
+    if (0 == p->directs && 1 == p->intake.slots && IW_APART == p->intake.joining) {
         ssize_t length = recv(p->socket, p->in_piece[0].iov_base, SLOT, MSG_DONTWAIT);
         p->in[0].msg_hdr.msg_controllen = 0;
         p->in[0].msg_len = (unsigned) length;
@@ -185,7 +185,7 @@ static int take_some(iw_port_t *p, const iw_engine_t *e)
     }
     const int got = receive_many(p, (int) p->intake.slots);
     if (got < 0 && EFAULT == errno) {
-        p->guess_prefix = 0; /* a read's memory is gone, against the rules: what that means, a copy to it shows */
+        p->direct_prefix = 0; /* a read's memory is gone, against the rules: what that means, a copy to it shows */
     }
     return got;
 }
@@ -213,7 +213,7 @@ static void give_back(iw_port_t *p)
 /* Nothing was there. */
 static void at_rest(iw_port_t *p)
 {
-    if (p->in_touched && p->looked - p->in_at > QUIET) {
+    if (p->in_touched && p->polled - p->in_at > QUIET) {
         give_back(p);
     }
     ++p->count.receive_empty;

@@ -7,10 +7,9 @@
 #    error "the first line of the file is to define _GNU_SOURCE: struct mmsghdr"
 #endif
 
-#include "iw_clock.h"
 #include "iw_intake.h"
-#include "iw_lend.h"
-#include "iw_look.h"
+#include "iw_zerocopy.h"
+#include "iw_poll.h"
 #include "iw_port.h"
 
 #include <errno.h>
@@ -38,24 +37,24 @@
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
 #define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
-#define LANES     16   /* connected sockets */
+#define PEER_SOCKETS     16   /* connected sockets */
 
-/* A datagram held back on purpose. */
-typedef struct held {
-    struct held *next;
+/* A datagram delayed on purpose. */
+typedef struct delayed {
+    struct delayed *next;
     uint64_t at;
     iw_address_t to;
     size_t length;
     bool in;
     uint8_t data[];
-} held_t;
+} delayed_t;
 
 /* A connected socket, or a candidate for one. A peer has one place, by its address. */
-typedef struct lane {
+typedef struct peer_socket {
     iw_address_t to;
     int socket;    /* -1: none yet */
     uint32_t heat; /* datagrams to `to`, less those to others */
-} lane_t;
+} peer_socket_t;
 
 typedef union control {
     struct cmsghdr align;
@@ -74,25 +73,23 @@ struct iw_port {
     iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface, when the port was opened */
-    bool counts; /* this processor's counter tells the time */
-    iw_clock_t clock;
-    uint64_t looked; /* when iw_port_progress was called last */
-    iw_look_t look;
+    uint64_t polled; /* when iw_port_progress was called last */
+    iw_poll_t poll;
     iw_intake_t intake;
     iw_port_counters_t count;
     iw_fault_t fault_in, fault_out;
-    held_t *held; /* sorted by time */
-    lane_t lane[LANES];
+    delayed_t *delayed; /* sorted by time */
+    peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
-    iw_lend_t lend;
-    iw_lend_price_t lend_price;
+    iw_zerocopy_t zerocopy;
+    iw_zerocopy_cost_t zerocopy_cost;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
     control_t in_control[SLOTS];
-    iw_guess_t guess[SLOTS];
-    unsigned guesses;    /* slots of the last call for which there was one */
-    size_t guess_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to be guessed */
+    iw_direct_t direct[SLOTS];
+    unsigned directs;    /* slots of the last call for which there was one */
+    size_t direct_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to predict */
     struct iovec in_apart[SLOTS][3];
     uint8_t *in_buffer; /* mapped */
     uint8_t *spare[SPARES];
@@ -113,9 +110,6 @@ static inline uint8_t *iw_port_slot(const iw_port_t *p, size_t i)
     return p->in_buffer + i * SLOT_ROOM + SLOT_SKEW;
 }
 
-/* As iw_port_now, and quicker (iw_clock.h). */
-uint64_t iw_port_time(iw_port_t *p);
-
 /* Asks for a socket buffer of so many bytes, with `force` first; *got: as the kernel has it. */
 void iw_port_set_buffer(int s, int force, int option, uint32_t bytes, int *got);
 
@@ -128,7 +122,7 @@ static inline bool iw_port_is_refused(int error)
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
 
-/* Everything that faults do goes through the list of those held back, if only for no time. to: NULL for what came in. */
+/* Everything that faults do goes through the list of those delayed, if only for no time. to: NULL for what came in. */
 void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t *data,
                     size_t length, const iw_address_t *to);
 

@@ -8,7 +8,7 @@
 
 #define TRAIN_MAX  64    /* UDP_MAX_SEGMENTS */
 #define TRAIN_SIZE 65000 /* bytes: below the longest IP packet with its headers */
-#define LANE_HOT   64    /* datagrams to one peer until it gets one */
+#define PEER_SOCKET_HOT   64    /* datagrams to one peer until it gets one */
 
 /* ---- sending ---- */
 
@@ -33,12 +33,12 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
 /* What is in one piece with its headers is a copy, and would be copied once more to be lent. */
 static bool is_large(const iw_packet_t *k)
 {
-    return k->length >= IW_LEND_MIN && k->count > 1 && !k->probe && !k->may_fragment;
+    return k->length >= IW_ZEROCOPY_MIN && k->count > 1 && !k->probe && !k->may_fragment;
 }
 
-static bool is_to_lend(const iw_port_t *p, const iw_packet_t *k)
+static bool is_zerocopy(const iw_port_t *p, const iw_packet_t *k)
 {
-    return p->lend.works && p->lend_price.lends && is_large(k);
+    return p->zerocopy.works && p->zerocopy_cost.zerocopies && is_large(k);
 }
 
 /* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
@@ -49,7 +49,7 @@ static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
     size_t bytes = first->length;
     unsigned n = 1;
     if (!p->segment || first->probe || first->may_fragment || first->length > p->limit
-        || is_to_lend(p, first)) {
+        || is_zerocopy(p, first)) {
         return 1;
     }
     while (i + n < count && n < TRAIN_MAX) {
@@ -195,14 +195,14 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
     return message + 1;
 }
 
-/* ---- lanes ---- */
+/* ---- connected sockets ---- */
 
 static bool same_address(const iw_address_t *a, const iw_address_t *b)
 {
     return 0 == memcmp(a, b, iw_address_length(a));
 }
 
-static void lane_open(iw_port_t *p, lane_t *l)
+static void peer_socket_open(iw_port_t *p, peer_socket_t *l)
 {
     iw_address_t from = p->address;
     int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), got;
@@ -222,17 +222,17 @@ static void lane_open(iw_port_t *p, lane_t *l)
 }
 
 /* The socket connected to this address, or -1. */
-static int lane_of(iw_port_t *p, const iw_address_t *to)
+static int peer_socket_of(iw_port_t *p, const iw_address_t *to)
 {
     uint32_t hash = AF_INET6 == to->any.sa_family
                         ? (uint32_t) to->v6.sin6_addr.s6_addr[15] ^ to->v6.sin6_port
                         : to->v4.sin_addr.s_addr ^ to->v4.sin_port;
     hash *= UINT32_C(0x9e3779b1);
-    lane_t *l = &p->lane[hash >> 28];
+    peer_socket_t *l = &p->peer_socket[hash >> 28];
     if (same_address(to, &l->to)) {
-        if (l->socket < 0 && ++l->heat >= LANE_HOT) {
-            lane_open(p, l);
-        } else if (l->heat < 2 * LANE_HOT) {
+        if (l->socket < 0 && ++l->heat >= PEER_SOCKET_HOT) {
+            peer_socket_open(p, l);
+        } else if (l->heat < 2 * PEER_SOCKET_HOT) {
             ++l->heat;
         }
         return l->socket;
@@ -244,40 +244,40 @@ static int lane_of(iw_port_t *p, const iw_address_t *to)
     if (l->socket >= 0) {
         close(l->socket);
     }
-    *l = (lane_t){.to = *to, .socket = -1, .heat = 1};
+    *l = (peer_socket_t){.to = *to, .socket = -1, .heat = 1};
     return -1;
 }
 
-_Static_assert(LANES == 1 << (32 - 28), "hash and number of lanes");
+_Static_assert(PEER_SOCKETS == 1 << (32 - 28), "hash and number of sockets");
 
-static void lane_close(iw_port_t *p, int socket)
+static void peer_socket_close(iw_port_t *p, int socket)
 {
-    for (unsigned i = 0; i < LANES; ++i) {
-        if (p->lane[i].socket == socket) {
+    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+        if (p->peer_socket[i].socket == socket) {
             close(socket);
-            p->lane[i].socket = -1;
-            p->lane[i].heat = 0;
+            p->peer_socket[i].socket = -1;
+            p->peer_socket[i].heat = 0;
         }
     }
 }
 
-static bool can_lend(const iw_port_t *p, unsigned message)
+static bool can_zerocopy(const iw_port_t *p, unsigned message)
 {
-    return is_to_lend(p, &p->packet[p->first[message]]);
+    return is_zerocopy(p, &p->packet[p->first[message]]);
 }
 
 /* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
-static int send_lent(iw_port_t *p, int lane, const iw_packet_t *k)
+static int send_zerocopy(iw_port_t *p, int own, const iw_packet_t *k)
 {
-    switch (iw_lend_send(&p->lend, lane, k->piece, k->count)) {
-    case IW_LENT:
-        ++p->count.lent;
+    switch (iw_zerocopy_send(&p->zerocopy, own, k->piece, k->count)) {
+    case IW_ZEROCOPY_SENT:
+        ++p->count.zerocopied;
         return 1;
-    case IW_LEND_BROKEN:
-        lane_close(p, lane);
-        errno = EAGAIN; /* what is left for this lane goes another time */
+    case IW_ZEROCOPY_BROKEN:
+        peer_socket_close(p, own);
+        errno = EAGAIN; /* what is left for this socket goes another time */
         return -1;
-    case IW_LEND_BUSY:
+    case IW_ZEROCOPY_BUSY:
         errno = EAGAIN;
         return -1;
     default:
@@ -314,8 +314,8 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     if (k->may_fragment) {
         return send_cut(p, h, &k->to);
     }
-    if (s != p->socket && can_lend(p, done)) {
-        const int lent = send_lent(p, s, k);
+    if (s != p->socket && can_zerocopy(p, done)) {
+        const int lent = send_zerocopy(p, s, k);
         if (0 != lent) {
             return lent;
         }
@@ -323,7 +323,7 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     }
     unsigned end = done + 1;
     while (end < count && !p->packet[p->first[end]].may_fragment
-           && (s == p->socket || !can_lend(p, end))) {
+           && (s == p->socket || !can_zerocopy(p, end))) {
         ++end;
     }
     count = end;
@@ -455,10 +455,10 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
     for (unsigned done = 0, end = 0; done < count;) {
         const bool asks = p->packet[p->first[done]].asks;
         if (done == end) {
-            int lane = asks ? -1 : lane_of(p, p->out[done].msg_hdr.msg_name);
+            int own = asks ? -1 : peer_socket_of(p, p->out[done].msg_hdr.msg_name);
             end = run_of(p, done, count);
-            s = lane >= 0 ? lane : p->socket;
-            for (unsigned i = done; lane >= 0 && i < end; ++i) {
+            s = own >= 0 ? own : p->socket;
+            for (unsigned i = done; own >= 0 && i < end; ++i) {
                 p->out[i].msg_hdr.msg_name = NULL;
                 p->out[i].msg_hdr.msg_namelen = 0;
             }
@@ -486,13 +486,13 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 static bool send_alone(iw_port_t *p)
 {
     const iw_packet_t *k = p->packet;
-    if (k->count > 1 || k->asks || k->may_fragment || is_to_lend(p, k)) {
+    if (k->count > 1 || k->asks || k->may_fragment || is_zerocopy(p, k)) {
         return false;
     }
-    const int lane = lane_of(p, &k->to);
-    const bool connected = lane >= 0;
+    const int own = peer_socket_of(p, &k->to);
+    const bool connected = own >= 0;
     ++p->count.send_calls;
-    if (sendto(connected ? lane : p->socket, k->piece->iov_base, k->length, MSG_DONTWAIT,
+    if (sendto(connected ? own : p->socket, k->piece->iov_base, k->length, MSG_DONTWAIT,
                connected ? NULL : &k->to.any, connected ? 0 : iw_address_length(&k->to))
         >= 0) {
         return true;
@@ -528,8 +528,8 @@ static unsigned count_large(const iw_port_t *p, unsigned count)
 /* A batch with large payloads, in the way that is to be used or tried. False: the kernel has no room. */
 static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned large)
 {
-    const bool lends = iw_lend_price_choose(&p->lend_price);
-    const uint64_t lent = p->count.lent;
+    const bool zerocopies = iw_zerocopy_cost_choose(&p->zerocopy_cost);
+    const uint64_t lent = p->count.zerocopied;
     size_t bytes = 0;
     for (unsigned i = 0; i < count; ++i) {
         bytes += p->packet[i].length;
@@ -539,8 +539,8 @@ static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned la
     if (!send_messages(p, e, messages)) {
         return false;
     }
-    if (p->count.lent - lent == (lends ? large : 0)) {
-        iw_lend_price_took(&p->lend_price, bytes, iw_port_now() - begin);
+    if (p->count.zerocopied - lent == (zerocopies ? large : 0)) {
+        iw_zerocopy_cost_took(&p->zerocopy_cost, bytes, iw_port_now() - begin);
     }
     return true;
 }
@@ -553,7 +553,7 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         if (0 == count) {
             continue;
         }
-        const unsigned large = p->lend.works ? count_large(p, count) : 0;
+        const unsigned large = p->zerocopy.works ? count_large(p, count) : 0;
         if (p->faulty && iw_fault_active(&p->fault_out)) {
             send_meddled(p, now, count);
         } else if (large > 0) {
@@ -570,8 +570,8 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
 
 void iw_port_flush(iw_port_t *p, iw_engine_t *e)
 {
-    iw_look_begin(&p->look);
+    iw_poll_begin(&p->poll);
     if (iw_engine_has_output(e)) {
-        iw_port_transmit(p, e, iw_port_time(p));
+        iw_port_transmit(p, e, iw_port_now());
     }
 }

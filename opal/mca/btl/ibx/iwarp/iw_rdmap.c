@@ -17,10 +17,10 @@ typedef struct turn {
 
 void iw_rdmap_terminate(iw_peer_t *p, int term, uint32_t ssn)
 {
-    p->term = (uint16_t) term;
-    p->term_ssn = ssn;
-    p->term_pending = true;
-    p->terminated = true;
+    p->term.code = (uint16_t) term;
+    p->term.ssn = ssn;
+    p->term.pending = true;
+    p->term.ours = true;
     iw_peer_down(p, IW_PROTOCOL, NULL);
     iw_ready(p);
 }
@@ -74,9 +74,9 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
     iw_request_t *r = region->owner;
     r->got += d->length;
     r->last_got |= d->last;
-    iw_guess_note(p->engine, r, d);
+    iw_direct_note(p->engine, r, d);
     if (r->last_got && r->got >= r->length) {
-        --p->reads_out;
+        --p->tx.reads_out;
         iw_request_report(r, IW_OK);
         iw_request_release(r);
         iw_ready(p); /* another read or a fenced send may follow */
@@ -88,7 +88,7 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
 
 static iw_message_t *message_find(const iw_peer_t *p, uint32_t msn)
 {
-    for (iw_link_t *l = p->messages.next; l != &p->messages; l = l->next) {
+    for (iw_link_t *l = p->rx.messages.next; l != &p->rx.messages; l = l->next) {
         iw_message_t *m = IW_ITEM(l, iw_message_t, link);
         if (m->msn == msn) {
             return m;
@@ -101,13 +101,13 @@ static iw_verdict_t not_ready(iw_peer_t *p, const iw_frame_t *f)
 {
     ++p->engine->count.rnr_out;
     /* A number that is not acknowledged can come again, from anybody: it is told once. */
-    if (!p->rnr || f->pn > p->rnr_refused) {
-        p->rnr_refused = f->pn;
-        p->ack_now = true;
+    if (!p->rx.rnr || f->pn > p->rx.rnr_refused) {
+        p->rx.rnr_refused = f->pn;
+        p->rx.ack_now = true;
     }
-    p->rnr = true;
-    if (!iw_linked(&p->waiting)) {
-        iw_list_append(&p->engine->rnr_peers, &p->waiting);
+    p->rx.rnr = true;
+    if (!iw_linked(&p->rx.waiting)) {
+        iw_list_append(&p->engine->rnr_peers, &p->rx.waiting);
     }
     iw_ready(p);
     return IW_NOT_READY;
@@ -117,7 +117,7 @@ static iw_verdict_t message_new(iw_peer_t *p, const iw_frame_t *f, uint32_t msn,
                                 iw_message_t **message)
 {
     iw_pool_t *pool = &p->engine->messages;
-    uint32_t ahead = msn - p->expected_msn;
+    uint32_t ahead = msn - p->rx.expected_msn;
     /* As with the buffers: the last one is for a message whose turn it is. */
     iw_message_t *m = ahead > 0 && pool->in_use + 1 >= pool->max ? NULL : iw_pool_get(pool);
     if (NULL == m) {
@@ -131,7 +131,7 @@ static iw_verdict_t message_new(iw_peer_t *p, const iw_frame_t *f, uint32_t msn,
     m->msn = msn;
     m->got = 0;
     m->total = UINT32_MAX;
-    iw_list_append(&p->messages, &m->link);
+    iw_list_append(&p->rx.messages, &m->link);
     *message = m;
     return IW_ACCEPTED;
 }
@@ -166,13 +166,13 @@ static void *stay(iw_engine_t *e, const iw_ddp_t *d)
 static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, turn_t *turn)
 {
     iw_engine_t *e = p->engine;
-    int32_t ahead = iw_seq_diff(d->msn, p->expected_msn);
+    int32_t ahead = iw_seq_diff(d->msn, p->rx.expected_msn);
     if (ahead < 0 || ahead >= (int32_t) IW_SSN_WINDOW) {
         return refuse(p, IW_TERM_DDP_MSN, f->ssn);
     }
     /* The usual case: all of the next message. */
-    if (f->ssn == p->expected && d->last && 0 == d->mo && 0 == ahead
-        && iw_list_empty(&p->messages)) {
+    if (f->ssn == p->rx.expected && d->last && 0 == d->mo && 0 == ahead
+        && iw_list_empty(&p->rx.messages)) {
         iw_receive_t receive;
         if (!iw_receive_take(e, p, 0, &receive)) {
             return not_ready(p, f);
@@ -185,7 +185,7 @@ static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp
         if (NULL == stayed && d->length > 0) {
             memcpy(receive.buffer, d->payload, d->length);
         }
-        ++p->expected_msn;
+        ++p->rx.expected_msn;
         ++e->count.messages_in;
         iw_complete_received(e, &receive, p, stayed, d->length);
         return IW_ACCEPTED;
@@ -224,11 +224,11 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
     switch (t->delivery) {
     case IW_DELIVER_MESSAGE:
         /* All segments before have arrived, so all of the message has; if not, they overlapped. */
-        if (m->msn != p->expected_msn || m->got != m->total) {
-            refuse(p, m->msn != p->expected_msn ? IW_TERM_DDP_MSN : IW_TERM_DDP_MO, ssn);
+        if (m->msn != p->rx.expected_msn || m->got != m->total) {
+            refuse(p, m->msn != p->rx.expected_msn ? IW_TERM_DDP_MSN : IW_TERM_DDP_MO, ssn);
             return false;
         }
-        ++p->expected_msn;
+        ++p->rx.expected_msn;
         ++e->count.messages_in;
         iw_complete_received(e, &m->receive, p, NULL, m->total);
         iw_list_remove(&m->link);
@@ -238,9 +238,9 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
         term = term_of(iw_memory_check(&e->memory, iw_get32(t->read->source_stag), p,
                                        IW_REMOTE_READ, iw_get64(t->read->source_to),
                                        iw_get32(t->read->length), &at, NULL));
-        if (t->msn != p->expected_read) {
+        if (t->msn != p->rx.expected_read) {
             term = IW_TERM_DDP_MSN;
-        } else if (IW_TERM_NONE == term && p->serving >= e->config.reads) {
+        } else if (IW_TERM_NONE == term && p->rx.serving >= e->config.reads) {
             term = IW_TERM_READS;
         } else if (IW_TERM_NONE == term && !iw_request_serve(p, t->read)) {
             term = IW_TERM_LOCAL;
@@ -249,7 +249,7 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
             refuse(p, term, ssn);
             return false;
         }
-        ++p->expected_read;
+        ++p->rx.expected_read;
         ++e->count.reads_in;
         return true;
     default:
@@ -260,19 +260,19 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
 /* Segments that were waiting for the one that has just been delivered. */
 static bool deliver_early(iw_peer_t *p)
 {
-    while (!iw_list_empty(&p->early)) {
-        iw_early_t *early = IW_ITEM(p->early.next, iw_early_t, link);
-        if (early->ssn != p->expected) {
+    while (!iw_list_empty(&p->rx.early)) {
+        iw_early_t *early = IW_ITEM(p->rx.early.next, iw_early_t, link);
+        if (early->ssn != p->rx.expected) {
             break;
         }
         iw_early_t copy = *early;
         turn_t turn = {(enum iw_delivery) copy.delivery, copy.message, &copy.read, copy.msn};
         iw_list_remove(&early->link);
         iw_pool_put(&p->engine->early, early);
-        if (!deliver(p, &turn, p->expected)) {
+        if (!deliver(p, &turn, p->rx.expected)) {
             return false;
         }
-        ++p->expected;
+        ++p->rx.expected;
     }
     return true;
 }
@@ -281,23 +281,23 @@ static bool deliver_early(iw_peer_t *p)
  * sent again fills holes near the front, what is new comes to the end: look from the nearer side. */
 static bool early_place(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
 {
-    iw_link_t *l = p->early.prev;
-    if (l != &p->early) {
+    iw_link_t *l = p->rx.early.prev;
+    if (l != &p->rx.early) {
         uint32_t last = IW_ITEM(l, iw_early_t, link)->ssn;
-        if (iw_seq_diff(last, ssn) > iw_seq_diff(ssn, p->expected)) {
-            l = p->early.next;
-            while (l != &p->early && iw_seq_before(IW_ITEM(l, iw_early_t, link)->ssn, ssn)) {
+        if (iw_seq_diff(last, ssn) > iw_seq_diff(ssn, p->rx.expected)) {
+            l = p->rx.early.next;
+            while (l != &p->rx.early && iw_seq_before(IW_ITEM(l, iw_early_t, link)->ssn, ssn)) {
                 l = l->next;
             }
             *at = l->prev;
-            return l == &p->early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+            return l == &p->rx.early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
         }
     }
-    while (l != &p->early && iw_seq_before(ssn, IW_ITEM(l, iw_early_t, link)->ssn)) {
+    while (l != &p->rx.early && iw_seq_before(ssn, IW_ITEM(l, iw_early_t, link)->ssn)) {
         l = l->prev;
     }
     *at = l;
-    return l == &p->early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+    return l == &p->rx.early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
 }
 
 /* Placement, by operation. */
@@ -328,7 +328,7 @@ static iw_verdict_t act(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, tu
 iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
 {
     iw_engine_t *e = p->engine;
-    int32_t ahead = iw_seq_diff(f->ssn, p->expected);
+    int32_t ahead = iw_seq_diff(f->ssn, p->rx.expected);
     iw_link_t *at = NULL;
     iw_ddp_t d;
     turn_t turn = {IW_DELIVER_NOTHING, NULL, NULL, 0};
@@ -338,7 +338,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     }
     if (ahead < 0 || (ahead > 0 && !early_place(p, f->ssn, &at))) {
         ++e->count.segments_twice;
-        p->ack_now = true; /* the sender does not know yet */
+        p->rx.ack_now = true; /* the sender does not know yet */
         return IW_ACCEPTED;
     }
     int term = iw_ddp_check(f->body, f->body_length, &d);
@@ -359,6 +359,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     }
     ++e->count.segments_in;
     e->goes_on = !d.last;
+    iw_receive_amid(p, !d.last);
     if (NULL != early) {
         ++e->count.segments_early;
         *early = (iw_early_t){.message = turn.message,
@@ -374,42 +375,14 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     if (!deliver(p, &turn, f->ssn)) {
         return IW_TERMINATED;
     }
-    ++p->expected;
+    ++p->rx.expected;
     return deliver_early(p) ? IW_ACCEPTED : IW_TERMINATED;
-}
-
-/* Unreliable service: one datagram, one message; without a buffer it is dropped. */
-iw_verdict_t iw_rdmap_datagram(iw_peer_t *p, const iw_frame_t *f)
-{
-    iw_engine_t *e = p->engine;
-    iw_receive_t receive;
-    iw_ddp_t d;
-    if (IW_TERM_NONE != iw_ddp_check(f->body, f->body_length, &d) || IW_OP_SEND != d.opcode
-        || !d.last || 0 != d.mo) {
-        ++e->count.refused_header;
-        return IW_REFUSED;
-    }
-    if (!iw_receive_take(e, p, 0, &receive)) {
-        ++e->count.datagrams_dropped;
-        return IW_ACCEPTED;
-    }
-    if (d.length > receive.length) {
-        iw_receive_put_back(e, p, &receive);
-        ++e->count.datagrams_dropped;
-        return IW_ACCEPTED;
-    }
-    if (d.length > 0) {
-        memcpy(receive.buffer, d.payload, d.length);
-    }
-    ++e->count.messages_in;
-    iw_complete(e, receive.context, p, IW_RECEIVED_UD, IW_OK, d.length);
-    return IW_ACCEPTED;
 }
 
 /* The request that the peer's Terminate is about, as far as it can be told. */
 static const iw_request_t *culprit(const iw_peer_t *p, uint32_t ssn)
 {
-    const iw_link_t *lists[] = {&p->in_flight, &p->lost};
+    const iw_link_t *lists[] = {&p->loss.in_flight, &p->loss.lost};
     for (unsigned i = 0; i < 2; ++i) {
         for (const iw_link_t *l = lists[i]->next; l != lists[i]; l = l->next) {
             const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);

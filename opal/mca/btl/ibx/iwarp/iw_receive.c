@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The shared receive queue: buffers for messages, whoever they come from. */
-#include "iw_internal.h"
+/* The shared receive queue: buffers for messages, of all peers. */
+#include "iw_build.h"
 
 #include <stdlib.h>
 
@@ -22,12 +22,12 @@ void iw_receive_wake(iw_engine_t *e)
 {
     for (iw_link_t *next, *l = e->rnr_peers.next; l != &e->rnr_peers && e->receive_count > 0;
          l = next) {
-        iw_peer_t *p = IW_ITEM(l, iw_peer_t, waiting);
+        iw_peer_t *p = IW_ITEM(l, iw_peer_t, rx.waiting);
         next = l->next;
-        if (p->held < e->config.quota) {
+        if (p->rx.held < e->config.quota) {
             iw_list_remove(l);
-            p->rnr = false;
-            p->ack_now = true;
+            p->rx.rnr = false;
+            p->rx.ack_now = true;
             iw_ready(p);
         }
     }
@@ -104,20 +104,37 @@ void iw_set_receive_space(iw_engine_t *e, uint32_t bytes)
  * polled, whatever the peers hold, so its buffer comes back. */
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive)
 {
-    if (e->receive_count <= spare || p->held + spare >= e->config.quota) {
+    if (e->receive_count <= spare || p->rx.held + spare >= e->config.quota) {
         return false;
     }
     *receive = e->receive[--e->receive_count];
     if (e->receive_count < e->receive_lowest) {
         e->receive_lowest = e->receive_count;
     }
-    ++p->held;
+    ++p->rx.held;
     limit_check(e);
     return true;
 }
 
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive)
 {
-    --p->held;
+    --p->rx.held;
     e->receive[e->receive_count++] = *receive;
+}
+
+void iw_receive_amid(iw_peer_t *p, bool amid)
+{
+    iw_engine_t *e = p->engine;
+    if (amid == p->rx.amid) {
+        return;
+    }
+    p->rx.amid = amid;
+    if (amid) {
+        ++e->amid;
+        p->rx.told = iw_build_share(e, e->peer_count); /* what it was told before is less or more */
+        e->told += p->rx.told;
+    } else {
+        --e->amid;
+        e->told -= p->rx.told;
+    }
 }

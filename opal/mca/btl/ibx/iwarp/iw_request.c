@@ -47,7 +47,7 @@ static iw_status_t begin(iw_peer_t *p, unsigned operation, unsigned flags, void 
     r->context = context;
     r->operation = (uint8_t) operation;
     r->flags = (uint8_t) flags;
-    iw_list_append(&p->requests, &r->all);
+    iw_list_append(&p->tx.requests, &r->all);
     *request = r;
     return IW_OK;
 }
@@ -65,7 +65,7 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
         }
         return;
     }
-    /* Empty pieces are left out: who cuts need not think of them. */
+    /* Empty pieces are left out: cutting need not think of them. */
     for (unsigned i = 0; i < count; ++i) {
         if (piece[i].iov_len > 0) {
             r->piece[r->count++] = piece[i];
@@ -78,18 +78,18 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
 static void enqueue(iw_peer_t *p, iw_request_t *r)
 {
     const bool is_fenced = 0 != (r->flags & IW_FENCE);
-    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->fences) {
-        iw_list_append(&p->asks, &r->queue);
+    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->tx.fences) {
+        iw_list_append(&p->tx.asks, &r->queue);
     } else {
-        p->fences += is_fenced;
-        iw_list_append(&p->sends, &r->queue);
+        p->tx.fences += is_fenced;
+        iw_list_append(&p->tx.sends, &r->queue);
     }
     iw_ready(p);
 }
 
 void iw_request_dequeue(iw_request_t *r)
 {
-    r->peer->fences -= 0 != (r->flags & IW_FENCE);
+    r->peer->tx.fences -= 0 != (r->flags & IW_FENCE);
     iw_list_remove(&r->queue);
 }
 
@@ -120,23 +120,6 @@ iw_status_t iw_post_write(iw_peer_t *p, const struct iovec *piece, unsigned coun
                           uint64_t to, unsigned flags, void *context)
 {
     return post(p, IW_DO_WRITE, piece, count, stag, to, flags | IW_PROMPT, context);
-}
-
-iw_status_t iw_post_datagram(iw_peer_t *p, const struct iovec *piece, unsigned count,
-                             unsigned flags, void *context)
-{
-    uint32_t length;
-    iw_status_t status = check_pieces(piece, count, flags, &length);
-    if (IW_OK != status) {
-        return status;
-    }
-    /* What the path is known to carry, whatever else has to go with it. */
-    uint32_t room = IW_IDLE == p->state ? p->engine->config.datagram_min : p->path.size;
-    if (length
-        > room - (IW_PREFIX_MAX - (IW_RANGES_MAX - IW_RANGES_PIGGYBACK) * sizeof(iw_range_t))) {
-        return IW_TOO_LONG;
-    }
-    return post(p, IW_DO_DATAGRAM, piece, count, 0, 0, flags, context);
 }
 
 iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t stag, uint64_t to,
@@ -174,8 +157,8 @@ bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
     r->to = iw_get64(read->sink_to);
     r->local_stag = iw_get32(read->source_stag);
     r->local_to = iw_get64(read->source_to);
-    iw_list_append(&p->responses, &r->queue);
-    ++p->serving;
+    iw_list_append(&p->tx.responses, &r->queue);
+    ++p->rx.serving;
     iw_ready(p);
     return true;
 }
@@ -205,7 +188,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
     }
     if (IW_DO_READ == r->operation) {
         iw_memory_remove(&p->engine->memory, r->local_stag);
-        iw_guess_forget(r);
+        iw_direct_forget(r);
     }
     if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
         iw_complete(p->engine, r->context, p, what_of(r), status, r->length);
@@ -220,7 +203,7 @@ void iw_request_release(iw_request_t *r)
     }
     iw_list_remove(&r->all);
     iw_pool_put(pool_of(p->engine, r->operation), r);
-    if (iw_list_empty(&p->requests)) {
-        p->waiting_since = 0;
+    if (iw_list_empty(&p->tx.requests)) {
+        p->alive.waiting_since = 0;
     }
 }

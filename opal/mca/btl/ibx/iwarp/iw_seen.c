@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_seen.h. */
+/* The bit ring of packet numbers received, and the ranges that an acknowledgement reports. */
 #include "iw_seen.h"
 
 static bool bit(const iw_seen_t *s, uint64_t pn)

@@ -15,17 +15,17 @@ void iw_segment_free(iw_segment_t *s)
 static iw_request_t *first_send(const iw_peer_t *p)
 {
     const uint32_t reads =
-        p->peer_reads < p->engine->config.reads ? p->peer_reads : p->engine->config.reads;
-    const bool may_ask = p->reads_out < reads; /* else some are out, for which a fence waits, too */
-    if (may_ask && !iw_list_empty(&p->asks)) {
-        return IW_ITEM(p->asks.next, iw_request_t, queue);
+        p->tx.peer_reads < p->engine->config.reads ? p->tx.peer_reads : p->engine->config.reads;
+    const bool may_ask = p->tx.reads_out < reads; /* else some are out, for which a fence waits, too */
+    if (may_ask && !iw_list_empty(&p->tx.asks)) {
+        return IW_ITEM(p->tx.asks.next, iw_request_t, queue);
     }
-    if (iw_list_empty(&p->sends)) {
+    if (iw_list_empty(&p->tx.sends)) {
         return NULL;
     }
-    iw_request_t *r = IW_ITEM(p->sends.next, iw_request_t, queue);
+    iw_request_t *r = IW_ITEM(p->tx.sends.next, iw_request_t, queue);
     const bool blocked =
-        ((r->flags & IW_FENCE) && p->reads_out > 0) || (IW_DO_READ == r->operation && !may_ask);
+        ((r->flags & IW_FENCE) && p->tx.reads_out > 0) || (IW_DO_READ == r->operation && !may_ask);
     return blocked ? NULL : r;
 }
 
@@ -33,11 +33,11 @@ static iw_request_t *first_send(const iw_peer_t *p)
 static iw_request_t *next_request(iw_peer_t *p)
 {
     iw_request_t *send = first_send(p);
-    if (iw_list_empty(&p->responses)) {
+    if (iw_list_empty(&p->tx.responses)) {
         return send;
     }
-    p->responses_turn = !p->responses_turn;
-    return NULL == send || p->responses_turn ? IW_ITEM(p->responses.next, iw_request_t, queue)
+    p->tx.responses_turn = !p->tx.responses_turn;
+    return NULL == send || p->tx.responses_turn ? IW_ITEM(p->tx.responses.next, iw_request_t, queue)
                                              : send;
 }
 
@@ -51,25 +51,25 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     uint32_t left = IW_DO_READ == r->operation ? 0 : r->length - r->cut;
     *s = (iw_segment_t){.peer = p,
                         .request = r,
-                        .ssn = p->next_ssn++,
+                        .ssn = p->tx.next_ssn++,
                         .offset = r->cut,
                         .length = (uint16_t) iw_build_payload(p, r, left)};
     if (IW_DO_SEND == r->operation && 0 == r->cut) {
-        r->msn = p->send_msn++;
+        r->msn = p->tx.send_msn++;
     }
     r->cut += s->length;
     s->last = s->length == left;
     ++r->out;
     if (!s->last) {
-        p->large = true;
+        p->tx.large = true;
         return s;
     }
     iw_request_dequeue(r);
     if (IW_DO_READ == r->operation) {
-        r->msn = p->read_msn++;
-        ++p->reads_out;
+        r->msn = p->tx.read_msn++;
+        ++p->tx.reads_out;
     } else if (IW_DO_RESPONSE == r->operation) {
-        --p->serving;
+        --p->rx.serving;
     }
     return s;
 }
@@ -94,10 +94,10 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
     s->wire = (uint16_t) k->length;
     s->cost = k->length + IW_OVERHEAD;
     s->times += s->times < UINT8_MAX;
-    iw_list_append(&p->in_flight, &s->link);
-    iw_cc_sent(&p->cc, s->cost);
-    if (0 == p->waiting_since && !iw_list_empty(&p->requests)) {
-        p->waiting_since = now;
+    iw_list_append(&p->loss.in_flight, &s->link);
+    iw_cc_sent(&p->path.cc, s->cost);
+    if (0 == p->alive.waiting_since && !iw_list_empty(&p->tx.requests)) {
+        p->alive.waiting_since = now;
     }
 }
 
@@ -105,7 +105,7 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
     return s->resent || (s->last && (s->request->flags & IW_PROMPT))
-           || !iw_cc_room(&p->cc, p->window, bytes + p->path.size + 2 * IW_OVERHEAD);
+           || !iw_cc_room(&p->path.cc, p->tx.window, bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
@@ -124,14 +124,14 @@ static bool is_hollow(const iw_segment_t *s)
 /* A datagram of a segment that is in no list. False: the connection ended over it. */
 static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
 {
-    uint64_t pn = p->next_pn;
+    uint64_t pn = p->tx.next_pn;
     /* Whoever read the memory says above us that it has all, and the memory is taken back, while the
      * acknowledgement of this segment was lost. So do not send again, but ask: an answer that counts
      * the segment as arrived is the acknowledgement. */
     if (s->resent && is_hollow(s)) {
         s->hollow += s->hollow < UINT8_MAX;
         emit_probe(p, s, k, 0, now);
-        ++p->resent_out;
+        ++p->loss.resent_out;
         return true;
     }
     iw_build_begin(p, k, IW_SEGMENT);
@@ -154,10 +154,10 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     iw_build_join(p->engine, k, s->request, s->times > 0);
     iw_build_finish(p, k);
     k->segment = s;
-    k->may_fragment = k->length > p->path.size;
+    k->may_fragment = k->length > p->path.mtu.size;
     in_flight(p, s, k, pn, now);
     if (s->resent) {
-        ++p->resent_out;
+        ++p->loss.resent_out;
         ++p->engine->count.segments_resent;
     } else {
         ++p->engine->count.segments_out;
@@ -165,26 +165,10 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     return true;
 }
 
-/* A message of the unreliable service: complete as soon as it is handed over (the thesis, 6.3.6).
- * Its data, if it is long, stays where it is until something else is posted. */
-static void emit_datagram(iw_peer_t *p, iw_request_t *r, iw_packet_t *k, uint64_t now)
-{
-    iw_segment_t s = {.request = r, .length = (uint16_t) r->length, .last = true};
-    iw_build_begin(p, k, IW_DATAGRAM);
-    iw_build_piggyback(p, k, now);
-    iw_ulpdu_t *ulpdu = iw_build_put(k, sizeof(*ulpdu));
-    ulpdu->length = iw_be16((uint16_t) (sizeof(iw_untagged_t) + r->length));
-    iw_build_segment(k, &s);
-    iw_build_join(p->engine, k, r, false);
-    iw_build_finish(p, k);
-    iw_request_report(r, IW_OK);
-    iw_request_release(r);
-}
-
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now)
 {
     static const uint8_t zeros[IW_DATAGRAM_MAX];
-    uint64_t pn = p->next_pn;
+    uint64_t pn = p->tx.next_pn;
     iw_build_begin(p, k, IW_PROBE);
     iw_build_piggyback(p, k, now);
     k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
@@ -194,7 +178,7 @@ static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t siz
     }
     iw_build_finish(p, k);
     k->segment = s;
-    k->probe = k->length > p->path.size;
+    k->probe = k->length > p->path.mtu.size;
     in_flight(p, s, k, pn, now);
     ++p->engine->count.probes_out;
 }
@@ -205,24 +189,24 @@ static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t siz
 static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
 {
     /* After a pause for want of a receive buffer one datagram asks whether there is one again. */
-    if (p->rnr_until > now || (p->rnr_count > 0 && p->cc.in_flight > 0)) {
+    if (p->tx.rnr_until > now || (p->tx.rnr_count > 0 && p->path.cc.in_flight > 0)) {
         return false;
     }
-    if (p->allowance > 0) {
+    if (p->tx.allowance > 0) {
         return true;
     }
-    if (!iw_cc_room(&p->cc, p->window, bytes + IW_OVERHEAD)) {
-        p->limited = true;
+    if (!iw_cc_room(&p->path.cc, p->tx.window, bytes + IW_OVERHEAD)) {
+        p->tx.limited = true;
         return false;
     }
-    iw_cc_refill(&p->cc, &p->rtt, now);
-    uint64_t at = iw_cc_pace(&p->cc, &p->rtt);
-    if (at > now && p->cc.in_flight > 0) {
-        p->limited = true;
-        p->pace_at = at;
+    iw_cc_refill(&p->path.cc, &p->path.rtt, now);
+    uint64_t at = iw_cc_pace(&p->path.cc, &p->path.rtt);
+    if (at > now && p->path.cc.in_flight > 0) {
+        p->tx.limited = true;
+        p->tx.pace_at = at;
         return false;
     }
-    p->pace_at = 0;
+    p->tx.pace_at = 0;
     return true;
 }
 
@@ -230,9 +214,9 @@ static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
  * for an acknowledgement that is late: it is sent again, which is always right. */
 static void keep_within(iw_peer_t *p)
 {
-    while (!iw_list_empty(&p->in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->in_flight.next, iw_segment_t, link);
-        if (p->next_pn - s->pn < IW_SEEN - 1) {
+    while (!iw_list_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
+        if (p->tx.next_pn - s->pn < IW_SEEN - 1) {
             break;
         }
         iw_loss_take_back(p, s);
@@ -241,8 +225,8 @@ static void keep_within(iw_peer_t *p)
 
 static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
 {
-    if (!iw_list_empty(&p->lost)) {
-        iw_segment_t *s = IW_ITEM(p->lost.next, iw_segment_t, link);
+    if (!iw_list_empty(&p->loss.lost)) {
+        iw_segment_t *s = IW_ITEM(p->loss.lost.next, iw_segment_t, link);
         if (!may_leave(p, s->wire, now)) {
             return NULL;
         }
@@ -250,53 +234,47 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
         s->resent = true;
         return s;
     }
-    if (iw_seq_diff(p->next_ssn, p->una_ssn) >= (int32_t) IW_SSN_WINDOW) {
-        p->limited = true;
+    if (iw_seq_diff(p->tx.next_ssn, p->tx.una_ssn) >= (int32_t) IW_SSN_WINDOW) {
+        p->tx.limited = true;
         return NULL;
     }
     iw_request_t *r = next_request(p);
     if (NULL == r) {
-        p->limited = false;
+        p->tx.limited = false;
         return NULL;
     }
-    uint32_t left = r->length - r->cut;
-    if (!may_leave(p, left < p->path.size ? left : p->path.size, now)) {
+    const uint32_t left = r->length - r->cut, room = iw_build_datagram_room(p);
+    if (!may_leave(p, left < room ? left : room, now)) {
         return NULL;
     }
     iw_segment_t *s = cut(p, r);
     if (NULL == s) {
-        p->pace_at = now + IW_MEMORY_PAUSE; /* nothing may be in flight whose end would bring us back */
+        p->tx.pace_at = now + IW_MEMORY_PAUSE; /* nothing may be in flight whose end would bring us back */
     }
     return s;
-}
-
-static iw_request_t *next_datagram(iw_peer_t *p)
-{
-    iw_request_t *r = first_send(p);
-    return NULL != r && IW_DO_DATAGRAM == r->operation ? r : NULL;
 }
 
 static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
 {
     uint16_t size = 0;
-    if (0 == max || (!p->ping_pending && !p->large)) {
+    if (0 == max || (!p->tx.ping_pending && !p->tx.large)) {
         return 0;
     }
     /* Before a large message is cut into small pieces, see whether the path carries more. */
-    if (p->large && p->confirmed) {
-        size = iw_path_next(&p->path);
+    if (p->tx.large && p->confirmed) {
+        size = iw_path_next(&p->path.mtu);
     }
-    if (0 == size && !p->ping_pending) {
+    if (0 == size && !p->tx.ping_pending) {
         return 0;
     }
     iw_segment_t *s = iw_pool_get(&p->engine->segments);
     if (NULL == s) {
-        iw_path_unsent(&p->path, size);
+        iw_path_unsent(&p->path.mtu, size);
         return 0;
     }
     *s = (iw_segment_t){.peer = p, .offset = size};
-    p->ping_pending = false;
-    p->large = false;
+    p->tx.ping_pending = false;
+    p->tx.large = false;
     emit_probe(p, s, packet, size, now);
     return 1;
 }
@@ -307,23 +285,17 @@ static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     unsigned n = output_probes(p, now, packet, max);
     while (n < max && *bytes < IW_CACHE) {
         keep_within(p);
-        iw_request_t *datagram = iw_list_empty(&p->lost) ? next_datagram(p) : NULL;
-        if (NULL != datagram) {
-            emit_datagram(p, datagram, &packet[n], now);
-            *bytes += packet[n++].length;
-            continue;
-        }
         iw_segment_t *s = next_segment(p, now);
         if (NULL == s) {
             break;
         }
-        p->allowance -= p->allowance > 0;
+        p->tx.allowance -= p->tx.allowance > 0;
         if (!emit(p, s, &packet[n], now)) {
             return n;
         }
         *bytes += packet[n++].length;
     }
-    if (p->ack_now && n < max) {
+    if (p->rx.ack_now && n < max) {
         iw_build_begin(p, &packet[n], IW_CONTROL);
         iw_build_ack(p, &packet[n], IW_RANGES_MAX, now);
         iw_build_finish(p, &packet[n++]);
@@ -348,14 +320,14 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
         }
         break;
     case IW_DOWN:
-        if (p->term_pending) {
-            p->term_pending = false;
+        if (p->term.pending) {
+            p->term.pending = false;
             iw_build_terminate(p, &packet[n++]);
         }
         break;
     case IW_CLOSING:
         iw_build_begin(p, &packet[n], IW_CLOSE);
-        if (p->ack_now) {
+        if (p->rx.ack_now) {
             iw_build_ack(p, &packet[n], IW_RANGES_MAX, now);
         }
         iw_build_finish(p, &packet[n]);
@@ -406,13 +378,13 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         if (NULL != s) {
             --s->times;
             if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
-                iw_path_unsent(&p->path, (uint16_t) s->offset);
-                p->large = true;
+                iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
+                p->tx.large = true;
             }
             s->pn = 0;
             iw_loss_take_back(p, s);
         }
-        p->ack_now |= packet[i].had_ack;
+        p->rx.ack_now |= packet[i].had_ack;
         iw_ready(p);
     }
 }
@@ -424,13 +396,13 @@ void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit
     if (NULL == p || IW_ACTIVE != p->state || NULL == packet->segment) {
         return;
     }
-    if (packet->length <= p->path.size) {
-        iw_path_black_hole(&p->path, p->engine->config.datagram_min);
+    if (packet->length <= p->path.mtu.size) {
+        iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
     }
-    iw_path_too_big(&p->path, (uint16_t) packet->length, limit);
+    iw_path_too_big(&p->path.mtu, (uint16_t) packet->length, limit);
     --((iw_segment_t *) packet->segment)->times;
     ((iw_segment_t *) packet->segment)->pn = 0;
     iw_loss_take_back(p, packet->segment);
-    p->large = true;
+    p->tx.large = true;
     iw_ready(p);
 }

@@ -9,6 +9,10 @@
  *     time shrinks;
  *   - a silence is doubted while the thread that called last is ready to run and has had no turn since.
  *
+ * Gain: test/bench/port-parts, part silence. Broadcasts among 64 processes on two processors took 2.4 to 4.9 ms instead of 15 to 19;
+ * on another machine, with the agent's short slices, 0.96 and 1.12 of the time (128 B, 4 KiB, 2 pairs), among 32
+ * 1.47 and 1.04 (3 pairs): nothing there.
+ *
  * Pure: the caller gives the time and what the kernel says. Threads: the agent's alone. */
 #ifndef IW_SILENCE_H
 #define IW_SILENCE_H
@@ -42,7 +46,13 @@ typedef struct iw_silence {
     unsigned share; /* not waited, of IW_SILENCE_ALL; an average. 0: not known yet */
 } iw_silence_t;
 
-static inline uint64_t iw_silence_doze(const iw_silence_t *s)
+/* The application waits for a processor most of the time: who looks after it takes that from others that would call. */
+static inline bool iw_silence_is_crowded(const iw_silence_t *s)
+{
+    return 0 != s->share && s->share < IW_SILENCE_ALL / 2;
+}
+
+static inline uint64_t iw_silence_sleep(const iw_silence_t *s)
 {
     const uint64_t most = s->patience > IW_SILENCE_LOOK_MOST ? s->patience : IW_SILENCE_LOOK_MOST;
     const uint64_t doze = s->patience * IW_SILENCE_ALL / s->share;
@@ -73,7 +83,7 @@ static inline uint64_t iw_silence_broken(iw_silence_t *s, uint64_t now, const iw
     s->since = s->looked = now;
     s->caller = *caller;
     s->patience = patience;
-    return iw_silence_doze(s);
+    return iw_silence_sleep(s);
 }
 
 /* A look found no call since the one before. 0: the application is away; else the time until the next look. */
@@ -83,7 +93,7 @@ static inline uint64_t iw_silence_goes_on(iw_silence_t *s, uint64_t now, const i
         || now - s->since >= IW_SILENCE_MOST) {
         return 0;
     }
-    return iw_silence_doze(s);
+    return iw_silence_sleep(s);
 }
 
 #endif

@@ -18,7 +18,7 @@ uint64_t iw_time(iw_engine_t *e, uint64_t now)
     uint64_t time = now + e->ahead;
     if ((int64_t) (time - e->time) < 0) {
         if (e->time - time <= late) {
-            return e->time; /* of a caller who looked at the clock earlier, too: it catches up */
+            return e->time; /* of a caller that read the clock earlier, too: it catches up */
         }
         time = e->time;
     } else if (time - e->time > late && e->heap_size > 0) {
@@ -90,23 +90,23 @@ uint64_t iw_peer_deadline(const iw_peer_t *p)
     if (IW_ACTIVE != p->state) {
         return at;
     }
-    at = earlier(at, p->ack_at);
-    at = earlier(at, p->pace_at);
-    at = earlier(at, p->rnr_until);
-    if (!iw_list_empty(&p->in_flight)) {
-        const iw_segment_t *newest = IW_ITEM(p->in_flight.prev, iw_segment_t, link);
-        at = earlier(at, p->loss_at);
+    at = earlier(at, p->rx.ack_at);
+    at = earlier(at, p->tx.pace_at);
+    at = earlier(at, p->tx.rnr_until);
+    if (!iw_list_empty(&p->loss.in_flight)) {
+        const iw_segment_t *newest = IW_ITEM(p->loss.in_flight.prev, iw_segment_t, link);
+        at = earlier(at, p->loss.at);
         at = earlier(at, newest->sent
-                             + iw_rtt_pto(&p->rtt, p->engine->config.ack_delay_ns, p->pto_count));
+                             + iw_rtt_pto(&p->path.rtt, p->engine->config.ack_delay_ns, p->loss.ptos));
     }
-    if (0 != p->waiting_since) {
-        uint64_t since = p->heard > p->waiting_since ? p->heard : p->waiting_since;
+    if (0 != p->alive.waiting_since) {
+        uint64_t since = p->alive.heard > p->alive.waiting_since ? p->alive.heard : p->alive.waiting_since;
         uint64_t timeout = p->engine->config.peer_timeout_ns;
-        if (p->asked >= IW_DEAD_ASKED) {
+        if (p->alive.asked >= IW_DEAD_ASKED) {
             at = earlier(at, since + iw_peer_patience(p));
         }
-        if (iw_list_empty(&p->in_flight)) {
-            at = earlier(at, (p->pinged > since ? p->pinged : since) + timeout / 8);
+        if (iw_list_empty(&p->loss.in_flight)) {
+            at = earlier(at, (p->alive.pinged > since ? p->alive.pinged : since) + timeout / 8);
         }
     }
     return at;

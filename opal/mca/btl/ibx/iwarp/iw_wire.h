@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The wire: every byte of a datagram, and nothing else. docs/iwarp-wire.md draws it.
+/* The wire: every byte of a datagram, and nothing else. docs/design/wire.md draws it.
  *
  * datagram = head [hello] [ack [rnr]] body, where the flags of the head say which blocks there are
  * and its type says what the body is:
@@ -69,8 +69,7 @@ static inline iw_be64_t iw_be64(uint64_t n)
 
 enum iw_type {
     IW_SEGMENT = 1,
-    IW_DATAGRAM = 2,
-    IW_CONTROL = 3,
+    IW_CONTROL = 3, /* 2 was an unreliable service */
     IW_PROBE = 4,
     IW_TERMINATE = 5,
     IW_CLOSE = 6,
@@ -86,7 +85,7 @@ enum iw_flag {
 
 typedef struct iw_head {
     uint8_t
-        version_type; /* version << 4 | type: first, so that later versions can change the rest */
+        version_type; /* version << 4 | type: first, so that later versions can change what follows */
     uint8_t flags;
     iw_be16_t floor; /* pn - floor is the lowest number the sender still waits for: the receiver
                       * forgets what is below, so a number that is never used again costs nothing */
@@ -102,7 +101,7 @@ typedef struct iw_head {
 /* ---- hello: until the peer has shown that it knows the connection ---- */
 
 typedef struct iw_hello {
-    iw_be64_t identity;   /* who sends, by the name the job gave it */
+    iw_be64_t identity;   /* of the sender, by the name the job gave it */
     iw_be64_t generation; /* of the sender's side; grows with each connection it ever makes, so that
                            * a restarted process is told from datagrams of its predecessor */
     iw_be64_t answers;  /* generation of the receiver's side, as far as the sender knows it, or 0 */
@@ -137,7 +136,7 @@ typedef struct iw_rnr {
 
 /* ---- body ---- */
 
-/* Length of what follows, as MPA has it: the rest of the datagram, exactly. It also gives the DDP
+/* Length of what follows, as MPA has it: all of the datagram, exactly. It also gives the DDP
  * header, two bytes short of a multiple of four, its place. */
 typedef struct iw_ulpdu {
     iw_be16_t length;

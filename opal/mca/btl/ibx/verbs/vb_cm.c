@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Connections: events of rdma_cm and of the adapter in, actions of the state machine out. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* While a connection is being made its deadline is looked at this often. */
+/* While a connection is being made its deadline is checked this often. */
 #define TICK_MS 20
 
 /* How long the kernel may take for an address or a route; the state machine's deadline is what counts. */
@@ -163,6 +165,49 @@ typedef struct asked {
     uint8_t resources, depth;
 } asked_t;
 
+/* The actions that answer a request of the peer's. False: it failed. */
+static bool answer_request(vb_peer_t *peer, unsigned todo, const asked_t *asked)
+{
+    vb_port_t *port = peer->port;
+    bool is_good = true;
+    if (todo & VB_DO_ACCEPT) {
+        is_good = do_accept(peer, asked->id, &asked->hello, asked->resources, asked->depth);
+        if (!is_good && NULL == peer->link) {
+            reject(port, asked->id, VB_BUSY);
+        }
+    }
+    if (todo & VB_DO_CROSSED) {
+        ++port->counters.crossed;
+        reject(port, asked->id, VB_CROSSED);
+    }
+    if (todo & VB_DO_BUSY) {
+        ++port->counters.rejected;
+        reject(port, asked->id, VB_BUSY);
+    }
+    return is_good;
+}
+
+/* The actions that say what has become of the connection. */
+static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
+{
+    vb_port_t *port = peer->port;
+    if (todo & VB_DO_READY) {
+        ++port->counters.connected;
+        if (!vb_hybrid_opened(peer)) {
+            vb_peer_use(peer, peer->link);
+            port->config.ready(port->config.context, peer);
+        }
+    }
+    if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
+        ++port->counters.lost;
+        if ('\0' == peer->why[0]) {
+            vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
+        }
+        port->config.ready(port->config.context, peer); /* what waits is to fail */
+        port->config.down(port->config.context, peer, peer->why);
+    }
+}
+
 static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
 {
     vb_port_t *port = peer->port;
@@ -194,19 +239,8 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
     if (todo & VB_DO_CONNECT) {
         is_good = do_connect(peer);
     }
-    if (todo & VB_DO_ACCEPT) {
-        is_good = do_accept(peer, asked->id, &asked->hello, asked->resources, asked->depth);
-        if (!is_good && NULL == peer->link) {
-            reject(port, asked->id, VB_BUSY);
-        }
-    }
-    if (todo & VB_DO_CROSSED) {
-        ++port->counters.crossed;
-        reject(port, asked->id, VB_CROSSED);
-    }
-    if (todo & VB_DO_BUSY) {
-        ++port->counters.rejected;
-        reject(port, asked->id, VB_BUSY);
+    if (!answer_request(peer, todo, asked)) {
+        is_good = false;
     }
     if (todo & VB_DO_FIRST) {
         if (todo & VB_DO_READY) {
@@ -216,21 +250,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
         }
         (void) vb_post_control(peer->link, VB_CREDIT);
     }
-    if (todo & VB_DO_READY) {
-        ++port->counters.connected;
-        if (!vb_hybrid_opened(peer)) {
-            vb_peer_use(peer, peer->link);
-            port->config.ready(port->config.context, peer);
-        }
-    }
-    if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
-        ++port->counters.lost;
-        if ('\0' == peer->why[0]) {
-            vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
-        }
-        port->config.ready(port->config.context, peer); /* what waits is to fail */
-        port->config.down(port->config.context, peer, peer->why);
-    }
+    tell_change(peer, event, todo);
     if (!is_good) {
         step(peer, VB_ON_FAILED, NULL);
     }
@@ -263,7 +283,7 @@ void vb_peer_wants(vb_peer_t *peer)
     port->queue_last = peer;
 }
 
-/* Whom the peer has asked meanwhile needs no attempt of mine: that it is wanted is all there is to know. */
+/* A peer that has asked meanwhile needs no attempt of mine: that it is wanted is all there is to know. */
 static void begin_queued(vb_port_t *port)
 {
     while (NULL != port->queue && port->attempts < port->config.attempts) {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_conn.h. */
+/* The state machine of a connection: a table of states and events, which returns actions. */
 #include "vb_conn.h"
 
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
@@ -81,7 +81,7 @@ static unsigned in_accepting(vb_conn_t *conn, vb_conn_event_t event, uint64_t no
     switch (event) {
     case VB_ON_ARRIVED:
         return enter(conn, VB_OPEN, 0, VB_DO_READY);
-    case VB_ON_ESTABLISHED: /* now who asked sends; if it cannot, the fabric tells */
+    case VB_ON_ESTABLISHED: /* now the side that asked sends; if it cannot, the fabric tells */
         return enter(conn, VB_ACCEPTING, 0, 0);
     case VB_ON_ASKED: /* the peer has given its earlier attempt up */
         return enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT);

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Credits of one connection whose receive queues are its own: who may send how much.
+/* Credits of one connection whose receive queues are its own: how much each side may send.
  *
  * Words
  *   have     messages that I may still send: receive buffers over there that nothing was sent to

@@ -119,11 +119,35 @@ static void choose_queue(vb_port_t *port, const struct ibv_device_attr *device)
     able->shared_queue = NULL == able->shared_queue_why;
 }
 
+/* Depths of queues, as the device has them. False: they are too short. */
+static bool choose_depths(vb_port_t *port, const struct ibv_device_attr *device)
+{
+    vb_config_t *config = &port->config;
+    vb_abilities_t *able = &port->able;
+    port->initiator_depth = (uint8_t) least(16, (uint32_t) device->max_qp_init_rd_atom);
+    port->responder_resources = (uint8_t) least(16, (uint32_t) device->max_qp_rd_atom);
+    port->send_depth = least(config->send_depth, (uint32_t) device->max_qp_wr);
+    port->link_spare = able->shared_queue ? 0 : VB_CONTROL_MAX;
+    port->link_receives = able->shared_queue ? 0
+                                             : least(config->link_window_max + port->link_spare,
+                                                     (uint32_t) device->max_qp_wr);
+    if (able->shared_queue) {
+        config->window_max = least(config->window_max, (uint32_t) device->max_srq_wr);
+    } else {
+        config->window_max = least(config->window_max, port->link_receives - port->link_spare);
+    }
+    config->window_initial = least(config->window_initial, config->window_max);
+    able->queue_depth = port->send_depth;
+    const uint32_t wanted =
+        config->entries + (able->shared_queue ? config->window_max : config->entries);
+    port->entries.limit = least(wanted, (uint32_t) device->max_cqe);
+    return port->send_depth >= 4 && config->window_initial >= 1 && port->entries.limit >= 64;
+}
+
 bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
 {
     struct ibv_device_attr device;
     struct ibv_port_attr attr;
-    vb_config_t *config = &port->config;
     vb_abilities_t *able = &port->able;
     memset(&attr, 0, sizeof(attr));
     int rc = ibv_query_device(port->context, &device);
@@ -151,32 +175,14 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     able->software = VENDOR_SIW == device.vendor_id || VENDOR_RXE == device.vendor_id;
     able->fences_why = why_no_fence(device.vendor_id);
     able->fences = NULL == able->fences_why;
-    able->inline_max = config->inline_max;
+    able->inline_max = port->config.inline_max;
     able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;
     if (able->message_max > UINT32_C(1) << 30) {
         able->message_max = UINT32_C(1) << 30;
     }
     able->mbps = mbps_of(&attr);
 
-    /* Depths, as the device has them. */
-    port->initiator_depth = (uint8_t) least(16, (uint32_t) device.max_qp_init_rd_atom);
-    port->responder_resources = (uint8_t) least(16, (uint32_t) device.max_qp_rd_atom);
-    port->send_depth = least(config->send_depth, (uint32_t) device.max_qp_wr);
-    port->link_spare = able->shared_queue ? 0 : VB_CONTROL_MAX;
-    port->link_receives = able->shared_queue ? 0
-                                             : least(config->link_window_max + port->link_spare,
-                                                     (uint32_t) device.max_qp_wr);
-    if (able->shared_queue) {
-        config->window_max = least(config->window_max, (uint32_t) device.max_srq_wr);
-    } else {
-        config->window_max = least(config->window_max, port->link_receives - port->link_spare);
-    }
-    config->window_initial = least(config->window_initial, config->window_max);
-    able->queue_depth = port->send_depth;
-    const uint32_t wanted =
-        config->entries + (able->shared_queue ? config->window_max : config->entries);
-    port->entries.limit = least(wanted, (uint32_t) device.max_cqe);
-    if (port->send_depth < 4 || config->window_initial < 1 || port->entries.limit < 64) {
+    if (!choose_depths(port, &device)) {
         snprintf(why, size, "its queues are too short: %d work requests, %d completions",
                  device.max_qp_wr, device.max_cqe);
         return false;

@@ -1,7 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_dgram.h. */
+/* Sends and receives the engine's datagrams through a UD queue pair, and keeps its address handles. */
 #include "vb_dgram.h"
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -313,7 +314,7 @@ static bool free_target(vb_dgram_t *d, uint32_t *at)
     return true;
 }
 
-/* A LID is one of its subnet; which one leads to a router, only the subnet's manager knows, whom connections ask. */
+/* A LID is one of its subnet; which one leads to a router, only the subnet's manager knows, which connections ask. */
 static bool is_in_my_subnet(const vb_dgram_t *d, const vb_dgram_address_t *there)
 {
     enum { PREFIX = 8 };
@@ -455,7 +456,7 @@ static void watch_window(vb_dgram_t *d, uint64_t now)
     }
 }
 
-/* All that is there: a window that is taken only in part looks wider than it is. */
+/* All that is there: a window that is taken only in part seems wider than it is. */
 static unsigned receive(vb_dgram_t *d, uint64_t now)
 {
     struct ibv_wc wc[BATCH];
@@ -492,8 +493,8 @@ unsigned vb_dgram_progress(vb_dgram_t *d, uint64_t now)
     return arrived;
 }
 
-void vb_dgram_look(vb_dgram_t *d, uint64_t now)
+void vb_dgram_check(vb_dgram_t *d, uint64_t now)
 {
-    vb_rx_look(&d->rx, now);
+    vb_rx_check(&d->rx, now);
     iw_set_receive_space(d->engine, vb_dgram_space(d));
 }

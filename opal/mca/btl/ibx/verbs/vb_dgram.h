@@ -70,7 +70,7 @@ unsigned vb_dgram_progress(vb_dgram_t *dgram, uint64_t now);
 /* Send what can leave. */
 void vb_dgram_flush(vb_dgram_t *dgram, uint64_t now);
 /* Now and then: the window may shrink. */
-void vb_dgram_look(vb_dgram_t *dgram, uint64_t now);
+void vb_dgram_check(vb_dgram_t *dgram, uint64_t now);
 
 /* Of the datagram being taken at the moment; for the engine's `unknown`. */
 const uint8_t *vb_dgram_current(const vb_dgram_t *dgram, size_t *length);

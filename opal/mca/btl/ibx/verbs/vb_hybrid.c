@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_hybrid.h. */
+/* Datagrams first, a connection for peers that are talked to much: buffers, switching over, completions of both. */
 #include "vb_hybrid.h"
 #include "vb_internal.h"
 
@@ -27,12 +27,12 @@ struct vb_hybrid {
     vb_port_t *port;
     vb_dgram_t *dgram;
     iw_engine_t *engine;
-    ibx_window_t window; /* of bays */
-    bool is_armed;       /* the engine tells when few bays are free */
-    uint32_t bays;       /* with the engine or with the receiver */
+    ibx_window_t window; /* of buffers */
+    bool is_armed;       /* the engine tells when few buffers are free */
+    uint32_t buffers;       /* with the engine or with the receiver */
     uint32_t mates;
     uint32_t met; /* peers ever */
-    uint32_t places_most;
+    uint32_t slots_most;
     uint32_t places; /* connections, and those being made */
     uint32_t outstanding;
     bool is_owing; /* something to be said found no room */
@@ -44,12 +44,12 @@ struct vb_hybrid {
 /* Context of control messages: nobody is told. */
 static char control;
 
-/* ---- bays ---- */
+/* ---- buffers ---- */
 
-static void free_bay(vb_hybrid_t *h, char *bay)
+static void free_buffer(vb_hybrid_t *h, char *buffer)
 {
-    free(bay);
-    --h->bays;
+    free(buffer);
+    --h->buffers;
     h->port->counters.registered -= h->port->config.buffer_size;
 }
 
@@ -64,51 +64,51 @@ static void arm_limit(vb_hybrid_t *h)
     }
 }
 
-static bool post_bay(vb_hybrid_t *h, char *bay)
+static bool post_buffer(vb_hybrid_t *h, char *buffer)
 {
-    if (IW_OK == iw_post_receive(h->engine, bay, h->port->config.buffer_size, bay)) {
+    if (IW_OK == iw_post_receive(h->engine, buffer, h->port->config.buffer_size, buffer)) {
         return true;
     }
-    free_bay(h, bay);
+    free_buffer(h, buffer);
     return false;
 }
 
-static void fill_bays(vb_hybrid_t *h)
+static void fill_buffers(vb_hybrid_t *h)
 {
     vb_counters_t *counters = &h->port->counters;
-    while (h->bays < h->window.current) {
-        char *bay = malloc(h->port->config.buffer_size);
-        if (NULL == bay) {
+    while (h->buffers < h->window.current) {
+        char *buffer = malloc(h->port->config.buffer_size);
+        if (NULL == buffer) {
             break;
         }
-        ++h->bays;
+        ++h->buffers;
         counters->registered += h->port->config.buffer_size;
         if (counters->registered > counters->registered_most) {
             counters->registered_most = counters->registered;
         }
-        if (!post_bay(h, bay)) {
+        if (!post_buffer(h, buffer)) {
             break;
         }
     }
     arm_limit(h);
 }
 
-static void return_bay(vb_hybrid_t *h, char *bay)
+static void return_buffer(vb_hybrid_t *h, char *buffer)
 {
-    if (h->bays <= h->window.current) {
-        (void) post_bay(h, bay);
+    if (h->buffers <= h->window.current) {
+        (void) post_buffer(h, buffer);
         arm_limit(h);
     } else {
-        free_bay(h, bay);
+        free_buffer(h, buffer);
     }
 }
 
 void vb_hybrid_return(vb_port_t *port, const vb_received_t *received)
 {
-    return_bay(port->hybrid, (char *) received->data - sizeof(vb_hdr_t));
+    return_buffer(port->hybrid, (char *) received->data - sizeof(vb_hdr_t));
 }
 
-/* ---- who is not known ---- */
+/* ---- peers that are not known ---- */
 
 /* The engine's `unknown`: not from here, where a lock is held, can a process be looked up. Its datagram is
  * kept until it is known, or others need the place. */
@@ -206,7 +206,7 @@ vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size)
     vb_dgram_bind(h->dgram, h->engine);
     ibx_window_init(&h->window, port->config.window_initial, port->config.window_max,
                     port->config.window_quiet_ns, vb_now());
-    fill_bays(h);
+    fill_buffers(h);
     return h;
 }
 
@@ -221,18 +221,18 @@ void vb_hybrid_close(vb_hybrid_t *h)
     }
     if (NULL != h->engine) {
         iw_completion_t c;
-        void *bay;
+        void *buffer;
         while (1 == iw_engine_poll(h->engine, &c, 1)) {
             if (IW_RECEIVED == c.what) {
                 free(c.context);
             }
         }
-        while (iw_withdraw_receive(h->engine, &bay)) {
-            free(bay);
+        while (iw_withdraw_receive(h->engine, &buffer)) {
+            free(buffer);
         }
         iw_engine_destroy(h->engine);
     }
-    h->port->counters.registered -= (uint64_t) h->bays * h->port->config.buffer_size;
+    h->port->counters.registered -= (uint64_t) h->buffers * h->port->config.buffer_size;
     vb_dgram_close(h->dgram);
     free(h);
 }
@@ -259,7 +259,7 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
         return false;
     }
     iw_peer_expect(mate->peer, TRIP);
-    vb_way_init(&mate->way);
+    vb_switch_init(&mate->way);
     peer->mate = mate;
     peer->inline_max = IW_INLINE_MAX;
     ++h->mates;
@@ -268,14 +268,14 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
     return true;
 }
 
-const vb_way_t *vb_peer_way(const vb_peer_t *peer)
+const vb_switch_t *vb_peer_switch(const vb_peer_t *peer)
 {
     return NULL == peer->mate ? NULL : &peer->mate->way;
 }
 
 bool vb_hybrid_rules(const vb_peer_t *peer)
 {
-    return NULL != peer->mate && !vb_way_is_connected(&peer->mate->way);
+    return NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way);
 }
 
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer)
@@ -322,7 +322,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
     *use = (vb_datagram_use_t){.mtu = vb_dgram_mtu(h->dgram),
                                .peers = h->met,
                                .connections = h->places,
-                               .connections_most = h->places_most,
+                               .connections_most = h->slots_most,
                                .sent = c->sent,
                                .received = c->received,
                                .starved = c->starved,
@@ -343,25 +343,25 @@ static vb_status_t status_of(iw_status_t status)
 
 static void say_owed(vb_peer_t *peer)
 {
-    static const vb_type_t types[] = {[VB_WAY_SAY_ARRIVED] = VB_ARRIVED,
-                                      [VB_WAY_SAY_RETURN] = VB_RETURN,
-                                      [VB_WAY_SAY_LEAVE] = VB_LEAVE};
+    static const vb_type_t types[] = {[VB_SWITCH_SAY_ARRIVED] = VB_ARRIVED,
+                                      [VB_SWITCH_SAY_RETURN] = VB_RETURN,
+                                      [VB_SWITCH_SAY_LEAVE] = VB_LEAVE};
     vb_mate_t *mate = peer->mate;
     vb_hybrid_t *h = peer->port->hybrid;
     unsigned what;
     uint16_t round;
-    while (VB_OK == mate->over && 0 != (what = vb_way_next(&mate->way, &round))) {
+    while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->way, &round))) {
         vb_hdr_t hdr;
         const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
         vb_hdr_write(&hdr, types[what], 0, 0, round, 0, 0);
         /* Leave goes behind the data of the reads, too: what is sent by connection is. */
-        const unsigned flags = IW_INLINE | IW_QUIET | (VB_WAY_SAY_LEAVE == what ? IW_FENCE : 0);
+        const unsigned flags = IW_INLINE | IW_QUIET | (VB_SWITCH_SAY_LEAVE == what ? IW_FENCE : 0);
         if (IW_OK != iw_post_send(mate->peer, &piece, 1, flags, &control)) {
             h->is_owing = true;
             return;
         }
         ++peer->port->counters.way_messages;
-        if (vb_way_said(&mate->way, what)) {
+        if (vb_switch_said(&mate->way, what)) {
             peer->port->config.ready(peer->port->config.context, peer);
         }
     }
@@ -382,41 +382,41 @@ static void lose(vb_peer_t *peer, vb_status_t how)
     }
 }
 
-static void take_place(vb_peer_t *peer)
+static void take_slot(vb_peer_t *peer)
 {
     vb_hybrid_t *h = peer->port->hybrid;
-    h->places += !peer->has_place;
-    peer->has_place = true;
-    h->places_most = h->places > h->places_most ? h->places : h->places_most;
+    h->places += !peer->has_slot;
+    peer->has_slot = true;
+    h->slots_most = h->places > h->slots_most ? h->places : h->slots_most;
 }
 
 /* The one way in which a way changes. Returns actions that are not done here. */
-static unsigned step(vb_peer_t *peer, vb_way_event_t event, uint16_t round)
+static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
 {
     vb_port_t *port = peer->port;
     vb_hybrid_t *h = port->hybrid;
-    vb_way_t *way = &peer->mate->way;
-    const vb_way_state_t from = way->state;
-    const bool has_place = peer->has_place || h->places < port->config.datagram.max_connections;
-    const unsigned todo = vb_way_step(way, event, round, port->config.datagram.after, has_place);
-    if (from != way->state && NULL != port->config.way_trace) {
-        port->config.way_trace(port->config.context, peer, from, event);
+    vb_switch_t *way = &peer->mate->way;
+    const vb_switch_state_t from = way->state;
+    const bool has_slot = peer->has_slot || h->places < port->config.datagram.max_connections;
+    const unsigned todo = vb_switch_step(way, event, round, port->config.datagram.after, has_slot);
+    if (from != way->state && NULL != port->config.switch_trace) {
+        port->config.switch_trace(port->config.context, peer, from, event);
     }
-    if (todo & VB_WAY_CONNECT) {
-        take_place(peer);
+    if (todo & VB_SWITCH_CONNECT) {
+        take_slot(peer);
         vb_peer_wants(peer);
     }
     if (0 != way->owes) {
         say_owed(peer);
     }
-    if (todo & VB_WAY_GO) {
-        if (vb_way_is_connected(way) && NULL != peer->link) {
+    if (todo & VB_SWITCH_GO) {
+        if (vb_switch_is_connected(way) && NULL != peer->link) {
             vb_peer_use(peer, peer->link);
             ++port->counters.switched;
         }
         port->config.ready(port->config.context, peer);
     }
-    if (todo & VB_WAY_FAULT) {
+    if (todo & VB_SWITCH_FAULT) {
         ++port->counters.bad_messages;
         vb_peer_why(peer, "it left datagrams in a way that cannot be");
         lose(peer, VB_LOST);
@@ -427,18 +427,18 @@ static unsigned step(vb_peer_t *peer, vb_way_event_t event, uint16_t round)
 bool vb_hybrid_admits(vb_peer_t *peer)
 {
     vb_hybrid_t *h = peer->port->hybrid;
-    if (!peer->has_place && h->places >= peer->port->config.datagram.max_connections) {
+    if (!peer->has_slot && h->places >= peer->port->config.datagram.max_connections) {
         return false;
     }
-    take_place(peer);
+    take_slot(peer);
     return true;
 }
 
-void vb_hybrid_give_place(vb_peer_t *peer)
+void vb_hybrid_give_slot(vb_peer_t *peer)
 {
-    if (peer->has_place) {
+    if (peer->has_slot) {
         --peer->port->hybrid->places;
-        peer->has_place = false;
+        peer->has_slot = false;
     }
 }
 
@@ -447,7 +447,7 @@ bool vb_hybrid_opened(vb_peer_t *peer)
     if (NULL == peer->mate || VB_OK != peer->mate->over) {
         return false;
     }
-    (void) step(peer, VB_WAY_ON_OPEN, 0);
+    (void) step(peer, VB_SWITCH_ON_OPEN, 0);
     vb_dgram_flush(peer->port->hybrid->dgram, vb_now());
     return true;
 }
@@ -458,11 +458,11 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
     if (NULL == peer->mate || VB_OK != peer->mate->over) {
         return false;
     }
-    if (step(peer, VB_WAY_ON_FAILED, 0) & VB_WAY_LOSE) {
-        peer->mate->over = VB_LOST; /* told by who asks */
+    if (step(peer, VB_SWITCH_ON_FAILED, 0) & VB_SWITCH_LOSE) {
+        peer->mate->over = VB_LOST; /* told by the one that asks */
         return false;
     }
-    vb_hybrid_give_place(peer);
+    vb_hybrid_give_slot(peer);
     vb_conn_init(&peer->conn, port->config.name, peer->name); /* the peer may still ask */
     ++port->counters.stayed;
     return true;
@@ -479,8 +479,8 @@ static vb_status_t may_post(const vb_peer_t *peer)
 {
     const vb_mate_t *mate = peer->mate;
     return VB_OK != mate->over                  ? mate->over
-           : VB_WAY_BROKEN == mate->way.state   ? VB_LOST
-           : vb_way_takes_datagrams(&mate->way) ? VB_OK
+           : VB_SWITCH_BROKEN == mate->way.state   ? VB_LOST
+           : vb_switch_takes_datagrams(&mate->way) ? VB_OK
                                                 : VB_AGAIN; /* until arrived is heard */
 }
 
@@ -572,27 +572,27 @@ static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c
                        vb_received_t *received)
 {
     vb_hdr_t hdr;
-    char *bay = c->context;
+    char *buffer = c->context;
     const bool is_whole = c->length >= sizeof(hdr) && c->length <= h->port->config.buffer_size;
     if (is_whole) {
-        memcpy(&hdr, bay, sizeof(hdr));
+        memcpy(&hdr, buffer, sizeof(hdr));
     }
     if (is_whole && VB_MESSAGE == hdr.type && !peer->mate->way.has_left) {
         ++h->port->counters.received;
         *received = (vb_received_t){.peer = peer,
-                                    .data = bay + sizeof(hdr),
+                                    .data = buffer + sizeof(hdr),
                                     .length = c->length - (uint32_t) sizeof(hdr),
                                     .tag = hdr.tag,
-                                    .in_bay = true};
+                                    .in_datagram = true};
         return true;
     }
-    return_bay(h, bay);
+    return_buffer(h, buffer);
     if (is_whole && sizeof(hdr) == c->length && hdr.type >= VB_LEAVE && hdr.type <= VB_RETURN) {
         const uint16_t round = le16toh(hdr.seen);
         (void) step(peer,
-                    VB_LEAVE == hdr.type     ? VB_WAY_ON_LEAVE
-                    : VB_ARRIVED == hdr.type ? VB_WAY_ON_ARRIVED
-                                             : VB_WAY_ON_RETURN,
+                    VB_LEAVE == hdr.type     ? VB_SWITCH_ON_LEAVE
+                    : VB_ARRIVED == hdr.type ? VB_SWITCH_ON_ARRIVED
+                                             : VB_SWITCH_ON_RETURN,
                     round);
     } else {
         ++h->port->counters.bad_messages;
@@ -613,14 +613,14 @@ static void on_done(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c)
         port->config.done(port->config.context, peer, c->context, status_of(c->status));
     }
     if (NULL != peer && IW_OK == c->status && NULL != peer->mate) {
-        (void) step(peer, VB_WAY_ON_SENT, 0);
+        (void) step(peer, VB_SWITCH_ON_SENT, 0);
     }
 }
 
 static void on_down(vb_peer_t *peer, iw_status_t status)
 {
     vb_mate_t *mate = peer->mate;
-    if (vb_way_is_connected(&mate->way) && mate->way.has_left) {
+    if (vb_switch_is_connected(&mate->way) && mate->way.has_left) {
         return; /* the connection tells */
     }
     vb_peer_why(peer, "%s", iw_status_name(status));
@@ -636,7 +636,7 @@ static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_
         if (NULL == peer || NULL == peer->mate || VB_OK != peer->mate->over) {
             /* What came before the end is delivered. */
             if (NULL == peer || NULL == peer->mate || VB_LOST == peer->mate->over) {
-                return_bay(h, c->context);
+                return_buffer(h, c->context);
                 return false;
             }
         }
@@ -645,7 +645,7 @@ static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_
         h->is_armed = false;
         (void) ibx_window_limit_reached(&h->window, vb_now());
         ++h->port->counters.starved;
-        fill_bays(h);
+        fill_buffers(h);
         return false;
     case IW_PEER_DOWN:
         if (NULL != peer && NULL != peer->mate) {
@@ -689,16 +689,16 @@ int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *event
     return messages;
 }
 
-void vb_hybrid_look(vb_port_t *port, uint64_t now)
+void vb_hybrid_check(vb_port_t *port, uint64_t now)
 {
     vb_hybrid_t *h = port->hybrid;
     const uint32_t limit = ibx_window_limit(&h->window);
-    vb_dgram_look(h->dgram, now);
-    (void) ibx_window_look(&h->window, iw_receives_lowest(h->engine), now);
+    vb_dgram_check(h->dgram, now);
+    (void) ibx_window_check(&h->window, iw_receives_lowest(h->engine), now);
     if (limit != ibx_window_limit(&h->window)) {
-        void *bay;
-        while (h->bays > h->window.current && iw_withdraw_receive(h->engine, &bay)) {
-            free_bay(h, bay);
+        void *buffer;
+        while (h->buffers > h->window.current && iw_withdraw_receive(h->engine, &buffer)) {
+            free_buffer(h, buffer);
         }
         h->is_armed = false; /* for the former limit */
         arm_limit(h);
@@ -733,7 +733,7 @@ bool vb_hybrid_is_busy(const vb_port_t *port)
     bool is_busy = port->hybrid->outstanding > 0;
     for (const vb_peer_t *peer = port->peers; NULL != peer && !is_busy; peer = peer->next) {
         is_busy = NULL != peer->mate && VB_OK == peer->mate->over
-                  && (0 != peer->mate->way.owes || VB_WAY_LEAVING == peer->mate->way.state);
+                  && (0 != peer->mate->way.owes || VB_SWITCH_LEAVING == peer->mate->way.state);
     }
     return is_busy;
 }

@@ -1,9 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The scalable mode of a port: peers are talked to by datagrams (vb_dgram.h, made reliable by iw_engine.h)
- * until they turn out to be talked to much, then by a connection of their own (vb_way.h, vb_conn.h).
+ * until they turn out to be talked to much, then by a connection of their own (vb_switch.h, vb_conn.h).
  *
  * This binds the pure parts together: completions of the engine become events of the way, actions of the
- * way become connections and control messages. A message that arrived by datagrams is in a bay, a
+ * way become connections and control messages. A message that arrived by datagrams is in a buffer, a
  * buffer that belongs to the engine until it is full and to the receiver until vb_port_return.
  *
  * Threads: as the port; all with its lock. */
@@ -11,7 +11,7 @@
 #define VB_HYBRID_H
 
 #include "vb_dgram.h"
-#include "vb_way.h"
+#include "vb_switch.h"
 
 #include "iw_engine.h"
 
@@ -19,7 +19,7 @@ typedef struct vb_hybrid vb_hybrid_t;
 
 /* How one peer is reached by datagrams. */
 typedef struct vb_mate {
-    vb_way_t way;
+    vb_switch_t way;
     iw_peer_t *peer; /* NULL: parted */
     iw_address_t to;
     vb_status_t over; /* VB_OK: it is not */
@@ -37,7 +37,7 @@ vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const st
 /* Messages that came by datagrams, and other completions. */
 int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
 void vb_hybrid_return(vb_port_t *port, const vb_received_t *received);
-void vb_hybrid_look(vb_port_t *port, uint64_t now);
+void vb_hybrid_check(vb_port_t *port, uint64_t now);
 
 /* Of the port's thread, now and then: if nobody polls, acknowledge and send again. */
 void vb_hybrid_tick(vb_port_t *port);
@@ -54,7 +54,7 @@ bool vb_hybrid_outlives(vb_peer_t *peer);
 /* May a message come by it? */
 bool vb_hybrid_has_left(const vb_peer_t *peer);
 /* The place of a connection is free again. */
-void vb_hybrid_give_place(vb_peer_t *peer);
+void vb_hybrid_give_slot(vb_peer_t *peer);
 
 /* ---- the end ---- */
 

@@ -1,20 +1,22 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the files of verbs/ share. */
+/* Ports, peers and links of the verbs library as its own files see them. Not for anybody else. */
 #ifndef VB_INTERNAL_H
 #define VB_INTERNAL_H
 
 #include "vb_conn.h"
 #include "vb_credit.h"
-#include "vb_hybrid.h"
 #include "vb_map.h"
 #include "vb_port.h"
 #include "vb_ring.h"
-#include "vb_rx.h"
 #include "vb_sendq.h"
 
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
+
+typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
+typedef struct vb_mate vb_mate_t;
+typedef struct vb_rx vb_rx_t; /* vb_rx.h */
 
 /* The number in a work request: which link or queue it belongs to, and which request or buffer it is.
  * Never a pointer: a completion may be left over from a link that is gone. */
@@ -91,11 +93,11 @@ struct vb_peer {
     vb_conn_t conn;
     vb_link_t *link;
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
-    bool has_place;          /* among the connections of a port that has datagrams */
+    bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
     uint32_t inline_max;     /* of a message, the way it goes */
     uint32_t inline_put_max; /* of a write by connection, when that is the way for good */
-    bool is_cut;             /* disconnected: looked at when all that has arrived is taken */
+    bool is_cut;             /* disconnected: examined when all that has arrived is taken */
     bool is_waiting;         /* a post found no room: ready is to be called; in the port's list */
     vb_peer_t *next_waiting;
     bool is_queued;          /* to be connected when it is its turn; in the port's queue */
@@ -130,7 +132,7 @@ struct vb_port {
     uint32_t links;
     vb_link_t *rings; /* links with a ring that is written into */
     uint32_t rings_n;
-    struct ibv_wc wc[VB_BATCH]; /* taken from the adapter, wc_at to wc_n - 1 not looked at */
+    struct ibv_wc wc[VB_BATCH]; /* taken from the adapter, wc_at to wc_n - 1 not handled yet */
     int wc_at, wc_n;
     uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
@@ -169,7 +171,7 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
 /* From the peer to the graveyard; requests outstanding end with status. */
 void vb_link_drop(vb_link_t *link, vb_status_t status);
 /* Whether nothing comes any more of a link in the graveyard. A message in the shared queue names its queue pair and nothing
- * else: while one may be on its way through the completion queue the number must not become another's, who would get
+ * else: while one may be on its way through the completion queue the number must not become that of another peer, which would get
  * it. And buffers that the adapter took out of the shared queue are lost if the queue pair goes before it has given them back
  * (InfiniBand specification, affiliated asynchronous event 'Last WQE Reached'). */
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port);
@@ -189,7 +191,7 @@ void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
 
-/* ---- vb_ring.c ---- */
+/* ---- vb_link_ring.c ---- */
 
 /* A short message came through the receive queue: is it time for a ring? */
 void vb_link_short(vb_link_t *link, uint32_t length);

@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A link: one attempt to connect, and the queue pair that comes of it. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -173,7 +175,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         vb_peer_use(peer, NULL);
     }
     if (VB_IDLE == peer->conn.state || vb_conn_is_over(&peer->conn)) {
-        vb_hybrid_give_place(peer);
+        vb_hybrid_give_slot(peer);
     }
     peer->is_cut = false;
     link->peer = NULL;

@@ -34,7 +34,7 @@ static inline void *vb_map_get(const vb_map_t *map, uint64_t key)
     return NULL;
 }
 
-static inline void vb_map_place(vb_map_t *map, uint64_t key, void *value)
+static inline void vb_map_slot(vb_map_t *map, uint64_t key, void *value)
 {
     uint32_t i = vb_map_home(map, key);
     while (NULL != map->slot[i].value && map->slot[i].key != key) {
@@ -55,13 +55,13 @@ static inline bool vb_map_put(vb_map_t *map, uint64_t key, void *value)
         }
         for (uint32_t i = 0; NULL != map->slot && i <= map->mask; ++i) {
             if (NULL != map->slot[i].value) {
-                vb_map_place(&larger, map->slot[i].key, map->slot[i].value);
+                vb_map_slot(&larger, map->slot[i].key, map->slot[i].value);
             }
         }
         free(map->slot);
         *map = larger;
     }
-    vb_map_place(map, key, value);
+    vb_map_slot(map, key, value);
     return true;
 }
 

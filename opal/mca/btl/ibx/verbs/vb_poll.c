@@ -1,6 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Completions: what was posted is done, what was sent here has arrived. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
 
 #include <string.h>
 
@@ -70,19 +72,18 @@ static bool on_grant(vb_link_t *link, const void *data)
 }
 
 /* True: a message to deliver. */
-static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc,
-                       vb_received_t *received)
+/* The buffer of a completion, in which a message of a link is; NULL: there is nothing to be had from it. */
+static const vb_hdr_t *take_buffer(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc, vb_rx_t *rx)
 {
     const uint32_t buffer = vb_wr_number(wc->wr_id);
-    vb_rx_t *rx = NULL != port->rx ? port->rx : NULL == link ? NULL : link->rx;
     if (NULL == rx || vb_wr_generation(wc->wr_id) != rx->generation) {
         ++port->counters.stale;
-        return false;
+        return NULL;
     }
     const vb_hdr_t *wire = vb_rx_take(rx, buffer);
     if (NULL == wire) {
         ++port->counters.stale;
-        return false;
+        return NULL;
     }
     if (IBV_WC_SUCCESS != wc->status || NULL == link) {
         vb_rx_return(rx, buffer);
@@ -93,23 +94,39 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         if (NULL != link) {
             cut(link, wc->status);
         }
+        return NULL;
+    }
+    return wire;
+}
+
+/* Is it a message of this version, and do the counts that come with it make sense? These are taken note of. */
+static bool header_is_right(vb_link_t *link, const struct ibv_wc *wc, const vb_hdr_t *wire, vb_hdr_t *hdr)
+{
+    if (wc->byte_len < sizeof(*hdr) || wc->byte_len > link->peer->port->config.buffer_size) {
+        return false;
+    }
+    memcpy(hdr, wire, sizeof(*hdr));
+    const bool is_control = VB_MESSAGE != hdr->type;
+    const size_t control_size = VB_GRANT == hdr->type ? sizeof(vb_control_t) : sizeof(*hdr);
+    return hdr->type >= VB_MESSAGE && hdr->type <= VB_GRANT && (!is_control || wc->byte_len == control_size)
+           && hdr->written == (uint8_t) (NULL == link->ring_in.memory ? 0 : link->ring_in.due - 1)
+           && vb_ring_freed(&link->ring_out, hdr->freed)
+           && vb_credit_got(&link->credit, le16toh(hdr->credits), le16toh(hdr->seen), is_control)
+           && (VB_GRANT != hdr->type || on_grant(link, wire + 1));
+}
+
+static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc,
+                       vb_received_t *received)
+{
+    const uint32_t buffer = vb_wr_number(wc->wr_id);
+    vb_rx_t *rx = NULL != port->rx ? port->rx : NULL == link ? NULL : link->rx;
+    const vb_hdr_t *wire = take_buffer(port, link, wc, rx);
+    if (NULL == wire) {
         return false;
     }
     vb_hdr_t hdr;
     vb_peer_t *peer = link->peer;
-    const bool is_whole = wc->byte_len >= sizeof(hdr) && wc->byte_len <= port->config.buffer_size;
-    if (is_whole) {
-        memcpy(&hdr, wire, sizeof(hdr));
-    }
-    const bool is_control = is_whole && VB_MESSAGE != hdr.type;
-    const size_t control_size =
-        is_whole && VB_GRANT == hdr.type ? sizeof(vb_control_t) : sizeof(hdr);
-    if (!is_whole || hdr.type < VB_MESSAGE || hdr.type > VB_GRANT
-        || (is_control && wc->byte_len != control_size)
-        || hdr.written != (uint8_t) (NULL == link->ring_in.memory ? 0 : link->ring_in.due - 1)
-        || !vb_ring_freed(&link->ring_out, hdr.freed)
-        || !vb_credit_got(&link->credit, le16toh(hdr.credits), le16toh(hdr.seen), is_control)
-        || (VB_GRANT == hdr.type && !on_grant(link, wire + 1))) {
+    if (!header_is_right(link, wc, wire, &hdr)) {
         vb_rx_return(rx, buffer);
         (void) vb_rx_fill(rx);
         vb_link_break_off(link, "it sent something that is no message of this version");
@@ -120,7 +137,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
-    if (is_control) {
+    if (VB_MESSAGE != hdr.type) {
         control_done(rx, buffer);
         if (VB_BYE == hdr.type) {
             vb_peer_step(peer, VB_ON_GOODBYE);
@@ -186,7 +203,7 @@ static void end_links(vb_port_t *port)
             if (!peer->link->owes_bye && 0 == vb_sendq_outstanding(&peer->link->sendq)) {
                 vb_link_drop(peer->link, VB_ENDED);
             } else {
-                port->has_cut = true; /* look again */
+                port->has_cut = true; /* poll again */
             }
         }
     }
@@ -239,7 +256,7 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     if (port->wc_at == port->wc_n) {
         port->drains += port->wc_n < VB_BATCH;
         if (__builtin_expect(port->has_draining, 0)) {
-            port->has_draining = false; /* until the thread has looked */
+            port->has_draining = false; /* until the thread has checked */
             vb_port_wake(port);
         }
         const int n = ibv_poll_cq(port->cq, VB_BATCH, port->wc);
@@ -282,7 +299,7 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
 {
     bool refills = false;
     for (int i = 0; i < n; ++i) {
-        if (received[i].in_bay) {
+        if (received[i].in_datagram) {
             vb_hybrid_return(port, &received[i]);
         } else if (NULL != received[i].link) {
             return_lent(port, &received[i]);
@@ -296,18 +313,18 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
     }
 }
 
-void vb_port_look(vb_port_t *port, uint64_t now)
+void vb_port_check(vb_port_t *port, uint64_t now)
 {
     if (NULL != port->hybrid) {
-        vb_hybrid_look(port, now);
+        vb_hybrid_check(port, now);
     }
     if (NULL != port->rx) {
-        vb_rx_look(port->rx, now);
+        vb_rx_check(port->rx, now);
         return;
     }
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         if (NULL != peer->link && NULL != peer->link->rx) {
-            vb_rx_look(peer->link->rx, now);
+            vb_rx_check(peer->link->rx, now);
         }
     }
 }

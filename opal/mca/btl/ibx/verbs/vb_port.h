@@ -28,7 +28,7 @@
 
 #include "ibx_window.h"
 #include "vb_conn.h"
-#include "vb_way.h"
+#include "vb_switch.h"
 #include "vb_wire.h"
 
 #include <infiniband/verbs.h>
@@ -121,8 +121,8 @@ typedef struct vb_config {
     /* NULL, or for people: a connection went from a state to another. */
     void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
                   const char *why);
-    void (*way_trace)(void *context, const vb_peer_t *peer, vb_way_state_t from,
-                      vb_way_event_t event);
+    void (*switch_trace)(void *context, const vb_peer_t *peer, vb_switch_state_t from,
+                      vb_switch_event_t event);
     /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
     void (*stranger)(void *context, uint64_t name);
 } vb_config_t;
@@ -144,7 +144,7 @@ typedef struct vb_counters {
     uint64_t rings;                    /* peers that were granted one */
     uint64_t ring_sent, ring_received; /* of sent and received */
     uint64_t ring_full;                /* messages that found no slot and went another way */
-    uint64_t ring_torn;                /* looks at a message of which only a part was there */
+    uint64_t ring_torn;                /* polls of a message of which only a part was there */
     uint64_t registered;               /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale;            /* completions of links that are gone */
@@ -217,7 +217,7 @@ bool vb_port_datagrams(const vb_port_t *port, struct vb_dgram_address *own, uint
 bool vb_peer_add_datagrams(vb_peer_t *peer, const struct vb_dgram_address *there,
                            const uint8_t *key);
 /* NULL: by connection only. */
-const vb_way_t *vb_peer_way(const vb_peer_t *peer);
+const vb_switch_t *vb_peer_switch(const vb_peer_t *peer);
 /* Writes and reads are to be posted with vb_post_datagram_... at the moment. */
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 /* Names memory for peers that come by datagrams; 0: no room, or no datagrams. They do not reach it while
@@ -274,9 +274,9 @@ typedef struct vb_received {
     uint32_t length; /* without the header */
     uint8_t tag;
     /* For vb_port_return. */
-    vb_link_t *link; /* whose memory it is; NULL: the shared queue's, or a bay */
+    vb_link_t *link; /* whose memory it is; NULL: the shared queue's, or a buffer */
     bool in_ring;
-    bool in_bay; /* it came by datagrams (vb_hybrid.h) */
+    bool in_datagram; /* it came by datagrams (vb_hybrid.h) */
     uint32_t buffer;
 } vb_received_t;
 
@@ -284,12 +284,12 @@ typedef struct vb_received {
 int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events);
 /* The messages' buffers are free again. */
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n);
-/* For who does not want to poll: a descriptor that becomes readable with the next completion; not with those that are there
+/* Instead of polling: a descriptor that becomes readable with the next completion; not with those that are there
  * already, so poll once after this. It says nothing of messages in a ring, nor of timers. lock is held. -1: the adapter does not
  * tell, or the port was not opened for it (vb_config_t: notices). */
 int vb_port_arm(vb_port_t *port);
 /* Once in a while (some 100 ms): the window may shrink. */
-void vb_port_look(vb_port_t *port, uint64_t now);
+void vb_port_check(vb_port_t *port, uint64_t now);
 
 /* What the port's thread does, once. Takes the lock itself. Waits at most timeout_ms. */
 void vb_port_events(vb_port_t *port, int timeout_ms);

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Posting work requests: room in the queues, credits, which of them ask for a completion. */
 #include "vb_internal.h"
+#include "vb_hybrid.h"
 
 #include <errno.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static uint64_t tick(void)
 }
 
 /* The peer may have stopped polling: nothing was written to it since the step before this one. What goes to its receive queue
- * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_rest.h). */
+ * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_sleep.h). */
 static bool may_be_asleep(vb_link_t *link)
 {
     if (NULL == link->peer->port->notices) {

@@ -42,7 +42,7 @@ static inline uint32_t vb_ring_space(uint32_t length)
 }
 
 /* Of so many bytes, the last word filled up with zeros. Meant against bytes that are not there yet, not
- * against an adversary: who may write into the ring may send anything. */
+ * against an adversary: a peer that may write into the ring may send anything. */
 static inline uint64_t vb_ring_sum(const void *data, uint32_t bytes, uint64_t sum)
 {
     for (uint32_t i = 0; i < bytes; i += 8) {
@@ -157,7 +157,7 @@ static inline vb_hdr_t *vb_ring_take(vb_ring_in_t *r, uint16_t arrived, uint32_t
     memcpy(&tail, at, sizeof(tail));
     const uint32_t n = le16toh(tail.length);
     if (le16toh(tail.after) != arrived) {
-        return NULL; /* or the rest of the tail is not there yet */
+        return NULL; /* or the tail is not complete yet */
     }
     if (n < sizeof(vb_hdr_t) || vb_ring_space(n) > r->slot
         || vb_ring_sum_of(&tail, end - vb_ring_space(n), n) != le64toh(tail.sum)) {

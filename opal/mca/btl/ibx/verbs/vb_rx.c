@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See vb_rx.h. */
+/* Posts, takes and returns the receive buffers of one queue, within its adaptive window. */
 #include "vb_internal.h"
+#include "vb_rx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -277,12 +278,12 @@ void vb_rx_starved(vb_rx_t *rx, uint64_t now)
     rx->port->counters.grown += rx->window.grown - grown;
 }
 
-void vb_rx_look(vb_rx_t *rx, uint64_t now)
+void vb_rx_check(vb_rx_t *rx, uint64_t now)
 {
     const uint32_t limit = ibx_window_limit(&rx->window);
     const uint64_t shrunk = rx->window.shrunk;
     const uint32_t window = rx->window.current, lowest = window > rx->most ? window - rx->most : 0;
-    (void) ibx_window_look(&rx->window, lowest < vb_rx_free(rx) ? lowest : vb_rx_free(rx), now);
+    (void) ibx_window_check(&rx->window, lowest < vb_rx_free(rx) ? lowest : vb_rx_free(rx), now);
     rx->most = rx->taken;
     if (ibx_window_limit(&rx->window) == limit && rx->window.shrunk == shrunk) {
         return;

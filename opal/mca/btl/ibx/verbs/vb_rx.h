@@ -79,7 +79,7 @@ void vb_rx_repost(vb_rx_t *rx, uint32_t buffer);
 void vb_rx_starved(vb_rx_t *rx, uint64_t now);
 
 /* Now and then. */
-void vb_rx_look(vb_rx_t *rx, uint64_t now);
+void vb_rx_check(vb_rx_t *rx, uint64_t now);
 
 /* Buffers for messages that are there, posted or taken: fewer than the window if memory, or entries of the completion queue,
  * are out. */

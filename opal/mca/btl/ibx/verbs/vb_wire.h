@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What two processes say to each other over verbs: the private data of a connection and the header of
- * a message. docs/verbs.md draws them. No other file defines bytes of the wire.
+ * a message. docs/design/verbs.md draws them. No other file defines bytes of the wire.
  *
  * Bytes are checked before they are believed: vb_hello_read refuses, it never repairs. */
 #ifndef VB_WIRE_H
@@ -34,9 +34,9 @@ typedef struct vb_hello_wire {
     uint8_t magic[4];
     uint8_t version;
     uint8_t answer;
-    uint8_t credits[2]; /* messages that may be sent to who says hello; VB_UNCOUNTED */
-    uint8_t name[8];    /* who says hello */
-    uint8_t key[8];     /* of whom it is said to, from the modex: proof of being in the job */
+    uint8_t credits[2]; /* messages that may be sent to the process that says hello; VB_UNCOUNTED */
+    uint8_t name[8];    /* of the process that says hello */
+    uint8_t key[8];     /* of the process it is said to, from the modex: proof of being in the job */
     uint8_t buffer[4];  /* bytes of a receive buffer, header included */
     uint8_t reserved[4];
 } vb_hello_wire_t;
@@ -97,10 +97,10 @@ static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t siz
 
 typedef enum vb_type {
     VB_MESSAGE = 1, /* for the callback of its tag */
-    VB_CREDIT,      /* only the header; also the first word of who connected */
+    VB_CREDIT,      /* only the header; also the first word of the side that connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
-    VB_GRANT,       /* the header and vb_grant_t: who gets it may write short messages there */
-    /* By datagrams only, only the header, `seen` is the round (vb_way.h): */
+    VB_GRANT,       /* the header and vb_grant_t: the receiver of it may write short messages there */
+    /* By datagrams only, only the header, `seen` is the round (vb_switch.h): */
     VB_LEAVE,
     VB_ARRIVED,
     VB_RETURN,

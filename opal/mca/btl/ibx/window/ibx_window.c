@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See ibx_window.h. */
+/* Grows the number of receive buffers when half are in use, and shrinks it after a quiet period. */
 #include "ibx_window.h"
 
 void ibx_window_init(ibx_window_t *w, uint32_t initial, uint32_t max, uint64_t quiet_ns,
@@ -58,7 +58,7 @@ static void fit(ibx_window_t *w, uint32_t used)
     w->limit = smaller(w->current / 2, larger((w->current - smaller(used, w->current)) / 2, 1));
 }
 
-uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now)
+uint32_t ibx_window_check(ibx_window_t *w, uint32_t free_buffers, uint64_t now)
 {
     w->lowest = smaller(w->lowest, free_buffers);
     if (0 != w->quiet_ns && now - w->quiet_since >= w->quiet_ns) {

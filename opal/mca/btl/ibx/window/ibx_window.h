@@ -25,7 +25,7 @@ typedef struct ibx_window {
     uint32_t current;
     uint32_t limit;
     uint32_t most;        /* the largest there has been */
-    uint32_t lowest;      /* fewest buffers free since the last look */
+    uint32_t lowest;      /* fewest buffers free since the last check */
     uint64_t quiet_ns;    /* 0: never shrinks */
     uint64_t quiet_since; /* the period began */
     uint64_t grown, shrunk;
@@ -45,16 +45,16 @@ static inline uint32_t ibx_window_limit(const ibx_window_t *w)
 /* The limit was reached. Returns the window from now on: post up to it and arm ibx_window_limit. */
 uint32_t ibx_window_limit_reached(ibx_window_t *w, uint64_t now);
 
-/* When to look next, or UINT64_MAX: it has nothing to give back. */
-static inline uint64_t ibx_window_look_at(const ibx_window_t *w)
+/* When to check next, or UINT64_MAX: it has nothing to give back. */
+static inline uint64_t ibx_window_check_at(const ibx_window_t *w)
 {
     return 0 == w->quiet_ns || w->current <= w->initial ? UINT64_MAX : w->quiet_since + w->quiet_ns;
 }
 
-/* Then, or more often, with the fewest buffers that were free since the last look: shrinks at the end of a quiet
+/* Then, or more often, with the fewest buffers that were free since the last check: shrinks at the end of a quiet
  * period. Returns the window: buffers above it are taken back, and not posted again; the limit may be another even if
  * the window is the same. */
-uint32_t ibx_window_look(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
+uint32_t ibx_window_check(ibx_window_t *w, uint32_t free_buffers, uint64_t now);
 
 /* Bytes held for it. */
 static inline uint64_t ibx_window_bytes(const ibx_window_t *w, uint64_t buffer_size)

@@ -1,0 +1,207 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Open MPI makes and frees communicators: pml/spec's are made, and freed when their last user is gone. */
+#include "pml_spec_calls.h"
+
+#include "../dispatch/pml_spec_arrive.h"
+#include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_flow.h"
+#include "../services/pml_spec_hello.h"
+#include "../services/pml_spec_keys.h"
+#include "pml_spec_pvars.h"
+#include "pml_spec_report.h"
+
+#include <stdlib.h>
+
+int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
+{
+    uint32_t cid = mca_pml_spec_cid(ompi_comm);
+    if (cid > mca_pml_spec.super.pml_max_contextid) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot((uint16_t) cid);
+    mca_pml_spec_comm_t *comm = calloc(1, sizeof(*comm));
+    if (NULL == slot || NULL == comm) {
+        free(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    comm->slot = slot;
+    comm->group = ompi_comm->c_remote_group;
+    OBJ_RETAIN(comm->group);
+    comm->cid = (uint16_t) cid;
+    comm->epoch = (uint8_t) slot->incarnations; /* the next is made when this one is gone */
+    comm->is_global = mca_pml_spec_is_global(ompi_comm, &comm->name[0], &comm->name[1]);
+    comm->my_rank = ompi_comm->c_my_rank;
+    comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;
+    comm->peers = calloc(comm->size + 1u, sizeof(*comm->peers));
+    if (NULL == comm->peers || 0 != spec_match_init(&comm->match)) {
+        OBJ_RELEASE(comm->group);
+        free(comm->peers);
+        free(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (MPI_COMM_SELF == ompi_comm) {
+        mca_pml_spec_report_arm();
+    }
+    if (0 == slot->incarnations) {
+        OBJ_CONSTRUCT(&slot->lock, opal_mutex_t);
+    }
+    ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
+
+    /* From here on packets find the communicator; those that came too early follow in the order of
+     * their arrival (their sequence numbers put right what overtakes them). */
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    __atomic_store_n(&slot->comm, comm, __ATOMIC_RELEASE);
+    ++slot->incarnations;
+    free(slot->last_seqs);
+    slot->last_seqs = NULL;
+    slot->last_seqs_n = 0;
+    spec_node_t *n = spec_list_pop(&slot->parked);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    while (NULL != n) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
+        mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+        mca_pml_spec_arrive_again(&packet);
+        mca_pml_spec_frag_free(frag);
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        n = spec_list_pop(&slot->parked);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    if (!comm->is_global) {
+        mca_pml_spec_hellos_again(comm);
+    }
+    return OMPI_SUCCESS;
+}
+
+/* What is left of the peers from which RTRs may still come; NULL: nothing, or no memory, which makes a REVOKE's answer as if
+ * the RTR had not been used. */
+static mca_pml_spec_last_seq_t *last_seqs_of(mca_pml_spec_comm_t *comm, uint32_t *n)
+{
+    mca_pml_spec_last_seq_t *last_seqs = NULL;
+    *n = 0;
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+        if (NULL == peer) {
+            continue;
+        }
+        mca_pml_spec_lock(&peer->send_lock);
+        const bool has_ledger = NULL != peer->send.ledger;
+        const uint32_t s = peer->send.nxt;
+        mca_pml_spec_unlock(&peer->send_lock);
+        if (has_ledger && NULL == last_seqs) {
+            last_seqs = calloc(comm->size - i, sizeof(*last_seqs));
+        }
+        if (has_ledger && NULL != last_seqs) {
+            last_seqs[(*n)++] =
+                (mca_pml_spec_last_seq_t){.name = mca_pml_spec_name_of(peer->proc), .s = s};
+        }
+    }
+    return last_seqs;
+}
+
+/* What the peer's ledger keeps. */
+static void drop_rtrs(mca_pml_spec_peer_t *peer)
+{
+    spec_node_t left, *n;
+    spec_list_init(&left);
+    spec_send_close_ledger(&peer->send, &left);
+    while (NULL != (n = spec_list_pop(&left))) {
+        mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
+        mca_pml_spec_rtr_drop(peer, rtr, SPEC_RTR_KEPT);
+    }
+}
+
+static void peer_free(mca_pml_spec_peer_t *peer)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(&peer->recv.msgs.early))) {
+        mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
+    }
+    while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {
+        free(SPEC_ENTRY(n, spec_revoke_t, node));
+    }
+    drop_rtrs(peer);
+    mca_pml_spec_keys_free(&peer->keys);
+    OBJ_DESTRUCT(&peer->send_lock);
+    free(peer);
+}
+
+/* Nobody has it any more. group: Open MPI's groups are still there. */
+static void comm_end(mca_pml_spec_comm_t *comm, bool group)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_first(&comm->match.arrival))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, unexp.arrival);
+        comm->peers[frag->unexp.src]->flow_in.is_low = false; /* nobody is told any more */
+        mca_pml_spec_unexp_take(comm, frag);
+        mca_pml_spec_frag_free(frag);
+    }
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        if (NULL != comm->peers[i]) {
+            peer_free(comm->peers[i]);
+        }
+    }
+    mca_pml_spec_counters_fold(comm);
+    spec_match_fini(&comm->match);
+    if (group) {
+        OBJ_RELEASE(comm->group);
+    }
+    free(comm->peers);
+    free(comm);
+}
+
+void mca_pml_spec_comm_free(mca_pml_spec_comm_t *comm)
+{
+    comm_end(comm, true);
+}
+
+void mca_pml_spec_cids_fini(void)
+{
+    for (unsigned c = 0; c < sizeof(mca_pml_spec.cids) / sizeof(*mca_pml_spec.cids); ++c) {
+        mca_pml_spec_cid_slot_t *chunk = mca_pml_spec.cids[c];
+        for (unsigned i = 0; NULL != chunk && i < MCA_PML_SPEC_CID_CHUNK; ++i) {
+            spec_node_t *n;
+            while (NULL != (n = spec_list_pop(&chunk[i].parked))) {
+                mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
+            }
+            free(chunk[i].last_seqs);
+            if (chunk[i].incarnations > 0) {
+                OBJ_DESTRUCT(&chunk[i].lock);
+            }
+            while (NULL
+                   != (n = spec_list_pop(&chunk[i].ended))) { /* its users will not come back */
+                comm_end(SPEC_ENTRY(n, mca_pml_spec_comm_t, ended), false);
+            }
+        }
+        free(chunk);
+        mca_pml_spec.cids[c] = NULL;
+    }
+}
+
+int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(ompi_comm);
+    if (NULL == comm) {
+        return OMPI_SUCCESS;
+    }
+    mca_pml_spec_cid_slot_t *slot = comm->slot;
+    uint32_t last_seqs_n;
+    mca_pml_spec_last_seq_t *last_seqs = last_seqs_of(comm, &last_seqs_n);
+    mca_pml_spec_counters_fold_peers(comm);
+    ompi_comm->c_pml_comm = NULL;
+    comm->is_ended = true;
+
+    /* A handler counts itself, or takes the lock, and then reads the slot; here it is taken away under the
+     * lock and then they are counted. */
+    mca_pml_spec_comm_retain(comm);
+    mca_pml_spec_lock(&slot->lock);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    __atomic_store_n(&slot->comm, NULL, __ATOMIC_RELEASE);
+    slot->last_seqs = last_seqs;
+    slot->last_seqs_n = last_seqs_n;
+    spec_list_append(&slot->ended, &comm->ended);
+    __atomic_store_n(&slot->ended_n, slot->ended_n + 1, __ATOMIC_RELAXED);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_unlock(&slot->lock);
+    mca_pml_spec_slot_put(slot);
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,237 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* MPI's send calls. */
+#include "pml_spec_calls.h"
+
+#include "../protocols/pml_spec_eager.h"
+#include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_flow.h"
+#include "../services/pml_spec_pin.h"
+
+static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
+                                                ompi_datatype_t *dtype, int dst, int tag,
+                                                mca_pml_base_send_mode_t mode,
+                                                ompi_communicator_t *comm,
+                                                mca_pml_spec_peer_t *peer, bool persistent)
+{
+    mca_pml_spec_send_request_t *sendreq =
+        (mca_pml_spec_send_request_t *) mca_pml_spec_get(&mca_pml_base_send_requests);
+    if (OPAL_UNLIKELY(NULL == sendreq)) {
+        return NULL;
+    }
+    sendreq->peer = peer;
+    sendreq->req_send.req_base.req_proc = peer->proc;
+    MCA_PML_BASE_SEND_REQUEST_INIT(&sendreq->req_send, buf, count, dtype, dst, tag, comm, mode,
+                                   persistent, 0);
+    return sendreq;
+}
+
+/* How far a message came without a request. */
+typedef enum {
+    NEEDS_REQUEST, /* nothing was done */
+    NUMBERED,      /* it has its sequence number, the transport had no room */
+    GONE,          /* sent */
+} direct_t;
+
+static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                      mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep, (void) status;
+    volatile bool *sent = des->des_cbdata;
+    opal_atomic_wmb();
+    *sent = true;
+}
+
+/* Is the message small enough, one block of memory, and in a mode that asks for nothing special? */
+static inline bool is_plain(size_t length, size_t count, const ompi_datatype_t *dtype,
+                            mca_pml_base_send_mode_t mode, bool wait)
+{
+    return length <= (wait ? mca_pml_spec.copy_limit : MCA_PML_SPEC_TINY)
+           && MCA_PML_BASE_SEND_SYNCHRONOUS != mode && MCA_PML_BASE_SEND_BUFFERED != mode
+           && (0 == length || mca_pml_spec_is_flat(dtype, count));
+}
+
+/* Through the transport's buffer; wait until it has left. */
+static direct_t send_copied(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                            const void *data, size_t length, int32_t tag, uint32_t seq)
+{
+    volatile bool sent = false;
+    const mca_pml_spec_sent_t how =
+        mca_pml_spec_eager_copy(peer, bml_btl, data, length, tag, seq, MCA_PML_SPEC_EAGER_FLAGS,
+                                mark_sent, (void *) (uintptr_t) &sent);
+    while (MCA_PML_SPEC_UNDER_WAY == how && !sent) {
+        opal_progress();
+    }
+    return MCA_PML_SPEC_NO_ROOM == how ? NUMBERED : GONE;
+}
+
+/* A small message from one block of memory, in a mode that asks for nothing special: sent without
+ * a request. With `wait`, also one that the transport's send-immediate does not take; it has then
+ * left when this returns. *seq is the message's number unless NEEDS_REQUEST. */
+static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf, size_t count,
+                                     const ompi_datatype_t *dtype, int tag,
+                                     mca_pml_base_send_mode_t mode, bool wait, uint32_t *seq)
+{
+    const size_t length = count * dtype->super.size;
+    if (!is_plain(length, count, dtype, mode, wait)) {
+        return NEEDS_REQUEST;
+    }
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
+        return NEEDS_REQUEST;
+    }
+    const bool gathers = !wait && NULL != peer->polls;
+    if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {
+        return NEEDS_REQUEST; /* which is complete when others have taken it along */
+    }
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
+    if (!wait && NULL == bml_btl->btl->btl_sendi) {
+        return NEEDS_REQUEST;
+    }
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
+        mca_pml_spec_rtr_notice(peer);
+    }
+    spec_ctl_t *ctl;
+    spec_rtr_fate_t fate = SPEC_RTR_KEPT;
+    mca_pml_spec_lock(&peer->send_lock);
+    if (OPAL_UNLIKELY(!mca_pml_spec_flow_spend(peer, spec_flow_cost(length)))) {
+        mca_pml_spec_unlock(&peer->send_lock);
+        return NEEDS_REQUEST;
+    }
+    *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
+    mca_pml_spec_count_eager(peer, length);
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_UNLIKELY(NULL != ctl)) {
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
+        mca_pml_spec_adapt_say(peer, tag, *seq);
+    }
+    const char *flat = mca_pml_spec_flat_base(buf, dtype);
+    if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
+        if (gathers) {
+            (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
+                                       (uint32_t) mca_pml_spec.gather);
+        }
+        return GONE;
+    }
+    return wait ? send_copied(peer, bml_btl, flat, length, tag, *seq) : NUMBERED;
+}
+
+/* A message that send_directly() numbered and found no room for. */
+static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    MCA_PML_BASE_SEND_START(&sendreq->req_send);
+    base->req_free_called = false;
+    sendreq->life = 0;
+    sendreq->status = OMPI_SUCCESS;
+    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
+    sendreq->is_flat = true;
+    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+    sendreq->seq = seq;
+    sendreq->stage = 0;
+    sendreq->gathers = false;
+    sendreq->stopped = false;
+    mca_pml_spec_send_begin(sendreq, NULL);
+}
+
+int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+                            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                            ompi_request_t **request)
+{
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
+    mca_pml_spec_send_request_t *sendreq =
+        NULL == peer ? NULL : request_new(buf, count, dtype, dst, tag, mode, comm, peer, true);
+    if (NULL == sendreq) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (MCA_PML_BASE_SEND_BUFFERED != mode && mca_pml_spec_is_flat(dtype, count)) {
+        sendreq->pin =
+            mca_pml_spec_pin_new(peer, mca_pml_spec_flat_base(buf, dtype),
+                                 count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
+    }
+    /* Like one that has run and is complete: start() can use it. */
+    sendreq->life = SPEC_LIFE_DONE;
+    sendreq->req_send.req_base.req_pml_complete = true;
+    *request = &sendreq->req_send.req_base.req_ompi;
+    return OMPI_SUCCESS;
+}
+
+int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                       ompi_request_t **request)
+{
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
+    uint32_t seq;
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
+    if (GONE == direct) {
+        *request = &ompi_request_empty;
+        return OMPI_SUCCESS;
+    }
+    mca_pml_spec_send_request_t *sendreq =
+        request_new(buf, count, dtype, dst, tag, mode, comm, peer, false);
+    if (OPAL_UNLIKELY(NULL == sendreq)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    *request = &sendreq->req_send.req_base.req_ompi;
+    if (OPAL_UNLIKELY(NUMBERED == direct)) {
+        send_later(sendreq, seq);
+        return OMPI_SUCCESS;
+    }
+    int rc = mca_pml_spec_send_start(sendreq, MCA_PML_SPEC_BY_ISEND);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        sendreq->life = SPEC_LIFE_DONE;
+        sendreq->req_send.req_base.req_ompi.req_complete = REQUEST_COMPLETED;
+        ompi_request_free(request);
+    }
+    return rc;
+}
+
+int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+                      mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+{
+    if (mca_pml_spec_is_refused(buf, count)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
+    ompi_request_t *request;
+    uint32_t seq;
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
+    if (GONE == direct) {
+        return OMPI_SUCCESS;
+    }
+    mca_pml_spec_send_request_t *sendreq =
+        request_new(buf, count, dtype, dst, tag, mode, comm, peer, false);
+    if (OPAL_UNLIKELY(NULL == sendreq)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    request = &sendreq->req_send.req_base.req_ompi;
+    int rc = OMPI_SUCCESS;
+    if (OPAL_UNLIKELY(NUMBERED == direct)) {
+        send_later(sendreq, seq);
+    } else {
+        rc = mca_pml_spec_send_start(sendreq, MCA_PML_BASE_SEND_BUFFERED == mode
+                                                  ? MCA_PML_SPEC_BY_ISEND
+                                                  : MCA_PML_SPEC_BY_SEND);
+        if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+            sendreq->life = SPEC_LIFE_DONE;
+            request->req_complete = REQUEST_COMPLETED;
+        }
+    }
+    if (OMPI_SUCCESS == rc) {
+        ompi_request_wait_completion(request);
+        rc = request->req_status.MPI_ERROR;
+    }
+    ompi_request_free(&request);
+    return rc;
+}

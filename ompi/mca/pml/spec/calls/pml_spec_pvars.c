@@ -1,0 +1,158 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Offers the counters to tools as MPI_T performance variables, with the lengths of the two matching queues. */
+#include "pml_spec_pvars.h"
+
+const mca_pml_spec_counter_t mca_pml_spec_counter[] = {
+#define ROW(name, text) {#name, text, offsetof(mca_pml_spec_counters_t, name)},
+    MCA_PML_SPEC_COUNTERS(ROW)
+#undef ROW
+};
+
+static void raise_to(uint64_t *mark, uint64_t value)
+{
+    if (*mark < value) {
+        *mark = value;
+    }
+}
+
+void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
+{
+    raise_to(&mca_pml_spec.counters.posted_most, comm->match.posted_max);
+    raise_to(&mca_pml_spec.counters.unexpected_most, comm->match.unexp_max);
+}
+
+/* Add what the peers of a communicator have counted; moves: and take it away from them. */
+static void add_peers(mca_pml_spec_comm_t *comm, bool moves, uint64_t *messages, uint64_t *bytes)
+{
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+        if (NULL == peer) {
+            continue;
+        }
+        mca_pml_spec_lock(&peer->send_lock);
+        *messages += peer->sent_eager;
+        *bytes += peer->bytes_eager;
+        if (moves) {
+            peer->sent_eager = peer->bytes_eager = 0;
+        }
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+}
+
+void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm)
+{
+    uint64_t messages = 0, bytes = 0;
+    add_peers(comm, true, &messages, &bytes);
+    MCA_PML_SPEC_COUNT_N(sent_eager, messages);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, bytes);
+}
+
+mca_pml_spec_counters_t mca_pml_spec_counters_now(void)
+{
+    uint64_t messages = 0, bytes = 0;
+    raise_to(&mca_pml_spec.counters.unexpected_bytes_most, mca_pml_spec.store.most);
+    for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
+        if (NULL == MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK])) {
+            cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
+            continue;
+        }
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
+        if (NULL != comm) {
+            mca_pml_spec_counters_fold(comm);
+            add_peers(comm, false, &messages, &bytes);
+            mca_pml_spec_comm_put(comm);
+        }
+    }
+    mca_pml_spec_counters_t now = mca_pml_spec.counters;
+    now.sent_eager += messages;
+    now.bytes_eager += bytes;
+    return now;
+}
+
+static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) object;
+    const size_t offset = (size_t) (uintptr_t) pvar->ctx;
+    const bool walks = offset >= offsetof(mca_pml_spec_counters_t, posted_most)
+                       || offset == offsetof(mca_pml_spec_counters_t, sent_eager)
+                       || offset == offsetof(mca_pml_spec_counters_t, bytes_eager);
+    if (walks) {
+        const mca_pml_spec_counters_t now = mca_pml_spec_counters_now();
+        *(unsigned long long *) value = *(const uint64_t *) ((const char *) &now + offset);
+    } else {
+        *(unsigned long long *) value = MCA_PML_SPEC_GLANCE(
+            *(const uint64_t *) ((const char *) &mca_pml_spec.counters + offset));
+    }
+    return OMPI_SUCCESS;
+}
+
+/* The two queue lengths have an element per peer of a communicator, as ob1's of the same name, so
+ * that tools which know those find these. */
+static int one_per_peer(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                        int *count)
+{
+    (void) pvar;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        const ompi_communicator_t *comm = object;
+        *count = comm->c_remote_group->grp_proc_count;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int read_unexpected(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
+    unsigned *length = value;
+    memset(length, 0, comm->size * sizeof(*length));
+    mca_pml_spec_lock(&comm->slot->lock);
+    for (spec_node_t *n = spec_list_first(&comm->match.arrival); NULL != n;
+         n = spec_list_next(&comm->match.arrival, n)) {
+        ++length[SPEC_ENTRY(n, spec_unexp_t, arrival)->src];
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    return OMPI_SUCCESS;
+}
+
+static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
+    unsigned *length = value;
+    memset(length, 0, comm->size * sizeof(*length));
+    mca_pml_spec_lock(&comm->slot->lock);
+    for (uint32_t i = 0; i <= comm->match.mask; ++i) {
+        for (const spec_bin_t *bin = comm->match.bucket[i]; NULL != bin; bin = bin->chain) {
+            if (SPEC_ANY != bin->src) {
+                length[bin->src] += bin->posted_n;
+            }
+        }
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    return OMPI_SUCCESS;
+}
+
+void mca_pml_spec_counters_register(void)
+{
+    const mca_base_component_t *component = &mca_pml_spec_component.pmlm_version;
+    for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
+        const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
+        (void) mca_base_component_pvar_register(
+            component, counter->name, counter->text, OPAL_INFO_LVL_4,
+            mca_pml_spec_is_mark(counter) ? MPI_T_PVAR_CLASS_HIGHWATERMARK
+                                          : MPI_T_PVAR_CLASS_COUNTER,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
+            (void *) (uintptr_t) counter->offset);
+    }
+    (void) mca_base_component_pvar_register(
+        component, "unexpected_msgq_length", "unexpected messages waiting, per peer",
+        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
+        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+        read_unexpected, NULL, one_per_peer, NULL);
+    (void) mca_base_component_pvar_register(
+        component, "posted_recvq_length", "receives posted and not matched, per peer",
+        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
+        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+        read_posted, NULL, one_per_peer, NULL);
+}

@@ -1,0 +1,190 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A receive begins: it takes the unexpected message that it wants, or is posted, with or without an RTR to the sender. */
+#include "pml_spec_calls.h"
+
+#include "../dispatch/pml_spec_arrive.h"
+#include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_flow.h"
+#include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_why.h"
+
+/* For how long a receive that waits next polls on for the RTS, nanoseconds. */
+#define POLL_ON_NS UINT64_C(2000)
+
+static void poll_for_rts(const mca_pml_spec_peer_t *peer, bool on)
+{
+    const mca_pml_spec_comm_t *comm = peer->comm;
+    const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
+    const uint64_t end = on ? mca_pml_spec_now_ns() + POLL_ON_NS : 0;
+    if (!mca_pml_spec_may_poll()) {
+        return;
+    }
+    do {
+        (void) mca_pml_spec_poll(peer);
+    } while (on && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
+             && mca_pml_spec_now_ns() < end);
+}
+
+/* What is decided before it is posted. */
+typedef struct plan {
+    bool offers;  /* send an RTR, if the rule allows it then */
+    bool watches; /* adaptation has stopped that: would it have been of use? */
+    spec_recv_plan_t policy;
+} plan_t;
+
+static void note_return(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_lock(&peer->send_lock);
+    spec_policy_observed(&peer->policy, SPEC_SAW_RETURN, 0, mca_pml_spec_now_ns());
+    mca_pml_spec_unlock(&peer->send_lock);
+}
+
+static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
+{
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    const int32_t tag = recvreq->req_recv.req_base.req_tag;
+    plan_t plan = {.offers = false};
+    if (recvreq->capacity <= mca_pml_spec.eager_min || NULL == peer) {
+        return plan;
+    }
+    const bool stopped = mca_pml_spec_adapt_recalls(peer, tag);
+    if (!stopped && !mca_pml_spec_rtr_predicts(recvreq)) {
+        return plan;
+    }
+    plan.offers = !stopped && mca_pml_spec_adapt_may(peer, tag);
+    plan.watches = !plan.offers;
+    const spec_before_recv_t before = {.capacity = recvreq->capacity,
+                                       .waits = blocking,
+                                       .offers = plan.offers,
+                                       .copied = blocking && plan.offers
+                                                 && !mca_pml_spec_rtr_registers(recvreq)};
+    const bool notes = spec_policy_notes_recv(&before);
+    if (notes) {
+        mca_pml_spec_lock(&peer->send_lock);
+    }
+    plan.policy = spec_policy_before_recv(&peer->policy, &before);
+    if (notes) {
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+    if (plan.policy.poll) {
+        poll_for_rts(peer, plan.policy.poll_on);
+        if (!blocking) {
+            mca_pml_spec_patience_for_rts(recvreq);
+        }
+    }
+    if (OPAL_LIKELY(plan.offers)) {
+        mca_pml_spec_rtr_prepare(recvreq);
+    }
+    return plan;
+}
+
+/* Give it the unexpected message that it wants. The communicator's lock is held, and is released if there is one. */
+static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
+                            const plan_t *plan)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    spec_unexp_t *unexp = 0 == comm->match.unexp_n
+                              ? NULL
+                              : spec_match_find_unexp(&comm->match, base->req_peer, base->req_tag);
+    if (NULL == unexp) {
+        return false;
+    }
+    mca_pml_spec_frag_t *frag = SPEC_ENTRY(unexp, mca_pml_spec_frag_t, unexp);
+    mca_pml_spec_unexp_take(comm, frag);
+    mca_pml_spec_unlock(&comm->slot->lock);
+    recvreq->awaits_rts = false;
+    if (plan->watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
+        mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
+                                 mca_pml_spec_message_length(frag), false, 0);
+    }
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_pml_spec_deliver_frag(recvreq, frag);
+    if (plan->policy.exchanges
+        && (plan->policy.leaves || (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))) {
+        note_return(peer);
+    }
+    return true;
+}
+
+/* It is posted, and its RTR goes out. The communicator's lock is held and is released: under it the packet is only
+ * built, since without it the message may arrive in another thread and end the request. */
+static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
+                     const spec_offer_t *offer)
+{
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_pml_spec_rtr_packet_t packet;
+    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_OFFERED);
+    recvreq->offered = true;
+    (void) mca_pml_spec_add32(&peer->offers, 1);
+    mca_pml_spec_rtr_build(recvreq, offer, &packet);
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        mca_pml_spec_why_recv(recvreq, true, true);
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    mca_pml_spec_rtr_send(peer, &packet);
+}
+
+/* It is posted without an RTR. The communicator's lock is held. */
+static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
+                          const plan_t *plan)
+{
+    /* Would it have sent an RTR, and is it likely to get a message that is sampled? */
+    if (plan->watches
+        && spec_adapt_samples(spec_recv_likely_seq(&recvreq->peer->recv, &recvreq->posted),
+                              recvreq->capacity)
+        && spec_recv_may_speculate(&comm->match, &recvreq->posted)
+        && mca_pml_spec_rtr_predicts(recvreq)) {
+        mca_pml_spec_adapt_watch(recvreq);
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
+        mca_pml_spec_why_recv(recvreq, false,
+                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
+    }
+}
+
+int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
+    mca_pml_spec_peer_t *peer = NULL;
+    spec_offer_t offer;
+
+    mca_pml_spec_recv_reset(recvreq);
+    if (OMPI_ANY_SOURCE != base->req_peer) {
+        recvreq->peer = peer = mca_pml_spec_peer(comm, base->req_peer);
+        if (OPAL_UNLIKELY(NULL == peer)) {
+            return OMPI_ERR_OUT_OF_RESOURCE;
+        }
+        spec_policy_observed(&peer->policy, SPEC_SAW_RECEIVE, 0, 0);
+    }
+    const plan_t plan = before_recv(recvreq, blocking);
+    recvreq->posted.src = base->req_peer;
+    recvreq->posted.tag = base->req_tag;
+    mca_pml_spec_lock(&comm->slot->lock);
+    if (take_unexpected(recvreq, comm, &plan)) {
+        return OMPI_SUCCESS;
+    }
+    if (NULL != peer && mca_pml_spec_lost(peer)) {
+        mca_pml_spec_unlock(&comm->slot->lock);
+        recvreq->status = OMPI_ERR_UNREACH;
+        recvreq->req_recv.req_bytes_packed = 0;
+        mca_pml_spec_recv_done(recvreq);
+        return OMPI_SUCCESS;
+    }
+    if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
+        mca_pml_spec_unlock(&comm->slot->lock);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    mca_pml_spec_flow_wants(comm, base->req_peer);
+    if (plan.offers && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
+        send_rtr(recvreq, comm, &offer);
+    } else {
+        wait_silently(recvreq, comm, &plan);
+        mca_pml_spec_unlock(&comm->slot->lock);
+    }
+    if (plan.policy.leaves) {
+        note_return(peer);
+    }
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,271 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A send begins: it gets credit and its number, a protocol is chosen, and that starts it. */
+#include "pml_spec_calls.h"
+
+#include "../objects/pml_spec_complete.h"
+#include "../objects/pml_spec_upward.h"
+#include "../protocols/pml_spec_protocols.h"
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_flow.h"
+#include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_why.h"
+
+void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+#define START(name)                                                                                \
+    if (mca_pml_spec_proto_##name.probe(sendreq, NULL != rtr)) {                                   \
+        mca_pml_spec_proto_##name.start(sendreq, rtr);                                             \
+        return;                                                                                    \
+    }
+    MCA_PML_SPEC_PROTOCOLS(START)
+#undef START
+}
+
+/* How much of the message's data goes out with its first packet. */
+static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_rtr)
+{
+#define BRINGS(name)                                                                               \
+    if (mca_pml_spec_proto_##name.probe(sendreq, uses_rtr)) {                                      \
+        return mca_pml_spec_proto_##name.brings(sendreq);                                          \
+    }
+    MCA_PML_SPEC_PROTOCOLS(BRINGS)
+#undef BRINGS
+    return 0;
+}
+
+/* Is the message fit to be put into an offered buffer? */
+static bool can_put(const mca_pml_spec_send_request_t *sendreq)
+{
+    const mca_pml_spec_peer_t *peer = sendreq->peer;
+    return sendreq->req_send.req_bytes_packed > peer->eager_limit && sendreq->is_flat
+           && (peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
+}
+
+/* What giving a message its number settled. */
+typedef struct issue {
+    spec_ctl_t *ctl;      /* the RTR that named it, or NULL */
+    spec_rtr_fate_t fate; /* of that RTR */
+    uint32_t given_back;  /* credit that was set apart and is not needed */
+} issue_t;
+
+/* A message whose credit is set apart gets its number, under the peer's send_lock. announce: leave an RTR unused. */
+static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, bool announce)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    issue_t issue = {.fate = SPEC_RTR_KEPT};
+
+    sendreq->seq =
+        spec_send_issue(&peer->send, tag, length, can_put(sendreq), &issue.ctl, &issue.fate);
+    if (NULL != issue.ctl && SPEC_RTR_USED == issue.fate
+        && (announce
+            || (spec_run_is_on(&peer->policy.run, length)
+                && spec_policy_leaves_put(&peer->policy, length, mca_pml_spec_now_ns())))) {
+        issue.fate = SPEC_RTR_SHARED;
+    }
+    const bool uses = NULL != issue.ctl && SPEC_RTR_USED == issue.fate;
+    if (uses) {
+        sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;
+        spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
+    }
+    if (mca_pml_spec_eager_probe(sendreq, uses)) {
+        mca_pml_spec_count_eager(peer, length);
+    }
+    sendreq->first = first_data(sendreq, uses);
+    sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->polls
+                       && sendreq->first == length && length <= peer->eager_limit
+                       && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
+                       && spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
+                                              (uint32_t) mca_pml_spec.gather);
+    issue.given_back = sendreq->set_apart - spec_flow_cost(sendreq->first);
+    peer->flow_out.spent -= issue.given_back;
+    return issue;
+}
+
+/* What follows from that, under no lock. */
+static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, const issue_t *issue)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    mca_pml_spec_rtr_t *rtr = NULL;
+
+    if (sendreq->gathers) {
+        MCA_PML_SPEC_COUNT(gathered);
+    }
+    if (NULL != issue->ctl) {
+        rtr = SPEC_ENTRY(issue->ctl, mca_pml_spec_rtr_t, ctl);
+        if (SPEC_RTR_USED != issue->fate) {
+            mca_pml_spec_rtr_drop(peer, rtr, issue->fate);
+            if (length <= peer->eager_limit) {
+                mca_pml_spec_adapt_say(peer, tag, sendreq->seq);
+            }
+            rtr = NULL;
+        }
+    }
+    sendreq->stopped = (length > peer->eager_limit
+                        || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
+                       && mca_pml_spec_adapt_is_stopped(peer, tag);
+    if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        mca_pml_spec_why_send(sendreq, NULL != rtr, issue->fate);
+    }
+    const bool polls =
+        NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_polls(peer, length);
+    mca_pml_spec_send_begin(sendreq, rtr);
+    if (polls) {
+        (void) mca_pml_spec_poll(peer);
+    }
+}
+
+/* What comes before a message that may be put; an RTR that has arrived is used at once. Before credit is set apart: a callback
+ * below the poll may wait for another send, which would lack it. Returns whether the RTR stays unused. */
+static bool before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    if (OPAL_LIKELY(!can_put(sendreq))) {
+        return false;
+    }
+    const spec_before_send_t before = {
+        .length = length,
+        .waits = MCA_PML_SPEC_BY_SEND == by,
+        .may_come = NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
+                    && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)};
+    spec_send_plan_t plan;
+    if (OPAL_UNLIKELY(spec_policy_times_send(&peer->policy, length))) {
+        mca_pml_spec_lock(&peer->send_lock);
+        plan = spec_policy_before_send(&peer->policy, &before, mca_pml_spec_now_ns());
+        mca_pml_spec_unlock(&peer->send_lock);
+    } else {
+        plan = spec_policy_before_send(&peer->policy, &before, 0);
+    }
+    /* But no poll if the RTR is here already: it may meet an RTS and copy that message before ours has been announced. */
+    if (plan.poll && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
+        && mca_pml_spec_may_poll() && !mca_pml_spec_rtr_is_here(sendreq)) {
+        (void) mca_pml_spec_poll(peer);
+        if (MCA_PML_SPEC_BY_ISEND == by) {
+            mca_pml_spec_patience_for_rtr(sendreq);
+        }
+    }
+    return plan.announce;
+}
+
+/* The message may go: from its number on. */
+static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, bool announce)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
+
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
+        mca_pml_spec_rtr_notice(peer);
+    }
+    mca_pml_spec_lock(&peer->send_lock);
+    const issue_t issue = number(sendreq, by, announce);
+    mca_pml_spec_unlock(&peer->send_lock);
+    /* Credit that is given back may be what another send waits for. That one leaves behind this message, which has
+     * its number: what a callback of it waits for could depend on this. And this may be what keeps the communicator. */
+    const bool turns = OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut)) && issue.given_back > 0;
+    if (turns) {
+        mca_pml_spec_comm_retain(comm);
+    }
+    issued(sendreq, by, &issue);
+    if (turns) {
+        mca_pml_spec_upward.turns(peer);
+        mca_pml_spec_comm_put(comm);
+    }
+}
+
+void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_comm_t *comm = peer->comm;
+    mca_pml_spec_send_request_t *sendreq;
+
+    mca_pml_spec_comm_retain(comm); /* the last of them may be what keeps it */
+    mca_pml_spec_lock(&peer->send_lock);
+    mca_pml_spec_flow_changed(peer);
+    while (NULL != (sendreq = mca_pml_spec_flow_next(peer))) {
+        const issue_t issue = number(sendreq, MCA_PML_SPEC_BY_TURN, false);
+        mca_pml_spec_unlock(&peer->send_lock);
+        issued(sendreq, MCA_PML_SPEC_BY_TURN, &issue);
+        mca_pml_spec_lock(&peer->send_lock);
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+    mca_pml_spec_comm_put(comm);
+}
+
+/* Copy the message into the buffer that the program has attached; from then on it is sent from there. (Open MPI's function for
+ * all of it counts what is in the buffer outside its lock, so that with several threads MPI_Buffer_detach may wait for ever.) */
+static int buffer_message(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    opal_convertor_t *convertor = &base->req_convertor;
+    size_t length = sendreq->req_send.req_bytes_packed;
+    if (0 == length) {
+        return OMPI_SUCCESS;
+    }
+    int rc = mca_pml_base_bsend_request_alloc(&base->req_ompi);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    char *copy = (char *) (uintptr_t) sendreq->req_send.req_addr;
+    if (sendreq->is_flat) {
+        memcpy(copy, sendreq->flat, length);
+    } else {
+        /* The last start of a persistent request left the convertor on its copy. */
+        opal_convertor_copy_and_prepare_for_send(sendreq->peer->proc->super.proc_convertor,
+                                                 &base->req_datatype->super, base->req_count,
+                                                 base->req_addr, 0, convertor);
+        struct iovec iov = {.iov_base = copy, .iov_len = length};
+        uint32_t iovs = 1;
+        opal_convertor_pack(convertor, &iov, &iovs, &length);
+    }
+    opal_convertor_copy_and_prepare_for_send(
+        sendreq->peer->proc->super.proc_convertor, &ompi_mpi_packed.dt.super,
+        sendreq->req_send.req_bytes_packed, copy, 0, convertor);
+    sendreq->is_flat = true;
+    sendreq->flat = copy;
+    return OMPI_SUCCESS;
+}
+
+int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    if (OPAL_UNLIKELY(NULL == endpoint)) {
+        return OMPI_ERR_UNREACH;
+    }
+    MCA_PML_BASE_SEND_START(&sendreq->req_send);
+    base->req_free_called = false;
+    sendreq->life = 0;
+    sendreq->status = OMPI_SUCCESS;
+    sendreq->noticed = false;
+    sendreq->proto = NULL;
+    sendreq->stage = 0;
+    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
+    sendreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
+        int rc = buffer_message(sendreq);
+        if (OMPI_SUCCESS != rc) {
+            sendreq->life = SPEC_LIFE_DONE;
+            base->req_pml_complete = true;
+            base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
+            base->req_ompi.req_complete = REQUEST_COMPLETED;
+            return rc;
+        }
+        base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
+        base->req_ompi.req_status._ucount = length;
+        /* Complete for MPI before the transfer. */
+        mca_pml_spec_complete(&base->req_ompi);
+    }
+    const bool announce = before_send(sendreq, by);
+    if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
+        send_issue(sendreq, by, announce);
+    }
+    return OMPI_SUCCESS;
+}

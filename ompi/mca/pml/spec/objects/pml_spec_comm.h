@@ -1,0 +1,248 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Communicators and their peers, as pml/spec keeps them.
+ *
+ * Words
+ *   peer   one remote process of one communicator, both directions
+ *   cid    communicator id; reused after a communicator is freed. Packet headers carry the
+ *          receiver's: it is the same everywhere unless the communicator was made from a group
+ *   epoch  which incarnation of a cid this process lives in, counted here and put into each header
+ *   parked packet for a cid that does not exist here (yet)
+ *
+ *   user   a packet's handler, or work for later, that has the communicator in its hands
+ *
+ * Per communicator there is an array of peer pointers (zero pages until touched); a peer is
+ * allocated when it is first sent to or heard of.
+ *
+ * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet holds nothing: its
+ * handler finds the communicator by number, and the program may free it meanwhile, in another thread or in a
+ * callback of what the handler itself completes. So a handler gets it (mca_pml_spec_comm_get) and puts it back. A
+ * communicator that is freed cannot be got any more at once; its memory goes with the last user of its cid. Nothing of
+ * Open MPI's communicator is touched by users. */
+#ifndef PML_SPEC_COMM_H
+#define PML_SPEC_COMM_H
+
+#include "../core/spec_clock.h"
+#include "../core/spec_flow.h"
+#include "../core/spec_match.h"
+#include "../core/spec_recv.h"
+#include "../core/spec_policy.h"
+#include "../core/spec_send.h"
+#include "pml_spec_packet.h"
+#include "pml_spec_pending.h"
+
+typedef struct mca_pml_spec_peer {
+    struct mca_pml_spec_comm *comm;
+    ompi_proc_t *proc;
+    mca_bml_base_endpoint_t *endpoint; /* NULL before first use: see mca_pml_spec_endpoint */
+    mca_bml_base_endpoint_t *open;     /* the same, NULL again when the process is lost */
+    int32_t rank;
+    uint16_t ctx; /* the peer's cid of the communicator, if known: pml_spec_hello.h */
+    bool ctx_known;
+    bool greeted; /* a HELLO has been sent (send_lock) */
+    bool is_self;
+    bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
+    size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
+    const uint32_t
+        *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
+
+    /* Me as the sender. send_lock covers all up to waiting. No call to a transport and no completion
+     * happens under it; adapt_lock and the locks of free lists may be taken inside. */
+    opal_mutex_t send_lock;
+    spec_flow_out_t flow_out; /* each message changes it and the next two */
+    spec_send_t send;
+    uint64_t sent_eager, bytes_eager; /* counters: pml_spec_counters.h */
+    spec_policy_t
+        policy; /* what it reads without the lock may be old, which costs a turn at most */
+    volatile int32_t announced; /* large sends whose RTS is out and that are not done */
+    spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */
+    volatile int32_t unnoticed_n;
+    spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
+    uint32_t keys_n;
+    spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
+
+    /* Me as the receiver; under the communicator's lock. */
+    spec_flow_in_t flow_in; /* each message changes it and the next */
+    spec_recv_t recv;
+    bool flow_pends;         /* a CREDIT is to be sent */
+    volatile int32_t offers; /* receives that sent an RTR and are not done */
+    mca_pml_spec_pending_t flow_pending;
+    spec_clock_t clock; /* under adapt_lock, as the next two */
+    spec_adapt_memo_t stopped_in, stopped_out;
+} mca_pml_spec_peer_t;
+
+typedef struct mca_pml_spec_comm {
+    spec_node_t ended; /* in the slot's list when the program has freed it */
+    struct mca_pml_spec_cid_slot *slot;
+    ompi_group_t *group; /* of the peers; referenced */
+    volatile bool is_ended;
+    uint16_t cid;
+    uint8_t epoch;
+    bool is_global;   /* all processes have the same cid for it */
+    uint64_t name[2]; /* else this is what they all know it by */
+    int32_t my_rank;
+    uint32_t size;  /* peers: the remote group of an inter-communicator */
+    uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
+    spec_match_t match;
+    mca_pml_spec_peer_t **peers;
+} mca_pml_spec_comm_t;
+
+/* What remains of a freed communicator, for peers that had sent RTRs: the number of messages sent
+ * to them, so that a late REVOKE gets the right answer. */
+typedef struct mca_pml_spec_last_seq {
+    uint64_t name;
+    uint32_t s;
+} mca_pml_spec_last_seq_t;
+
+/* Under the module's lock, but for `lock` and for reading the first three. */
+typedef struct mca_pml_spec_cid_slot {
+    mca_pml_spec_comm_t *comm; /* NULL: none now. Atomic; changed under the module's lock */
+    volatile int32_t users;
+    volatile int32_t ended_n;
+    /* Of the communicator that has the cid now: covers match, the creation of peers, and the receiver's side of all peers.
+     * No call to a transport and no completion of a request happens under it; mca_pml_spec.lock and the locks of free
+     * lists may be taken inside. It is here, where nothing is ever freed, so that a message is matched without being counted
+     * as a user: while the lock is held the communicator stays, and after that the receive keeps it. Made with the
+     * first communicator. */
+    opal_mutex_t lock;
+    uint32_t incarnations; /* communicators that had this cid so far */
+    uint32_t last_seqs_n;
+    mca_pml_spec_last_seq_t *last_seqs;
+    spec_node_t parked; /* mca_pml_spec_frag_t.item */
+    spec_node_t ended;  /* communicators that were freed and may still be in users' hands */
+    char apart[64];     /* counting here does not slow the neighbours */
+} mca_pml_spec_cid_slot_t;
+
+/* A process that a transport has given up (services/pml_spec_lost.h). */
+typedef struct mca_pml_spec_lost {
+    mca_pml_spec_pending_t pending; /* until its requests were ended */
+    struct mca_pml_spec_lost *next;
+    opal_process_name_t name;
+} mca_pml_spec_lost_t;
+
+static inline bool mca_pml_spec_is_same(opal_process_name_t a, opal_process_name_t b)
+{
+    return a.jobid == b.jobid && a.vpid == b.vpid;
+}
+
+/* Was it given up? */
+bool mca_pml_spec_lost_is(const opal_proc_t *proc);
+
+static inline bool mca_pml_spec_lost(const mca_pml_spec_peer_t *peer)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&peer->proc->super);
+}
+
+/* The rank of a process in the communicator (in the remote group of an inter-communicator), or -1. */
+int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_t name);
+
+/* Is the process a member of any communicator there is? */
+bool mca_pml_spec_is_member(const opal_proc_t *proc);
+
+/* The slot of a cid, created if need be; NULL when memory is out. */
+mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid);
+
+/* Keep a packet until a communicator with its cid exists. False: it exists meanwhile. */
+bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet);
+
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_of(const ompi_communicator_t *comm)
+{
+    return (mca_pml_spec_comm_t *) comm->c_pml_comm;
+}
+
+/* Slow path of the next: free what has ended, if nobody uses it. */
+void mca_pml_spec_slot_reap(mca_pml_spec_cid_slot_t *slot);
+
+static inline void mca_pml_spec_slot_put(mca_pml_spec_cid_slot_t *slot)
+{
+    if (0 == mca_pml_spec_add32(&slot->users, -1)
+        && OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(slot->ended_n) > 0)) {
+        mca_pml_spec_slot_reap(slot);
+    }
+}
+
+/* The communicator of a cid, to be put back; or NULL. Any thread. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *slot =
+        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    if (OPAL_UNLIKELY(NULL == slot)) {
+        return NULL;
+    }
+    slot += cid % MCA_PML_SPEC_CID_CHUNK;
+    (void) mca_pml_spec_add32(&slot->users, 1); /* before it is read: see del_comm */
+    mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
+    if (OPAL_UNLIKELY(NULL == comm)) {
+        mca_pml_spec_slot_put(slot);
+    }
+    return comm;
+}
+
+/* The communicator of a cid with its lock held; or NULL. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_lock(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *slot =
+        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    if (OPAL_UNLIKELY(NULL == slot)) {
+        return NULL;
+    }
+    slot += cid % MCA_PML_SPEC_CID_CHUNK;
+    if (OPAL_UNLIKELY(NULL == MCA_PML_SPEC_SEEN(slot->comm))) {
+        return NULL; /* perhaps there never was one, nor a lock */
+    }
+    mca_pml_spec_lock(&slot->lock);
+    mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
+    if (OPAL_UNLIKELY(NULL == comm)) {
+        mca_pml_spec_unlock(&slot->lock);
+    }
+    return comm;
+}
+
+/* Another user of one that the caller has for certain. */
+static inline void mca_pml_spec_comm_retain(mca_pml_spec_comm_t *comm)
+{
+    (void) mca_pml_spec_add32(&comm->slot->users, 1);
+}
+
+static inline void mca_pml_spec_comm_put(mca_pml_spec_comm_t *comm)
+{
+    mca_pml_spec_slot_put(comm->slot);
+}
+
+/* As comm_get, if it is in this of its incarnations here. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get_epoch(uint16_t cid, uint8_t epoch)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(cid);
+    if (NULL != comm && epoch != comm->epoch) {
+        mca_pml_spec_comm_put(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+/* Slow path of the next: creates the peer. NULL when memory is out. */
+mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank);
+
+/* The peer of a rank that is known to be in range. */
+static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, int32_t rank)
+{
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[rank]);
+    return OPAL_LIKELY(NULL != peer) ? peer : mca_pml_spec_peer_create(comm, rank);
+}
+
+/* The peer that a packet names by communicator id and rank, to be put back; or NULL. */
+mca_pml_spec_peer_t *mca_pml_spec_peer_get(uint16_t ctx, int32_t src);
+
+static inline void mca_pml_spec_peer_put(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_comm_put(peer->comm);
+}
+
+/* A message of the peer goes out with its data: counted here, since each message is under the peer's send_lock anyway,
+ * and an atomic counter of the process would be felt. */
+static inline void mca_pml_spec_count_eager(mca_pml_spec_peer_t *peer, size_t length)
+{
+    ++peer->sent_eager;
+    peer->bytes_eager += length;
+}
+
+#endif

@@ -1,0 +1,419 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What differs between the Open MPI releases that pml/spec is built for. Nothing else in this
+ * component tests the version. */
+#ifndef PML_SPEC_COMPAT_H
+#define PML_SPEC_COMPAT_H
+
+#include "ompi_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ompi/attribute/attribute.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/errhandler/errcode-internal.h"
+#include "ompi/mca/bml/base/base.h"
+#include "ompi/mca/bml/bml.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/mca/pml/base/base.h"
+#include "ompi/mca/pml/base/pml_base_bsend.h"
+#include "ompi/mca/pml/base/pml_base_recvreq.h"
+#include "ompi/mca/pml/base/pml_base_sendreq.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/message/message.h"
+#include "ompi/op/op.h"
+#include "ompi/proc/proc.h"
+#include "ompi/request/request.h"
+#include "ompi/runtime/mpiruntime.h"
+#include "ompi/runtime/params.h"
+#include "opal/mca/base/mca_base_pvar.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#if !defined(SPEC_UNTESTED_OPENMPI) && !(OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1)       \
+    && !(OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)                                       \
+    && !(OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0)
+#    error "pml/spec: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
+#endif
+
+#if OMPI_MAJOR_VERSION < 5
+
+#    include "ompi/errhandler/errhandler.h"
+#    include "ompi/mca/rte/rte.h"
+#    include "opal/threads/mutex.h"
+
+#    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
+
+typedef mca_pml_base_module_1_0_1_t mca_pml_spec_super_t;
+
+/* Fields of the module that only one of the releases has. */
+#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_ft_event = NULL
+
+/* Define the callback `name` of an active message, whose body follows. It sees the transport and
+ * the segments, whatever form the release passes them in. */
+#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg);                                                        \
+        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
+                  mca_btl_base_descriptor_t *des, void *cbdata)                                    \
+        {                                                                                          \
+            (void) am_tag, (void) cbdata;                                                          \
+            name##_am(btl, des->des_segments, des->des_segment_count);                             \
+        }                                                                                          \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg)
+
+/* Declare such a callback in a header. */
+#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
+        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
+                  mca_btl_base_descriptor_t *des, void *cbdata)
+
+/* The number that stands for a communicator in message headers. */
+static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
+{
+    return comm->c_contextid;
+}
+
+static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm)
+{
+    return comm->c_name;
+}
+
+/* Does every process know the communicator by the same number? In 4.1 always. If not, *base and *sub
+ * are what all know it by. */
+static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint64_t *base,
+                                          uint64_t *sub)
+{
+    (void) comm;
+    *base = *sub = 0;
+    return true;
+}
+
+/* What this PML can do beyond the least, for pml_flags. */
+#    define MCA_PML_SPEC_ABILITIES 0
+
+/* May buffers be in the memory of an accelerator, and is this one? (configure refuses a 4.1 that
+ * was built for such buffers.) */
+static inline bool mca_pml_spec_has_device(void)
+{
+    return false;
+}
+
+static inline bool mca_pml_spec_on_device(const void *buf)
+{
+    (void) buf;
+    return false;
+}
+
+/* A process is lost. True: MPI goes on without it, and requests with it end in error. */
+static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
+{
+    (void) proc;
+    return false;
+}
+
+/* May the job outlive a process of it, which then answers nothing more? */
+static inline bool mca_pml_spec_outlives(void)
+{
+    return false;
+}
+
+/* A request of the communicator has ended in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
+ * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
+ * an error that ends the job once it is seen ends it here. Any thread; no lock is held. */
+static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
+{
+    if (&ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
+        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that nobody waits for yet");
+    }
+}
+
+/* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
+{
+    (void) comm, (void) src, (void) tag;
+    return MPI_SUCCESS;
+}
+
+/* Can a request with this process and tag no more end by itself, because the process is lost or the
+ * communicator revoked? */
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
+{
+    (void) comm, (void) rank, (void) tag;
+    return false;
+}
+
+/* Ends the job with a message. Does not return in practice. */
+#    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
+
+static inline uint32_t mca_pml_spec_job_size(void)
+{
+    return (uint32_t) ompi_process_info.num_procs;
+}
+
+/* Processes of the job on this host. */
+static inline uint32_t mca_pml_spec_processes_of_host(void)
+{
+    return (uint32_t) opal_process_info.num_local_peers + 1;
+}
+
+/* The host of a process, for messages to people. */
+static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
+{
+    return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
+}
+
+/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
+                        __opal_attribute_unused__ MPI_Comm fresh)
+
+#else /* 5.0, 6.0 */
+
+/* 6.0 knows no help texts but those of its own tree. */
+#    ifdef SPEC_HELP_COMPILED
+#        include "help/show_help.h"
+#    endif
+
+#    include "ompi/errhandler/errhandler.h"
+#    include "ompi/runtime/ompi_rte.h"
+#    include "opal/mca/accelerator/accelerator.h"
+#    include "opal/mca/accelerator/base/base.h"
+#    include "opal/mca/threads/mutex.h"
+
+#    include <string.h>
+
+#    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
+
+typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
+
+/* From now on nobody may wait for a message of the communicator; with coll_only, of its collective
+ * operations. Threads that wait are woken after this and read these marks. */
+static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_only)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (OMPI_COMM_IS_INTER(comm)) {
+        (void) mca_pml_spec_revoke_comm(comm->c_local_comm, coll_only);
+    }
+    comm->coll_revoked = true;
+    if (!coll_only) {
+        comm->comm_revoked = true;
+    }
+#    endif
+    (void) comm, (void) coll_only;
+    return OMPI_SUCCESS;
+}
+
+#    define MCA_PML_SPEC_MODULE_EXTRAS                                                             \
+        .pml_revoke_comm = mca_pml_spec_revoke_comm, .pml_get_transports = NULL
+
+#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg);                                                        \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)        \
+        {                                                                                          \
+            name##_am(btl, des->des_segments, des->des_segment_count);                             \
+        }                                                                                          \
+        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
+                              size_t nseg)
+
+#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
+        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)
+
+static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
+{
+    return ompi_comm_get_local_cid(comm);
+}
+
+static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm)
+{
+    return NULL == comm->c_name ? "without a name" : comm->c_name;
+}
+
+static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint64_t *base,
+                                          uint64_t *sub)
+{
+    const ompi_comm_extended_cid_t cid = ompi_comm_get_extended_cid(comm);
+    *base = cid.cid_base;
+    *sub = cid.cid_sub.u64;
+    return OMPI_COMM_IS_GLOBAL_INDEX(comm);
+}
+
+/* (PMIx could tell the numbers, but not on every launcher: the PML asks its peers instead.) */
+#    define MCA_PML_SPEC_ABILITIES MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
+
+static inline bool mca_pml_spec_has_device(void)
+{
+    const char *component =
+        opal_accelerator_base_selected_component.base_version.mca_component_name;
+    return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
+}
+
+static inline bool mca_pml_spec_on_device(const void *buf)
+{
+    int device;
+    uint64_t flags;
+    return opal_accelerator.check_addr(buf, &device, &flags) > 0;
+}
+
+/* (5.0 returns from MPI_Waitall.) */
+static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
+{
+    (void) comm, (void) error;
+}
+
+static inline bool mca_pml_spec_outlives(void)
+{
+#    if OPAL_ENABLE_FT_MPI
+    return ompi_ftmpi_enabled;
+#    else
+    return false;
+#    endif
+}
+
+static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (ompi_ftmpi_enabled && NULL != proc) {
+        ompi_errhandler_proc_failed((ompi_proc_t *) (uintptr_t) proc);
+        return true;
+    }
+#    endif
+    (void) proc;
+    return false;
+}
+
+static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (ompi_ftmpi_enabled) {
+        return (ompi_comm_is_revoked(comm) && !ompi_request_tag_is_ft(tag))
+               || (ompi_comm_coll_revoked(comm) && ompi_request_tag_is_collective(tag))
+               || (rank >= 0 && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm)));
+    }
+#    endif
+    (void) comm, (void) rank, (void) tag;
+    return false;
+}
+
+static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
+{
+#    if OPAL_ENABLE_FT_MPI
+    if (mca_pml_spec_is_lost(comm, src, tag)) {
+        return ompi_comm_is_revoked(comm) ? MPI_ERR_REVOKED : MPI_ERR_PROC_FAILED;
+    }
+    if (ompi_ftmpi_enabled && MPI_ANY_SOURCE == src && !ompi_comm_is_any_source_enabled(comm)) {
+        return MPI_ERR_PROC_FAILED;
+    }
+#    endif
+    (void) comm, (void) src, (void) tag;
+    return MPI_SUCCESS;
+}
+
+/* (The abort of 5.0 gives its message to the launcher, which keeps it.) */
+#    define mca_pml_spec_abort(code, ...)                                                          \
+        do {                                                                                       \
+            opal_output(0, __VA_ARGS__);                                                           \
+            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+        } while (0)
+
+static inline uint32_t mca_pml_spec_job_size(void)
+{
+    return ompi_process_info.num_procs;
+}
+
+static inline uint32_t mca_pml_spec_processes_of_host(void)
+{
+    return opal_process_info.num_local_peers + 1;
+}
+
+/* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */
+static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
+{
+    const char *host = NULL == proc ? NULL : opal_get_proc_hostname(proc);
+    return NULL == host ? "unknown" : host;
+}
+
+/* See above. */
+#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
+
+#endif
+
+/* Is MPI_Finalize so far that peers may be gone by right? */
+static inline bool mca_pml_spec_is_ending(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT;
+}
+
+/* Is this MPI_Init (or MPI_Init_thread)? */
+static inline bool mca_pml_spec_is_starting(void)
+{
+    return OMPI_MPI_STATE_INIT_STARTED == ompi_mpi_state;
+}
+
+/* This process and its job. */
+static inline uint32_t mca_pml_spec_my_rank(void)
+{
+    return OMPI_PROC_MY_NAME->vpid;
+}
+
+static inline uint32_t mca_pml_spec_job_id(void)
+{
+    return OMPI_PROC_MY_NAME->jobid;
+}
+
+/* A convertor for one block of bytes, once and for all; only the block changes from use to use.
+ * Transports' send-immediate reads the address from it and may pack through it. */
+static inline void mca_pml_spec_bytes_convertor_init(opal_convertor_t *convertor)
+{
+    static char dummy;
+    OBJ_CONSTRUCT(convertor, opal_convertor_t);
+    opal_convertor_copy_and_prepare_for_send(ompi_proc_local()->super.proc_convertor,
+                                             &ompi_mpi_byte.dt.super, 1, &dummy, 0, convertor);
+}
+
+static inline void mca_pml_spec_bytes_convertor_set(opal_convertor_t *convertor, const void *data,
+                                                    size_t length)
+{
+    convertor->pBaseBuf = (unsigned char *) (uintptr_t) data;
+    convertor->count = length;
+    convertor->local_size = convertor->remote_size = length;
+    convertor->bConverted = 0;
+    convertor->flags &= ~CONVERTOR_COMPLETED;
+}
+
+/* MPI_Gatherv of bytes to rank 0. */
+static inline int mca_pml_spec_gather_bytes(ompi_communicator_t *comm, const void *mine, int n,
+                                            void *all, const int *counts, const int *places)
+{
+    ompi_datatype_t *type = &ompi_mpi_byte.dt;
+    mca_coll_base_module_t *module = comm->c_coll->coll_gatherv_module;
+#if OMPI_MAJOR_VERSION >= 6
+    const ompi_count_array_t all_counts = OMPI_COUNT_ARRAY_CREATE(counts);
+    const ompi_disp_array_t all_places = OMPI_DISP_ARRAY_CREATE(places);
+    return comm->c_coll->coll_gatherv(mine, (size_t) n, type, all, all_counts, all_places, type, 0,
+                                      comm, module);
+#else
+    return comm->c_coll->coll_gatherv(mine, n, type, all, counts, places, type, 0, comm, module);
+#endif
+}
+
+/* The MPI error class for a status inside; MPI_SUCCESS for 0. */
+static inline int mca_pml_spec_mpi_error(int status)
+{
+    return status < 0 ? ompi_errcode_get_mpi_code(status) : MPI_SUCCESS;
+}
+
+/* A process's name as one number; the same on every process of the job. */
+static inline uint64_t mca_pml_spec_name_of(const ompi_proc_t *proc)
+{
+    return (uint64_t) proc->super.proc_name.jobid << 32 | proc->super.proc_name.vpid;
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Where the calling thread's stack is, so that completing a request knows whether the waiter is this very thread. */
+#include "pml_spec_compat.h" /* first: it asks for GNU's functions */
+
+#include "pml_spec_complete.h"
+
+#include <pthread.h>
+
+/* Apart from what every call reads. */
+volatile int32_t mca_pml_spec_signalling __attribute__((aligned(128)));
+
+/* Of the calling thread; one byte where the system does not say where it is. */
+static _Thread_local struct {
+    uintptr_t low, high;
+} stack;
+
+static __attribute__((noinline)) void stack_find(void)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    stack.low = UINTPTR_MAX - 1;
+    stack.high = UINTPTR_MAX;
+    if (0 != pthread_getattr_np(pthread_self(), &attributes)) {
+        return;
+    }
+    if (0 == pthread_attr_getstack(&attributes, &low, &size)) {
+        stack.low = (uintptr_t) low;
+        stack.high = (uintptr_t) low + size;
+    }
+    (void) pthread_attr_destroy(&attributes);
+}
+
+/* A program may have left its thread's stack for another (a coroutine): then nothing is known. */
+bool mca_pml_spec_is_mine(const void *object)
+{
+    const uintptr_t here = (uintptr_t) __builtin_frame_address(0);
+    if (OPAL_UNLIKELY(0 == stack.high)) {
+        stack_find();
+    }
+    return here >= stack.low && (uintptr_t) object > here && (uintptr_t) object < stack.high;
+}

@@ -1,0 +1,139 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Completing a request for MPI while another thread may wait for it.
+ *
+ * MPI_Waitany and MPI_Waitsome put the address of an object on their stack into every request. The thread that completes
+ * a request takes the address out, and then counts down and signals there. If two threads complete two of the requests at a time,
+ * the waiter goes when the first has signalled, while the second still has to count: by then somebody else's stack,
+ * often that of the thread's next wait, which ends with nothing complete and reports a request that is none any more
+ * (Open MPI 4.1 and 5.0, ompi/request/req_wait.c). So threads between these two steps are counted here, and a request is
+ * given back, which those two calls do before they return, when nobody is. Persistent requests are not given back
+ * there: docs/known-issues.md.
+ *
+ * Threads: any. Nothing but MPI_THREAD_MULTIPLE pays for it, and there only a thread that finds a waiter. */
+#ifndef PML_SPEC_COMPLETE_H
+#define PML_SPEC_COMPLETE_H
+
+#include "../core/spec_life.h"
+#include "pml_spec.h"
+
+#include "ompi/request/request.h"
+
+#include <sched.h>
+
+/* Threads that are signalling another one's wait. */
+extern volatile int32_t mca_pml_spec_signalling;
+
+/* Is it in a frame of the calling thread's stack that is still there? False where that is not known. */
+bool mca_pml_spec_is_mine(const void *object);
+
+/* REQUEST_PENDING, REQUEST_COMPLETED, or what is to be signalled. */
+static inline void *mca_pml_spec_completion(const ompi_request_t *request)
+{
+    return (void *) (uintptr_t) MCA_PML_SPEC_SEEN(request->req_complete);
+}
+
+/* The request is complete; its status has been written. */
+static inline void mca_pml_spec_complete(ompi_request_t *request)
+{
+    /* A callback may do anything, and the object is not touched before it returns. */
+    if (OPAL_UNLIKELY(NULL != request->req_complete_cb)) {
+        ++mca_pml_spec_depth;
+        ompi_request_complete(request, true);
+        --mca_pml_spec_depth;
+        return;
+    }
+    if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
+        ompi_request_complete(request, true);
+        return;
+    }
+    /* A thread that finds it complete may give it back. */
+    ompi_communicator_t *comm = request->req_mpi_object.comm;
+    const int error = request->req_status.MPI_ERROR;
+    void *waiter = mca_pml_spec_completion(request);
+    if (REQUEST_PENDING == waiter
+        && OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &waiter,
+                                                   REQUEST_COMPLETED)) {
+        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+            mca_pml_spec_failed_unseen(comm, error);
+        }
+        return;
+    }
+    if (mca_pml_spec_is_mine(
+            waiter)) { /* only its thread would change the pointer, and that is here */
+        __atomic_store_n(&request->req_complete, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+        wait_sync_update(waiter, 1, error);
+        return;
+    }
+    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
+    ompi_request_complete(request, true);
+    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
+}
+
+/* Until no thread signals that may have the address of the caller's stack. */
+static inline void mca_pml_spec_await_signals(void)
+{
+    while (OPAL_UNLIKELY(mca_pml_spec.threaded)
+           && 0 != __atomic_load_n(&mca_pml_spec_signalling, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+}
+
+/* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
+ * MPI before. True: the caller gives it back; else the caller touches it no more.
+ *
+ * DONE comes first, so that a thread that finds it complete needs no atomic operation to know that it is its alone; but
+ * last where the completion runs a callback, which may free the request, start it again, or wait. */
+static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *life, bool told)
+{
+    const bool over = told || NULL != request->req_complete_cb;
+    if (OPAL_UNLIKELY(over) && !told) {
+        mca_pml_spec_complete(request);
+    }
+    const int32_t before = mca_pml_spec_set_bits(
+        life, OPAL_UNLIKELY(over) ? SPEC_LIFE_DONE | SPEC_LIFE_OVER : SPEC_LIFE_DONE);
+    const spec_life_next_t next = spec_life_ended(before, over);
+    if (OPAL_LIKELY(SPEC_LIFE_COMPLETE == next)) {
+        mca_pml_spec_complete(request);
+    }
+    return SPEC_LIFE_RETURN == next;
+}
+
+/* Its owner frees it. True: the caller gives it back; else the last that works on it does. */
+static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
+{
+    const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);
+    if (OPAL_LIKELY(spec_life_is_mine(mca_pml_spec_bits(life), complete))) {
+        return true;
+    }
+    const spec_life_next_t next = spec_life_freed(mca_pml_spec_set_bits(life, SPEC_LIFE_FREED));
+    while (SPEC_LIFE_AWAIT == next && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
+        sched_yield();
+    }
+    return SPEC_LIFE_LEAVE != next;
+}
+
+/* Its peer is lost: is it the caller's to tell its owner (mca_pml_spec_tell_lost)? */
+static inline bool mca_pml_spec_claim_lost(volatile int32_t *life)
+{
+    int32_t seen = mca_pml_spec_bits(life);
+    do {
+        if (!spec_life_may_be_lost(seen)) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(life, &seen, seen | SPEC_LIFE_LOST, true,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
+}
+
+/* The reason is in its status. completes: it has not been complete before (a buffered send has). True: the caller gives it back; else
+ * the caller touches it no more. */
+static inline bool mca_pml_spec_tell_lost(ompi_request_t *request, volatile int32_t *life,
+                                          bool completes)
+{
+    if (completes) {
+        mca_pml_spec_complete(request);
+    }
+    return SPEC_LIFE_RETURN == spec_life_told(mca_pml_spec_set_bits(life, SPEC_LIFE_TOLD));
+}
+
+#endif

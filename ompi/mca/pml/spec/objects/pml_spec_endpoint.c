@@ -1,0 +1,95 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which transports reach a peer, and polling them without Open MPI's other progress functions. */
+#include "pml_spec_endpoint.h"
+
+#include "pml_spec_explain.h"
+
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
+mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
+{
+    if (mca_pml_spec_lost(peer)) {
+        return NULL; /* said before */
+    }
+    mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
+    if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
+        mca_pml_spec_explain("unreachable", peer->rank, (unsigned) peer->comm->cid,
+                             mca_pml_spec_host_of(&peer->proc->super));
+        return NULL;
+    }
+    size_t limit = SIZE_MAX;
+    const uint32_t *polls = mca_btl_ibx_looks(endpoint->btl_eager.bml_btls[0].btl);
+    for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
+        const mca_btl_base_module_t *btl = endpoint->btl_eager.bml_btls[i].btl;
+        limit = btl->btl_eager_limit < limit ? btl->btl_eager_limit : limit;
+        if (NULL == mca_btl_ibx_looks(btl)) {
+            polls = NULL;
+        }
+    }
+    limit -= sizeof(mca_pml_spec_match_hdr_t);
+    peer->polls = polls;
+    peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;
+    __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
+    return endpoint;
+}
+
+int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
+{
+    const mca_bml_base_endpoint_t *endpoint = MCA_PML_SPEC_SEEN(peer->endpoint);
+    const mca_btl_base_component_t *last = NULL;
+    int events = 0;
+    if (!mca_pml_spec_may_poll() || NULL == endpoint) {
+        return 0;
+    }
+    ++mca_pml_spec_depth;
+    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
+        const mca_btl_base_component_t *component =
+            endpoint->btl_send.bml_btls[i].btl->btl_component;
+        if (component != last && NULL != component->btl_progress) {
+            events += component->btl_progress();
+        }
+        last = component;
+    }
+    --mca_pml_spec_depth;
+    return events;
+}
+
+mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
+                                          const mca_btl_base_module_t *btl)
+{
+    for (size_t i = 0; i < endpoint->btl_rdma.arr_size; ++i) {
+        if (endpoint->btl_rdma.bml_btls[i].btl == btl) {
+            return &endpoint->btl_rdma.bml_btls[i];
+        }
+    }
+    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
+        if (endpoint->btl_send.bml_btls[i].btl == btl) {
+            return &endpoint->btl_send.bml_btls[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_for_sending(const mca_bml_base_endpoint_t *endpoint,
+                           const mca_btl_base_module_t *btl)
+{
+    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
+        if (endpoint->btl_send.bml_btls[i].btl == btl) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t mca_pml_spec_rdma_btls(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t **btl)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < endpoint->btl_rdma.arr_size && n < MCA_PML_SPEC_STRIPES; ++i) {
+        mca_bml_base_btl_t *candidate = &endpoint->btl_rdma.bml_btls[i];
+        if (is_for_sending(endpoint, candidate->btl)) {
+            btl[n++] = candidate;
+        }
+    }
+    return n;
+}

@@ -1,0 +1,51 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Tries again, from opal_progress, what a transport had no room for. The callback is registered and unregistered under
+ * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
+#include "pml_spec_pending.h"
+
+int mca_pml_spec_progress(void)
+{
+    int events = 0;
+    spec_retry_item_t *item;
+
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const uint64_t pass = spec_retry_pass(&mca_pml_spec.retry);
+    while (NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
+        mca_pml_spec_pending_t *pending = SPEC_ENTRY(item, mca_pml_spec_pending_t, item);
+        spec_retry_lane_t *lane = item->lane;
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        const bool done = pending->retry(pending);
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        if (!done) {
+            spec_retry_refused(&mca_pml_spec.retry, item);
+            continue;
+        }
+        ++events;
+        if (spec_retry_done(&mca_pml_spec.retry, lane)) {
+            opal_progress_unregister(mca_pml_spec_progress);
+        }
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return events;
+}
+
+void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource)
+{
+    MCA_PML_SPEC_COUNT(pending);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource)) {
+        opal_progress_register(mca_pml_spec_progress);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+bool mca_pml_spec_is_crowded(const void *resource)
+{
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.retry.n))) {
+        return false;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const bool waits = spec_retry_waits(&mca_pml_spec.retry, resource);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return waits;
+}

@@ -1,0 +1,258 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The life of a receive request, whatever its protocol. */
+#include "pml_spec_complete.h"
+#include "pml_spec_request.h"
+#include "pml_spec_upward.h"
+
+static void recv_return(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (OPAL_UNLIKELY(NULL != recvreq->pin)) {
+        mca_pml_spec_upward.unpin(recvreq->pin);
+        recvreq->pin = NULL;
+    }
+    MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
+    mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
+}
+
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+{
+    recvreq->req_recv.req_base.req_free_called = true;
+    if (mca_pml_spec_let_go(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
+        recv_return(recvreq);
+    }
+}
+
+/* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
+ * after all. So that this does not happen to a message which the program asks for next, freeing waits for the end of
+ * the cancel: as long as a peer that is in MPI takes to answer, and not at all for one that owes an older answer,
+ * since that computes. */
+#define CANCEL_NS UINT64_C(1000000)
+
+static bool owes_older_answer(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_lock(&comm->slot->lock);
+    const bool owes = spec_recv_awaits_several(&peer->recv);
+    mca_pml_spec_unlock(&comm->slot->lock);
+    return owes;
+}
+
+static void await_cancel(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
+    if (NULL == peer || owes_older_answer(peer->comm, peer)) {
+        return;
+    }
+    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_NS;
+    while (!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE) && mca_pml_spec_now_ns() < end) {
+        opal_progress();
+    }
+}
+
+static int recv_free(ompi_request_t **request)
+{
+    mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
+    *request = MPI_REQUEST_NULL;
+    mca_pml_spec_await_signals();
+    if (OPAL_UNLIKELY(!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))
+        && recvreq->posted.cancel_wanted) {
+        await_cancel(recvreq);
+    }
+    mca_pml_spec_recv_release(recvreq);
+    return OMPI_SUCCESS;
+}
+
+static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
+{
+    ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
+    recvreq->req_recv.req_base.req_type = MCA_PML_REQUEST_RECV;
+    request->req_start = mca_pml_spec_upward.start;
+    request->req_free = recv_free;
+    request->req_cancel = mca_pml_spec_upward.cancel;
+    recvreq->handle = 0;
+    recvreq->keys = 0;
+    recvreq->offered = false;
+    recvreq->pin = NULL;
+    recvreq->converts = false;
+    recvreq->posted.bin = NULL;
+    recvreq->early_bytes = 0;
+    spec_list_init(&recvreq->early);
+    OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
+}
+
+static void recv_destruct(mca_pml_spec_recv_request_t *recvreq)
+{
+    OBJ_DESTRUCT(&recvreq->convert_lock);
+}
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_recv_request_t, mca_pml_base_recv_request_t, recv_construct,
+                   recv_destruct);
+
+void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage)
+{
+    static const char *const names[] = {"posted", "offered", "matched", "fetching"};
+    MCA_PML_SPEC_VERBOSE(50, "receive %p: %s -> %s", (void *) recvreq, names[recvreq->stage],
+                         names[stage]);
+    recvreq->stage = stage;
+}
+
+uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (0 == recvreq->handle) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        recvreq->handle = spec_handle_open(&mca_pml_spec.recv_handles, recvreq);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (0 == recvreq->handle) {
+            mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
+        }
+    }
+    return recvreq->handle;
+}
+
+/* NULL, or what is wrong with a packet for this receive; if nothing is, its bytes are taken. */
+static const char *take(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t bytes)
+{
+    if (offset > recvreq->capacity || bytes > recvreq->capacity - offset) {
+        return "its data lies beyond the receive's buffer";
+    }
+    return bytes > 0 && mca_pml_spec_take_owed(&recvreq->owed, bytes)
+               ? NULL
+               : "it tells of bytes that were not asked for";
+}
+
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char *what,
+                                                     uint64_t offset, uint64_t bytes)
+{
+    const char *wrong = "no receive has this handle";
+    bool late = false;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_recv_request_t *recvreq = spec_handle_find(&mca_pml_spec.recv_handles, handle);
+    if (OPAL_LIKELY(NULL != recvreq)) {
+        late = mca_pml_spec_bits(&recvreq->life)
+               & SPEC_LIFE_LOST; /* the program has its memory back */
+        wrong =
+            late ? "its receive has ended: the process was given up" : take(recvreq, offset, bytes);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_LIKELY(NULL == wrong)) {
+        return recvreq;
+    }
+    (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)(what, wrong);
+    return NULL;
+}
+
+void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                              size_t length)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    opal_convertor_t *convertor = &base->req_convertor;
+
+    if (!recvreq->converts) {
+        opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
+                                                 &base->req_datatype->super, base->req_count,
+                                                 base->req_addr, 0, convertor);
+        recvreq->converts = true;
+    }
+    opal_convertor_set_position(convertor, &offset);
+    for (size_t i = 0; i < packet->nseg && length > 0; ++i) {
+        size_t len = packet->seg[i].seg_len;
+        if (skip >= len) {
+            skip -= len;
+            continue;
+        }
+        size_t n = len - skip < length ? len - skip : length;
+        struct iovec iov = {.iov_base = (char *) packet->seg[i].seg_addr.pval + skip, .iov_len = n};
+        uint32_t iovs = 1;
+        size_t max = n;
+        opal_convertor_unpack(convertor, &iov, &iovs, &max);
+        length -= n;
+        skip = 0;
+    }
+}
+
+static void set_result(mca_pml_spec_recv_request_t *recvreq)
+{
+    ompi_status_public_t *status = &recvreq->req_recv.req_base.req_ompi.req_status;
+    const size_t length = recvreq->req_recv.req_bytes_packed;
+    status->_ucount = length;
+    status->MPI_ERROR = recvreq->status < 0          ? mca_pml_spec_mpi_error(recvreq->status)
+                        : length > recvreq->capacity ? MPI_ERR_TRUNCATE
+                                                     : MPI_SUCCESS;
+}
+
+void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+
+    if (recvreq->offered) {
+        recvreq->offered = false;
+        (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
+    }
+    if (OPAL_UNLIKELY(0 != recvreq->handle)) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        recvreq->handle = 0;
+    }
+    while (recvreq->keys > 0) {
+        --recvreq->keys;
+        mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
+                                    recvreq->key[recvreq->keys].handle);
+    }
+    const bool told = mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_LOST;
+    if (OPAL_UNLIKELY(told)) {
+        recvreq->status = OMPI_SUCCESS;
+    } else {
+        set_result(recvreq);
+    }
+    base->req_pml_complete = true;
+    if (OPAL_UNLIKELY(recvreq->status < 0 && (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_FREED))
+        && NULL != recvreq->peer
+        && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
+        mca_pml_spec_abort(recvreq->status,
+                           "pml/spec: a receive from rank %d failed (error %d) after its "
+                           "request was freed, so that nobody can be told",
+                           base->req_peer, recvreq->status);
+    }
+    if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
+        recv_return(recvreq);
+    }
+}
+
+void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
+        recv_return(recvreq);
+    }
+}
+
+void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status)
+{
+    if (OPAL_UNLIKELY(status < 0)) {
+        recvreq->status = status;
+    }
+    if (0 == mca_pml_spec_add64(&recvreq->missing, -(int64_t) bytes)) {
+        mca_pml_spec_recv_done(recvreq);
+    }
+}
+
+void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    MCA_PML_BASE_RECV_START(&recvreq->req_recv);
+    base->req_free_called = false;
+    recvreq->life = 0;
+    recvreq->status = OMPI_SUCCESS;
+    recvreq->stage = MCA_PML_SPEC_POSTED;
+    recvreq->converts = false; /* a restart may have another peer */
+    recvreq->missing = 0;
+    recvreq->owed = 0;
+    recvreq->waive = 0;
+    recvreq->watched_since = 0;
+    recvreq->awaits_rts = false;
+    recvreq->posted.cancel_wanted = false;
+    recvreq->peer = NULL;
+    recvreq->capacity = base->req_count * base->req_datatype->super.size;
+    recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}

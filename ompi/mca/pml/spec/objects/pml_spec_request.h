@@ -1,0 +1,238 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Send and receive requests.
+ *
+ * A request is in one stage of one protocol; mca_pml_spec_stage() moves it and logs the move. The
+ * protocols and the names of their stages are descriptors at the end of their files
+ * (protocols/).
+ *
+ * When its object goes back to its list: core/spec_life.h, by mca_pml_spec_end() and mca_pml_spec_let_go(). A request that
+ * is started again before it is done is replaced by a new one. One whose peer is lost, in a job that goes on without it, is
+ * completed with an error for MPI while transports may still have it; if they never let go, it is kept. */
+#ifndef PML_SPEC_REQUEST_H
+#define PML_SPEC_REQUEST_H
+
+#include "../core/spec_match.h"
+#include "pml_spec.h"
+#include "pml_spec_complete.h"
+#include "pml_spec_endpoint.h"
+#include "pml_spec_packet.h"
+#include "pml_spec_pending.h"
+
+struct mca_pml_spec_protocol; /* protocols/pml_spec_protocol.h */
+struct mca_pml_spec_pin;      /* services/pml_spec_pin.h */
+
+/* A range of a message that is to be sent by copy. */
+typedef struct mca_pml_spec_range {
+    opal_free_list_item_t super;
+    spec_node_t node;
+    uint64_t offset, length;
+} mca_pml_spec_range_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_range_t);
+
+typedef struct mca_pml_spec_send_request {
+    mca_pml_base_send_request_t req_send;
+    mca_pml_spec_peer_t *peer;
+    const struct mca_pml_spec_protocol *proto; /* NULL: none is chosen yet */
+    int32_t stage;
+    volatile int32_t life;
+    char *flat; /* the data if it is one block (also of size 0), else NULL */
+    bool is_flat;
+    bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
+    bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    uint32_t seq;
+    uint32_t set_apart; /* credit: pml_spec_flow.h */
+    size_t first;       /* bytes of data that its first packet carries */
+    bool stopped;       /* as adaptation had it when the send began */
+    bool announced;     /* among those of its peer */
+    uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
+    uint32_t sent_at;
+    uint64_t handle;       /* mine on the wire, 0: none */
+    uint64_t r;            /* the receive's handle, once known */
+    volatile int64_t left; /* bytes not yet known to be delivered */
+    volatile int64_t owed; /* sender first: bytes that the receiver has not answered for */
+    int32_t status;        /* first error */
+    mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
+    mca_bml_base_btl_t *key_btl;
+    struct mca_pml_spec_pin *pin; /* of a persistent one, or NULL */
+    mca_pml_spec_pending_t pending;
+    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
+
+    /* by copy (pml_spec_copy.c) */
+    opal_mutex_t range_lock; /* covers ranges; innermost */
+    spec_node_t ranges;
+    volatile int32_t in_flight;
+    volatile int32_t scheduling; /* > 0: the loop runs */
+    volatile int32_t waiting;    /* 1: in the list of pending */
+} mca_pml_spec_send_request_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_send_request_t);
+
+/* How far a receive has come. Its protocol is its message's. */
+typedef enum mca_pml_spec_recv_stage {
+    MCA_PML_SPEC_POSTED,   /* or about to be */
+    MCA_PML_SPEC_OFFERED,  /* its RTR is out */
+    MCA_PML_SPEC_MATCHED,  /* its message is known */
+    MCA_PML_SPEC_FETCHING, /* sender first: its data is asked for */
+} mca_pml_spec_recv_stage_t;
+
+typedef struct mca_pml_spec_recv_request {
+    mca_pml_base_recv_request_t req_recv;
+    spec_posted_t posted;
+    mca_pml_spec_peer_t *peer; /* the sender: exact source, or since the match */
+    volatile int32_t life;
+    char *flat; /* as above */
+    bool is_flat;
+    bool converts;          /* the convertor is prepared */
+    volatile int32_t stage; /* mca_pml_spec_recv_stage_t */
+    size_t capacity;        /* bytes that fit the buffer */
+    uint64_t handle;        /* mine on the wire, 0: none */
+    uint64_t s;             /* the sender's handle, once known */
+    uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
+    bool offered;           /* among the offers of its peer */
+    bool awaits_rts;        /* pml_spec_patience.h: its RTS was about to come when it was posted */
+    uint64_t waive;         /* sender first: bytes the sender need not deliver by our answer */
+    /* Bytes of the message that are not here yet, as soon as its length is known; before that,
+     * minus the bytes that came already. Bringing it to 0 completes the request. */
+    volatile int64_t missing;
+    volatile int64_t
+        owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
+    mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
+    int32_t status;              /* first error */
+    struct {                     /* registrations of the buffer that were offered to the sender */
+        mca_btl_base_registration_handle_t *handle;
+        mca_bml_base_btl_t *btl;
+    } key[MCA_PML_SPEC_STRIPES];
+    int32_t keys;
+    struct mca_pml_spec_pin *pin; /* as above */
+    /* By copy into a buffer with gaps (pml_spec_copy.c): the convertor goes through the
+     * message from front to back, so fragments that overtook others wait. */
+    opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */
+    uint64_t nxt;              /* next byte of the message to be unpacked */
+    spec_node_t early;         /* fragments that came too early, by offset */
+    uint64_t early_bytes;
+} mca_pml_spec_recv_request_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_recv_request_t);
+
+#define MCA_PML_SPEC_SENDREQ(base) ((mca_pml_spec_send_request_t *) (base))
+#define MCA_PML_SPEC_RECVREQ(base) ((mca_pml_spec_recv_request_t *) (base))
+
+/* A peer's packet accounts for so many bytes: they must be among those that it owes. What this process moves itself
+ * is not, so that no packet completes a request on which a transport still works. */
+static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes)
+{
+    int64_t have = MCA_PML_SPEC_SEEN(*owed);
+    do {
+        if (OPAL_UNLIKELY(bytes > (uint64_t) have)) {
+            return false;
+        }
+        if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
+            *owed = have - (int64_t) bytes;
+            return true;
+        }
+    } while (!__atomic_compare_exchange_n(owed, &have, have - (int64_t) bytes, true,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
+}
+
+/* ---- send requests: pml_spec_sendreq.c ---- */
+
+/* The PML is done with the request: complete it for MPI (unless that was before) and return it if
+ * the user has freed it. The caller touches it no more. */
+void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
+
+/* As mca_pml_spec_recv_lost. */
+void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq);
+
+/* bytes more are delivered (or given up, with a negative status); done at the last. */
+void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
+
+/* Looks at a peer's packet and takes the bytes that it accounts for off those that are owed. NULL, or what is wrong. */
+typedef const char *(*mca_pml_spec_send_take_t)(mca_pml_spec_send_request_t *sendreq,
+                                                const void *packet);
+
+/* The request of a handle that a peer names, after `take`, with which it is one step under the module's lock: what was
+ * taken keeps the request from ending until the caller accounts for it. NULL (and counted): there is none, or the
+ * packet is wrong. what: the packet's name. */
+mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char *what,
+                                                     const void *packet,
+                                                     mca_pml_spec_send_take_t take);
+
+/* ---- receive requests: pml_spec_recvreq.c ---- */
+
+/* Make the request ready for a (new) start. */
+void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
+
+/* Other stages than MATCHED, which every small message comes through. */
+void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage);
+
+/* A message was matched: note source, tag and length. */
+static inline void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
+                                             const mca_pml_spec_match_hdr_t *hdr, size_t length)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    recvreq->stage = MCA_PML_SPEC_MATCHED;
+    recvreq->req_recv.req_bytes_packed = length;
+    base->req_ompi.req_status.MPI_SOURCE = hdr->src;
+    base->req_ompi.req_status.MPI_TAG = hdr->tag;
+    base->req_sequence = hdr->seq;
+}
+
+/* Slow path of the next: through the convertor. Pieces come in the order of their offsets; where
+ * two threads could be here the caller holds convert_lock. */
+void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, size_t skip, size_t offset,
+                              size_t length);
+
+/* Put data of the packet (from byte skip on) at offset of the message; what the buffer has no room
+ * for is left out. */
+static inline void mca_pml_spec_recv_store(mca_pml_spec_recv_request_t *recvreq,
+                                           const mca_pml_spec_packet_t *packet, size_t skip,
+                                           size_t offset, size_t length)
+{
+    if (offset >= recvreq->capacity) {
+        return;
+    }
+    if (length > recvreq->capacity - offset) {
+        length = recvreq->capacity - offset;
+    }
+    if (0 == length) {
+        return;
+    }
+    if (OPAL_LIKELY(recvreq->is_flat)) {
+        mca_pml_spec_packet_copy(packet, skip, recvreq->flat + offset, length);
+    } else {
+        mca_pml_spec_recv_unpack(recvreq, packet, skip, offset, length);
+    }
+}
+
+/* The user is done with the request; it goes back to its list, now or when the PML is done too. */
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
+
+/* bytes more are in place (or given up, with a negative status); done at the last. */
+void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
+
+/* Its peer is lost, as its status says, and the caller has claimed it: complete for MPI, whatever may still use it. The caller
+ * touches it no more. */
+void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
+
+/* The receive is complete. The caller touches it no more. */
+void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq);
+
+uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq);
+/* As mca_pml_spec_send_claim, for so many bytes of the message from offset on. */
+mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char *what,
+                                                     uint64_t offset, uint64_t bytes);
+
+/* Match bits common to the packets that carry them. */
+static inline mca_pml_spec_match_hdr_t
+mca_pml_spec_match_hdr(uint8_t type, const mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)
+{
+    const mca_pml_spec_comm_t *comm = peer->comm;
+    return (mca_pml_spec_match_hdr_t){.type = type,
+                                      .epoch = comm->epoch,
+                                      .ctx = peer->ctx,
+                                      .src = comm->my_rank,
+                                      .tag = tag,
+                                      .seq = seq};
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The life of a send request, whatever its protocol. */
+#include "pml_spec_complete.h"
+#include "pml_spec_request.h"
+#include "pml_spec_upward.h"
+
+static void send_return(mca_pml_spec_send_request_t *sendreq)
+{
+    if (OPAL_UNLIKELY(NULL != sendreq->pin)) {
+        mca_pml_spec_upward.unpin(sendreq->pin);
+        sendreq->pin = NULL;
+        sendreq->announced = false;
+    }
+    MCA_PML_BASE_SEND_REQUEST_FINI(&sendreq->req_send);
+    mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
+}
+
+void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
+{
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
+        send_return(sendreq);
+    }
+}
+
+static int send_free(ompi_request_t **request)
+{
+    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(*request);
+    *request = MPI_REQUEST_NULL;
+    mca_pml_spec_await_signals();
+    sendreq->req_send.req_base.req_free_called = true;
+    if (mca_pml_spec_let_go(&sendreq->req_send.req_base.req_ompi, &sendreq->life)) {
+        send_return(sendreq);
+    }
+    return OMPI_SUCCESS;
+}
+
+static int send_cancel(ompi_request_t *request, int flag)
+{
+    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(request);
+    const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    (void) flag;
+    /* A send cannot be taken back once its number is given; MPI allows that it then just completes.
+     * To a process that is lost it may never do so; the caller has put the reason into the status. */
+    if (OMPI_REQUEST_ACTIVE == request->req_state
+        && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
+        && mca_pml_spec_claim_lost(&sendreq->life)) {
+        mca_pml_spec_send_lost(sendreq);
+    }
+    return OMPI_SUCCESS;
+}
+
+static void send_construct(mca_pml_spec_send_request_t *sendreq)
+{
+    ompi_request_t *request = &sendreq->req_send.req_base.req_ompi;
+    sendreq->req_send.req_base.req_type = MCA_PML_REQUEST_SEND;
+    request->req_start = mca_pml_spec_upward.start;
+    request->req_free = send_free;
+    request->req_cancel = send_cancel;
+    sendreq->proto = NULL;
+    sendreq->stage = 0;
+    sendreq->handle = 0;
+    sendreq->key = NULL;
+    sendreq->pin = NULL;
+    sendreq->announced = false;
+    sendreq->in_flight = 0;
+    sendreq->scheduling = 0;
+    spec_list_init(&sendreq->ranges);
+    OBJ_CONSTRUCT(&sendreq->range_lock, opal_mutex_t);
+}
+
+static void send_destruct(mca_pml_spec_send_request_t *sendreq)
+{
+    OBJ_DESTRUCT(&sendreq->range_lock);
+}
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, send_construct,
+                   send_destruct);
+OBJ_CLASS_INSTANCE(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
+
+void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+
+    if (sendreq->announced) {
+        sendreq->announced = false;
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
+    }
+    if (0 != sendreq->handle) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        spec_handle_close(&mca_pml_spec.send_handles, sendreq->handle);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        sendreq->handle = 0;
+    }
+    if (NULL != sendreq->key) {
+        mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
+        sendreq->key = NULL;
+    }
+    if (buffered && sendreq->req_send.req_addr != base->req_addr) {
+        mca_pml_base_bsend_request_fini(&base->req_ompi);
+    }
+    const bool told = buffered || (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST);
+    if (!told) {
+        base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
+        base->req_ompi.req_status.MPI_TAG = base->req_tag;
+        base->req_ompi.req_status.MPI_ERROR = mca_pml_spec_mpi_error(sendreq->status);
+        base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
+    }
+    base->req_pml_complete = true;
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status
+                      && (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_FREED))
+        && !(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)
+        && !mca_pml_spec_lost(sendreq->peer)) {
+        mca_pml_spec_abort(sendreq->status,
+                           "pml/spec: a send to rank %d failed (error %d) after its request "
+                           "was freed, so that nobody can be told",
+                           base->req_peer, sendreq->status);
+    }
+    if (mca_pml_spec_end(&base->req_ompi, &sendreq->life, told)) {
+        send_return(sendreq);
+    }
+}
+
+void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status)
+{
+    if (OPAL_UNLIKELY(status < 0)) {
+        sendreq->status = status;
+    }
+    if (0 == mca_pml_spec_add64(&sendreq->left, -(int64_t) bytes)) {
+        mca_pml_spec_send_done(sendreq);
+    }
+}
+
+mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char *what,
+                                                     const void *packet,
+                                                     mca_pml_spec_send_take_t take)
+{
+    const char *wrong = "no send has this handle";
+    bool late = false;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
+    if (OPAL_LIKELY(NULL != sendreq)) {
+        late = mca_pml_spec_bits(&sendreq->life)
+               & SPEC_LIFE_LOST; /* the program has its memory back */
+        wrong = late ? "its send has ended: the process was given up" : take(sendreq, packet);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_LIKELY(NULL == wrong)) {
+        return sendreq;
+    }
+    (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)(what, wrong);
+    return NULL;
+}

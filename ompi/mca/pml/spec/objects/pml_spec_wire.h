@@ -1,0 +1,254 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The wire format of pml/spec: every packet that two processes exchange (docs/design/protocol.md).
+ *
+ * Each type is an active message with a tag of its own. Numbers are in host byte order: processes
+ * of another byte order or another Open MPI build are refused when they are added (add_procs).
+ * Handles stand for requests (core/spec_handle.h); addresses are only ever given to the transport's
+ * put and get, together with the transport's registration key where it has one.
+ *
+ *   carries a sequence number (begins with the match header):
+ *     EAGER    small message, data behind the header
+ *     RTS      sender first: a large (or synchronous) message wants to be fetched
+ *     MATCH    receiver first: message `seq` uses the RTR of receive R; data done so far in `bytes`
+ *   answers the receiver's side of RTR:
+ *     RTR      receiver first: receive R waits for a message, here is its buffer
+ *     KEY      goes ahead of an RTR: the buffer's registration with one more transport
+ *     REVOKE   forget all RTRs of a tag
+ *     REVOKED  done; no message from sequence s on uses them
+ *   moves data:
+ *     CTS      the receiver's answer to RTS: put or copy this range to receive R
+ *     FRAG     a piece of data by copy
+ *     FIN      a range is complete (to the sender after a get, to the receiver after a put)
+ *   adapts:
+ *     STOP     no more RTRs for this envelope (an RTS says it with a flag)
+ *     PING     what does your clock show?
+ *     PONG     this
+ *   limits what nobody has asked for yet:
+ *     CREDIT   so much more may be sent
+ *   makes a communicator that has no common number usable:
+ *     HELLO    this is my number of it */
+#ifndef PML_SPEC_WIRE_H
+#define PML_SPEC_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "opal/mca/btl/btl.h"
+
+/* Active message tags. */
+enum mca_pml_spec_type {
+    MCA_PML_SPEC_EAGER = MCA_BTL_TAG_PML + 1,
+    MCA_PML_SPEC_RTS,
+    MCA_PML_SPEC_MATCH,
+    MCA_PML_SPEC_RTR,
+    MCA_PML_SPEC_REVOKE,
+    MCA_PML_SPEC_REVOKED,
+    MCA_PML_SPEC_CTS,
+    MCA_PML_SPEC_FRAG,
+    MCA_PML_SPEC_FIN,
+    MCA_PML_SPEC_STOP,
+    MCA_PML_SPEC_PING,
+    MCA_PML_SPEC_PONG,
+    MCA_PML_SPEC_KEY,
+    MCA_PML_SPEC_HELLO,
+    MCA_PML_SPEC_CREDIT,
+};
+
+/* Longest registration key that travels behind a header. */
+#define MCA_PML_SPEC_KEY_MAX MCA_BTL_REG_HANDLE_MAX_SIZE
+
+/*  0       1       2       3       4
+ *  | type  | epoch |      ctx      |
+ *  |              src              |
+ *  |              tag              |
+ *  |              seq              |   */
+typedef struct mca_pml_spec_match_hdr {
+    uint8_t type;
+    uint8_t epoch; /* the sender's epoch of ctx: tells incarnations of a communicator id apart */
+    uint16_t ctx;  /* communicator id, as the receiver of the packet knows it */
+    int32_t src;   /* the sender's rank in the communicator */
+    int32_t tag;
+    uint32_t seq; /* per (communicator, sender -> receiver) */
+} mca_pml_spec_match_hdr_t;
+
+enum {
+    MCA_PML_SPEC_RTS_FLAT = 1, /* the data is one block at addr: put and get are possible */
+    MCA_PML_SPEC_RTS_KEY = 2,  /* registered with the transport this came by; the key follows */
+    MCA_PML_SPEC_RTS_STOP = 4, /* send no more RTRs for this envelope */
+};
+
+/* Then: key_len bytes of key, then data until the end of the packet. */
+typedef struct mca_pml_spec_rts_hdr {
+    mca_pml_spec_match_hdr_t match;
+    uint64_t length; /* of the message, bytes */
+    uint64_t s;      /* the sender's handle */
+    uint64_t addr;
+    uint16_t flags;
+    uint16_t key_len;
+    uint32_t sent_at; /* while stopped: when this was sent, core/spec_clock.h; else 0 */
+} mca_pml_spec_rts_hdr_t;
+
+typedef struct mca_pml_spec_match_notice {
+    mca_pml_spec_match_hdr_t match;
+    uint64_t r;      /* handle of the receive whose RTR is used */
+    uint64_t length; /* of the message */
+    uint64_t bytes;  /* of it, how many are in place already: a FIN in the same packet */
+} mca_pml_spec_match_notice_t;
+
+/* Then: key_len bytes of key. */
+typedef struct mca_pml_spec_rtr_hdr {
+    uint8_t type;
+    uint8_t epoch; /* of the sender to be, as the receiver knows it */
+    uint16_t ctx;
+    int32_t src; /* rank of the process that sends the RTR */
+    int32_t tag; /* exact */
+    uint32_t no; /* number on the control stream */
+    uint32_t e;  /* next sequence the receiver has not processed */
+    uint32_t k;  /* receives for the same (source, tag) pending before this one */
+    uint64_t r;  /* the receive's handle */
+    uint64_t length;
+    uint64_t addr;
+    uint64_t name; /* of the process that sends the RTR */
+    uint16_t key_len;
+    uint16_t reserved[3];
+} mca_pml_spec_rtr_hdr_t;
+
+/* Then: key_len bytes of key. */
+typedef struct mca_pml_spec_key_hdr {
+    uint8_t type;
+    uint8_t epoch; /* as in the RTR */
+    uint16_t ctx;
+    int32_t src;   /* rank of the process that sends it */
+    uint64_t r;    /* the receive's handle */
+    uint64_t name; /* of the process that sends it */
+    uint16_t key_len;
+    uint16_t reserved[3];
+} mca_pml_spec_key_hdr_t;
+
+typedef struct mca_pml_spec_revoke_hdr {
+    uint8_t type;
+    uint8_t epoch; /* as in the RTRs it revokes */
+    uint16_t ctx;
+    int32_t src;
+    int32_t tag;
+    uint32_t no;
+    uint64_t name;
+    uint32_t e;    /* echoed as s by a process that keeps nothing of this communicator */
+    int32_t dst;   /* rank of the process that is asked, for the answer's src */
+    uint16_t back; /* ctx of the answer */
+    uint16_t reserved[3];
+} mca_pml_spec_revoke_hdr_t;
+
+typedef struct mca_pml_spec_revoked_hdr {
+    uint8_t type;
+    uint8_t reserved;
+    uint16_t ctx;
+    int32_t src; /* rank of the process that answers */
+    int32_t tag;
+    uint32_t no; /* of the REVOKE */
+    uint32_t s;  /* no message from this sequence on uses a revoked RTR */
+} mca_pml_spec_revoked_hdr_t;
+
+enum {
+    MCA_PML_SPEC_CTS_PUT = 1,  /* write into addr with the transport this came by */
+    MCA_PML_SPEC_CTS_COPY = 2, /* send FRAGs */
+};
+
+/* Then: key_len bytes of key. */
+typedef struct mca_pml_spec_cts_hdr {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t key_len;
+    uint32_t reserved;
+    uint64_t s;
+    uint64_t r;
+    uint64_t offset; /* range of the message that is asked for */
+    uint64_t length;
+    uint64_t addr;  /* where the range goes */
+    uint64_t waive; /* bytes that will never be asked for (truncation) */
+} mca_pml_spec_cts_hdr_t;
+
+typedef struct mca_pml_spec_frag_hdr {
+    uint8_t type;
+    uint8_t reserved[7];
+    uint64_t r;
+    uint64_t offset;
+} mca_pml_spec_frag_hdr_t;
+
+/* To a sender whose whole message is complete it ends before `bytes`. */
+typedef struct mca_pml_spec_fin_hdr {
+    uint8_t type;
+    uint8_t to_sender; /* 1: handle is a sender's, 0: a receive's */
+    uint16_t reserved;
+    int32_t status; /* 0, or a negative error of the side that moved the data */
+    uint64_t handle;
+    uint64_t bytes; /* complete with this FIN */
+} mca_pml_spec_fin_hdr_t;
+#define MCA_PML_SPEC_FIN_WHOLE offsetof(mca_pml_spec_fin_hdr_t, bytes)
+
+typedef struct mca_pml_spec_stop_hdr {
+    mca_pml_spec_match_hdr_t match; /* seq: of the message that made it so; not a message itself */
+} mca_pml_spec_stop_hdr_t;
+
+typedef struct mca_pml_spec_ping_hdr {
+    uint8_t type;
+    uint8_t epoch; /* of the process that asks */
+    uint16_t ctx;
+    int32_t src;    /* rank of the process that asks */
+    uint64_t asked; /* its clock, ns */
+} mca_pml_spec_ping_hdr_t;
+
+typedef struct mca_pml_spec_pong_hdr {
+    uint8_t type;
+    uint8_t epoch; /* as in the PING */
+    uint16_t ctx;
+    int32_t src;    /* rank of the process that answers */
+    uint64_t asked; /* as in the PING */
+    uint64_t clock; /* of the process that answers, ns */
+} mca_pml_spec_pong_hdr_t;
+
+typedef struct mca_pml_spec_hello_hdr {
+    uint8_t type;
+    uint8_t is_answer; /* else one is wanted */
+    uint16_t ctx;      /* the communicator, as the process that sends this knows it */
+    int32_t src;       /* its rank there */
+    uint64_t name[2];  /* the communicator, as everybody knows it */
+} mca_pml_spec_hello_hdr_t;
+
+typedef struct mca_pml_spec_credit_hdr {
+    uint8_t type;
+    uint8_t epoch; /* of the process that gets it, as the one that gives it knows it */
+    uint16_t ctx;
+    int32_t src;   /* rank of the process that gives it */
+    uint32_t told; /* core/spec_flow.h; the highest counts */
+} mca_pml_spec_credit_hdr_t;
+
+#define SPEC_WIRE_SIZE(type, size)                                                                 \
+    _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
+SPEC_WIRE_SIZE(match_hdr_t, 16);
+SPEC_WIRE_SIZE(rts_hdr_t, 48);
+SPEC_WIRE_SIZE(match_notice_t, 40);
+SPEC_WIRE_SIZE(rtr_hdr_t, 64);
+SPEC_WIRE_SIZE(key_hdr_t, 32);
+SPEC_WIRE_SIZE(revoke_hdr_t, 40);
+SPEC_WIRE_SIZE(revoked_hdr_t, 20);
+SPEC_WIRE_SIZE(cts_hdr_t, 56);
+SPEC_WIRE_SIZE(frag_hdr_t, 24);
+SPEC_WIRE_SIZE(fin_hdr_t, 24);
+SPEC_WIRE_SIZE(stop_hdr_t, 16);
+SPEC_WIRE_SIZE(ping_hdr_t, 16);
+SPEC_WIRE_SIZE(pong_hdr_t, 24);
+SPEC_WIRE_SIZE(hello_hdr_t, 24);
+SPEC_WIRE_SIZE(credit_hdr_t, 12);
+#undef SPEC_WIRE_SIZE
+_Static_assert(offsetof(mca_pml_spec_rts_hdr_t, length) == 16, "RTS layout");
+_Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");
+_Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, key_len) == 56, "RTR layout");
+_Static_assert(offsetof(mca_pml_spec_cts_hdr_t, s) == 8, "CTS layout");
+_Static_assert(offsetof(mca_pml_spec_fin_hdr_t, handle) == 8, "FIN layout");
+_Static_assert(MCA_PML_SPEC_FIN_WHOLE == 16, "FIN layout");
+
+/* The longest packet that is not data. Every transport's eager limit must take it. */
+#define MCA_PML_SPEC_CONTROL_MAX (sizeof(mca_pml_spec_rtr_hdr_t) + MCA_PML_SPEC_KEY_MAX)
+
+#endif

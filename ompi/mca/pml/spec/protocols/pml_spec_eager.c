@@ -1,0 +1,143 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Sends small messages with their data: by copy, in place, or packed from a buffer with gaps. */
+#include "pml_spec_eager.h"
+
+enum { NEW, SENDING, WAITING };
+
+mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                            const void *data, size_t length, int32_t tag,
+                                            uint32_t seq, uint32_t flags,
+                                            mca_btl_base_completion_fn_t callback, void *cbdata)
+{
+    const mca_pml_spec_match_hdr_t match =
+        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    mca_btl_base_descriptor_t *des = NULL;
+
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, flags);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return MCA_PML_SPEC_NO_ROOM;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, &match, sizeof(match));
+    if (length > 0) {
+        memcpy(to + sizeof(match), data, length);
+    }
+    des->des_segments[0].seg_len = sizeof(match) + length;
+    des->des_cbfunc = callback;
+    des->des_cbdata = cbdata;
+    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
+    if (OPAL_UNLIKELY(0 > rc)) {
+        mca_bml_base_free(bml_btl, des);
+        return MCA_PML_SPEC_NO_ROOM;
+    }
+    return 1 == rc ? MCA_PML_SPEC_SENT : MCA_PML_SPEC_UNDER_WAY;
+}
+
+/* The transport is done with a message that a request stands for. */
+static void request_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                         mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep;
+    mca_pml_spec_send_request_t *sendreq = des->des_cbdata;
+    if (OPAL_UNLIKELY(status < 0)) {
+        sendreq->status = status;
+    }
+    mca_pml_spec_send_done(sendreq);
+}
+
+/* From the user's buffer, without a copy where the transport can do that. */
+static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                          const mca_pml_spec_match_hdr_t *match)
+{
+    size_t size = sendreq->req_send.req_bytes_packed;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_prepare_src(
+        bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER, sizeof(*match), &size,
+        MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+    if (NULL == des) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(size != sendreq->req_send.req_bytes_packed)) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    memcpy(des->des_segments[0].seg_addr.pval, match, sizeof(*match));
+    des->des_cbfunc = request_sent;
+    des->des_cbdata = sendreq;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    return true; /* the callback may have ended the request already */
+}
+
+/* Packed into the transport's buffer; the request is done when it has left. */
+static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                        const mca_pml_spec_match_hdr_t *match)
+{
+    size_t size = sendreq->req_send.req_bytes_packed;
+    opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size,
+                       MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq));
+    if (NULL == des) {
+        return false;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, match, sizeof(*match));
+    struct iovec iov = {.iov_base = to + sizeof(*match), .iov_len = size};
+    uint32_t iovs = 1;
+    size_t zero = 0;
+    opal_convertor_set_position(convertor, &zero);
+    opal_convertor_pack(convertor, &iov, &iovs, &size);
+    des->des_segments[0].seg_len = sizeof(*match) + size;
+    des->des_cbfunc = request_sent;
+    des->des_cbdata = sendreq;
+    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
+    if (OPAL_UNLIKELY(0 > rc)) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    if (1 == rc) {
+        mca_pml_spec_send_done(sendreq);
+    }
+    return true;
+}
+
+bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
+
+    if (0 == length
+        || (sendreq->is_flat && length <= mca_pml_spec.copy_limit
+            && !mca_btl_ibx_places(bml_btl->btl, length))) {
+        mca_pml_spec_sent_t sent =
+            mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
+                                    MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq), request_sent, sendreq);
+        if (MCA_PML_SPEC_SENT == sent) {
+            mca_pml_spec_send_done(sendreq);
+        }
+        return MCA_PML_SPEC_NO_ROOM != sent;
+    }
+    mca_pml_spec_match_hdr_t match =
+        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, sendreq->seq);
+    return sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
+               ? send_in_place(sendreq, bml_btl, &match)
+               : send_packed(sendreq, bml_btl, &match);
+}
+
+void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+    (void) rtr;
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
+    if (OPAL_UNLIKELY(!mca_pml_spec_eager_again(sendreq))) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, WAITING);
+        sendreq->gathers = false; /* it has waited */
+        mca_pml_spec_send_later(sendreq);
+    }
+}

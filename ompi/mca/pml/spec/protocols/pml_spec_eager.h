@@ -1,0 +1,129 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The protocol 'eager': a small message goes out with its data behind its header.
+ * What every small message runs through is inline. */
+#ifndef PML_SPEC_EAGER_H
+#define PML_SPEC_EAGER_H
+
+#include "../services/pml_spec_adapt.h"
+#include "pml_spec_protocol.h"
+
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
+/* What the transport did with a message. */
+typedef enum mca_pml_spec_sent {
+    MCA_PML_SPEC_NO_ROOM,   /* nothing; try again later */
+    MCA_PML_SPEC_SENT,      /* it is on its way and needs nothing more of this process */
+    MCA_PML_SPEC_UNDER_WAY, /* it needs progress here (a connection that is being made, a full
+                             * socket); the callback tells when that is over */
+} mca_pml_spec_sent_t;
+
+#define MCA_PML_SPEC_EAGER_FLAGS                                                                   \
+    (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL)
+
+/* The same for a message of a request. */
+#define MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq)                                                       \
+    (MCA_PML_SPEC_EAGER_FLAGS | ((sendreq)->gathers ? MCA_BTL_IBX_MORE : 0u))
+
+/* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
+ * it has none or no room now; else the message needs nothing more of this process. Inline, because
+ * every small message goes this way. */
+static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                           const void *data, size_t length, int32_t tag,
+                                           uint32_t seq)
+{
+    struct {
+        mca_pml_spec_match_hdr_t match;
+        char data[MCA_PML_SPEC_TINY_COPY];
+    } packet;
+    int rc;
+
+    if (length > MCA_PML_SPEC_TINY || NULL == bml_btl->btl->btl_sendi) {
+        return false;
+    }
+    packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
+    if (length <= sizeof(packet.data)) {
+        /* Header and data in one piece: no convertor for the transport. */
+        if (length > 0) {
+            memcpy(packet.data, data, length);
+        }
+        rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
+                                MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS, MCA_PML_SPEC_EAGER,
+                                NULL);
+    } else if (!mca_pml_spec.threaded) {
+        mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
+        rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
+                                length, MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS,
+                                MCA_PML_SPEC_EAGER, NULL);
+    } else {
+        return false;
+    }
+    if (OPAL_UNLIKELY(0 > rc)) {
+        return false;
+    }
+    return true;
+}
+
+/* Send a flat message through the transport's buffer. The user's is free afterwards in any case,
+ * but a send call that returns while the message is UNDER_WAY leaves it lying there until the next
+ * MPI call - for ever, if this process then waits for something else (MPI_Comm_spawn does). The
+ * callback is called only if UNDER_WAY is returned. */
+mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                            const void *data, size_t length, int32_t tag,
+                                            uint32_t seq, uint32_t flags,
+                                            mca_btl_base_completion_fn_t callback, void *cbdata);
+/* The message of an EAGER packet was matched to recvreq. */
+static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
+                                              const mca_pml_spec_packet_t *packet)
+{
+    const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
+    const size_t length = packet->size - skip;
+    mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
+    mca_pml_spec_recv_store(recvreq, packet, skip, 0, length);
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
+        mca_pml_spec_adapt_judge(recvreq, (uint32_t) recvreq->req_recv.req_base.req_sequence, 0,
+                                 false, 0);
+    }
+    mca_pml_spec_recv_done(recvreq);
+}
+
+static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
+                                            bool has_rtr)
+{
+    return !has_rtr && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_limit
+           && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode;
+}
+
+static inline size_t mca_pml_spec_eager_brings(const mca_pml_spec_send_request_t *sendreq)
+{
+    return sendreq->req_send.req_bytes_packed;
+}
+
+void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
+bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq);
+
+static inline size_t mca_pml_spec_eager_length(const mca_pml_spec_packet_t *packet)
+{
+    return packet->size - sizeof(mca_pml_spec_match_hdr_t);
+}
+
+static inline uint32_t mca_pml_spec_eager_cost(const mca_pml_spec_packet_t *packet)
+{
+    return spec_flow_cost(mca_pml_spec_eager_length(packet));
+}
+
+static const mca_pml_spec_protocol_t mca_pml_spec_proto_eager = {
+    .name = "eager",
+    .description = "the data goes out with the message header",
+    .probe = mca_pml_spec_eager_probe,
+    .brings = mca_pml_spec_eager_brings,
+    .start = mca_pml_spec_eager_start,
+    .again = mca_pml_spec_eager_again,
+    .abort = mca_pml_spec_send_unreachable,
+    .stage = {"new", "sending", "waiting for the transport"},
+    .message = MCA_PML_SPEC_EAGER,
+    .length = mca_pml_spec_eager_length,
+    .cost = mca_pml_spec_eager_cost,
+    .deliver = mca_pml_spec_eager_deliver,
+};
+
+#endif

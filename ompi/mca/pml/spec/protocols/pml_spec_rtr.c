@@ -1,0 +1,602 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Receiver first: a large receive that finds no message offers its buffer by RTR; the send that it
+ * was meant for writes the data there.
+ *
+ *   receiver                        sender
+ *     posts R; RTR -------------->    kept until its message is sent
+ *     (computes)                      send: put ...
+ *     <------------- data ---------
+ *     <---- MATCH(seq, R, bytes) --   = MATCH and FIN in one, when the data is there
+ *
+ * When another message to the receiver leaves before the put is done, MATCH(seq, R, 0) goes ahead
+ * of it and FIN follows later, so that nothing queues behind a large transfer. Which RTR belongs
+ * to which message: core/spec_send.h and core/spec_recv.h. */
+#include "pml_spec_rtr.h"
+
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_control.h"
+#include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_hello.h"
+#include "../services/pml_spec_keys.h"
+#include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_transfer.h"
+
+enum { NEW, WRITING, COPYING };
+
+/* For an RTR or REVOKE that arrived; memory is out: the job ends. */
+static mca_pml_spec_rtr_t *rtr_new(void)
+{
+    mca_pml_spec_rtr_t *rtr = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
+    if (OPAL_UNLIKELY(NULL == rtr)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for an RTR");
+    }
+    return rtr;
+}
+
+static void rtr_free(mca_pml_spec_rtr_t *rtr)
+{
+    mca_pml_spec_put_back(&mca_pml_spec.rtrs, &rtr->super);
+}
+
+/* ---- receiver: RTR goes out ---- */
+
+/* The transport that an RTR for this peer names: the first that can put. */
+static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
+{
+    mca_bml_base_btl_t *btl[MCA_PML_SPEC_STRIPES];
+    size_t n = mca_pml_spec_rdma_btls(endpoint, btl);
+    for (size_t i = 0; i < n; ++i) {
+        if ((btl[i]->btl_flags & MCA_BTL_FLAGS_PUT) && NULL != btl[i]->btl->btl_put) {
+            return btl[i];
+        }
+    }
+    return NULL;
+}
+
+bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (NULL == recvreq->peer || !recvreq->is_flat
+        || MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation
+        || OMPI_ANY_TAG == recvreq->req_recv.req_base.req_tag) {
+        return false;
+    }
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
+    if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
+        || recvreq->capacity <= recvreq->peer->eager_limit
+        || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)) {
+        return false;
+    }
+    /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
+    const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
+    return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl));
+}
+
+bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
+    return NULL != bml_btl && NULL != bml_btl->btl->btl_register_mem;
+}
+
+void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
+    (void) mca_pml_spec_recv_handle(recvreq);
+    recvreq->rtr_btl = bml_btl;
+    recvreq->owed = (int64_t) recvreq->capacity;
+    if (NULL != bml_btl->btl->btl_register_mem) {
+        mca_btl_base_registration_handle_t *key = NULL;
+        mca_bml_base_register_mem(bml_btl, recvreq->flat, recvreq->capacity,
+                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+                                  &key);
+        if (NULL != key) {
+            recvreq->key[0].handle = key;
+            recvreq->key[0].btl = bml_btl;
+            recvreq->keys = 1;
+            mca_pml_spec_keys_offer(recvreq);
+        }
+    }
+}
+
+void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
+                            mca_pml_spec_rtr_packet_t *packet)
+{
+    const mca_pml_spec_peer_t *peer = recvreq->peer;
+    const bool needs_key = NULL != recvreq->rtr_btl->btl->btl_register_mem;
+    packet->btl = recvreq->rtr_btl;
+    packet->hdr = (mca_pml_spec_rtr_hdr_t){
+        .type = MCA_PML_SPEC_RTR,
+        .epoch = peer->recv.epoch,
+        .ctx = peer->ctx,
+        .src = peer->comm->my_rank,
+        .tag = recvreq->req_recv.req_base.req_tag,
+        .no = offer->no,
+        .e = offer->e,
+        .k = offer->k,
+        .r = recvreq->handle,
+        /* Without a registration the offer is empty: its number must go out all the same. */
+        .length = needs_key && 0 == recvreq->keys ? 0 : recvreq->capacity,
+        .addr = (uint64_t) (uintptr_t) recvreq->flat,
+        .name = mca_pml_spec.my_name,
+    };
+    if (needs_key && recvreq->keys > 0) {
+        packet->hdr.key_len = (uint16_t) recvreq->rtr_btl->btl->btl_registration_handle_size;
+        memcpy(packet->key, recvreq->key[0].handle, packet->hdr.key_len);
+    }
+}
+
+void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_packet_t *packet)
+{
+    MCA_PML_SPEC_COUNT(rtr_sent);
+    MCA_PML_SPEC_VERBOSE(30, "RTR to rank %d: tag %d, E %u, k %u, %zu bytes", peer->rank,
+                         packet->hdr.tag, packet->hdr.e, packet->hdr.k,
+                         (size_t) packet->hdr.length);
+    mca_pml_spec_control_send(peer->endpoint, packet->btl, packet,
+                              sizeof(packet->hdr) + packet->hdr.key_len);
+}
+
+/* ---- receiver: the message arrives ---- */
+
+const char *mca_pml_spec_match_check(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    return packet->seg[0].seg_len < sizeof(*match) ? "it is shorter than its header"
+           : match->bytes > match->length || 0 == match->length
+               ? "its lengths contradict each other"
+               : NULL;
+}
+
+size_t mca_pml_spec_match_length(const mca_pml_spec_packet_t *packet)
+{
+    return ((const mca_pml_spec_match_notice_t *) mca_pml_spec_packet_hdr(packet))->length;
+}
+
+uint32_t mca_pml_spec_match_cost(const mca_pml_spec_packet_t *packet)
+{
+    (void) packet;
+    return spec_flow_cost(0);
+}
+
+/* A MATCH must find the receive whose RTR was used: by the rule of RTRs it is the one that matching
+ * finds too. Anything else means that sender and receiver disagree about MPI's order; going on
+ * would deliver wrong data. */
+void mca_pml_spec_match_expect(const mca_pml_spec_packet_t *packet, const spec_posted_t *posted)
+{
+    const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    if (OPAL_LIKELY(NULL != posted)) {
+        const mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
+        if (OPAL_LIKELY(recvreq->handle == match->r && match->length <= recvreq->capacity)) {
+            return;
+        }
+    }
+    mca_pml_spec_abort(OMPI_ERR_FATAL,
+                       "pml/spec: rank %d wrote message %u (tag %d) into a receive that is not "
+                       "the one the message belongs to: the two processes disagree about the "
+                       "protocol. Are all processes of the job using the same build?",
+                       match->match.src, match->match.seq, match->match.tag);
+}
+
+void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
+                                const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_recv_matched(recvreq, &match->match, match->length);
+    /* FINs of parts of the data may have come before. */
+    if (0 == mca_pml_spec_add64(&recvreq->missing, (int64_t) (match->length - match->bytes))) {
+        mca_pml_spec_recv_done(recvreq);
+    }
+}
+
+/* ---- sender: RTR and REVOKE arrive ---- */
+
+/* What is counted for an RTR that was not used, and whether it tells that the receiver need not have bothered. */
+static const struct {
+    uint64_t *counter;
+    bool is_miss;
+} ends[SPEC_RTR_FATES] = {
+    [SPEC_RTR_KEPT] = {&mca_pml_spec.counters.rtr_abandoned, false}, /* its communicator ends */
+    [SPEC_RTR_CROSSED] = {&mca_pml_spec.counters.rtr_crossed, true},
+    [SPEC_RTR_TOO_OLD] = {&mca_pml_spec.counters.rtr_too_old, true},
+    [SPEC_RTR_MISPREDICTED] = {&mca_pml_spec.counters.rtr_mispredicted, true},
+    [SPEC_RTR_TOO_SHORT] = {&mca_pml_spec.counters.rtr_too_short, true},
+    [SPEC_RTR_FULL] = {&mca_pml_spec.counters.rtr_full, true},
+    [SPEC_RTR_REVOKED] = {&mca_pml_spec.counters.rtr_revoked, false},
+    [SPEC_RTR_SHARED] = {&mca_pml_spec.counters.rtr_shared, false},
+};
+
+void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
+{
+    MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped (%d)", rtr->ctl.tag, (int) fate);
+    if (rtr->ctl.is_revoke) {
+        rtr_free(rtr);
+        return;
+    }
+    if (SPEC_RTR_REFUSED == fate) {
+        mca_pml_spec_refuse("RTR", "it contradicts what was sent");
+    } else {
+        mca_pml_spec_count(ends[fate].counter, 1);
+    }
+    if (ends[fate].is_miss) {
+        mca_pml_spec_adapt_settled(peer, rtr->ctl.tag, false);
+    }
+    rtr_free(rtr);
+}
+
+static void answer_revoke(mca_bml_base_endpoint_t *endpoint, const mca_pml_spec_rtr_t *revoke,
+                          uint16_t ctx, int32_t me, uint32_t s)
+{
+    const mca_pml_spec_revoked_hdr_t hdr = {.type = MCA_PML_SPEC_REVOKED,
+                                            .ctx = ctx,
+                                            .src = me,
+                                            .tag = revoke->ctl.tag,
+                                            .no = revoke->ctl.item.no,
+                                            .s = s};
+    mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
+}
+
+/* One item of the receiver's control stream, in its turn. send_lock is held; it is released while
+ * packets are sent. */
+static void control_turn(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
+{
+    if (!ctl->ctl.is_revoke) {
+        mca_pml_spec_adapt_arrived(peer, ctl->ctl.tag, ctl->ctl.e);
+        spec_rtr_fate_t fate = spec_send_admit(&peer->send, &ctl->ctl);
+        if (SPEC_RTR_CROSSED == fate) {
+            spec_policy_observed(&peer->policy, SPEC_SAW_CROSSING, ctl->ctl.length, 0);
+        }
+        if (SPEC_RTR_KEPT != fate) {
+            mca_pml_spec_rtr_drop(peer, ctl, fate);
+        }
+        return;
+    }
+    spec_node_t dropped, *n;
+    spec_list_init(&dropped);
+    uint32_t s = spec_send_revoke(&peer->send, ctl->ctl.tag, &dropped);
+    mca_pml_spec_unlock(&peer->send_lock);
+    while (NULL != (n = spec_list_pop(&dropped))) {
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node),
+                              SPEC_RTR_REVOKED);
+    }
+    if (NULL != mca_pml_spec_endpoint(peer)) {
+        mca_pml_spec_rtr_notice(peer); /* else the cancel would wait until the puts end */
+        answer_revoke(peer->endpoint, ctl, peer->ctx, peer->comm->my_rank, s);
+    }
+    rtr_free(ctl);
+    mca_pml_spec_lock(&peer->send_lock);
+}
+
+/* An RTR or REVOKE (ctl, consumed) of a peer of an existing communicator, of the right epoch. */
+static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
+{
+    mca_pml_spec_lock(&peer->send_lock);
+    if (NULL == peer->send.ledger && 0 != spec_send_open_ledger(&peer->send)) {
+        mca_pml_spec_unlock(&peer->send_lock);
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for RTRs");
+        return;
+    }
+    spec_stream_t *stream = spec_send_ctl(&peer->send);
+    if (!spec_stream_keep(stream, &ctl->ctl.item)) {
+        mca_pml_spec_unlock(&peer->send_lock);
+        rtr_free(ctl);
+        mca_pml_spec_refuse("RTR or REVOKE", "its number was used before");
+        return;
+    }
+    spec_item_t *item;
+    while (NULL != (item = spec_stream_take(stream))) {
+        control_turn(peer, SPEC_ENTRY(item, mca_pml_spec_rtr_t, ctl.item));
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+}
+
+/* The communicator that an RTR or REVOKE is for, to be put back. NULL with *parked: there is none yet, the packet is
+ * kept for the next with this id; NULL without: it was for one that is gone. */
+static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16_t cid,
+                                     uint8_t epoch, bool *parked)
+{
+    const mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
+    mca_pml_spec_comm_t *comm;
+    *parked = false;
+    while (NULL == (comm = mca_pml_spec_comm_get(cid)) && NULL != slot && !*parked) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        const bool is_old = NULL == slot->comm && epoch != (uint8_t) slot->incarnations;
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (is_old) {
+            return NULL;
+        }
+        *parked = mca_pml_spec_park(cid, packet);
+    }
+    if (NULL != comm && epoch != comm->epoch) {
+        mca_pml_spec_comm_put(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+/* The peer that an RTR or REVOKE comes from; NULL: refused. */
+static mca_pml_spec_peer_t *peer_for(mca_pml_spec_comm_t *comm, int32_t src, uint64_t name,
+                                     const char *what)
+{
+    mca_pml_spec_peer_t *peer = (uint32_t) src < comm->size ? mca_pml_spec_peer(comm, src) : NULL;
+    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != name) {
+        mca_pml_spec_refuse(what, "it comes from another process than its rank says");
+        return NULL;
+    }
+    return peer;
+}
+
+static void rtr_arrived(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rtr_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    bool parked;
+    mca_pml_spec_comm_t *comm = comm_for(packet, hdr->ctx, hdr->epoch, &parked);
+    if (NULL == comm) {
+        if (!parked) {
+            MCA_PML_SPEC_COUNT(rtr_arrived);
+            MCA_PML_SPEC_COUNT(rtr_stale);
+        }
+        return;
+    }
+    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "RTR");
+    if (NULL != peer) {
+        mca_pml_spec_rtr_t *rtr = rtr_new();
+        rtr->ctl = (spec_ctl_t){.item = {.no = hdr->no},
+                                .tag = hdr->tag,
+                                .e = hdr->e,
+                                .k = hdr->k,
+                                .length = hdr->length};
+        rtr->btl = packet->btl;
+        rtr->r = hdr->r;
+        rtr->addr = hdr->addr;
+        rtr->key_len = hdr->key_len;
+        memcpy(rtr->key, hdr + 1, hdr->key_len);
+        MCA_PML_SPEC_COUNT(rtr_arrived);
+        control_arrived(peer, rtr);
+    }
+    mca_pml_spec_comm_put(comm);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_rtr)
+{
+    const mca_pml_spec_rtr_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
+        || hdr->key_len > MCA_PML_SPEC_KEY_MAX) {
+        mca_pml_spec_refuse("RTR", "it is shorter than its header and key");
+        return;
+    }
+    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
+    rtr_arrived(&packet);
+}
+
+/* A REVOKE for a communicator that is gone here, or for RTRs that were dropped as stale: nothing
+ * is kept. What was sent before the communicator was freed is in its list of last numbers; a process that never
+ * had an RTR of this communicator used none, so the asker may go by its own count (e). */
+static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
+                                const mca_pml_spec_rtr_t *revoke)
+{
+    const mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
+    uint32_t s = hdr->e;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    for (uint32_t i = 0;
+         NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1) && i < slot->last_seqs_n;
+         ++i) {
+        if (slot->last_seqs[i].name == hdr->name) {
+            s = slot->last_seqs[i].s;
+        }
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    opal_process_name_t name = {.jobid = (uint32_t) (hdr->name >> 32),
+                                .vpid = (uint32_t) hdr->name};
+    ompi_proc_t *proc = (ompi_proc_t *) ompi_proc_for_name(name);
+    mca_bml_base_endpoint_t *endpoint = NULL == proc ? NULL : mca_bml_base_get_endpoint(proc);
+    if (NULL == endpoint) {
+        mca_pml_spec_refuse("REVOKE", "there is no way to the process that sent it");
+        return;
+    }
+    answer_revoke(endpoint, revoke, hdr->back, hdr->dst, s);
+}
+
+static void revoke_arrived(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_revoke_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    bool parked;
+    mca_pml_spec_comm_t *comm = comm_for(packet, hdr->ctx, hdr->epoch, &parked);
+    if (parked) {
+        return;
+    }
+    mca_pml_spec_rtr_t *revoke = rtr_new();
+    revoke->ctl = (spec_ctl_t){.item = {.no = hdr->no}, .is_revoke = true, .tag = hdr->tag};
+    if (NULL == comm) {
+        revoke_without_comm(hdr, revoke);
+        rtr_free(revoke);
+        return;
+    }
+    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "REVOKE");
+    if (NULL == peer) {
+        rtr_free(revoke);
+    } else {
+        mca_pml_spec_hello_learn(peer, hdr->back);
+        control_arrived(peer, revoke);
+    }
+    mca_pml_spec_comm_put(comm);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoke)
+{
+    if (0 == nseg || seg[0].seg_len < sizeof(mca_pml_spec_revoke_hdr_t)) {
+        mca_pml_spec_refuse("REVOKE", "it is shorter than its header");
+        return;
+    }
+    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
+    revoke_arrived(&packet);
+}
+
+/* ---- sender: using an RTR ---- */
+
+/* The MATCH of a send; the caller holds send_lock. */
+static mca_pml_spec_match_notice_t notice_of(const mca_pml_spec_send_request_t *sendreq,
+                                             uint64_t bytes)
+{
+    return (mca_pml_spec_match_notice_t){
+        .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_MATCH, sendreq->peer,
+                                        sendreq->req_send.req_base.req_tag, sendreq->seq),
+        .r = sendreq->r,
+        .length = sendreq->req_send.req_bytes_packed,
+        .bytes = bytes};
+}
+
+/* Take the duty to tell the receiver which message used its RTR; false: it is told already. */
+static bool take_notice(mca_pml_spec_send_request_t *sendreq, uint64_t bytes,
+                        mca_pml_spec_match_notice_t *match)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_lock(&peer->send_lock);
+    const bool mine = !sendreq->noticed;
+    if (mine) {
+        sendreq->noticed = true;
+        spec_list_remove(&sendreq->unnoticed);
+        (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
+        *match = notice_of(sendreq, bytes);
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+    return mine;
+}
+
+void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer)
+{
+    for (;;) {
+        mca_pml_spec_match_notice_t match;
+        mca_pml_spec_lock(&peer->send_lock);
+        spec_node_t *n = spec_list_first(&peer->unnoticed);
+        if (NULL != n) {
+            mca_pml_spec_send_request_t *sendreq =
+                SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed);
+            sendreq->noticed = true;
+            spec_list_remove(n);
+            (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
+            match = notice_of(sendreq, 0);
+        }
+        mca_pml_spec_unlock(&peer->send_lock);
+        if (NULL == n) {
+            return;
+        }
+        MCA_PML_SPEC_COUNT(match_notices);
+        mca_pml_spec_control_send(peer->endpoint, NULL, &match, sizeof(match));
+    }
+}
+
+/* By copy, because RDMA is not to be had for this range. */
+static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+{
+    mca_pml_spec_match_notice_t match;
+    MCA_PML_SPEC_COUNT(fallbacks);
+    if (take_notice(sendreq, 0, &match)) {
+        mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
+    }
+    mca_pml_spec_copy_send(sendreq, offset, length);
+}
+
+/* By the transport of the data, so that it follows the data. */
+static void put_tell(mca_pml_spec_transfer_t *transfer)
+{
+    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_match_notice_t match;
+    if (take_notice(sendreq, transfer->length, &match)) {
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &match, sizeof(match));
+    } else {
+        const mca_pml_spec_fin_hdr_t fin = {
+            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+    }
+}
+
+static void put_done(mca_pml_spec_transfer_t *transfer, int status)
+{
+    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_match_notice_t match;
+    if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            (void) take_notice(sendreq, 0, &match);
+            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            return;
+        }
+        write_by_copy(sendreq, transfer->offset, transfer->length);
+        return;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
+    mca_pml_spec_patience_moved(sendreq->peer, transfer->length, transfer->started);
+    mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
+}
+
+/* What carries the registration for a transport: the RTR, a KEY, or NULL. */
+static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl,
+                                         const mca_pml_spec_rtr_t *rtr, const spec_node_t *keys)
+{
+    return rtr->btl == btl && rtr->key_len > 0 ? rtr : mca_pml_spec_keys_find(keys, btl);
+}
+
+void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+    mca_bml_base_btl_t *candidate[MCA_PML_SPEC_STRIPES];
+    mca_bml_base_btl_t *usable[MCA_PML_SPEC_STRIPES];
+    mca_pml_spec_stripe_t stripe[MCA_PML_SPEC_STRIPES];
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    const uint64_t local = (uint64_t) (uintptr_t) sendreq->flat;
+    size_t n = 0, candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
+
+    spec_node_t keys;
+    spec_list_init(&keys);
+    mca_pml_spec_keys_take(sendreq->peer, rtr->r, &keys);
+    mca_pml_spec_adapt_settled(sendreq->peer, rtr->ctl.tag, true);
+    MCA_PML_SPEC_COUNT(rtr_used);
+    MCA_PML_SPEC_COUNT(sent_rtr);
+    sendreq->waiting = 0;
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, WRITING);
+    for (size_t i = 0; i < candidates; ++i) {
+        const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
+        if (mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
+            usable[n++] = candidate[i];
+        }
+    }
+    if (0 == n) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, COPYING);
+        write_by_copy(sendreq, 0, length);
+        mca_pml_spec_keys_free(&keys);
+        rtr_free(rtr);
+        return;
+    }
+    const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    /* Held, so that the request is still here afterwards to tell whether the puts were copies. */
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
+    for (size_t i = 0; i < stripes; ++i) {
+        const mca_pml_spec_rtr_t *key = key_for(stripe[i].btl->btl, rtr, &keys);
+        if (!mca_pml_spec_transfer_start(
+                &(mca_pml_spec_transfer_args_t){.is_put = true,
+                                                .btl = stripe[i].btl,
+                                                .local = sendreq->flat + stripe[i].offset,
+                                                .remote = rtr->addr + stripe[i].offset,
+                                                .offset = stripe[i].offset,
+                                                .length = stripe[i].length,
+                                                .key = NULL == key ? rtr->key : key->key,
+                                                .key_len = NULL == key ? 0 : key->key_len,
+                                                .request = sendreq,
+                                                .tell = put_tell,
+                                                .done = put_done})) {
+            write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
+        }
+    }
+    mca_pml_spec_keys_free(&keys);
+    rtr_free(rtr);
+    if (1 == MCA_PML_SPEC_GLANCE(sendreq->left) && length >= SPEC_RUN_LEAST) {
+        mca_pml_spec_lock(&peer->send_lock);
+        spec_policy_observed(&peer->policy, SPEC_SAW_COPIED, length, mca_pml_spec_now_ns());
+        mca_pml_spec_unlock(&peer->send_lock);
+    }
+    mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
+}
+
+const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[] = {
+    {MCA_PML_SPEC_RTR, mca_pml_spec_recv_rtr, rtr_arrived},
+    {MCA_PML_SPEC_REVOKE, mca_pml_spec_recv_revoke, revoke_arrived},
+    {0, NULL, NULL},
+};

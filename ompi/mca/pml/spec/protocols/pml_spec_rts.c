@@ -1,0 +1,510 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Sender first: RTS announces the message; the receiver fetches it when a receive has matched.
+ *
+ *   sender                         receiver
+ *     RTS [first data] ------------>  match
+ *     <------------------ get ------- (one range per transport that can)
+ *     <--------------------- FIN ---
+ *   or, for transports that can only put, and for what only copying can do:
+ *     <--------------------- CTS ---  put or copy this range
+ *     put, then FIN  --------------->
+ *     FRAG ... --------------------->
+ *
+ * Bookkeeping: the sender's `left` begins with the length of the message; each answer of the
+ * receiver takes its share: FIN its bytes, CTS its range (when that was delivered) and its waive:
+ * what came inside the RTS and what the receive has no room for. */
+#include "pml_spec_rts.h"
+
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_control.h"
+#include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_transfer.h"
+
+enum { NEW, ANNOUNCED, ANSWERED };
+
+/* ---- sender ---- */
+
+/* Register the data with the transport that carries the RTS, if it needs that for a get. */
+static void offer_key(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl)
+{
+    if ((bml_btl->btl_flags & MCA_BTL_FLAGS_GET) && NULL != bml_btl->btl->btl_register_mem
+        && NULL == sendreq->key) {
+        mca_bml_base_register_mem(bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
+                                  MCA_BTL_REG_FLAG_REMOTE_READ, &sendreq->key);
+        sendreq->key_btl = bml_btl;
+    }
+}
+
+/* May RDMA carry the message at all? If so the RTS carries no data. */
+static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
+{
+    return sendreq->is_flat && sendreq->req_send.req_bytes_packed > sendreq->peer->eager_limit
+           && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
+}
+
+size_t mca_pml_spec_rts_brings(const mca_pml_spec_send_request_t *sendreq)
+{
+    if (rdma_is_possible(sendreq)) {
+        return 0;
+    }
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const size_t room = sendreq->peer->eager_limit + sizeof(mca_pml_spec_match_hdr_t)
+                        - sizeof(mca_pml_spec_rts_hdr_t);
+    return length < room ? length : room;
+}
+
+bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    struct {
+        mca_pml_spec_rts_hdr_t hdr;
+        char key[MCA_PML_SPEC_KEY_MAX];
+    } packet = {
+        .hdr = {.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, peer,
+                                                sendreq->req_send.req_base.req_tag, sendreq->seq),
+                .length = length,
+                .s = sendreq->handle,
+                .flags = sendreq->rts_flags,
+                .sent_at = sendreq->sent_at}};
+    size_t size = sizeof(packet.hdr);
+
+    if (rdma_is_possible(sendreq)) {
+        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT;
+        packet.hdr.addr = (uint64_t) (uintptr_t) sendreq->flat;
+        offer_key(sendreq, bml_btl);
+        if (NULL != sendreq->key && sendreq->key_btl == bml_btl) {
+            packet.hdr.flags |= MCA_PML_SPEC_RTS_KEY;
+            packet.hdr.key_len = (uint16_t) bml_btl->btl->btl_registration_handle_size;
+            memcpy(packet.key, sendreq->key, packet.hdr.key_len);
+            size += packet.hdr.key_len;
+        }
+        mca_pml_spec_control_send(endpoint, bml_btl, &packet, size);
+        return true;
+    }
+
+    /* The first data travels with it. */
+    size_t data = sendreq->first;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, size + data,
+                       MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                           | MCA_BTL_DES_FLAGS_SIGNAL);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return false;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, &packet.hdr, size);
+    if (data > 0) {
+        struct iovec iov = {.iov_base = to + size, .iov_len = data};
+        uint32_t iovs = 1;
+        size_t zero = 0;
+        opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
+        opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
+    }
+    des->des_segments[0].seg_len = size + data;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_RTS))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_eager, data);
+    return true;
+}
+
+/* So much of `owed` stands for these bytes: a message without data is answered for once, too. */
+static uint64_t to_be_answered(const mca_pml_spec_send_request_t *sendreq, uint64_t bytes)
+{
+    return 0 == sendreq->req_send.req_bytes_packed ? 1 : bytes;
+}
+
+void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+    (void) rtr;
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    sendreq->handle = spec_handle_open(&mca_pml_spec.send_handles, sendreq);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (OPAL_UNLIKELY(0 == sendreq->handle)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
+        return;
+    }
+    MCA_PML_SPEC_COUNT(sent_rts);
+    sendreq->waiting = 0;
+    sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
+    if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
+        sendreq->announced = true;
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
+    }
+    mca_pml_spec_adapt_announce(sendreq);
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
+    /* From the moment the RTS leaves the request may end at any time, in another thread too. */
+    if (OPAL_UNLIKELY(!mca_pml_spec_rts_again(sendreq))) {
+        mca_pml_spec_send_later(sendreq);
+    }
+}
+
+/* A range that the receiver asked to be put is there: tell it by the same transport, so that the
+ * FIN follows the data. */
+static void cts_put_tell(mca_pml_spec_transfer_t *transfer)
+{
+    const mca_pml_spec_send_request_t *sendreq = transfer->request;
+    const mca_pml_spec_fin_hdr_t fin = {
+        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
+    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+}
+
+static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
+{
+    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            return;
+        }
+        MCA_PML_SPEC_COUNT(fallbacks);
+        mca_pml_spec_copy_send(sendreq, transfer->offset, transfer->length);
+        return;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
+    mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
+}
+
+/* A CTS: its range and what it waives. */
+static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
+{
+    const mca_pml_spec_cts_hdr_t *cts = packet;
+    const uint64_t total = sendreq->req_send.req_bytes_packed;
+    if (NULL == sendreq->proto || MCA_PML_SPEC_RTS != sendreq->proto->message) {
+        return "the send did not ask for it";
+    }
+    if (cts->offset > total || cts->length > total - cts->offset || cts->waive > total) {
+        return "its range lies outside the message";
+    }
+    if ((cts->flags & MCA_PML_SPEC_CTS_PUT) && !sendreq->is_flat) {
+        return "it asks to put what is not one block";
+    }
+    if (0 == cts->length + cts->waive) {
+        return "it asks for nothing";
+    }
+    return mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)
+               ? NULL
+               : "it asks for more than is left of the message";
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
+{
+    const mca_pml_spec_cts_hdr_t *cts = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == cts || seg[0].seg_len < sizeof(*cts) || seg[0].seg_len - sizeof(*cts) < cts->key_len
+        || cts->key_len > MCA_PML_SPEC_KEY_MAX) {
+        mca_pml_spec_refuse("CTS", "it is shorter than its header and key");
+        return;
+    }
+    mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_claim(cts->s, "CTS", cts, cts_take);
+    if (NULL == sendreq) {
+        return;
+    }
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANSWERED);
+    sendreq->r = cts->r;
+    const uint64_t waive = cts->waive;
+
+    /* The waive keeps the request alive until the end of this function. */
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
+    if (cts->length > 0) {
+        mca_bml_base_btl_t *bml_btl = mca_pml_spec_find_btl(sendreq->peer->endpoint, btl);
+        char *from = sendreq->flat + cts->offset;
+        if (!(cts->flags & MCA_PML_SPEC_CTS_PUT)) {
+            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
+        } else if (NULL == bml_btl
+                   || !mca_pml_spec_can_rdma(bml_btl, true, (uintptr_t) from, cts->addr,
+                                             cts->length, cts->key_len > 0)
+                   || !mca_pml_spec_transfer_start(
+                       &(mca_pml_spec_transfer_args_t){.is_put = true,
+                                                       .btl = bml_btl,
+                                                       .local = from,
+                                                       .remote = cts->addr,
+                                                       .offset = cts->offset,
+                                                       .length = cts->length,
+                                                       .key = cts + 1,
+                                                       .key_len = cts->key_len,
+                                                       .request = sendreq,
+                                                       .tell = cts_put_tell,
+                                                       .done = cts_put_done})) {
+            MCA_PML_SPEC_COUNT(fallbacks);
+            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
+        }
+    }
+    mca_pml_spec_send_account(sendreq, waive + 1, OMPI_SUCCESS);
+}
+
+/* ---- receiver ---- */
+
+/* By this transport, behind the gets that it was given; NULL: nothing is under way. */
+static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, mca_bml_base_btl_t *bml_btl,
+                          uint64_t s, uint64_t bytes)
+{
+    const mca_pml_spec_fin_hdr_t fin = {
+        .type = MCA_PML_SPEC_FIN, .to_sender = 1, .handle = s, .bytes = bytes};
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
+    const bool whole = bytes == recvreq->req_recv.req_bytes_packed;
+    if (OPAL_LIKELY(NULL != endpoint)) {
+        mca_pml_spec_control_send(endpoint, bml_btl, &fin,
+                                  whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
+    }
+}
+
+/* The bytes that the first answer takes off the sender's shoulders beyond its own range. */
+static uint64_t take_waive(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+        return __atomic_exchange_n(&recvreq->waive, 0, __ATOMIC_ACQ_REL);
+    }
+    uint64_t waive = recvreq->waive;
+    recvreq->waive = 0;
+    return waive;
+}
+
+static void ask_copy(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t length)
+{
+    const mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
+                                        .flags = MCA_PML_SPEC_CTS_COPY,
+                                        .s = recvreq->s,
+                                        .r = mca_pml_spec_recv_handle(recvreq),
+                                        .offset = offset,
+                                        .length = length,
+                                        .waive = take_waive(recvreq)};
+    (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) length);
+    mca_pml_spec_control_send(recvreq->peer->endpoint, NULL, &cts, sizeof(cts));
+}
+
+static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_stripe_t *stripe)
+{
+    struct {
+        mca_pml_spec_cts_hdr_t hdr;
+        char key[MCA_PML_SPEC_KEY_MAX];
+    } cts = {.hdr = {.type = MCA_PML_SPEC_CTS,
+                     .flags = MCA_PML_SPEC_CTS_PUT,
+                     .s = recvreq->s,
+                     .r = mca_pml_spec_recv_handle(recvreq),
+                     .offset = stripe->offset,
+                     .length = stripe->length,
+                     .addr = (uint64_t) (uintptr_t) recvreq->flat + stripe->offset}};
+    if (NULL != stripe->btl->btl->btl_register_mem) {
+        mca_btl_base_registration_handle_t *key = NULL;
+        if (recvreq->keys < MCA_PML_SPEC_STRIPES) {
+            mca_bml_base_register_mem(stripe->btl, recvreq->flat + stripe->offset, stripe->length,
+                                      MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+                                      &key);
+        }
+        if (NULL == key) {
+            MCA_PML_SPEC_COUNT(fallbacks);
+            ask_copy(recvreq, stripe->offset, stripe->length);
+            return;
+        }
+        recvreq->key[recvreq->keys].handle = key;
+        recvreq->key[recvreq->keys++].btl = stripe->btl;
+        cts.hdr.key_len = (uint16_t) stripe->btl->btl->btl_registration_handle_size;
+        memcpy(cts.key, key, cts.hdr.key_len);
+    }
+    cts.hdr.waive = take_waive(recvreq);
+    (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) stripe->length);
+    mca_pml_spec_control_send(recvreq->peer->endpoint, stripe->btl, &cts,
+                              sizeof(cts.hdr) + cts.hdr.key_len);
+}
+
+static void get_tell(mca_pml_spec_transfer_t *transfer)
+{
+    mca_pml_spec_recv_request_t *recvreq = transfer->request;
+    fin_to_sender(recvreq, transfer->btl, recvreq->s, transfer->length + take_waive(recvreq));
+}
+
+static void get_done(mca_pml_spec_transfer_t *transfer, int status)
+{
+    mca_pml_spec_recv_request_t *recvreq = transfer->request;
+    if (OPAL_UNLIKELY(status < 0)) {
+        if (mca_pml_spec_lost(recvreq->peer)) {
+            mca_pml_spec_recv_account(recvreq, transfer->length, status);
+            return;
+        }
+        MCA_PML_SPEC_COUNT(fallbacks);
+        ask_copy(recvreq, transfer->offset, transfer->length);
+        return;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_get, transfer->length);
+    mca_pml_spec_patience_moved(recvreq->peer, transfer->length, transfer->started);
+    mca_pml_spec_recv_account(recvreq, transfer->length, OMPI_SUCCESS);
+}
+
+/* Fetch [offset, offset + length) of a flat message into a flat buffer, by every transport that
+ * can. False: none can. */
+static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet,
+                  const mca_pml_spec_rts_hdr_t *rts, uint64_t offset, uint64_t length)
+{
+    mca_bml_base_btl_t *candidate[MCA_PML_SPEC_STRIPES];
+    mca_bml_base_btl_t *usable[MCA_PML_SPEC_STRIPES];
+    bool gets[MCA_PML_SPEC_STRIPES];
+    mca_pml_spec_stripe_t stripe[MCA_PML_SPEC_STRIPES];
+    const uint64_t local = (uint64_t) (uintptr_t) recvreq->flat + offset;
+    size_t n = 0, candidates = mca_pml_spec_rdma_btls(recvreq->peer->endpoint, candidate);
+
+    for (size_t i = 0; i < candidates; ++i) {
+        const bool has_key =
+            (rts->flags & MCA_PML_SPEC_RTS_KEY) && candidate[i]->btl == packet->btl;
+        gets[n] =
+            mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length, has_key);
+        if (gets[n]
+            || mca_pml_spec_can_rdma(candidate[i], true, rts->addr + offset, local, length, true)) {
+            usable[n++] = candidate[i];
+        }
+    }
+    if (0 == n) {
+        return false;
+    }
+    const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
+    /* The request cannot end before the last stripe is under way: each stripe has bytes to go. */
+    for (size_t i = 0; i < stripes; ++i) {
+        bool get = false;
+        for (size_t j = 0; j < n; ++j) {
+            get |= usable[j] == stripe[i].btl && gets[j];
+        }
+        const uint16_t key_len = stripe[i].btl->btl == packet->btl ? rts->key_len : 0;
+        const uint64_t from = rts->addr + offset + stripe[i].offset;
+        stripe[i].offset += offset;
+        if (!get) {
+            ask_put(recvreq, &stripe[i]);
+        } else if (!mca_pml_spec_transfer_start(
+                       &(mca_pml_spec_transfer_args_t){.btl = stripe[i].btl,
+                                                       .local = recvreq->flat + stripe[i].offset,
+                                                       .remote = from,
+                                                       .offset = stripe[i].offset,
+                                                       .length = stripe[i].length,
+                                                       .key = rts + 1,
+                                                       .key_len = key_len,
+                                                       .request = recvreq,
+                                                       .tell = get_tell,
+                                                       .done = get_done})) {
+            MCA_PML_SPEC_COUNT(fallbacks);
+            ask_copy(recvreq, stripe[i].offset, stripe[i].length);
+        }
+    }
+    return true;
+}
+
+const char *mca_pml_spec_rts_check(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+    const size_t have = packet->seg[0].seg_len;
+    if (have < sizeof(*rts) || have - sizeof(*rts) < rts->key_len
+        || rts->key_len > MCA_PML_SPEC_KEY_MAX) {
+        return "it is shorter than its header and key";
+    }
+    return packet->size - sizeof(*rts) - rts->key_len > rts->length
+               ? "it carries more data than the message has"
+               : NULL;
+}
+
+size_t mca_pml_spec_rts_length(const mca_pml_spec_packet_t *packet)
+{
+    return ((const mca_pml_spec_rts_hdr_t *) mca_pml_spec_packet_hdr(packet))->length;
+}
+
+uint32_t mca_pml_spec_rts_cost(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+    return spec_flow_cost(packet->size - sizeof(*rts) - rts->key_len);
+}
+
+void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
+    const size_t skip = sizeof(*rts) + rts->key_len;
+    const uint64_t inside = packet->size - skip;
+    const uint64_t want = rts->length < recvreq->capacity ? rts->length : recvreq->capacity;
+
+    mca_pml_spec_recv_matched(recvreq, &rts->match, rts->length);
+    if (recvreq->awaits_rts) {
+        mca_pml_spec_patience_missed(recvreq, rts->length);
+    }
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) {
+        mca_pml_spec_adapt_judge(recvreq, rts->match.seq, rts->length, true, rts->sent_at);
+    }
+    if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
+        mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
+    }
+    mca_pml_spec_recv_store(recvreq, packet, skip, 0, inside);
+    recvreq->s = rts->s;
+    if (inside >= want) {
+        fin_to_sender(recvreq, NULL, rts->s, rts->length);
+        mca_pml_spec_recv_done(recvreq);
+        return;
+    }
+    if (OPAL_UNLIKELY(NULL == mca_pml_spec_endpoint(recvreq->peer))) {
+        recvreq->status = OMPI_ERR_UNREACH;
+        mca_pml_spec_recv_done(recvreq);
+        return;
+    }
+    recvreq->waive = rts->length - want + inside;
+    recvreq->missing = (int64_t) (want - inside);
+    recvreq->owed = 0; /* of an RTR that was not used, too */
+    recvreq->nxt = inside;
+    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
+    if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
+        || !fetch(recvreq, packet, rts, inside, want - inside)) {
+        ask_copy(recvreq, inside, want - inside);
+    }
+}
+
+/* ---- both ---- */
+
+/* The bytes that a FIN to the sender covers; a short one: the whole message. */
+typedef struct fin_bytes {
+    bool whole;
+    uint64_t bytes;
+} fin_bytes_t;
+
+static uint64_t fin_covers(const mca_pml_spec_send_request_t *sendreq, const fin_bytes_t *fin)
+{
+    return fin->whole ? sendreq->req_send.req_bytes_packed : fin->bytes;
+}
+
+static const char *fin_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
+{
+    const uint64_t bytes = to_be_answered(sendreq, fin_covers(sendreq, packet));
+    return bytes > 0 && mca_pml_spec_take_owed(&sendreq->owed, bytes)
+               ? NULL
+               : "it covers more than is left of the message";
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
+{
+    (void) btl;
+    const mca_pml_spec_fin_hdr_t *fin = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == fin || seg[0].seg_len < MCA_PML_SPEC_FIN_WHOLE
+        || (seg[0].seg_len < sizeof(*fin) && !fin->to_sender)) {
+        mca_pml_spec_refuse("FIN", "it is shorter than its header");
+        return;
+    }
+    if (fin->to_sender) {
+        const bool whole = seg[0].seg_len < sizeof(*fin);
+        const fin_bytes_t bytes = {.whole = whole, .bytes = whole ? 0 : fin->bytes};
+        mca_pml_spec_send_request_t *sendreq =
+            mca_pml_spec_send_claim(fin->handle, "FIN", &bytes, fin_take);
+        if (NULL != sendreq) {
+            mca_pml_spec_send_account(sendreq, fin_covers(sendreq, &bytes), fin->status);
+        }
+        return;
+    }
+    mca_pml_spec_recv_request_t *recvreq =
+        mca_pml_spec_recv_claim(fin->handle, "FIN", 0, fin->bytes);
+    if (NULL != recvreq) {
+        mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
+    }
+}
+
+const mca_pml_spec_packet_type_t mca_pml_spec_rts_packets[] = {
+    {MCA_PML_SPEC_CTS, mca_pml_spec_recv_cts, NULL},
+    {MCA_PML_SPEC_FIN, mca_pml_spec_recv_fin, NULL},
+    {0, NULL, NULL},
+};

@@ -1,0 +1,146 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* MPI_Cancel of a receive, also of one into whose buffer the sender may be writing. */
+#include "pml_spec_cancel.h"
+
+#include "pml_spec_control.h"
+
+#include <stdlib.h>
+
+static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    base->req_ompi.req_status._cancelled = true;
+    recvreq->req_recv.req_bytes_packed = 0;
+    if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))
+        && mca_pml_spec_claim_lost(&recvreq->life)) {
+        mca_pml_spec_recv_lost(recvreq); /* stays: it is not DONE */
+    }
+    mca_pml_spec_recv_done(recvreq);
+}
+
+void mca_pml_spec_recvs_cancelled(spec_node_t *list)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(list))) {
+        complete_cancelled(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node));
+    }
+}
+
+static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_recv_request_t *recvreq,
+                                           const mca_pml_spec_peer_t *peer, uint32_t no)
+{
+    return (mca_pml_spec_revoke_hdr_t){
+        .type = MCA_PML_SPEC_REVOKE,
+        .epoch = peer->recv.epoch,
+        .ctx = peer->ctx,
+        .src = peer->comm->my_rank,
+        .tag = recvreq->posted.tag,
+        .no = no,
+        .name = mca_pml_spec.my_name,
+        .e = peer->recv.msgs.nxt,
+        .dst = peer->rank,
+        .back = peer->comm->cid,
+    };
+}
+
+/* The peer is lost, so that nobody answers. */
+static void end_lost(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
+                     spec_cancel_t outcome)
+{
+    if (SPEC_CANCEL_DONE == outcome) {
+        complete_cancelled(recvreq);
+    } else if (SPEC_CANCEL_TOO_LATE == outcome) {
+        if (mca_pml_spec_claim_lost(&recvreq->life)) {
+            mca_pml_spec_recv_lost(recvreq);
+        }
+    } else {
+        mca_pml_spec_revokes_finish(peer);
+    }
+}
+
+int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
+{
+    mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(request);
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);
+    if (!flag || OMPI_REQUEST_ACTIVE != request->req_state) {
+        return OMPI_SUCCESS;
+    }
+    spec_revoke_t *fresh = malloc(sizeof(*fresh));
+    if (NULL == fresh) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    mca_pml_spec_lock(&comm->slot->lock);
+    /* A request in the queue has its exact source as peer; others have no business here. */
+    mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
+    const spec_cancel_t outcome =
+        spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
+    const bool asks = SPEC_CANCEL_ASK == outcome;
+    mca_pml_spec_revoke_hdr_t hdr;
+    if (asks) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
+        hdr = revoke_of(recvreq, peer, fresh->no);
+    }
+    const bool lost = mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
+                      || (NULL != peer && mca_pml_spec_lost(peer));
+    if (OPAL_UNLIKELY(lost && NULL != peer)) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
+                                  -(int32_t) spec_recv_answer_all(&peer->recv));
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    if (!asks) {
+        free(fresh);
+    }
+    if (OPAL_UNLIKELY(lost)) {
+        end_lost(recvreq, peer, outcome);
+    } else if (asks) {
+        MCA_PML_SPEC_COUNT(revokes_sent);
+        mca_pml_spec_control_send(mca_pml_spec_endpoint(peer), NULL, &hdr, sizeof(hdr));
+    } else if (SPEC_CANCEL_DONE == outcome) {
+        complete_cancelled(recvreq);
+    }
+    return OMPI_SUCCESS;
+}
+
+void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_comm_t *comm = peer->comm;
+    spec_node_t cancelled;
+    spec_revoke_t *revoke;
+    spec_list_init(&cancelled);
+
+    mca_pml_spec_lock(&comm->slot->lock);
+    while (NULL != (revoke = spec_recv_revoke_done(&peer->recv, &comm->match, &cancelled))) {
+        free(revoke);
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    mca_pml_spec_recvs_cancelled(&cancelled);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
+{
+    (void) btl;
+    const mca_pml_spec_revoked_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "REVOKED");
+    if (NULL == hdr) {
+        return;
+    }
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
+    mca_pml_spec_peer_t *peer = NULL != comm && (uint32_t) hdr->src < comm->size
+                                    ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src])
+                                    : NULL;
+    bool expected = false;
+    if (NULL != peer) {
+        mca_pml_spec_lock(&comm->slot->lock);
+        expected = spec_recv_revoked(&peer->recv, hdr->no, hdr->tag, hdr->s);
+        mca_pml_spec_unlock(&comm->slot->lock);
+    }
+    if (expected) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
+        mca_pml_spec_revokes_finish(peer);
+    } else {
+        mca_pml_spec_refuse("REVOKED", "nothing was revoked");
+    }
+    if (NULL != comm) {
+        mca_pml_spec_comm_put(comm);
+    }
+}

@@ -1,0 +1,94 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Sends packets of the protocols that carry no user data, now or when the transport has room. */
+#include "pml_spec_control.h"
+
+#include "../objects/pml_spec_pending.h"
+
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
+#include <stdlib.h>
+
+void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                          mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep, (void) des, (void) status;
+}
+
+static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0)
+           && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
+}
+
+/* On the transport's lane, so that it stays behind the transfers before it (btl_ibx_public.h; others
+ * ignore it). */
+static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
+{
+    const uint8_t type = *(const uint8_t *) hdr;
+    const uint32_t flags =
+        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL;
+    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_LANE
+                                                                                 : MCA_BTL_NO_ORDER;
+    mca_btl_base_descriptor_t *des = NULL;
+
+    if (NULL != bml_btl->btl->btl_sendi
+        && 0 <= mca_bml_base_sendi(bml_btl, NULL, (void *) (uintptr_t) hdr, len, 0, order, flags,
+                                   type, NULL)) {
+        return true;
+    }
+    mca_bml_base_alloc(bml_btl, &des, order, len, flags);
+    if (NULL == des) {
+        return false;
+    }
+    memcpy(des->des_segments[0].seg_addr.pval, hdr, len);
+    des->des_segments[0].seg_len = len;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (0 <= mca_bml_base_send(bml_btl, des, type)) {
+        return true;
+    }
+    mca_bml_base_free(bml_btl, des);
+    return false;
+}
+
+/* A control packet that waits for its transport. */
+typedef struct waiting_control {
+    mca_pml_spec_pending_t pending;
+    mca_bml_base_endpoint_t *endpoint;
+    mca_bml_base_btl_t *bml_btl;
+    size_t len;
+    char hdr[];
+} waiting_control_t;
+
+static bool control_retry(mca_pml_spec_pending_t *pending)
+{
+    waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
+    if (!is_lost(w->endpoint) && !control_try(w->bml_btl, w->hdr, w->len)) {
+        return false;
+    }
+    free(w);
+    return true;
+}
+
+void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
+                               const void *hdr, size_t len)
+{
+    if (NULL == bml_btl) {
+        bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_control, len);
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {
+        return;
+    }
+    waiting_control_t *w = malloc(sizeof(*w) + len);
+    if (NULL == w) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for a control packet of %zu bytes", len);
+        return;
+    }
+    w->pending.retry = control_retry;
+    w->endpoint = endpoint;
+    w->bml_btl = bml_btl;
+    w->len = len;
+    memcpy(w->hdr, hdr, len);
+    mca_pml_spec_pend(&w->pending, MCA_PML_SPEC_RES_CONTROL(bml_btl));
+}

@@ -1,0 +1,284 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Sends and receives messages in fragments through the transports' buffers.
+ *
+ * A send request has a list of ranges to be sent. One caller at a time is in the loop that turns
+ * them into fragments (`scheduling`); others meanwhile only raise the counter, which makes
+ * the loop run again. So a completion callback inside the transport's send does not recurse.
+ *
+ * A caller that may be in the loop while the last byte is accounted takes a guard: one byte more in
+ * `left`, so that the request cannot end below the loop. */
+#include "pml_spec_copy.h"
+
+static void guard(mca_pml_spec_send_request_t *sendreq)
+{
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
+}
+
+static void unguard(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
+}
+
+static void schedule(mca_pml_spec_send_request_t *sendreq);
+
+static void fragment_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                          mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep;
+    mca_pml_spec_send_request_t *sendreq = des->des_cbdata;
+    const uint64_t bytes = mca_pml_spec_seg_bytes(des->des_segments, des->des_segment_count)
+                           - sizeof(mca_pml_spec_frag_hdr_t);
+    guard(sendreq);
+    (void) mca_pml_spec_add32(&sendreq->in_flight, -1);
+    mca_pml_spec_send_account(sendreq, bytes, status);
+    schedule(sendreq);
+    unguard(sendreq);
+}
+
+static mca_pml_spec_range_t *first_range(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_lock(&sendreq->range_lock);
+    spec_node_t *n = spec_list_first(&sendreq->ranges);
+    mca_pml_spec_unlock(&sendreq->range_lock);
+    return NULL == n ? NULL : SPEC_ENTRY(n, mca_pml_spec_range_t, node);
+}
+
+/* n bytes of the range are on their way (only the loop changes ranges that are in the list). */
+static void advance(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *range, uint64_t n)
+{
+    range->offset += n;
+    range->length -= n;
+    if (0 == range->length) {
+        mca_pml_spec_lock(&sendreq->range_lock);
+        spec_list_remove(&range->node);
+        mca_pml_spec_unlock(&sendreq->range_lock);
+        mca_pml_spec_put_back(&mca_pml_spec.ranges, &range->super);
+    }
+}
+
+/* Send one fragment of the range. False: the transport has no room now. */
+static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *range)
+{
+    mca_bml_base_endpoint_t *endpoint = sendreq->peer->endpoint;
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_send);
+    mca_btl_base_descriptor_t *des = NULL;
+    size_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
+    size_t position = range->offset;
+    opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
+
+    size = size < range->length ? size : (size_t) range->length;
+    opal_convertor_set_position(convertor, &position);
+    mca_bml_base_prepare_src(
+        bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t), &size,
+        MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+    if (NULL == des) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(0 == size)) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    mca_pml_spec_frag_hdr_t hdr = {
+        .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = range->offset};
+    memcpy(des->des_segments[0].seg_addr.pval, &hdr, sizeof(hdr));
+    des->des_cbfunc = fragment_sent;
+    des->des_cbdata = sendreq;
+    (void) mca_pml_spec_add32(&sendreq->in_flight, 1);
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_FRAG))) {
+        (void) mca_pml_spec_add32(&sendreq->in_flight, -1);
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_copied, size);
+    advance(sendreq, range, size);
+    return true;
+}
+
+/* To a process that is lost: what was not sent is given up. The caller holds a guard. */
+static void give_up(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_range_t *range;
+    while (NULL != (range = first_range(sendreq))) {
+        const uint64_t length = range->length;
+        advance(sendreq, range, length);
+        mca_pml_spec_send_account(sendreq, length, OMPI_ERR_UNREACH);
+    }
+}
+
+/* The loop. True: there is something to send, the transport has no room, and no fragment is under
+ * way whose completion would bring us back here. */
+static bool run(mca_pml_spec_send_request_t *sendreq)
+{
+    bool starved = false;
+    if (mca_pml_spec_add32(&sendreq->scheduling, 1) > 1) {
+        return false;
+    }
+    int32_t seen;
+    do {
+        mca_pml_spec_range_t *range;
+        seen = MCA_PML_SPEC_SEEN(sendreq->scheduling);
+        starved = false;
+        if (mca_pml_spec_lost(sendreq->peer)) {
+            give_up(sendreq);
+        }
+        while (MCA_PML_SPEC_SEEN(sendreq->in_flight) < mca_pml_spec.pipeline_depth
+               && NULL != (range = first_range(sendreq))) {
+            if (!send_one(sendreq, range)) {
+                starved = 0 == MCA_PML_SPEC_SEEN(sendreq->in_flight);
+                break;
+            }
+        }
+    } while (mca_pml_spec_add32(&sendreq->scheduling, -seen) > 0);
+    return starved;
+}
+
+/* The guard of schedule is held, so that the request is still there: a second range may have taken the first one along
+ * meanwhile. */
+static bool retry(mca_pml_spec_pending_t *pending)
+{
+    mca_pml_spec_send_request_t *sendreq =
+        SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
+    sendreq->waiting = 0;
+    const bool again = run(sendreq) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1);
+    if (!again) {
+        unguard(sendreq);
+    }
+    return !again;
+}
+
+/* The caller holds a guard. */
+static void schedule(mca_pml_spec_send_request_t *sendreq)
+{
+    if (OPAL_UNLIKELY(run(sendreq)) && 0 == mca_pml_spec_set_bits(&sendreq->waiting, 1)) {
+        guard(sendreq);
+        sendreq->pending.retry = retry;
+        mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_FRAG(sendreq->peer->endpoint));
+    }
+}
+
+void mca_pml_spec_copy_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+{
+    mca_pml_spec_range_t *range = (mca_pml_spec_range_t *) mca_pml_spec_get(&mca_pml_spec.ranges);
+    if (OPAL_UNLIKELY(NULL == range)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a send range");
+        return;
+    }
+    range->offset = offset;
+    range->length = length;
+    guard(sendreq);
+    mca_pml_spec_lock(&sendreq->range_lock);
+    spec_list_append(&sendreq->ranges, &range->node);
+    mca_pml_spec_unlock(&sendreq->range_lock);
+    schedule(sendreq);
+    unguard(sendreq);
+}
+
+/* ---- receiver ---- */
+
+static uint64_t offset_of(const mca_pml_spec_frag_t *frag)
+{
+    return ((const mca_pml_spec_frag_hdr_t *) frag->seg.seg_addr.pval)->offset;
+}
+
+/* Keep a fragment that overtook others. NULL, or why not. convert_lock is held. */
+static const char *keep_early(mca_pml_spec_recv_request_t *recvreq,
+                              const mca_pml_spec_packet_t *packet, uint64_t offset, uint64_t length)
+{
+    spec_node_t *at = recvreq->early.prev;
+    while (at != &recvreq->early
+           && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) > offset) {
+        at = at->prev;
+    }
+    if (length > recvreq->capacity - recvreq->early_bytes
+        || (at != &recvreq->early
+            && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) == offset)) {
+        return "its data came before";
+    }
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a fragment");
+        return NULL;
+    }
+    spec_list_insert_after(at, &frag->item.node);
+    recvreq->early_bytes += length;
+    MCA_PML_SPEC_COUNT(early);
+    return NULL;
+}
+
+/* Unpack the fragments whose turn has come; returns their bytes. convert_lock is held. */
+static uint64_t store_early(mca_pml_spec_recv_request_t *recvreq)
+{
+    uint64_t bytes = 0;
+    spec_node_t *n;
+    while (NULL != (n = spec_list_first(&recvreq->early))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
+        const uint64_t offset = offset_of(frag);
+        const uint64_t length = frag->seg.seg_len - sizeof(mca_pml_spec_frag_hdr_t);
+        if (offset > recvreq->nxt) {
+            break;
+        }
+        spec_list_remove(n);
+        recvreq->early_bytes -= length;
+        if (OPAL_LIKELY(offset == recvreq->nxt)) {
+            mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+            mca_pml_spec_recv_store(recvreq, &packet, sizeof(mca_pml_spec_frag_hdr_t), offset,
+                                    length);
+            recvreq->nxt += length;
+            bytes += length;
+        } else {
+            mca_pml_spec_refuse("FRAG", "it overlaps another");
+        }
+        mca_pml_spec_frag_free(frag);
+    }
+    return bytes;
+}
+
+/* A fragment for a buffer with gaps. Returns how many bytes are in at now that were not before,
+ * of this one and of those that waited for it. */
+static uint64_t store_in_order(mca_pml_spec_recv_request_t *recvreq,
+                               const mca_pml_spec_packet_t *packet, uint64_t offset,
+                               uint64_t length)
+{
+    const char *wrong = NULL;
+    uint64_t bytes = 0;
+    mca_pml_spec_lock(&recvreq->convert_lock);
+    if (OPAL_LIKELY(offset == recvreq->nxt)) {
+        mca_pml_spec_recv_store(recvreq, packet, sizeof(mca_pml_spec_frag_hdr_t), offset, length);
+        recvreq->nxt += length;
+        bytes = length + store_early(recvreq);
+    } else if (offset < recvreq->nxt) {
+        wrong = "its data came before";
+    } else {
+        wrong = keep_early(recvreq, packet, offset, length);
+    }
+    mca_pml_spec_unlock(&recvreq->convert_lock);
+    if (OPAL_UNLIKELY(NULL != wrong)) {
+        mca_pml_spec_refuse("FRAG", wrong);
+    }
+    return bytes;
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
+{
+    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
+    const mca_pml_spec_frag_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
+    if (0 == nseg || seg[0].seg_len < sizeof(*hdr)) {
+        mca_pml_spec_refuse("FRAG", "it is shorter than its header");
+        return;
+    }
+    const size_t length = packet.size - sizeof(*hdr);
+    mca_pml_spec_recv_request_t *recvreq =
+        mca_pml_spec_recv_claim(hdr->r, "FRAG", hdr->offset, length);
+    if (NULL == recvreq) {
+        return;
+    }
+    uint64_t bytes = length;
+    if (OPAL_LIKELY(recvreq->is_flat)) {
+        mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
+    } else {
+        bytes = store_in_order(recvreq, &packet, hdr->offset, length);
+    }
+    if (OPAL_LIKELY(bytes > 0)) {
+        mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
+    }
+}

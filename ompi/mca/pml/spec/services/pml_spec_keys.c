@@ -1,0 +1,136 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Registration keys for further transports, sent ahead of an offered buffer and kept at the sender. */
+#include "pml_spec_keys.h"
+
+#include "pml_spec_control.h"
+
+void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_bml_base_btl_t *btl[MCA_PML_SPEC_STRIPES];
+    if (OPAL_LIKELY(peer->endpoint->btl_rdma.arr_size < 2)
+        || recvreq->capacity / 2 < mca_pml_spec.stripe_min) {
+        return;
+    }
+    const size_t n = mca_pml_spec_rdma_btls(peer->endpoint, btl);
+    for (size_t i = 0; i < n && recvreq->keys < MCA_PML_SPEC_STRIPES; ++i) {
+        if (btl[i] == recvreq->rtr_btl || !(btl[i]->btl_flags & MCA_BTL_FLAGS_PUT)
+            || NULL == btl[i]->btl->btl_register_mem) {
+            continue;
+        }
+        mca_btl_base_registration_handle_t *key = NULL;
+        mca_bml_base_register_mem(btl[i], recvreq->flat, recvreq->capacity,
+                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+                                  &key);
+        if (NULL == key) {
+            continue; /* one lane less */
+        }
+        recvreq->key[recvreq->keys].handle = key;
+        recvreq->key[recvreq->keys++].btl = btl[i];
+        struct {
+            mca_pml_spec_key_hdr_t hdr;
+            char key[MCA_PML_SPEC_KEY_MAX];
+        } packet = {.hdr = {.type = MCA_PML_SPEC_KEY,
+                            .epoch = peer->recv.epoch,
+                            .ctx = peer->ctx,
+                            .src = peer->comm->my_rank,
+                            .r = recvreq->handle,
+                            .name = mca_pml_spec.my_name,
+                            .key_len = (uint16_t) btl[i]->btl->btl_registration_handle_size}};
+        memcpy(packet.key, key, packet.hdr.key_len);
+        MCA_PML_SPEC_COUNT(rtr_keys);
+        mca_pml_spec_control_send(peer->endpoint, btl[i], &packet,
+                                  sizeof(packet.hdr) + packet.hdr.key_len);
+    }
+}
+
+void mca_pml_spec_keys_take(mca_pml_spec_peer_t *peer, uint64_t r, spec_node_t *keys)
+{
+    spec_node_t *next;
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(peer->keys_n))) {
+        return;
+    }
+    mca_pml_spec_lock(&peer->send_lock);
+    for (spec_node_t *n = spec_list_first(&peer->keys); NULL != n; n = next) {
+        next = spec_list_next(&peer->keys, n);
+        if (SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node)->r == r) {
+            spec_list_remove(n);
+            spec_list_append(keys, n);
+            __atomic_store_n(&peer->keys_n, peer->keys_n - 1, __ATOMIC_RELAXED);
+        }
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+}
+
+const mca_pml_spec_rtr_t *mca_pml_spec_keys_find(const spec_node_t *keys,
+                                                 const mca_btl_base_module_t *btl)
+{
+    for (spec_node_t *n = spec_list_first(keys); NULL != n; n = spec_list_next(keys, n)) {
+        const mca_pml_spec_rtr_t *key = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
+        if (key->btl == btl) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
+void mca_pml_spec_keys_free(spec_node_t *keys)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(keys))) {
+        mca_pml_spec_put_back(&mca_pml_spec.rtrs,
+                              &SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node)->super);
+    }
+}
+
+static void keep(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *key)
+{
+    spec_node_t forgotten;
+    spec_list_init(&forgotten);
+    mca_pml_spec_lock(&peer->send_lock);
+    spec_list_append(&peer->keys, &key->ctl.item.node);
+    if (peer->keys_n == MCA_PML_SPEC_KEYS_MAX) {
+        spec_list_append(&forgotten, spec_list_pop(&peer->keys));
+    } else {
+        __atomic_store_n(&peer->keys_n, peer->keys_n + 1, __ATOMIC_RELAXED);
+    }
+    mca_pml_spec_unlock(&peer->send_lock);
+    mca_pml_spec_keys_free(&forgotten);
+}
+
+static void key_arrived(mca_pml_spec_peer_t *peer, mca_btl_base_module_t *btl,
+                        const mca_pml_spec_key_hdr_t *hdr)
+{
+    mca_pml_spec_rtr_t *key = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
+    if (OPAL_UNLIKELY(NULL == key)) {
+        return;
+    }
+    key->btl = btl;
+    key->r = hdr->r;
+    key->key_len = hdr->key_len;
+    memcpy(key->key, hdr + 1, hdr->key_len);
+    keep(peer, key);
+}
+
+MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
+{
+    const mca_pml_spec_key_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
+    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
+        || hdr->key_len > MCA_PML_SPEC_KEY_MAX
+        || hdr->key_len != btl->btl_registration_handle_size) {
+        mca_pml_spec_refuse("KEY", "it is not of the length that its transport's keys have");
+        return;
+    }
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
+    if (NULL == comm) {
+        return; /* too early or too late: without it the message takes one lane less */
+    }
+    mca_pml_spec_peer_t *peer =
+        (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
+    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
+        mca_pml_spec_refuse("KEY", "it comes from another process than its rank says");
+    } else {
+        key_arrived(peer, btl, hdr);
+    }
+    mca_pml_spec_comm_put(comm);
+}

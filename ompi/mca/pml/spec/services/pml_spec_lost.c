@@ -1,0 +1,171 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Ends all requests with a process that a transport has given up. */
+#include "pml_spec_lost.h"
+
+#include "../objects/pml_spec_complete.h"
+#include "../objects/pml_spec_packet.h"
+#include "pml_spec_cancel.h"
+
+#include <stdlib.h>
+
+/* ---- ending what was going on with it ---- */
+
+/* For one that is in no queue and that no transport holds. */
+static void fail_recv(spec_node_t *node)
+{
+    mca_pml_spec_recv_request_t *recvreq =
+        SPEC_ENTRY(node, mca_pml_spec_recv_request_t, posted.node);
+    recvreq->status = OMPI_ERR_UNREACH;
+    recvreq->req_recv.req_bytes_packed = 0;
+    mca_pml_spec_recv_done(recvreq);
+}
+
+static void fail_send(spec_node_t *node)
+{
+    mca_pml_spec_send_request_t *sendreq = SPEC_ENTRY(node, mca_pml_spec_send_request_t, unnoticed);
+    sendreq->status = OMPI_ERR_UNREACH;
+    mca_pml_spec_send_done(sendreq);
+}
+
+static void for_all(spec_node_t *list, void (*end)(spec_node_t *))
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(list))) {
+        end(n);
+    }
+}
+
+/* Receives that wait for the process in one communicator, and sends that wait to know its number. */
+static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
+{
+    spec_node_t receives, sends, *n;
+    spec_list_init(&receives);
+    spec_list_init(&sends);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
+    mca_pml_spec_lock(&comm->slot->lock);
+    if (NULL != peer) {
+        __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
+        /* No REVOKED will come. */
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
+                                  -(int32_t) spec_recv_answer_all(&peer->recv));
+    }
+    spec_match_take_source(&comm->match, rank, &receives);
+    mca_pml_spec_unlock(&comm->slot->lock);
+    if (NULL != peer) {
+        mca_pml_spec_lock(&peer->send_lock);
+        while (NULL != (n = spec_list_pop(&peer->waiting))) {
+            spec_list_append(&sends, n);
+        }
+        mca_pml_spec_unlock(&peer->send_lock);
+        mca_pml_spec_revokes_finish(peer);
+    }
+    for_all(&receives, fail_recv);
+    for_all(&sends, fail_send);
+}
+
+static void set_lost(mca_pml_base_request_t *base, int32_t source, int32_t tag)
+{
+    ompi_status_public_t *status = &base->req_ompi.req_status;
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = tag;
+    status->MPI_ERROR = mca_pml_spec_mpi_error(OMPI_ERR_UNREACH);
+    status->_ucount = 0;
+}
+
+/* Requests that wait for a packet of it: those have handles. While a handle is open its request is
+ * not DONE, so that nobody can take away what was claimed. */
+static void fail_answerless(const mca_pml_spec_lost_t *lost)
+{
+    for (uint32_t cursor = 0;;) {
+        mca_pml_spec_send_request_t *sendreq;
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        while (NULL != (sendreq = spec_handle_next(&mca_pml_spec.send_handles, &cursor))
+               && !(mca_pml_spec_is_same(sendreq->peer->proc->super.proc_name, lost->name)
+                    && mca_pml_spec_claim_lost(&sendreq->life))) {}
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (NULL == sendreq) {
+            break;
+        }
+        if (MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode) {
+            set_lost(&sendreq->req_send.req_base, sendreq->peer->comm->my_rank,
+                     sendreq->req_send.req_base.req_tag);
+        }
+        mca_pml_spec_send_lost(sendreq);
+    }
+    for (uint32_t cursor = 0;;) {
+        mca_pml_spec_recv_request_t *recvreq;
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        while (NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor))
+               && !(recvreq->stage >= MCA_PML_SPEC_MATCHED
+                    && mca_pml_spec_is_same(recvreq->peer->proc->super.proc_name, lost->name)
+                    && mca_pml_spec_claim_lost(&recvreq->life))) {}
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        if (NULL == recvreq) {
+            break;
+        }
+        const ompi_status_public_t *status = &recvreq->req_recv.req_base.req_ompi.req_status;
+        set_lost(&recvreq->req_recv.req_base, status->MPI_SOURCE, status->MPI_TAG);
+        mca_pml_spec_recv_lost(recvreq);
+    }
+}
+
+static bool turn(mca_pml_spec_pending_t *pending)
+{
+    const mca_pml_spec_lost_t *lost = SPEC_ENTRY(pending, mca_pml_spec_lost_t, pending);
+    for (uint32_t cid = 0; cid < 65536u; ++cid) {
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
+        if (NULL == comm) {
+            continue;
+        }
+        const int32_t rank = mca_pml_spec_rank_of(comm, lost->name);
+        if (rank >= 0) {
+            fail_waiting(comm, rank);
+        }
+        mca_pml_spec_comm_put(comm);
+    }
+    fail_answerless(lost);
+    return true;
+}
+
+void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const char *why)
+{
+    mca_pml_spec_lost_t *lost = malloc(sizeof(*lost));
+    if (NULL == lost) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a lost process");
+        return;
+    }
+    *lost = (mca_pml_spec_lost_t){.pending = {.retry = turn}, .name = proc->proc_name};
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const mca_pml_spec_lost_t *known = mca_pml_spec.lost;
+    while (NULL != known && !mca_pml_spec_is_same(known->name, lost->name)) {
+        known = known->next;
+    }
+    if (NULL == known) {
+        lost->next = mca_pml_spec.lost;
+        mca_pml_spec.lost = lost;
+        ++mca_pml_spec.lost_n;
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (NULL != known) {
+        free(lost);
+        return;
+    }
+    opal_output(0,
+                "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
+                "host %s (%s). "
+                "Requests with it end in an error.",
+                (unsigned) lost->name.vpid,
+                lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
+                mca_pml_spec_host_of(proc), NULL == why ? "no details" : why);
+    mca_pml_spec_pend(&lost->pending, MCA_PML_SPEC_RES_NONE);
+}
+
+void mca_pml_spec_lost_fini(void)
+{
+    while (NULL != mca_pml_spec.lost) {
+        mca_pml_spec_lost_t *lost = mca_pml_spec.lost;
+        mca_pml_spec.lost = lost->next;
+        free(lost);
+    }
+    mca_pml_spec.lost_n = 0;
+}

@@ -1,0 +1,217 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Issues puts and gets within a transport's limits, tells the peer behind the last, and reports once. */
+#include "pml_spec_transfer.h"
+
+#include "pml_spec_patience.h"
+
+#include "opal/mca/btl/ibx/btl_ibx_public.h"
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
+
+static inline bool is_aligned(uint64_t a, uint64_t b, uint64_t c, size_t alignment)
+{
+    return alignment < 2 || 0 == ((a | b | c) & (alignment - 1));
+}
+
+bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *bml_btl, bool put, uint64_t local,
+                           uint64_t remote, uint64_t length, bool has_key)
+{
+    const mca_btl_base_module_t *btl = bml_btl->btl;
+    const uint32_t flag = put ? MCA_BTL_FLAGS_PUT : MCA_BTL_FLAGS_GET;
+    if (!(bml_btl->btl_flags & flag) || (put ? NULL == btl->btl_put : NULL == btl->btl_get)) {
+        return false;
+    }
+    if (NULL != btl->btl_register_mem && !has_key) {
+        return false;
+    }
+    return is_aligned(local, remote, length, put ? btl->btl_put_alignment : btl->btl_get_alignment);
+}
+
+size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
+                          mca_pml_spec_stripe_t *stripe)
+{
+    /* As many transports as get their minimum each; the first are as good as any. */
+    uint64_t most = length / mca_pml_spec.stripe_min;
+    size_t n = most < candidates ? (size_t) most : candidates;
+    n = n < 1 ? 1 : n;
+    double weight = 0;
+    for (size_t i = 0; i < n; ++i) {
+        weight += candidate[i]->btl_weight > 0 ? candidate[i]->btl_weight : 1e-6;
+    }
+    uint64_t offset = 0;
+    for (size_t i = 0; i < n; ++i) {
+        double w = candidate[i]->btl_weight > 0 ? candidate[i]->btl_weight : 1e-6;
+        uint64_t part = (uint64_t) ((double) length * (w / weight)) & ~UINT64_C(4095);
+        if (i + 1 == n || part > length - offset) {
+            part = length - offset;
+        }
+        stripe[i] = (mca_pml_spec_stripe_t){.btl = candidate[i], .offset = offset, .length = part};
+        offset += part;
+    }
+    size_t used = 0; /* a share may have rounded to nothing */
+    for (size_t i = 0; i < n; ++i) {
+        if (stripe[i].length > 0) {
+            stripe[used++] = stripe[i];
+        }
+    }
+    if (used > 1) {
+        MCA_PML_SPEC_COUNT_N(stripes, used);
+    }
+    return used;
+}
+
+static void finish(mca_pml_spec_transfer_t *transfer)
+{
+    if (NULL != transfer->local_key) {
+        mca_bml_base_deregister_mem(transfer->btl, transfer->local_key);
+    }
+    int status = transfer->status;
+    if (!transfer->told && status >= 0) {
+        transfer->tell(transfer);
+    }
+    transfer->done(transfer, status);
+    mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
+}
+
+static void release(mca_pml_spec_transfer_t *transfer)
+{
+    if (0 == mca_pml_spec_add32(&transfer->refs, -1)) {
+        finish(transfer);
+    }
+}
+
+static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                           void *local, mca_btl_base_registration_handle_t *local_key,
+                           void *context, void *cbdata, int status)
+{
+    (void) btl, (void) ep, (void) local, (void) local_key, (void) context;
+    mca_pml_spec_transfer_t *transfer = cbdata;
+    if (OPAL_UNLIKELY(status < 0)) {
+        transfer->status = status;
+    }
+    release(transfer);
+}
+
+/* May the packet that tells of the data be given to the transport directly behind the operation? */
+static bool keeps_order(const mca_pml_spec_transfer_t *t)
+{
+    return mca_btl_ibx_promises(t->btl->btl)
+           & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
+}
+
+/* Puts are of sends, gets of receives. */
+static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
+{
+    const mca_pml_spec_send_request_t *sendreq = t->request;
+    const mca_pml_spec_recv_request_t *recvreq = t->request;
+    return mca_pml_spec_lost(t->is_put ? sendreq->peer : recvreq->peer);
+}
+
+/* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
+static bool issue(mca_pml_spec_transfer_t *t)
+{
+    mca_btl_base_module_t *btl = t->btl->btl;
+    const size_t limit = t->is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    if (peer_is_lost(
+            t)) { /* the program may have its memory back, and another transport would still work */
+        t->status = OMPI_ERR_UNREACH;
+    }
+    while (t->issued < t->length && t->status >= 0) {
+        const uint64_t left = t->length - t->issued;
+        const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
+        char *local = t->local + t->issued;
+        const uint64_t remote = t->remote + t->issued;
+        void *key = t->key_len > 0 ? t->remote_key.bytes : NULL;
+        int rc;
+
+        (void) mca_pml_spec_add32(&t->refs, 1);
+        t->issued += n;
+        rc = t->is_put ? mca_bml_base_put(t->btl, local, remote, t->local_key, key, n, 0,
+                                          MCA_BTL_NO_ORDER, operation_done, t)
+                       : mca_bml_base_get(t->btl, local, remote, t->local_key, key, n, 0,
+                                          MCA_BTL_NO_ORDER, operation_done, t);
+        if (OPAL_LIKELY(rc >= 0)) {
+            if (OPAL_UNLIKELY(1 == rc)) {
+                (void) mca_pml_spec_add32(&t->refs, -1); /* complete, no callback follows */
+            }
+            continue;
+        }
+        (void) mca_pml_spec_add32(&t->refs, -1);
+        t->issued -= n;
+        if (OPAL_ERR_OUT_OF_RESOURCE == rc || OPAL_ERR_TEMP_OUT_OF_RESOURCE == rc
+            || OPAL_ERR_RESOURCE_BUSY == rc) {
+            return false;
+        }
+        t->status = rc;
+    }
+    if (t->status >= 0 && keeps_order(t)) {
+        t->tell(t);
+        t->told = true;
+    }
+    return true;
+}
+
+static bool retry(mca_pml_spec_pending_t *pending)
+{
+    mca_pml_spec_transfer_t *transfer = SPEC_ENTRY(pending, mca_pml_spec_transfer_t, pending);
+    if (!issue(transfer)) {
+        return false;
+    }
+    release(transfer);
+    return true;
+}
+
+/* The local side's registration, if the transport needs one. False: refused. */
+static bool register_local(mca_pml_spec_transfer_t *t)
+{
+    const mca_btl_base_module_t *btl = t->btl->btl;
+    const size_t unregistered = t->is_put ? btl->btl_put_local_registration_threshold
+                                          : btl->btl_get_local_registration_threshold;
+    t->local_key = NULL;
+    if (NULL == btl->btl_register_mem || t->length <= unregistered) {
+        return true;
+    }
+    /* a get writes here, a put reads here */
+    mca_bml_base_register_mem(t->btl, t->local, t->length,
+                              t->is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &t->local_key);
+    return NULL != t->local_key;
+}
+
+bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
+{
+    mca_pml_spec_transfer_t *t =
+        (mca_pml_spec_transfer_t *) mca_pml_spec_get(&mca_pml_spec.transfers);
+    if (OPAL_UNLIKELY(NULL == t)) {
+        return false;
+    }
+    t->is_put = args->is_put;
+    t->btl = args->btl;
+    t->local = args->local;
+    t->remote = args->remote;
+    t->offset = args->offset;
+    t->length = args->length;
+    t->request = args->request;
+    t->tell = args->tell;
+    t->done = args->done;
+    t->key_len = args->key_len;
+    memcpy(t->remote_key.bytes, args->key, args->key_len);
+    if (!register_local(t)) {
+        mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
+        return false;
+    }
+    t->issued = 0;
+    t->told = false;
+    t->status = OMPI_SUCCESS;
+    t->refs = 1; /* the issuer */
+    t->started = mca_pml_spec_patience_begins(t->length);
+    if (OPAL_LIKELY(issue(t))) {
+        if (1 == MCA_PML_SPEC_GLANCE(t->refs)) { /* it was a copy */
+            t->started = 0;
+        }
+        release(t);
+    } else {
+        t->pending.retry = retry;
+        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(t->btl));
+    }
+    return true;
+}

@@ -1,0 +1,76 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* RDMA: moving a range of a message with put or get, and sharing a message among transports. */
+#ifndef PML_SPEC_TRANSFER_H
+#define PML_SPEC_TRANSFER_H
+
+#include "../objects/pml_spec_request.h"
+
+/* A transfer moves one range of a message with put or get of one transport, in as many operations
+ * as the transport's limits ask for, and reports once. */
+typedef struct mca_pml_spec_transfer {
+    opal_free_list_item_t super;
+    mca_pml_spec_pending_t pending;
+    bool is_put;
+    mca_bml_base_btl_t *btl;
+    char *local;
+    uint64_t remote;
+    uint64_t offset; /* of the range in the message */
+    uint64_t length;
+    uint64_t issued;
+    uint64_t started;      /* ns, or 0: not timed, or done by this processor */
+    volatile int32_t refs; /* operations under way, and the issuer */
+    volatile int32_t status;
+    mca_btl_base_registration_handle_t *local_key; /* NULL: none was needed */
+    void *request;
+    /* Tell the other side that the data is there: called once, unless the transfer fails. A transport
+     * that promises to keep the order (design: completion without the CPU) is given that packet as
+     * soon as it has been given the last operation, so that it leaves while both processes compute;
+     * else it is sent when the operations are complete. */
+    void (*tell)(struct mca_pml_spec_transfer *transfer);
+    bool told;
+    /* Called once, after tell; frees nothing itself but what belongs to the request. */
+    void (*done)(struct mca_pml_spec_transfer *transfer, int status);
+    uint16_t key_len;
+    union {
+        char bytes[MCA_PML_SPEC_KEY_MAX];
+        uint64_t align;
+    } remote_key;
+} mca_pml_spec_transfer_t;
+OBJ_CLASS_DECLARATION(mca_pml_spec_transfer_t);
+
+/* Part of a message for one transport. */
+typedef struct mca_pml_spec_stripe {
+    mca_bml_base_btl_t *btl;
+    uint64_t offset, length;
+} mca_pml_spec_stripe_t;
+
+/* May `btl` move length bytes between these addresses with put (or get)? has_key: the other side's
+ * registration with this transport is known. */
+bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *btl, bool put, uint64_t local, uint64_t remote,
+                           uint64_t length, bool has_key);
+
+/* Share length bytes among the candidates by their weight; none gets less than stripe_min unless
+ * it is the only one. Returns the number of stripes. */
+size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
+                          mca_pml_spec_stripe_t *stripe);
+
+/* What a transfer is to move. */
+typedef struct mca_pml_spec_transfer_args {
+    bool is_put;
+    mca_bml_base_btl_t *btl;
+    char *local;
+    uint64_t remote;
+    uint64_t offset; /* of the range in the message */
+    uint64_t length;
+    const void *key; /* of the remote side, key_len bytes */
+    uint16_t key_len;
+    void *request; /* the send of a put, the receive of a get */
+    void (*tell)(mca_pml_spec_transfer_t *transfer);
+    void (*done)(mca_pml_spec_transfer_t *transfer, int status);
+} mca_pml_spec_transfer_args_t;
+
+/* Start a transfer. Returns false when it could not be set up (no memory, registration refused):
+ * nothing happened and `done` will not be called. */
+bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args);
+
+#endif

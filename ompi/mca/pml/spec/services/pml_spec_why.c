@@ -1,0 +1,106 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Prints why a protocol was chosen, each time the choice for a peer and tag changes. */
+#include "pml_spec_why.h"
+
+#include "pml_spec_adapt.h"
+
+/* Remember a choice (not 0); true if the last one was another. */
+static bool is_news(spec_adapt_t *table, const mca_pml_spec_peer_t *peer, int32_t tag,
+                    uint8_t choice, bool *stopped)
+{
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+    spec_adapt_entry_t *entry = spec_adapt_open(table, mca_pml_spec_envelope(peer, tag));
+    const bool news = NULL == entry || entry->note != choice;
+    *stopped = NULL != entry && SPEC_ADAPT_STOPPED == entry->state;
+    if (NULL != entry) {
+        entry->note = choice;
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
+    return news;
+}
+
+static const char *const fates[SPEC_RTR_FATES] = {
+    [SPEC_RTR_KEPT] = "no RTR is here",
+    [SPEC_RTR_USED] = "an RTR is here",
+    [SPEC_RTR_CROSSED] = "its RTR came too late",
+    [SPEC_RTR_TOO_OLD] = "its RTR came too late",
+    [SPEC_RTR_MISPREDICTED] = "its RTR is of no use for this message",
+    [SPEC_RTR_TOO_SHORT] = "its RTR offers too short a buffer",
+    [SPEC_RTR_SHARED] =
+        "its RTR is left, so that the receiver copies this one and the sender the next",
+    [SPEC_RTR_FULL] = "too many RTRs were kept",
+    [SPEC_RTR_REVOKED] = "its RTR was taken back",
+    [SPEC_RTR_REFUSED] = "its RTR was nonsense",
+};
+
+void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
+                           spec_rtr_fate_t fate)
+{
+    const mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    const uint32_t flags = peer->endpoint->btl_flags_or;
+    const bool synchronous = MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode;
+    const bool eager = !rtr && length <= peer->eager_limit && !synchronous;
+    const bool rdma = sendreq->is_flat && (flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
+    bool stopped;
+    if (!is_news(&mca_pml_spec.adapt_out, peer, tag,
+                 (uint8_t) (rtr     ? 1
+                            : eager ? 2
+                            : rdma  ? 3
+                                    : 4),
+                 &stopped)) {
+        return;
+    }
+    opal_output(
+        mca_pml_spec.output,
+        "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
+        "%s, transports can%s%s%s, %s%s",
+        peer->rank, peer->comm->cid, tag,
+        rtr     ? "receiver first (RTR, put)"
+        : eager ? "eager"
+        : rdma  ? "sender first (RTS)"
+                : "sender first (RTS), by copy",
+        length, peer->eager_limit, synchronous ? ", synchronous" : "",
+        sendreq->is_flat ? "one block" : "with gaps", flags & MCA_BTL_FLAGS_PUT ? " put" : "",
+        flags & MCA_BTL_FLAGS_GET ? " get" : "",
+        flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
+        stopped ? ", the receiver was told STOP" : "");
+}
+
+typedef enum { NONE, FIRST, SMALL, OFF, GAPS, NO_PUT, BEHIND, STOPPED } reason_t;
+
+static const char *const reasons[] = {
+    [FIRST] = "it stands before its message, which may be large",
+    [SMALL] = "its messages are eager",
+    [OFF] = "speculation is off",
+    [GAPS] = "its buffer has gaps",
+    [NO_PUT] = "no transport can put",
+    [BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
+    [STOPPED] = "the sender said STOP",
+};
+
+void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed)
+{
+    const mca_pml_spec_peer_t *peer = recvreq->peer;
+    const int32_t tag = recvreq->req_recv.req_base.req_tag;
+    bool stopped;
+    if (OMPI_ANY_TAG == tag || NULL == peer->endpoint) {
+        return;
+    }
+    const reason_t reason = rtr                                                        ? FIRST
+                            : recvreq->capacity <= peer->eager_limit                   ? SMALL
+                            : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
+                            : !recvreq->is_flat                                        ? GAPS
+                            : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
+                            : !allowed                                                 ? BEHIND
+                                                                                       : STOPPED;
+    if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
+        opal_output(
+            mca_pml_spec.output,
+            "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
+            "%zu bytes (eager up to %zu)",
+            peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
+            recvreq->capacity, peer->eager_limit);
+    }
+}

@@ -1,0 +1,22 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Why a protocol was chosen: with pml_spec_verbose from MCA_PML_SPEC_WHY on, the choice for an
+ * envelope is printed with what led to it, whenever it changes. Messages that are so small that they
+ * need no request are not mentioned.
+ *
+ * What was printed last is remembered in the tables of adaptation (spec_adapt_entry_t.note). */
+#ifndef PML_SPEC_WHY_H
+#define PML_SPEC_WHY_H
+
+#include "../objects/pml_spec_request.h"
+
+#define MCA_PML_SPEC_WHY 20
+
+/* Called with a send that is about to begin; rtr: one is used for it, fate: of the RTR that named it
+ * (SPEC_RTR_KEPT: there was none). */
+void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
+                           spec_rtr_fate_t fate);
+
+/* Called with a receive from an exact source that found no message. */
+void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed);
+
+#endif

@@ -1,0 +1,306 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Atomic operations as messages, for both transports: a question to the process that has the memory, and its answer. */
+#include "btl_ibx_atomic.h"
+
+#include "btl_ibx_endpoint.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Taken below a module's lock, and below those of the registration cache; nothing is called under it. */
+static pthread_mutex_t lock_of_all = PTHREAD_MUTEX_INITIALIZER;
+
+void mca_btl_ibx_atomic_lock(void)
+{
+    pthread_mutex_lock(&lock_of_all);
+}
+
+void mca_btl_ibx_atomic_unlock(void)
+{
+    pthread_mutex_unlock(&lock_of_all);
+}
+
+/* ---- the operation itself ---- */
+
+static bool compute(uint64_t *word, const mca_btl_ibx_atomic_ask_t *ask)
+{
+    const uint64_t old = *word, operand = ask->operand;
+    switch (ask->op) {
+    case MCA_BTL_ATOMIC_ADD:
+        *word = old + operand;
+        break;
+    case MCA_BTL_ATOMIC_AND:
+        *word = old & operand;
+        break;
+    case MCA_BTL_ATOMIC_OR:
+        *word = old | operand;
+        break;
+    case MCA_BTL_ATOMIC_XOR:
+        *word = old ^ operand;
+        break;
+    case MCA_BTL_ATOMIC_SWAP:
+        *word = operand;
+        break;
+    case MCA_BTL_ATOMIC_MIN:
+        *word = ask->is_32 ? (uint64_t) ((int32_t) old < (int32_t) operand ? old : operand)
+                           : (uint64_t) ((int64_t) old < (int64_t) operand ? old : operand);
+        break;
+    case MCA_BTL_ATOMIC_MAX:
+        *word = ask->is_32 ? (uint64_t) ((int32_t) old > (int32_t) operand ? old : operand)
+                           : (uint64_t) ((int64_t) old > (int64_t) operand ? old : operand);
+        break;
+    case MCA_BTL_IBX_CSWAP:
+        *word = old == operand ? ask->value : old;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* On a word of this process; *before is the word before. The lock of atomic operations is held. */
+static int perform(char *at, mca_btl_ibx_atomic_ask_t *ask, uint64_t *before)
+{
+    uint32_t word32 = 0;
+    uint64_t word;
+    if (ask->is_32) {
+        memcpy(&word32, at, sizeof(word32));
+        word = word32;
+        ask->operand &= UINT32_MAX;
+    } else {
+        memcpy(&word, at, sizeof(word));
+    }
+    *before = word;
+    if (!compute(&word, ask)) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    if (ask->is_32) {
+        word32 = (uint32_t) word;
+        memcpy(at, &word32, sizeof(word32));
+    } else {
+        memcpy(at, &word, sizeof(word));
+    }
+    return OPAL_SUCCESS;
+}
+
+/* ---- asking ---- */
+
+static mca_btl_base_descriptor_t *message_of(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, const void *data,
+                                             size_t size)
+{
+    mca_btl_base_descriptor_t *des = btl->btl_alloc(btl, to, MCA_BTL_NO_ORDER, size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (OPAL_LIKELY(NULL != des)) {
+        memcpy(des->des_segments[0].seg_addr.pval, data, size);
+    }
+    return des;
+}
+
+static int ask_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote, mca_btl_ibx_atomic_ask_t *ask)
+{
+    uint64_t before = 0;
+    mca_btl_ibx_atomic_lock();
+    job->status = perform((char *) (uintptr_t) remote, ask, &before);
+    mca_btl_ibx_atomic_unlock();
+    if (NULL != job->local) {
+        memcpy(job->local, &before, job->length);
+    }
+    mca_btl_ibx_job_end(module, job);
+    return OPAL_SUCCESS;
+}
+
+/* The job that waits for this answer of the endpoint, and waits no more; NULL: none. lock is held. */
+static mca_btl_ibx_job_t *take(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t *endpoint, uint32_t number)
+{
+    mca_btl_ibx_job_t *job;
+    OPAL_LIST_FOREACH (job, &module->asking, mca_btl_ibx_job_t) {
+        if (job->number == number && job->endpoint == endpoint) {
+            opal_list_remove_item(&module->asking, (opal_list_item_t *) job);
+            return job;
+        }
+    }
+    return NULL;
+}
+
+static int ask_for(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *local, uint64_t remote,
+                   mca_btl_base_registration_handle_t *local_handle,
+                   const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask,
+                   mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    mca_btl_ibx_job_t *job = mca_btl_ibx_job_new(module, MCA_BTL_IBX_ASK, to, local, ask->is_32 ? 4 : 8, local_handle,
+                                                 callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == job)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    if (to->is_self) {
+        return ask_self(module, job, remote, ask);
+    }
+    ask->offset = remote - remote_handle->base;
+    ask->stag = remote_handle->stag;
+    mca_btl_ibx_lock(module);
+    const uint32_t number = job->number = ask->number = ++module->ask_number;
+    mca_btl_ibx_unlock(module);
+    mca_btl_base_descriptor_t *des = message_of(btl, to, ask, sizeof(*ask));
+    if (OPAL_UNLIKELY(NULL == des)) {
+        mca_btl_ibx_item_return(&module->jobs, &job->super);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    mca_btl_ibx_lock(module);
+    ++module->atomics.asked;
+    opal_list_append(&module->asking, (opal_list_item_t *) job);
+    mca_btl_ibx_unlock(module);
+    const int rc = btl->btl_send(btl, to, des, MCA_BTL_IBX_TAG_ATOMIC);
+    if (OPAL_UNLIKELY(0 > rc)) {
+        (void) btl->btl_free(btl, des);
+        mca_btl_ibx_lock(module);
+        job = take(module, to, number);
+        mca_btl_ibx_unlock(module);
+        if (NULL != job) { /* else it has failed with its endpoint, and its callback says so */
+            mca_btl_ibx_item_return(&module->jobs, &job->super);
+            return rc;
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint64_t remote,
+                          mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                          int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    return mca_btl_ibx_atomic_fop(btl, endpoint, NULL, remote, NULL, remote_handle, op, operand, flags, order, callback,
+                                  context, cbdata);
+}
+
+int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                           mca_btl_base_registration_handle_t *local_handle,
+                           mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                           int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_atomic_ask_t ask = {
+        .op = (uint8_t) op, .operand = operand, .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
+    (void) order;
+    return ask_for(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback, context, cbdata);
+}
+
+int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                             mca_btl_base_registration_handle_t *local_handle,
+                             mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
+                             int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_atomic_ask_t ask = {.op = MCA_BTL_IBX_CSWAP,
+                                    .operand = compare,
+                                    .value = value,
+                                    .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
+    (void) order;
+    return ask_for(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback, context, cbdata);
+}
+
+/* ---- being asked, and the answer ---- */
+
+static void refuse(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_lock(module);
+    ++module->atomics.refused;
+    mca_btl_ibx_unlock(module);
+}
+
+/* False: no memory now; it is tried again, or the process that asked is given up. */
+static bool answer_or_keep(mca_btl_base_endpoint_t *to, const mca_btl_ibx_atomic_answer_t *answer)
+{
+    mca_btl_ibx_module_t *module = to->module;
+    mca_btl_base_module_t *btl = &module->super;
+    mca_btl_base_descriptor_t *des = message_of(btl, to, answer, sizeof(*answer));
+    if (OPAL_UNLIKELY(NULL == des)) {
+        mca_btl_ibx_lock(module);
+        const bool kept = mca_btl_ibx_unsaid_keep(&module->unsaid, to, answer);
+        mca_btl_ibx_unlock(module);
+        if (!kept) {
+            mca_btl_ibx_give_up(to, "out of memory for answers to its atomic operations");
+        }
+        return false;
+    }
+    if (0 > btl->btl_send(btl, to, des, MCA_BTL_IBX_TAG_ATOMIC_DONE)) {
+        (void) btl->btl_free(btl, des); /* the process that asked is gone */
+    }
+    return true;
+}
+
+static void asked(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, const void *data, size_t size)
+{
+    mca_btl_ibx_atomic_ask_t ask;
+    if (size != sizeof(ask)) {
+        refuse(module);
+        return;
+    }
+    memcpy(&ask, data, sizeof(ask));
+    mca_btl_ibx_atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_atomic_lock();
+    char *at = ask.is_32 <= 1 ? module->transport->word(endpoint, ask.stag, ask.offset, ask.is_32 ? 4 : 8) : NULL;
+    if (NULL != at) {
+        answer.status = perform(at, &ask, &answer.value);
+    }
+    mca_btl_ibx_atomic_unlock();
+    module->atomics.done += OPAL_SUCCESS == answer.status;
+    module->atomics.refused += OPAL_SUCCESS != answer.status;
+    mca_btl_ibx_unlock(module);
+    (void) answer_or_keep(endpoint, &answer);
+}
+
+void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module)
+{
+    mca_btl_base_endpoint_t *endpoint;
+    mca_btl_ibx_atomic_answer_t answer;
+    do {
+        mca_btl_ibx_lock(module);
+        endpoint = mca_btl_ibx_unsaid_take(&module->unsaid, &answer);
+        mca_btl_ibx_unlock(module);
+    } while (NULL != endpoint && answer_or_keep(endpoint, &answer));
+}
+
+static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t *endpoint, const void *data, size_t size)
+{
+    mca_btl_ibx_atomic_answer_t answer;
+    if (size != sizeof(answer)) {
+        refuse(module);
+        return;
+    }
+    memcpy(&answer, data, sizeof(answer));
+    mca_btl_ibx_lock(module);
+    mca_btl_ibx_job_t *job = take(module, endpoint, answer.number);
+    mca_btl_ibx_unlock(module);
+    if (NULL == job) {
+        refuse(module);
+        return;
+    }
+    job->status = answer.status;
+    if (OPAL_SUCCESS == answer.status && NULL != job->local) {
+        memcpy(job->local, &answer.value, job->length);
+    }
+    mca_btl_ibx_job_end(module, job);
+}
+
+void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                const void *data, size_t size)
+{
+    if (NULL == endpoint) {
+        refuse(module);
+    } else if (MCA_BTL_IBX_TAG_ATOMIC == tag) {
+        asked(module, endpoint, data, size);
+    } else {
+        answered(module, endpoint, data, size);
+    }
+}
+
+void mca_btl_ibx_fail_atomics(const mca_btl_base_endpoint_t *endpoint)
+{
+    mca_btl_ibx_module_t *module = endpoint->module;
+    mca_btl_ibx_job_t *job, *next;
+    OPAL_LIST_FOREACH_SAFE (job, next, &module->asking, mca_btl_ibx_job_t) {
+        if (job->endpoint == endpoint) {
+            opal_list_remove_item(&module->asking, (opal_list_item_t *) job);
+            job->status = OPAL_ERR_UNREACH;
+            opal_list_append(&module->ended, (opal_list_item_t *) job);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Modules and their transfers, as far as both transports have the same; messages, puts and gets of a process to itself. */
+#include "btl_ibx_module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_job_t, opal_free_list_item_t, NULL, NULL);
+
+void mca_btl_ibx_module_construct(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *transport, uint32_t index,
+                                  const mca_btl_ibx_interface_t *interface)
+{
+    module->transport = transport;
+    module->index = index;
+    module->interface = *interface;
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->gone, opal_list_t);
+    OBJ_CONSTRUCT(&module->ended, opal_list_t);
+    OBJ_CONSTRUCT(&module->asking, opal_list_t);
+    OBJ_CONSTRUCT(&module->jobs, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->by_name, opal_hash_table_t);
+    opal_hash_table_init(&module->by_name, 64);
+    ibx_told_init(&module->told, mca_btl_ibx_component.locked);
+}
+
+int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_class_t *class)
+{
+    return opal_free_list_init(&module->jobs, size, opal_cache_line_size, class, 0, opal_cache_line_size, 0, -1, 32, NULL, 0,
+                               NULL, NULL, NULL);
+}
+
+void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module)
+{
+    for (uint32_t i = 0; i < module->strangers_n; ++i) {
+        free(module->strangers[i].data);
+    }
+    OBJ_DESTRUCT(&module->jobs);
+    OPAL_LIST_DESTRUCT(&module->endpoints);
+    OPAL_LIST_DESTRUCT(&module->gone);
+    OBJ_DESTRUCT(&module->by_name);
+    OBJ_DESTRUCT(&module->ended);
+    OBJ_DESTRUCT(&module->asking);
+    ibx_told_fini(&module->told);
+    free(module);
+}
+
+int mca_btl_ibx_register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+{
+    ((mca_btl_ibx_module_t *) btl)->error = callback;
+    return OPAL_SUCCESS;
+}
+
+uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache)
+{
+    const char *name = NULL == rcache ? "" : rcache->rcache_component->rcache_version.mca_component_name;
+    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_HOLDS : 0;
+}
+
+/* ---- jobs ---- */
+
+mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
+                                       void *local, uint64_t length, mca_btl_base_registration_handle_t *local_handle,
+                                       mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_job_t *job = (mca_btl_ibx_job_t *) mca_btl_ibx_item_get(&module->jobs);
+    if (OPAL_LIKELY(NULL != job)) {
+        job->type = type;
+        job->endpoint = endpoint;
+        job->local = local;
+        job->length = length;
+        job->issued = 0;
+        job->parts = 1;
+        job->status = OPAL_SUCCESS;
+        job->callback = callback;
+        job->local_handle = local_handle;
+        job->context = context;
+        job->cbdata = cbdata;
+    }
+    return job;
+}
+
+void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
+{
+    if (NULL != job->callback) {
+        job->callback(&module->super, job->endpoint, job->local, job->local_handle, job->context, job->cbdata, job->status);
+    }
+    mca_btl_ibx_item_return(&module->jobs, &job->super);
+}
+
+/* ---- to ourselves ---- */
+
+int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < des->des_segment_count; ++i) {
+        size += des->des_segments[i].seg_len;
+    }
+    char *copy = malloc(size + 1), *to = copy;
+    if (NULL == copy) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < des->des_segment_count; ++i) {
+        memcpy(to, des->des_segments[i].seg_addr.pval, des->des_segments[i].seg_len);
+        to += des->des_segments[i].seg_len;
+    }
+    mca_btl_ibx_dispatch(btl, endpoint, tag, copy, size);
+    free(copy);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote)
+{
+    void *there = (void *) (uintptr_t) remote;
+    const bool puts = MCA_BTL_IBX_PUT == job->type;
+    memmove(puts ? there : job->local, puts ? job->local : there, job->length);
+    mca_btl_ibx_job_end(module, job);
+}

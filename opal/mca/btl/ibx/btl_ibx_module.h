@@ -1,0 +1,182 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What a module, an endpoint and a transfer are, whatever the transport: each transport's own types begin with these, and its
+ * table of functions says what it does differently.
+ *
+ * Words
+ *   module    one network interface (UDP) or adapter port (verbs) of this process
+ *   endpoint  another process as seen by one module; made when it is first wanted or first heard of
+ *   fragment  a descriptor with its buffer: one message from here
+ *   job       a put, get or atomic operation under way
+ *
+ * Threads: a lock of the transport's covers a module's lists and endpoints. No callback of the PML is called under it:
+ * what is to be told waits until progress tells it, which a callback may call again (ibx_delivery.h; docs/design/threads.md). Nor is
+ * the runtime asked under it, which may take long: a process that speaks first is looked up when the lock has been given back. */
+#ifndef BTL_IBX_MODULE_H
+#define BTL_IBX_MODULE_H
+
+#include "btl_ibx.h"
+#include "btl_ibx_net.h"
+#include "btl_ibx_public.h"
+#include "btl_ibx_unsaid.h"
+#include "ibx_delivery.h"
+
+#include "opal/mca/rcache/rcache.h"
+
+typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
+
+/* An endpoint, as far as both transports have the same. */
+struct mca_btl_base_endpoint_t {
+    opal_list_item_t super; /* in the module's list */
+    mca_btl_ibx_module_t *module;
+    opal_proc_t *proc;
+    uint64_t name;
+    bool is_self;
+    bool is_dead; /* reported, or deleted; nothing is sent any more. Under the lock */
+};
+OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
+
+/* A put, get or atomic operation under way. */
+typedef struct mca_btl_ibx_job {
+    opal_free_list_item_t super;
+    uint8_t type; /* the transport's, or MCA_BTL_IBX_ASK */
+    mca_btl_base_endpoint_t *endpoint;
+    char *local;
+    uint64_t remote; /* UDP: offset in the region; verbs: address */
+    uint32_t stag;   /* of the region; verbs: rkey */
+    uint64_t length, issued;
+    uint32_t parts; /* requests under way, and one while parts are still to be issued */
+    int status;
+    mca_btl_base_rdma_completion_fn_t callback;
+    mca_btl_base_registration_handle_t *local_handle;
+    void *context;
+    void *cbdata;
+    uint32_t number; /* of an atomic operation that is a message */
+} mca_btl_ibx_job_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_job_t);
+
+enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation as a message */, MCA_BTL_IBX_JOB_TYPES };
+
+/* What the PML is to be told of, as a transport has it: at most so many bytes, copied. */
+typedef union mca_btl_ibx_event {
+    _Alignas(16) char bytes[48];
+} mca_btl_ibx_event_t;
+
+/* What a transport does in its own way. Where it says so the module's lock is held. */
+typedef struct mca_btl_ibx_transport {
+    void (*lock)(mca_btl_ibx_module_t *module);
+    void (*unlock)(mca_btl_ibx_module_t *module);
+    /* A new endpoint for a process as it published itself, without what is common, in no list. NULL: the module does not reach
+     * it. Asks the runtime: lock is not held. */
+    mca_btl_base_endpoint_t *(*endpoint_new)(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self);
+    /* A process that spoke first has this endpoint; data: what it said, or NULL. lock is held. */
+    void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
+    /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */
+    void (*part)(mca_btl_base_endpoint_t *endpoint);
+    /* Tells what is in that list. lock is held, but not while one is told. */
+    void (*tell_ended)(mca_btl_ibx_module_t *module);
+    /* The connection as text, for people: which way the endpoint was reached. */
+    void (*describe)(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size);
+    /* The word of `size` bytes at `offset` of a region, if the endpoint's process may change it by atomic operations; else
+     * NULL. lock and the lock of atomic operations are held. */
+    char *(*word)(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
+} mca_btl_ibx_transport_t;
+
+/* So many processes that spoke first are looked up at a time; another one speaks again. */
+#define MCA_BTL_IBX_STRANGERS 16
+
+struct mca_btl_ibx_module {
+    union {
+        mca_btl_base_module_t super;
+        mca_btl_ibx_public_t public; /* begins with super */
+    };
+    const mca_btl_ibx_transport_t *transport;
+    uint32_t index;
+    mca_btl_ibx_interface_t interface;
+    mca_rcache_base_module_t *rcache; /* or NULL: nothing is kept registered */
+    opal_list_t endpoints;
+    opal_list_t gone; /* endpoints deleted: freed with the module, since what is to be told still names them */
+    opal_hash_table_t by_name;
+    opal_free_list_t jobs;
+    ibx_told_t told;
+    mca_btl_ibx_event_t to_tell[IBX_TOLD_MOST];
+    mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
+    opal_list_t ended;  /* fragments and jobs that failed, or waited: to be told */
+    opal_list_t asking; /* jobs that wait for the answer to an atomic operation */
+    uint32_t ask_number;
+    struct {
+        uint64_t asked, done, refused;
+    } atomics; /* as messages: of others, for others, what could not be meant */
+    mca_btl_ibx_unsaid_t unsaid;
+    mca_btl_base_module_error_cb_fn_t error;
+    uint32_t strangers_n; /* processes that spoke first and are not known yet, and what they said */
+    struct {
+        uint64_t name;
+        uint8_t *data;
+        size_t length;
+    } strangers[MCA_BTL_IBX_STRANGERS];
+};
+
+static inline void mca_btl_ibx_lock(mca_btl_ibx_module_t *module)
+{
+    module->transport->lock(module);
+}
+
+static inline void mca_btl_ibx_unlock(mca_btl_ibx_module_t *module)
+{
+    module->transport->unlock(module);
+}
+
+static inline opal_free_list_item_t *mca_btl_ibx_item_get(opal_free_list_t *list)
+{
+    return mca_btl_ibx_component.locked ? opal_free_list_get_mt(list) : opal_free_list_get_st(list);
+}
+
+static inline void mca_btl_ibx_item_return(opal_free_list_t *list, opal_free_list_item_t *item)
+{
+    if (mca_btl_ibx_component.locked) {
+        opal_free_list_return_mt(list, item);
+    } else {
+        opal_free_list_return_st(list, item);
+    }
+}
+
+static inline bool mca_btl_ibx_is_job(const opal_list_item_t *item, opal_class_t *frag_class)
+{
+    return frag_class != ((const opal_object_t *) item)->obj_class;
+}
+
+/* The beginning and the end of a module's life, for what is common. `super` is set and stays. */
+void mca_btl_ibx_module_construct(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *transport, uint32_t index,
+                                  const mca_btl_ibx_interface_t *interface);
+/* Jobs of `size` bytes of this class. Returns an Open MPI error code. */
+int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_class_t *class);
+/* Nobody else is at the module any more; its connections have ended, and what is in its lists is not touched: the memory of
+ * fragments may be gone. Frees the module. */
+void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
+
+/* What can be promised of registrations (btl_ibx_public.h) that this cache keeps; NULL: none does. */
+uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);
+
+/* btl_register_error. */
+int mca_btl_ibx_register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
+
+/* ---- jobs ---- */
+
+/* NULL: out of memory. What a transport adds is its own to set. */
+mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
+                                       void *local, uint64_t length, mca_btl_base_registration_handle_t *local_handle,
+                                       mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+/* Its callback, and the job is free. lock is not held. */
+void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
+
+/* ---- to ourselves: no network ---- */
+
+/* A message of these segments is delivered. Returns an Open MPI error code. lock is not held. */
+int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
+/* A put or get is done, and ends. lock is not held. */
+void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote);
+
+#endif

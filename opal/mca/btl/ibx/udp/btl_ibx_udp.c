@@ -1,0 +1,409 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Modules of the UDP transport: opened for each network interface that is wanted, closed at the end. */
+#include "udp/btl_ibx_udp.h"
+
+#include "btl_ibx_atomic.h"
+#include "btl_ibx_endpoint.h"
+#include "udp/btl_ibx_udp_agent.h"
+#include "udp/btl_ibx_udp_endpoint.h"
+#include "udp/btl_ibx_udp_message.h"
+#include "udp/btl_ibx_udp_rcache.h"
+#include "udp/btl_ibx_udp_rdma.h"
+#include "udp/btl_ibx_udp_stats.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define HELP_FILE "help-mpi-btl-ibx.txt"
+#define MS UINT64_C(1000000)
+
+uint32_t mca_btl_ibx_udp_modules_n;
+mca_btl_ibx_udp_module_t *mca_btl_ibx_udp_modules[MCA_BTL_IBX_INTERFACES];
+
+/* ---- the end ---- */
+
+static void module_free(mca_btl_ibx_udp_module_t *module)
+{
+    mca_btl_base_endpoint_t *endpoint;
+    mca_btl_ibx_udp_rcache_close(module);
+    mca_btl_ibx_udp_stats_keep(module);
+    if (NULL != module->agent) { /* from here on nobody else is at the engine */
+        iw_agent_stop(module->agent);
+        module->agent = NULL;
+    }
+    OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
+        if (NULL != ((mca_btl_ibx_udp_endpoint_t *) endpoint)->peer) {
+            iw_peer_remove(((mca_btl_ibx_udp_endpoint_t *) endpoint)->peer);
+        }
+    }
+    if (NULL != module->engine) {
+        iw_port_flush(module->port, module->engine); /* goodbyes */
+        iw_engine_destroy(module->engine);
+    }
+    if (NULL != module->port) {
+        iw_port_close(module->port);
+    }
+    mca_btl_ibx_udp_receives_free(module);
+    mca_btl_ibx_udp_buffers_fini(&module->frags);
+    mca_btl_ibx_udp_buffers_fini(&module->smalls);
+    mca_btl_ibx_udp_buffers_fini(&module->headers);
+    OBJ_DESTRUCT(&module->keys);
+    OBJ_DESTRUCT(&module->gathered);
+    OBJ_DESTRUCT(&module->waiting_frags);
+    OBJ_DESTRUCT(&module->waiting_jobs);
+    OBJ_DESTRUCT(&module->lock);
+    mca_btl_ibx_module_destruct(&module->base);
+}
+
+static int module_finalize(mca_btl_base_module_t *btl)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        if (mca_btl_ibx_udp_modules[i] == module) {
+            mca_btl_ibx_udp_modules[i] = mca_btl_ibx_udp_modules[--mca_btl_ibx_udp_modules_n];
+            break;
+        }
+    }
+    module_free(module);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_udp_leave(void)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
+        if (NULL != module->agent) {
+            iw_agent_stop(module->agent);
+            module->agent = NULL;
+        }
+        iw_engine_leave(module->engine);
+        iw_port_flush(module->port, module->engine);
+    }
+}
+
+/* ---- the beginning ---- */
+
+static void lock(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_lock(mca_btl_ibx_udp_of(module));
+}
+
+static void unlock(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_unlock(mca_btl_ibx_udp_of(module));
+}
+
+static void tell_ended(mca_btl_ibx_module_t *module)
+{
+    mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_of(module));
+}
+
+static const mca_btl_ibx_transport_t transport = {
+    .lock = lock,
+    .unlock = unlock,
+    .endpoint_new = mca_btl_ibx_udp_endpoint_new,
+    .meet = mca_btl_ibx_udp_meet,
+    .part = mca_btl_ibx_udp_part,
+    .tell_ended = tell_ended,
+    .describe = mca_btl_ibx_udp_describe,
+    .word = mca_btl_ibx_udp_word,
+};
+
+/* Messages of 64 KiB, which are frequent, with the headers of the PML. */
+#define EAGER_LIMIT (65536 + 512)
+
+void mca_btl_ibx_udp_defaults(mca_btl_base_module_t *standard)
+{
+    *standard = (mca_btl_base_module_t){
+        .btl_component = &mca_btl_ibx_component.super,
+        /* At 64 KiB a rendezvous takes up to two times as long as the copy at the receiver that it spares. Buffers that
+         * are not filled cost address space, not memory. */
+        .btl_eager_limit = EAGER_LIMIT,
+        .btl_rndv_eager_limit = EAGER_LIMIT,
+        .btl_max_send_size = EAGER_LIMIT,
+        .btl_rdma_pipeline_send_length = 0,
+        .btl_rdma_pipeline_frag_size = 4u << 20,
+        .btl_min_rdma_pipeline_size = 0,
+        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 512, /* above tcp, below vader */
+        .btl_latency = 15,
+        .btl_bandwidth = 0, /* as the interface */
+        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
+                     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
+                     | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
+        .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
+        .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
+        .btl_get_limit = 0,
+        .btl_get_local_registration_threshold = SIZE_MAX,
+        .btl_put_limit = 0,
+        .btl_put_local_registration_threshold = SIZE_MAX,
+        .btl_add_procs = mca_btl_ibx_add_procs,
+        .btl_del_procs = mca_btl_ibx_del_procs,
+        .btl_finalize = module_finalize,
+        .btl_alloc = mca_btl_ibx_udp_alloc,
+        .btl_free = mca_btl_ibx_udp_free,
+        .btl_prepare_src = mca_btl_ibx_udp_prepare_src,
+        .btl_send = mca_btl_ibx_udp_send,
+        .btl_sendi = mca_btl_ibx_udp_sendi,
+        .btl_put = mca_btl_ibx_udp_put,
+        .btl_get = mca_btl_ibx_udp_get,
+        .btl_dump = mca_btl_base_dump,
+        .btl_atomic_op = mca_btl_ibx_atomic_op,
+        .btl_atomic_fop = mca_btl_ibx_atomic_fop,
+        .btl_atomic_cswap = mca_btl_ibx_atomic_cswap,
+        .btl_register_mem = mca_btl_ibx_udp_register_mem,
+        .btl_deregister_mem = mca_btl_ibx_udp_deregister_mem,
+        .btl_register_error = mca_btl_ibx_register_error,
+        MCA_BTL_IBX_MODULE_EXTRAS,
+    };
+}
+
+/* All of them, whatever fails: module_free takes all down. */
+static int open_lists(mca_btl_ibx_udp_module_t *module)
+{
+    OBJ_CONSTRUCT(&module->keys, opal_free_list_t);
+    const int rc[] = {
+        mca_btl_ibx_udp_buffers_init(&module->frags, module->base.super.btl_max_send_size),
+        mca_btl_ibx_udp_buffers_init(&module->smalls, MCA_BTL_IBX_UDP_SMALL_ROOM),
+        mca_btl_ibx_udp_buffers_init(&module->headers, MCA_BTL_IBX_UDP_HEADER_ROOM),
+        mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t)),
+        opal_free_list_init(&module->keys, sizeof(mca_btl_ibx_udp_key_t), opal_cache_line_size,
+                            OBJ_CLASS(mca_btl_ibx_udp_key_t), 0, opal_cache_line_size, 0, -1, 32, NULL, 0, NULL, NULL,
+                            NULL),
+    };
+    for (size_t i = 0; i < sizeof(rc) / sizeof(*rc); ++i) {
+        if (OPAL_SUCCESS != rc[i]) {
+            return rc[i];
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+static uint64_t wall_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+/* Faults as the parameters want them. False: they make no sense (told). */
+static bool set_faults(iw_port_config_t *config, uint32_t module)
+{
+    const struct {
+        const char *name, *text;
+        iw_fault_rates_t *rates;
+    } both[] = {{"btl_ibx_fault_in", mca_btl_ibx_component.fault_in, &config->faults_in},
+                {"btl_ibx_fault_out", mca_btl_ibx_component.fault_out, &config->faults_out}};
+    bool any = false;
+    for (size_t i = 0; i < 2; ++i) {
+        if (NULL == both[i].text || '\0' == *both[i].text) {
+            continue;
+        }
+        if (!iw_fault_parse(both[i].rates, both[i].text)) {
+            opal_show_help(HELP_FILE, "bad faults", true, both[i].name, both[i].text);
+            return false;
+        }
+        any = true;
+    }
+    config->fault_seed = mca_btl_ibx_component.fault_seed;
+    if (any) {
+        if (0 == config->fault_seed) {
+            (void) !getrandom(&config->fault_seed, 4, 0);
+        }
+        config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
+        opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
+    }
+    return true;
+}
+
+/* From btl_ibx_iwarp_port_min on; 0: any will do. */
+static uint32_t ports(void)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const uint32_t all = UINT16_MAX + 1u - (uint32_t) c->port_min;
+    return 0 == c->port_min ? 0 : 0 == c->port_range ? all : (uint32_t) c->port_range;
+}
+
+/* errno says why. */
+static void tell_no_port(const mca_btl_ibx_interface_t *interface)
+{
+    const int why = errno, first = mca_btl_ibx_component.port_min;
+    if (EADDRINUSE != why || 0 == first) {
+        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(why));
+        return;
+    }
+    char text[96];
+    opal_show_help(HELP_FILE, "all ports taken", true, mca_btl_ibx_host_of(opal_proc_local_get()), interface->name,
+                   mca_btl_ibx_address_text(&interface->address, text, sizeof(text)), first,
+                   first + (int) ports() - 1);
+}
+
+/* False: not possible (told). */
+static bool open_port(mca_btl_ibx_udp_module_t *module)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const mca_btl_ibx_interface_t *interface = &module->base.interface;
+    iw_port_config_t port;
+    iw_port_config_default(&port);
+    port.address = interface->address;
+    port.address.v4.sin_port = htons((uint16_t) c->port_min); /* at the same place in both families */
+    port.ports = ports();
+    port.buffer = (uint32_t) c->socket_buffer;
+    port.segment = c->segment;
+    port.stay = true; /* what progress polls it also gives back */
+    port.zerocopy = (iw_zerocopy_mode_t) c->lend;
+    port.place = c->place;
+    if (!set_faults(&port, module->base.index)) {
+        return false;
+    }
+    module->port = iw_port_open(&port);
+    if (NULL == module->port) {
+        tell_no_port(interface);
+    }
+    return NULL != module->port;
+}
+
+static void trace(void *context, const iw_peer_t *peer, const char *from, const char *to, iw_status_t why)
+{
+    const mca_btl_ibx_udp_module_t *module = context;
+    const uint64_t name = iw_peer_identity(peer);
+    opal_output(opal_btl_base_framework.framework_output, "btl/ibx: %s to process %u.%u: %s -> %s%s%s",
+                module->base.interface.name, (unsigned) (name >> 32), (unsigned) name, from, to,
+                IW_OK == why ? "" : "; ", IW_OK == why ? "" : iw_status_name(why));
+}
+
+/* The engine, and its receive buffers. False: not possible (told). */
+static bool open_engine(mca_btl_ibx_udp_module_t *module)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    iw_config_t config;
+    iw_config_default(&config);
+    iw_key_make(&module->key);
+    config.identity = mca_btl_ibx_name_of(opal_proc_local_get());
+    config.key = module->key;
+    config.auth = (iw_auth_mode_t) c->auth;
+    config.start = wall_clock();
+    config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
+    config.datagram_min = iw_port_least(module->port);
+    config.receive_space = iw_port_space(module->port);
+    config.peer_timeout_ns = c->peer_timeout_ms * MS;
+    config.silent_timeout_ns = c->silent_timeout_ms * MS;
+    config.unknown = mca_btl_ibx_udp_unknown;
+    config.alarm = mca_btl_ibx_udp_check_window;
+    config.trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
+    config.context = module;
+    if (sizeof(config.seed) == getrandom(&config.seed, sizeof(config.seed), 0)) {
+        module->engine = iw_engine_create(&config);
+    }
+    if (NULL != module->engine) {
+        ibx_window_init(&module->window, (uint32_t) c->window_initial, (uint32_t) c->window_max,
+                        c->window_quiet_ms * MS, iw_port_now());
+        if (OPAL_SUCCESS == mca_btl_ibx_udp_fill_window(module)) {
+            return true;
+        }
+    }
+    opal_show_help(HELP_FILE, "out of memory", true, module->base.interface.name);
+    return false;
+}
+
+static void meet_strangers(void *context)
+{
+    mca_btl_ibx_meet_strangers(context);
+}
+
+/* False: not possible (told). */
+static bool start_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t async)
+{
+    iw_agent_config_t agent;
+    if (MCA_BTL_IBX_ASYNC_OFF == async) {
+        return true;
+    }
+    iw_agent_config_default(&agent);
+    agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
+    agent.started = mca_btl_ibx_udp_agent_bind;
+    agent.relieved = meet_strangers;
+    agent.context = module;
+    module->agent = iw_agent_start(&agent, module->port, module->engine);
+    if (NULL == module->agent) {
+        opal_show_help(HELP_FILE, "no thread", true, module->base.interface.name, strerror(errno));
+    }
+    return NULL != module->agent;
+}
+
+/* A socket and an engine for an interface. NULL: not possible (told). */
+static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standard,
+                                            const mca_btl_ibx_interface_t *interface, uint32_t index,
+                                            mca_btl_ibx_async_t async)
+{
+    mca_btl_ibx_udp_module_t *module = calloc(1, sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    module->base.super = *standard;
+    module->base.public.magic = MCA_BTL_IBX_MAGIC;
+    module->base.public.version = MCA_BTL_IBX_VERSION;
+    module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
+    module->base.public.looks = &mca_btl_ibx_component.polls;
+    if (0 == module->base.super.btl_bandwidth) {
+        module->base.super.btl_bandwidth = interface->mbps;
+    }
+    mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->gathered, opal_list_t);
+    OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
+    OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
+    if (OPAL_SUCCESS != open_lists(module) || !open_port(module) || !open_engine(module)) {
+        module_free(module);
+        return NULL;
+    }
+    /* Before any thread: the first cache of a process makes Open MPI write its hooks over the code of munmap
+     * and its like, and a thread that is just in there dies of it. */
+    mca_btl_ibx_udp_rcache_open(module);
+    if (!start_agent(module, async)) {
+        module_free(module);
+        return NULL;
+    }
+    return module;
+}
+
+int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ibx_interface_t *interface, int n,
+                         mca_btl_base_module_t **modules)
+{
+    const mca_btl_ibx_async_t async = mca_btl_ibx_udp_agent_choose((mca_btl_ibx_async_t) mca_btl_ibx_component.async);
+    mca_btl_ibx_udp_modules_n = 0;
+    for (int i = 0; i < n; ++i) {
+        const uint32_t index = mca_btl_ibx_udp_modules_n;
+        mca_btl_ibx_udp_module_t *module = module_new(standard, &interface[i], index, async);
+        char text[96];
+        if (NULL == module) {
+            continue;
+        }
+        modules[index] = &module->base.super;
+        mca_btl_ibx_udp_modules[mca_btl_ibx_udp_modules_n++] = module;
+        opal_output_verbose(20, opal_btl_base_framework.framework_output, "btl/ibx: module %u on %s, %s, %u Mb/s%s",
+                            index, interface[i].name,
+                            mca_btl_ibx_address_text(iw_port_address(module->port), text, sizeof(text)),
+                            module->base.super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
+    }
+    return (int) mca_btl_ibx_udp_modules_n;
+}
+
+void mca_btl_ibx_udp_offer(mca_btl_ibx_modex_t *modex)
+{
+    modex->count = (uint8_t) mca_btl_ibx_udp_modules_n;
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        const mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
+        mca_btl_ibx_offer_make(&modex->offer[i], &module->base.interface, iw_port_address(module->port), &module->key);
+    }
+}
+
+int mca_btl_ibx_udp_sockets(struct pollfd *fd)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        fd[i] = (struct pollfd){.fd = iw_port_socket(mca_btl_ibx_udp_modules[i]->port), .events = POLLIN};
+    }
+    return (int) mca_btl_ibx_udp_modules_n;
+}

@@ -1,0 +1,21 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which helper thread (iw_agent.h) moves data while the application computes, and on which processor it runs. */
+#ifndef BTL_IBX_UDP_ASYNC_H
+#define BTL_IBX_UDP_ASYNC_H
+
+typedef enum mca_btl_ibx_async {
+    MCA_BTL_IBX_ASYNC_OFF,
+    MCA_BTL_IBX_ASYNC_ON,
+    MCA_BTL_IBX_ASYNC_AUTO,
+    MCA_BTL_IBX_ASYNC_BACKUP,
+} mca_btl_ibx_async_t;
+
+/* What auto means here (told at verbose level 10, with the reason): ON if the processors that this process may use, shared fairly among the
+ * processes of the host, leave one for the agent; else BACKUP. Others stay as they are. */
+mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted);
+
+/* The agent's first action: it takes no signals, which are the application's, and binds itself to the
+ * processor that was found to be spare, if one was. */
+void mca_btl_ibx_udp_agent_bind(void *context);
+
+#endif

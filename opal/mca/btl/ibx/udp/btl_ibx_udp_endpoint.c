@@ -1,0 +1,170 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which address another process is reached at over UDP; what becomes of its connection. */
+#include "udp/btl_ibx_udp_endpoint.h"
+
+#include "btl_ibx_atomic.h"
+#include "btl_ibx_endpoint.h"
+#include "udp/btl_ibx_udp_message.h"
+#include "udp/btl_ibx_udp_rdma.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
+{
+    endpoint->peer = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, NULL);
+
+/* What the process published, if it makes sense; the caller frees. NULL: it does not use this BTL. */
+static mca_btl_ibx_modex_t *published(const opal_proc_t *proc)
+{
+    void *data = NULL;
+    size_t size = 0;
+    if (OPAL_SUCCESS
+            != mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &data, &size)
+        || NULL == data) {
+        return NULL;
+    }
+    mca_btl_ibx_modex_t *modex = data;
+    if (size < mca_btl_ibx_modex_size(0) || MCA_BTL_IBX_MODEX_VERSION != modex->version
+        || modex->count > MCA_BTL_IBX_INTERFACES || size < mca_btl_ibx_modex_size(modex->count)) {
+        BTL_ERROR(("btl/ibx: the process on host %s published addresses that make no sense here "
+                   "(another version?); it is not reached by ibx", mca_btl_ibx_host_of(proc)));
+        free(data);
+        return NULL;
+    }
+    if (modex->auth != (uint8_t) mca_btl_ibx_component.auth) {
+        BTL_ERROR(("btl/ibx: btl_ibx_iwarp_auth is not the same here and on host %s; the process "
+                   "there is not reached by ibx. Set it for all processes alike",
+                   mca_btl_ibx_host_of(proc)));
+        free(data);
+        return NULL;
+    }
+    return modex;
+}
+
+mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
+{
+    mca_btl_ibx_modex_t *modex = published(proc);
+    if (NULL == modex) {
+        return NULL;
+    }
+    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        all[i] = mca_btl_ibx_udp_modules[i]->base.interface;
+    }
+    const int pair = is_self ? (int) module->index
+                             : mca_btl_ibx_pair(all, mca_btl_ibx_udp_modules_n, module->index, modex->offer,
+                                                modex->count, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
+    iw_address_t address;
+    if (pair >= 0) {
+        mca_btl_ibx_offer_address(&modex->offer[pair], &address);
+    }
+    const bool reached = pair >= 0 && (is_self || mca_btl_ibx_has_route(&module->interface.address, &address));
+    mca_btl_ibx_udp_endpoint_t *endpoint = reached ? OBJ_NEW(mca_btl_ibx_udp_endpoint_t) : NULL;
+    if (NULL != endpoint) {
+        endpoint->address = address;
+        memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
+    }
+    free(modex);
+    return (mca_btl_base_endpoint_t *) endpoint;
+}
+
+void mca_btl_ibx_udp_part(mca_btl_base_endpoint_t *base)
+{
+    mca_btl_ibx_udp_endpoint_t *endpoint = (mca_btl_ibx_udp_endpoint_t *) base;
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base->module);
+    if (NULL != endpoint->peer) {
+        iw_peer_remove(endpoint->peer);
+        endpoint->peer = NULL;
+        mca_btl_ibx_udp_flush(module); /* says goodbye */
+    }
+    mca_btl_ibx_udp_drop_jobs(module, base);
+    mca_btl_ibx_udp_drop_frags(module, base);
+}
+
+void mca_btl_ibx_udp_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
+{
+    (void) mca_btl_ibx_address_text(&((const mca_btl_ibx_udp_endpoint_t *) endpoint)->address, text, size);
+}
+
+iw_peer_t *mca_btl_ibx_udp_connect(mca_btl_ibx_udp_endpoint_t *endpoint)
+{
+    const mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
+    if (!endpoint->base.is_dead) {
+        endpoint->peer =
+            iw_peer_add(module->engine, endpoint->base.name, &endpoint->address, &endpoint->key, endpoint);
+        if (NULL != endpoint->peer) {
+            iw_peer_expect(endpoint->peer, iw_port_promise(module->port, &endpoint->address));
+        }
+    }
+    return endpoint->peer;
+}
+
+iw_peer_t *mca_btl_ibx_udp_unknown(void *context, iw_engine_t *engine, uint64_t identity)
+{
+    mca_btl_ibx_module_t *module = context;
+    void *known;
+    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, identity, &known)) {
+        mca_btl_ibx_udp_endpoint_t *endpoint = known;
+        return endpoint->base.is_self ? NULL : mca_btl_ibx_udp_connect(endpoint);
+    }
+    size_t length;
+    const uint8_t *data = iw_engine_hello(engine, &length);
+    if (NULL != data) {
+        mca_btl_ibx_stranger(module, identity, data, length);
+    }
+    return NULL;
+}
+
+void mca_btl_ibx_udp_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length)
+{
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->module);
+    iw_engine_input(module->engine, iw_port_now(), data, length);
+    mca_btl_ibx_udp_flush(module);
+}
+
+void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned seconds)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    char text[96];
+    if (NULL == endpoint) {
+        return;
+    }
+    mca_btl_ibx_lock(endpoint->module);
+    const bool is_dead = endpoint->is_dead;
+    mca_btl_ibx_unlock(endpoint->module);
+    if (is_dead) {
+        return;
+    }
+    mca_btl_ibx_udp_describe(endpoint, text, sizeof(text));
+    /* Not a help text: mpirun of Open MPI 4.1 was seen to lose one that came in the middle of a job. */
+    opal_output(
+        0,
+        "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has "
+        "ended: it may be "
+        "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
+        OPAL_NAME_PRINT(endpoint->proc->proc_name), mca_btl_ibx_host_of(endpoint->proc), text,
+        seconds, c->silent_timeout_ms / 1000);
+}
+
+void mca_btl_ibx_udp_lost(mca_btl_base_endpoint_t *endpoint, iw_status_t status)
+{
+    if (NULL == endpoint) {
+        return;
+    }
+    mca_btl_ibx_lock(endpoint->module);
+    /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
+    const bool is_news = !endpoint->is_dead && IW_CLOSED != status;
+    endpoint->is_dead |= is_news; /* before its jobs end: no more of them begin */
+    mca_btl_ibx_fail_atomics(endpoint);
+    mca_btl_ibx_unlock(endpoint->module);
+    if (is_news) {
+        mca_btl_ibx_report_lost(endpoint, iw_status_name(status));
+    }
+    mca_btl_ibx_lock(endpoint->module);
+    mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_of(endpoint->module));
+    mca_btl_ibx_unlock(endpoint->module);
+}

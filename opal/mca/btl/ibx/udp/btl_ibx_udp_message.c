@@ -1,0 +1,469 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages over UDP: fragments that the engine sends, receive buffers that it fills.
+ *
+ * A fragment belongs to the PML until it is sent, to the engine until it is acknowledged, and can be
+ * reused when both are done with it. What lies in the buffer of a fragment that is ours (btl_ibx_fragment.h) is
+ * complete for the PML as soon as the engine has it: the engine sends it again from there if need be. Everything
+ * else is complete when it is acknowledged. */
+#include "udp/btl_ibx_udp_message.h"
+
+#include "udp/btl_ibx_udp_endpoint.h"
+#include "btl_ibx_fragment.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void frag_construct(mca_btl_ibx_udp_frag_t *frag)
+{
+    frag->base.des_segments = frag->segment;
+    frag->base.des_segment_count = 1;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+/* ---- out ---- */
+
+/* A fragment with room for `room` bytes. What is sent from the user's memory needs a place for headers only, and
+ * many such fragments wait for their acknowledgement. */
+static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
+                                    size_t room, uint32_t flags)
+{
+    opal_free_list_t *list = room <= MCA_BTL_IBX_UDP_HEADER_ROOM  ? &module->headers.list
+                             : room <= MCA_BTL_IBX_UDP_SMALL_ROOM ? &module->smalls.list
+                                                              : &module->frags.list;
+    mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) mca_btl_ibx_item_get(list);
+    if (OPAL_LIKELY(NULL != frag)) {
+        frag->list = list;
+        frag->endpoint = endpoint;
+        frag->users = 0;
+        frag->is_complete = false;
+        frag->is_freed = false;
+        frag->base.order = MCA_BTL_IBX_LANE; /* whatever is asked for: there is one */
+        frag->base.des_flags = flags;
+        frag->base.des_cbfunc = NULL;
+        frag->base.des_segment_count = 1;
+        frag->segment[0].seg_addr.pval = frag->body->data;
+    }
+    return frag;
+}
+
+static void frag_return(mca_btl_ibx_udp_frag_t *frag)
+{
+    mca_btl_ibx_item_return(frag->list, &frag->base.super);
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
+                                             mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    (void) order;
+    if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, size, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    frag->segment[0].seg_len = size;
+    return &frag->base;
+}
+
+int mca_btl_ibx_udp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) des;
+    mca_btl_ibx_udp_lock(module);
+    const bool now = 0 == frag->users;
+    frag->is_freed = true;
+    mca_btl_ibx_udp_unlock(module);
+    if (now) {
+        frag_return(frag);
+    }
+    return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint,
+                                                   opal_convertor_t *convertor, uint8_t order,
+                                                   size_t reserve, size_t *size, uint32_t flags)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    (void) order;
+    if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    size_t length = btl->btl_max_send_size - reserve;
+    length = *size < length ? *size : length;
+    const bool in_place = length > 0 && !opal_convertor_need_buffers(convertor);
+    mca_btl_ibx_udp_frag_t *frag =
+        frag_new(module, endpoint, in_place ? reserve : reserve + length, flags);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    if (in_place) {
+        void *data;
+        opal_convertor_get_current_pointer(convertor, &data);
+        frag->segment[1].seg_addr.pval = data;
+        frag->segment[1].seg_len = length;
+        frag->base.des_segment_count = 2;
+        frag->segment[0].seg_len = reserve;
+    } else {
+        struct iovec iov = {.iov_base = frag->body->data + reserve, .iov_len = length};
+        uint32_t n = 1;
+        if (length > 0 && 0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
+            frag_return(frag);
+            return NULL;
+        }
+        frag->segment[0].seg_len = reserve + length;
+    }
+    *size = length;
+    return &frag->base;
+}
+
+/* Hand a fragment to the engine. lock is held. */
+static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
+{
+    iw_peer_t *peer = mca_btl_ibx_udp_peer(frag->endpoint);
+    if (OPAL_UNLIKELY(NULL == peer)) {
+        return frag->endpoint->is_dead ? IW_DEAD : IW_AGAIN;
+    }
+    struct iovec piece[2] = {
+        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->segment[0].seg_len},
+        {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
+    };
+    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, IW_HEADROOM, frag);
+}
+
+/* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
+ * as well, because a message comes after the data of those before it (btl_ibx_public.h). lock is held. */
+static bool is_next(mca_btl_ibx_udp_module_t *module)
+{
+    return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
+}
+
+/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
+static void release(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
+{
+    mca_btl_ibx_udp_lock(module);
+    const bool give_back = 0 == --frag->users;
+    mca_btl_ibx_udp_unlock(module);
+    if (give_back) {
+        frag_return(frag);
+    }
+}
+
+/* To ourselves: no network. */
+static int send_to_self(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
+{
+    frag->users = 1;
+    const int rc = mca_btl_ibx_send_to_self(&module->base.super, frag->endpoint, &frag->base, frag->body->hdr.tag);
+    if (OPAL_SUCCESS != rc) {
+        frag->users = 0;
+        return rc;
+    }
+    mca_btl_ibx_udp_frag_done(module, frag, OPAL_SUCCESS);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                     mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) des;
+    const uint32_t flags = des->des_flags;
+    const bool at_once = mca_btl_ibx_is_sent_at_once(des);
+
+    frag->body->hdr.tag = tag;
+    frag->endpoint = endpoint;
+    if (OPAL_UNLIKELY(endpoint->is_self)) {
+        return send_to_self(module, frag);
+    }
+    mca_btl_ibx_udp_lock(module);
+    iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
+    const bool gathers = at_once && IW_OK == status && (flags & MCA_BTL_IBX_MORE);
+    const bool tell = at_once && IW_OK == status && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    if (OPAL_LIKELY(IW_OK == status)) {
+        frag->is_complete = at_once;
+        frag->users = tell || gathers ? 2 : 1;
+        if (gathers) {
+            opal_list_append(&module->gathered, (opal_list_item_t *) frag);
+        }
+        if (flags & MCA_BTL_IBX_MORE) {
+            mca_btl_ibx_udp_gather(module);
+        } else {
+            mca_btl_ibx_udp_flush(module);
+        }
+    } else if (IW_AGAIN == status) {
+        frag->users = 1;
+        opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
+    }
+    mca_btl_ibx_udp_unlock(module);
+    if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
+        return mca_btl_ibx_udp_error(status);
+    }
+    if (IW_OK != status || !at_once || gathers) {
+        return OPAL_SUCCESS;
+    }
+    if (tell) {
+        des->des_cbfunc(btl, endpoint, des, OPAL_SUCCESS);
+        release(module, frag);
+    }
+    return 1;
+}
+
+void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module)
+{
+    opal_list_item_t *item;
+    /* Not those that callbacks send meanwhile. */
+    for (size_t n = opal_list_get_size(&module->gathered);
+         n > 0 && NULL != (item = opal_list_remove_first(&module->gathered)); --n) {
+        mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) item;
+        if (NULL != frag->base.des_cbfunc) {
+            mca_btl_ibx_udp_unlock(module);
+            frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+            mca_btl_ibx_udp_lock(module);
+        }
+        if (0 == --frag->users) {
+            frag_return(frag);
+        }
+    }
+}
+
+void mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag, int status)
+{
+    const bool tell = !frag->is_complete && NULL != frag->base.des_cbfunc;
+    if (mca_btl_ibx_is_ours(&frag->base)) {
+        if (tell) {
+            frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, status);
+        }
+        release(module, frag);
+        return;
+    }
+    mca_btl_ibx_udp_lock(module);
+    --frag->users;
+    const bool is_freed = frag->is_freed;
+    mca_btl_ibx_udp_unlock(module);
+    if (is_freed) {
+        frag_return(frag);
+    } else if (tell) {
+        frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, status);
+    }
+}
+
+void mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_module_t *module)
+{
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&module->base.ended))) {
+        mca_btl_ibx_udp_unlock(module);
+        if (mca_btl_ibx_is_job(item, OBJ_CLASS(mca_btl_ibx_udp_frag_t))) {
+            mca_btl_ibx_job_end(&module->base, (mca_btl_ibx_job_t *) item);
+        } else {
+            mca_btl_ibx_udp_frag_done(module, (mca_btl_ibx_udp_frag_t *) item, OPAL_ERR_UNREACH);
+        }
+        mca_btl_ibx_udp_lock(module);
+    }
+}
+
+void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module)
+{
+    while (opal_list_is_empty(&module->waiting_jobs)
+           && !opal_list_is_empty(&module->waiting_frags)) {
+        mca_btl_ibx_udp_frag_t *frag =
+            (mca_btl_ibx_udp_frag_t *) opal_list_get_first(&module->waiting_frags);
+        const iw_status_t status = post(frag);
+        if (IW_AGAIN == status) {
+            return;
+        }
+        (void) opal_list_remove_first(&module->waiting_frags);
+        if (IW_OK != status) {
+            opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
+        }
+    }
+}
+
+void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint)
+{
+    mca_btl_ibx_udp_frag_t *frag, *next;
+    OPAL_LIST_FOREACH_SAFE (frag, next, &module->waiting_frags, mca_btl_ibx_udp_frag_t) {
+        if (frag->endpoint == endpoint) {
+            opal_list_remove_item(&module->waiting_frags, (opal_list_item_t *) frag);
+            opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
+        }
+    }
+}
+
+/* A message that the engine copies, from the stack. */
+static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
+                         opal_convertor_t *convertor, const void *header, size_t header_size,
+                         size_t payload_size, mca_btl_base_tag_t tag)
+{
+    char packet[IW_INLINE_MAX];
+    bool sent = false;
+    memcpy(packet, &(mca_btl_ibx_udp_hdr_t){.tag = tag}, sizeof(mca_btl_ibx_udp_hdr_t));
+    mca_btl_ibx_assemble(packet + sizeof(mca_btl_ibx_udp_hdr_t), header, header_size, convertor, payload_size);
+    mca_btl_ibx_udp_lock(module);
+    iw_peer_t *peer = mca_btl_ibx_udp_peer(endpoint);
+    if (OPAL_LIKELY(NULL != peer && is_next(module))) {
+        struct iovec piece = {.iov_base = packet,
+                              .iov_len = sizeof(mca_btl_ibx_udp_hdr_t) + header_size + payload_size};
+        sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
+        if (OPAL_LIKELY(sent)) {
+            mca_btl_ibx_udp_flush(module);
+        }
+    }
+    mca_btl_ibx_udp_unlock(module);
+    return sent;
+}
+
+/* A longer one, in a fragment that the PML never sees. */
+static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
+                           opal_convertor_t *convertor, const void *header, size_t header_size,
+                           size_t payload_size, mca_btl_base_tag_t tag)
+{
+    mca_btl_ibx_udp_frag_t *frag =
+        frag_new(module, endpoint, header_size + payload_size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return false;
+    }
+    mca_btl_ibx_assemble(frag->body->data, header, header_size, convertor, payload_size);
+    frag->segment[0].seg_len = header_size + payload_size;
+    frag->body->hdr.tag = tag;
+    frag->users = 1;
+    frag->is_complete = true;
+    mca_btl_ibx_udp_lock(module);
+    const bool sent = is_next(module) && IW_OK == post(frag);
+    if (OPAL_LIKELY(sent)) {
+        mca_btl_ibx_udp_flush(module);
+    }
+    mca_btl_ibx_udp_unlock(module);
+    if (OPAL_UNLIKELY(!sent)) {
+        frag_return(frag);
+    }
+    return sent;
+}
+
+int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                      opal_convertor_t *convertor, void *header, size_t header_size,
+                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                      mca_btl_base_descriptor_t **descriptor)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    const size_t size = header_size + payload_size;
+
+    if (OPAL_LIKELY(size <= btl->btl_max_send_size && !endpoint->is_self)) {
+        const bool sent =
+            sizeof(mca_btl_ibx_udp_hdr_t) + size <= IW_INLINE_MAX
+                ? sendi_inline(module, endpoint, convertor, header, header_size, payload_size, tag)
+                : sendi_fragment(module, endpoint, convertor, header, header_size, payload_size,
+                                 tag);
+        if (OPAL_LIKELY(sent)) {
+            return OPAL_SUCCESS;
+        }
+    }
+    return mca_btl_ibx_not_sent(btl, endpoint, convertor, header_size, payload_size, order, flags, descriptor);
+}
+
+/* ---- in ---- */
+
+/* How many buffers keep their memory when nothing comes: as many as a ping-pong with some peers uses. */
+#define KEPT 4
+
+static size_t message_size(const mca_btl_ibx_udp_module_t *module)
+{
+    return sizeof(mca_btl_ibx_udp_message_t) + module->base.super.btl_max_send_size;
+}
+
+static mca_btl_ibx_udp_receive_t *receive_new(mca_btl_ibx_udp_module_t *module)
+{
+    mca_btl_ibx_udp_receive_t *receive = calloc(1, sizeof(*receive));
+    if (NULL == receive) {
+        return NULL;
+    }
+    receive->message = mmap(NULL, message_size(module), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == receive->message) {
+        free(receive);
+        return NULL;
+    }
+    receive->next = module->receives;
+    if (NULL != receive->next) {
+        receive->next->previous = receive;
+    }
+    module->receives = receive;
+    return receive;
+}
+
+static void receive_free(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive)
+{
+    if (NULL != receive->next) {
+        receive->next->previous = receive->previous;
+    }
+    *(NULL == receive->previous ? &module->receives : &receive->previous->next) = receive->next;
+    munmap(receive->message, message_size(module));
+    free(receive);
+}
+
+static bool receive_post(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive)
+{
+    return IW_OK
+           == iw_post_receive(module->engine, receive->message, (uint32_t) message_size(module), receive);
+}
+
+int mca_btl_ibx_udp_fill_window(mca_btl_ibx_udp_module_t *module)
+{
+    while (iw_receives_free(module->engine) < module->window.current) {
+        mca_btl_ibx_udp_receive_t *receive = receive_new(module);
+        if (NULL == receive) {
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        }
+        if (!receive_post(module, receive)) {
+            receive_free(module, receive);
+            return OPAL_ERR_OUT_OF_RESOURCE;
+        }
+    }
+    iw_arm_limit(module->engine, ibx_window_limit(&module->window));
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t now)
+{
+    mca_btl_ibx_udp_module_t *module = context;
+    const uint32_t limit = ibx_window_limit(&module->window);
+    const uint32_t window = ibx_window_check(&module->window, iw_receives_lowest(engine), now);
+    void *receive;
+    while (iw_receives_free(engine) > window && iw_withdraw_receive(engine, &receive)) {
+        receive_free(module, receive);
+    }
+    if (limit != ibx_window_limit(&module->window)) {
+        iw_arm_limit(engine, ibx_window_limit(&module->window));
+    }
+    iw_engine_alarm(engine, ibx_window_check_at(&module->window));
+}
+
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used)
+{
+    receive->is_touched |= was_used;
+    if (iw_receives_free(module->engine) >= module->window.current || !receive_post(module, receive)) {
+        receive_free(module, receive); /* the window has shrunk */
+    }
+}
+
+void mca_btl_ibx_udp_receives_give_back(mca_btl_ibx_udp_module_t *module)
+{
+    mca_btl_ibx_udp_receive_t *receive;
+    for (uint32_t i = KEPT; NULL != (receive = iw_receive_idle(module->engine, i)); ++i) {
+        if (receive->is_touched) {
+            receive->is_touched = false;
+            (void) madvise(receive->message, message_size(module), MADV_DONTNEED);
+        }
+    }
+}
+
+void mca_btl_ibx_udp_receives_free(mca_btl_ibx_udp_module_t *module)
+{
+    while (NULL != module->receives) {
+        receive_free(module, module->receives);
+    }
+}

@@ -1,0 +1,69 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages over UDP: fragments that go out, receive buffers that messages come into. */
+#ifndef BTL_IBX_UDP_MESSAGE_H
+#define BTL_IBX_UDP_MESSAGE_H
+
+#include "udp/btl_ibx_udp_module.h"
+
+typedef struct mca_btl_ibx_udp_message {
+    mca_btl_ibx_udp_hdr_t hdr;
+    char data[];
+} mca_btl_ibx_udp_message_t;
+
+/* A receive buffer. Its message is mapped memory of its own, so that one that is never used costs nothing,
+ * and one that has been used nothing any more when it has not been for a while. */
+typedef struct mca_btl_ibx_udp_receive {
+    struct mca_btl_ibx_udp_receive *next, *previous; /* of all */
+    mca_btl_ibx_udp_message_t *message;
+    bool is_touched;
+} mca_btl_ibx_udp_receive_t;
+
+mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
+                                             mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                             size_t size, uint32_t flags);
+int mca_btl_ibx_udp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
+mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint,
+                                                   opal_convertor_t *convertor, uint8_t order,
+                                                   size_t reserve, size_t *size, uint32_t flags);
+int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                     mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
+int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                      opal_convertor_t *convertor, void *header, size_t header_size,
+                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                      mca_btl_base_descriptor_t **descriptor);
+
+/* Tell the senders of the fragments that waited for others that these have left. lock is held, but not while one is told. */
+void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module);
+
+/* The engine is done with a fragment. lock is not held. */
+void mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag, int status);
+
+/* These put fragments that cannot go any more into the module's list. lock is held. */
+
+/* Post those that found no room before, unless jobs still wait. */
+void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module);
+/* An endpoint goes away, for which they wait. */
+void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint);
+
+/* Tell the PML of the fragments and jobs in that list. lock is held, but not while one is told. */
+void mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_module_t *module);
+
+/* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
+ * messages come or not. Called by the thread that runs the engine's timers; lock is held. */
+void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t now);
+
+/* Post receive buffers up to the window. lock is held. */
+int mca_btl_ibx_udp_fill_window(mca_btl_ibx_udp_module_t *module);
+
+/* A buffer is free again; was_used: a message was in it. lock is held. */
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used);
+
+/* No message came for a while: the memory of free buffers, but of those used first, goes back to the
+ * system. lock is held. */
+void mca_btl_ibx_udp_receives_give_back(mca_btl_ibx_udp_module_t *module);
+
+/* All buffers, when there is no engine any more that knows them. */
+void mca_btl_ibx_udp_receives_free(mca_btl_ibx_udp_module_t *module);
+
+#endif

@@ -1,0 +1,114 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the UDP transport counts: where each number is, and its meaning. */
+#include "udp/btl_ibx_udp_stats.h"
+
+#include "btl_ibx_stats.h"
+#include "iwarp/iw_counters.h"
+
+
+/* X(name, where it is in a module, description) */
+#define COUNTS(X)                                                                                  \
+    X(receive_calls, port->receive_calls, "system calls that receive")                             \
+    X(receive_empty, port->receive_empty, "of these, calls that found nothing")                    \
+    X(port_receive_errors, port->receive_errors, "of these, calls that failed for another reason") \
+    X(placed, port->placed, "datagrams whose payload was received where it belongs")               \
+    X(misplaced, port->misplaced, "receiving calls of which one was received elsewhere")           \
+    X(send_calls, port->send_calls, "system calls that send")                                      \
+    X(trains, port->trains, "runs of datagrams that were sent as one (UDP_SEGMENT)")               \
+    X(joins, port->joins, "times the kernel was asked to join incoming datagrams (UDP_GRO)")       \
+    X(lent, port->zerocopied, "datagrams whose payload the kernel took by reference")                    \
+    X(port_busy, port->busy, "times the kernel had no room for a datagram")                        \
+    X(port_too_big, port->too_big, "datagrams larger than the interface takes")                    \
+    X(port_absences, port->absences, "times the network said that a silent process is not there")  \
+    X(port_reports, port->reports,                                                                 \
+      "datagrams sent another way: a connected socket told of an error")                           \
+    X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
+    X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
+    X(rests, module->given_back,                                                                        \
+      "times that nothing came or went, and buffers of fragments were given back")                 \
+    X(limit_events, module->window.grown, "times the receive window was doubled")                  \
+    X(window_shrunk, module->window.shrunk, "times the receive window shrank")
+#define LEVELS(X)                                                                                  \
+    X(window_size, module->window.current, "receive buffers wanted now")                           \
+    X(window_most, module->window.most, "most receive buffers wanted")                             \
+    X(window_bytes, bytes, "bytes of the receive window now")                                      \
+    X(peers, peers, "processes talked to now")                                                     \
+    X(stack_bytes, iw_engine_memory(module->engine), "bytes held by the protocol stack now")
+
+typedef struct numbers {
+    iw_counters_t engine;
+#define FIELD(name, where, text) uint64_t name;
+    COUNTS(FIELD) LEVELS(FIELD)
+#undef FIELD
+} numbers_t;
+#define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
+_Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(numbers_t), "an array of numbers");
+
+static numbers_t kept;
+static void sum(uint64_t *number);
+
+static const mca_btl_ibx_stat_t table[NUMBERS];
+static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, sum};
+_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
+
+static const mca_btl_ibx_stat_t table[] = {
+#define ROW(name, text) {#name, text, false, &stats},
+    IW_COUNTERS(ROW)
+#undef ROW
+#define ROW(name, where, text) {#name, text, false, &stats},
+        COUNTS(ROW)
+#undef ROW
+#define ROW(name, where, text) {#name, text, true, &stats},
+            LEVELS(ROW)
+#undef ROW
+};
+_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
+
+static void add_module(uint64_t *number, mca_btl_ibx_udp_module_t *module)
+{
+    const mca_btl_base_endpoint_t *endpoint;
+    if (NULL == module->engine || NULL == module->port) {
+        return;
+    }
+    mca_btl_ibx_udp_lock(module);
+    const iw_port_counters_t *port = iw_port_counters(module->port);
+    const uint64_t agent = NULL == module->agent ? 0 : iw_agent_takeovers(module->agent);
+    const uint64_t bytes = ibx_window_bytes(&module->window, module->base.super.btl_max_send_size);
+    uint64_t peers = 0;
+    OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
+        peers += NULL != ((const mca_btl_ibx_udp_endpoint_t *) endpoint)->peer;
+    }
+    numbers_t of = {.engine = *iw_engine_counters(module->engine),
+#define VALUE(name, where, text) .name = where,
+                    COUNTS(VALUE) LEVELS(VALUE)
+#undef VALUE
+    };
+    mca_btl_ibx_udp_unlock(module);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        number[i] += ((const uint64_t *) &of)[i];
+    }
+}
+
+static void sum(uint64_t *number)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        add_module(number, mca_btl_ibx_udp_modules[i]);
+    }
+}
+
+void mca_btl_ibx_udp_stats_keep(mca_btl_ibx_udp_module_t *module)
+{
+    add_module((uint64_t *) &kept, module);
+}
+
+void mca_btl_ibx_udp_stats_register(void)
+{
+    mca_btl_ibx_stats_register(&stats, &mca_btl_ibx_component.super.btl_version);
+}
+
+void mca_btl_ibx_udp_stats_print(void)
+{
+    if (mca_btl_ibx_component.summary) {
+        mca_btl_ibx_stats_print(&stats, (const uint64_t *) &kept, "");
+    }
+}

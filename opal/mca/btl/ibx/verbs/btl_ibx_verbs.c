@@ -1,0 +1,865 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Modules of the verbs transport: which ports, start and end, progress. */
+#include "verbs/btl_ibx_verbs.h"
+
+#include "btl_ibx_progress.h"
+#include "verbs/btl_ibx_verbs_inplace.h"
+
+#include "opal/runtime/opal_params.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define HELP_FILE "help-mpi-btl-ibx.txt"
+
+/* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
+#define CHECK_POLLS 1024u
+#define CHECK_NS    UINT64_C(100000000)
+
+/* How long finalize waits for goodbyes to go out. */
+#define LINGER_NS UINT64_C(1000000000)
+
+_Static_assert(sizeof(mca_btl_ibx_verbs_modex_t) <= MCA_BTL_IBX_VERBS_OFFER_MAX, "what is published has room");
+
+mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
+uint32_t mca_btl_ibx_verbs_modules_n;
+mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
+
+/* ---- parameters ---- */
+
+static void add(const mca_base_component_t *version, const char *name, const char *help,
+                mca_base_var_type_t type, int level, void *storage)
+{
+    (void) mca_base_component_var_register(version, name, help, type, NULL, 0, 0,
+                                           (mca_base_var_info_lvl_t) level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
+{
+    static const mca_base_var_enum_value_t choices[] = {
+        {VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
+    mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    vb_config_t d;
+    vb_config_default(&d);
+    mca_base_var_enum_t *values = NULL;
+    p->shared_queue = VB_AUTO;
+    if (OPAL_SUCCESS == mca_base_var_enum_create("btl_ibx_verbs_srq", choices, &values)) {
+        (void) mca_base_component_var_register(version, "verbs_srq",
+                                               "One receive queue for all connections of a port: "
+                                               "auto, if the device has it and the fabric "
+                                               "repeats messages that find no buffer (not iWARP); "
+                                               "off: each connection has its own, with "
+                                               "credits. Default auto",
+                                               MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_5,
+                                               MCA_BASE_VAR_SCOPE_READONLY, &p->shared_queue);
+        OBJ_RELEASE(values);
+    }
+    p->rcache = "auto";
+    add(version, "verbs_rcache",
+        "Name of the registration cache (rcache component) for the user's memory; auto: lazy if it "
+        "is "
+        "installed, else grdma. Default auto",
+        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_5, &p->rcache);
+    p->send_depth = d.send_depth;
+    add(version, "verbs_send_depth",
+        "Work requests outstanding to one peer; more wait. The device may allow fewer. Unit: work "
+        "requests, 8 to 16384; default 128",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->send_depth);
+    p->cq_entries = d.entries;
+    add(version, "verbs_cq_entries",
+        "Work requests outstanding to all peers of a port; more wait. The device may allow fewer. "
+        "Unit: "
+        "work requests, at least 256; default 8192",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->cq_entries);
+    p->inline_max = d.inline_max;
+    add(version, "verbs_inline",
+        "Messages up to this size, header of 8 bytes included, are copied into the work request. "
+        "The "
+        "device may allow less. Unit: bytes, 0 to 512; default 256",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->inline_max);
+    p->link_window_max = d.link_window_max;
+    add(version, "verbs_link_window_max",
+        "Most receive buffers of one connection where connections have their own "
+        "(btl_ibx_verbs_srq). "
+        "Unit: buffers, 8 to 16384; default 512",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->link_window_max);
+    p->ring_peers = d.ring_peers;
+    add(version, "verbs_ring_peers",
+        "So many peers of a port that send short messages often may write them with RDMA into a "
+        "ring of this "
+        "process's memory (docs/design/verbs.md). Unit: peers, 0 (none) to 1024; default 8",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->ring_peers);
+    p->ring_after = d.ring_after;
+    add(version, "verbs_ring_after",
+        "Short messages that come from a peer before it may. Unit: messages, at least 1; default "
+        "64",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_after);
+    p->ring_slots = d.ring_slots;
+    add(version, "verbs_ring_slots", "Slots of a ring. Unit: messages, 2 to 64; default 32",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slots);
+    p->ring_slot = d.ring_slot;
+    add(version, "verbs_ring_slot",
+        "Size of a slot, in which the transport needs some thirty bytes itself; longer messages, "
+        "and those "
+        "that are not "
+        "copied into the work request (btl_ibx_verbs_inline), take the other way. Unit: bytes, a "
+        "multiple of "
+        "64, 64 to 4096; default 256",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slot);
+    p->rnr_timer = d.rnr_timer;
+    add(version, "rnr_timer",
+        "How long a sender waits before it repeats a message that found no receive buffer, as the "
+        "InfiniBand specification encodes it: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is "
+        "655.36 "
+        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Unit: this code, "
+        "0 to 31; "
+        "default 12",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->rnr_timer);
+    p->ack_timeout = d.ack_timeout;
+    add(version, "verbs_ack_timeout",
+        "A packet that is not acknowledged is sent again after 4.096 us * 2^n (InfiniBand and "
+        "RoCE). "
+        "Unit: the exponent n, 0 (the driver's own) to 31; default 17 (0.54 s)",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->ack_timeout);
+    p->retries = d.retries;
+    add(version, "verbs_retries", "So often; then the peer is lost. Unit: times, 0 to 7; default 7",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->retries);
+    p->connect_timeout_ms = (unsigned) (d.rules.attempt_ns / 1000000);
+    add(version, "verbs_connect_timeout",
+        "An attempt to connect that takes longer is given up and repeated. Unit: milliseconds, at "
+        "least "
+        "100; default 10000",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_timeout_ms);
+    p->connect_tries = d.rules.tries;
+    add(version, "verbs_connect_tries",
+        "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; "
+        "default 8",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
+    p->connect_attempts = d.attempts;
+    add(version, "verbs_connect_attempts",
+        "To so many peers a process begins to connect at a time, the others wait for their turn: requests of all to all at once "
+        "are more than the fabric's managers can answer in time. Unit: peers, 1 to 65536; default 2",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->connect_attempts);
+    p->eager_limit = 8192;
+    add(version, "verbs_eager_limit",
+        "Longest message, with its headers, that is sent without asking, over adapters (over UDP: "
+        "btl_ibx_eager_limit). Unit: bytes, up to verbs_max_send_size; default 8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->eager_limit);
+    p->max_send_size = 8192;
+    add(version, "verbs_max_send_size",
+        "Size of the registered buffers, and so the longest fragment of a message, over adapters; the "
+        "same in the whole job (over UDP: btl_ibx_max_send_size). Unit: bytes, 1024 to 1048576; default "
+        "8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->max_send_size);
+    p->inplace_min = 2048;
+    add(version, "verbs_inplace_min",
+        "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent "
+        "from "
+        "the user's memory from this size on, if registrations are kept (mpi_leave_pinned); below "
+        "it is "
+        "copied. Unit: bytes; default 2048",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
+    p->place_rdma_max = 8192;
+    add(version, "verbs_place_rdma_max",
+        "With mpool/freq: puts and gets up to this size, and up to btl_ibx_verbs_max_send_size, need no "
+        "memory that is registered before: the transport copies, or works in place where the "
+        "buffer is used "
+        "frequently. Unit: bytes; default 8192",
+        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->place_rdma_max);
+    p->rc_after = d.datagram.after;
+    add(version, "rc_after",
+        "InfiniBand and RoCE: a peer is talked to by datagrams, which need no memory of its own, "
+        "until so many messages, puts and gets have gone there; then it gets a connection. "
+        "4294967295: never. 0: connections from the first message on, and no datagrams. Worth "
+        "trying (16 to 64) in large jobs, where most pairs of processes talk little. Unit: "
+        "messages; default 0, because datagrams are slower and not yet proven on real adapters",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->rc_after);
+    p->max_rc = d.datagram.max_connections;
+    add(version, "max_rc",
+        "With btl_ibx_rc_after: at most so many connections of a process on one port; the peers "
+        "that come later stay with datagrams. Unit: connections, 0 to 65536; default 64",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->max_rc);
+    p->summary = false;
+    add(version, "verbs_summary",
+        "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
+        "for both "
+        "transports. 0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &p->summary);
+    mca_btl_ibx_verbs_stats_register(version);
+}
+
+static bool check_params(void)
+{
+    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    const char *wrong =
+        p->send_depth < 8 || p->send_depth > 16384             ? "btl_ibx_verbs_send_depth"
+        : p->cq_entries < 256                                  ? "btl_ibx_verbs_cq_entries"
+        : p->inline_max > 512                                  ? "btl_ibx_verbs_inline"
+        : p->link_window_max < 8 || p->link_window_max > 16384 ? "btl_ibx_verbs_link_window_max"
+        : p->rnr_timer > 31                                    ? "btl_ibx_rnr_timer"
+        : p->ring_peers > 1024                                 ? "btl_ibx_verbs_ring_peers"
+        : 0 == p->ring_after                                   ? "btl_ibx_verbs_ring_after"
+        : p->ring_slots < 2 || p->ring_slots > 64              ? "btl_ibx_verbs_ring_slots"
+        : p->ring_slot < 64 || p->ring_slot > 4096 || 0 != p->ring_slot % 64
+            ? "btl_ibx_verbs_ring_slot"
+        : p->ack_timeout > 31                             ? "btl_ibx_verbs_ack_timeout"
+        : p->retries > 7                                  ? "btl_ibx_verbs_retries"
+        : p->max_rc > 65536                               ? "btl_ibx_max_rc"
+        : p->max_send_size < 1024 || p->max_send_size > 1u << 20 ? "btl_ibx_verbs_max_send_size"
+        : p->eager_limit > p->max_send_size                      ? "btl_ibx_verbs_eager_limit"
+        : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
+        : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
+        : p->connect_attempts < 1 || p->connect_attempts > 65536 ? "btl_ibx_verbs_connect_attempts"
+                                                          : NULL;
+    if (NULL != wrong) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s is out of its range", wrong);
+        opal_show_help(HELP_FILE, "bad parameters", true, text);
+    }
+    return NULL == wrong;
+}
+
+/* ---- which ports ---- */
+
+/* Does the list name this device ("rxe0") or port ("rxe0:1")? */
+static bool names_device(const char *list, const vb_abilities_t *able)
+{
+    char port[IBV_SYSFS_NAME_MAX + 8];
+    snprintf(port, sizeof(port), "%s:%u", able->device, able->port);
+    for (const char *word = list; NULL != word && '\0' != *word;) {
+        const size_t length = strcspn(word, ",");
+        if ((length == strlen(able->device) && 0 == strncmp(word, able->device, length))
+            || (length == strlen(port) && 0 == strncmp(word, port, length))) {
+            return true;
+        }
+        word += length;
+        word += ',' == *word;
+    }
+    return false;
+}
+
+static bool is_given(const char *list)
+{
+    return NULL != list && '\0' != *list;
+}
+
+/* Is the interface named by the lists, as far as they name interfaces and networks? */
+static bool is_listed(const char *include, const char *exclude,
+                      const mca_btl_ibx_interface_t *interface)
+{
+    mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
+    const char *wrong;
+    const int n = mca_btl_ibx_interfaces(found, include, exclude, &wrong);
+    for (int i = 0; i < n; ++i) {
+        if (0 == strcmp(found[i].name, interface->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_wanted(const mca_btl_ibx_verbs_options_t *options,
+                      const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+{
+    if (is_given(options->if_include)) {
+        return names_device(options->if_include, able)
+               || is_listed(options->if_include, NULL, interface);
+    }
+    return !names_device(options->if_exclude, able)
+           && is_listed(NULL, options->if_exclude, interface);
+}
+
+/* ---- modules ---- */
+
+static int finalize(mca_btl_base_module_t *btl);
+
+static void lock(mca_btl_ibx_module_t *module)
+{
+    vb_port_lock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+static void unlock(mca_btl_ibx_module_t *module)
+{
+    vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+/* What ended, one after the other. */
+static void tell_ended(mca_btl_ibx_module_t *base)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&base->ended))) {
+        vb_port_unlock(module->port);
+        if (mca_btl_ibx_verbs_is_job(item)) {
+            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
+        } else {
+            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
+        }
+        vb_port_lock(module->port);
+    }
+}
+
+static const mca_btl_ibx_transport_t transport = {
+    .lock = lock,
+    .unlock = unlock,
+    .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
+    .meet = mca_btl_ibx_verbs_meet,
+    .part = mca_btl_ibx_verbs_part,
+    .tell_ended = tell_ended,
+    .describe = mca_btl_ibx_verbs_describe,
+    .word = mca_btl_ibx_verbs_word,
+};
+
+static const mca_btl_base_module_t template = {
+    .btl_component = &mca_btl_ibx_component.super,
+    .btl_latency = 3,
+    .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
+                 | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
+                 | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
+    .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
+    .btl_get_limit = SIZE_MAX,
+    .btl_put_limit = SIZE_MAX,
+    .btl_add_procs = mca_btl_ibx_add_procs,
+    .btl_del_procs = mca_btl_ibx_del_procs,
+    .btl_finalize = finalize,
+    .btl_alloc = mca_btl_ibx_verbs_alloc,
+    .btl_free = mca_btl_ibx_verbs_free,
+    .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
+    .btl_send = mca_btl_ibx_verbs_send,
+    .btl_sendi = mca_btl_ibx_verbs_sendi,
+    .btl_put = mca_btl_ibx_verbs_put,
+    .btl_get = mca_btl_ibx_verbs_get,
+    .btl_dump = mca_btl_base_dump,
+    .btl_atomic_op = mca_btl_ibx_verbs_atomic_op,
+    .btl_atomic_fop = mca_btl_ibx_verbs_atomic_fop,
+    .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
+    .btl_register_mem = mca_btl_ibx_verbs_register_mem,
+    .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
+    .btl_register_error = mca_btl_ibx_register_error,
+    MCA_BTL_IBX_MODULE_EXTRAS,
+};
+
+static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
+                  const char *why)
+{
+    const mca_btl_ibx_verbs_module_t *module = context;
+    opal_output(opal_btl_base_framework.framework_output,
+                "btl/ibx: %s to process %u.%u: %s, %s: %s%s%s",
+                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
+                (unsigned) vb_peer_name(peer), vb_conn_event_name(event), vb_conn_state_name(from),
+                vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
+}
+
+static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t from,
+                      vb_switch_event_t event)
+{
+    const mca_btl_ibx_verbs_module_t *module = context;
+    opal_output(opal_btl_base_framework.framework_output,
+                "btl/ibx: %s, way to process %u.%u: %s, %s: %s",
+                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
+                (unsigned) vb_peer_name(peer), vb_switch_event_name(event), vb_switch_state_name(from),
+                vb_switch_state_name(vb_peer_switch(peer)->state));
+}
+
+static bool configure_datagrams(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options)
+{
+    struct vb_datagram_config *d = &config->datagram;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    d->after = mca_btl_ibx_verbs_params.rc_after;
+    d->max_connections = mca_btl_ibx_verbs_params.max_rc;
+    d->auth = options->auth;
+    d->peer_timeout_ns = options->peer_timeout_ns;
+    d->start = (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+    return sizeof(d->qkey) == getrandom(&d->qkey, sizeof(d->qkey), 0)
+           && sizeof(d->key) == getrandom(d->key, sizeof(d->key), 0)
+           && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
+}
+
+static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
+                           const mca_btl_ibx_interface_t *interface,
+                           mca_btl_ibx_verbs_module_t *module)
+{
+    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
+    vb_config_default(config);
+    config->address = interface->address.v4;
+    config->address.sin_port = 0;
+    config->name = mca_btl_ibx_name_of(opal_proc_local_get());
+    config->key = module->key;
+    config->shared_queue = (vb_choice_t) p->shared_queue;
+    config->window_initial = options->window_initial;
+    config->window_max = options->window_max;
+    config->window_quiet_ns = options->window_quiet_ns;
+    config->link_window_max = p->link_window_max;
+    config->buffer_size =
+        (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
+    config->send_depth = p->send_depth;
+    config->entries = p->cq_entries;
+    config->inline_max = p->inline_max;
+    config->notices = options->rest < 0 ? VB_AUTO : 0 == options->rest ? VB_OFF : VB_ON;
+    config->ring_peers = p->ring_peers;
+    config->ring_after = p->ring_after;
+    config->ring_slots = (uint16_t) p->ring_slots;
+    config->ring_slot = (uint16_t) p->ring_slot;
+    config->rnr_timer = (uint8_t) p->rnr_timer;
+    config->ack_timeout = (uint8_t) p->ack_timeout;
+    config->retries = (uint8_t) p->retries;
+    config->rules.attempt_ns = p->connect_timeout_ms * UINT64_C(1000000);
+    config->rules.tries = p->connect_tries;
+    config->attempts = p->connect_attempts;
+    config->context = module;
+    config->done = mca_btl_ibx_verbs_done;
+    config->ready = mca_btl_ibx_verbs_ready;
+    config->down = mca_btl_ibx_verbs_down;
+    config->stranger = mca_btl_ibx_verbs_stranger;
+    config->switch_trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40
+                            ? switch_trace
+                            : NULL;
+    config->trace =
+        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
+}
+
+static int open_lists(mca_btl_ibx_verbs_module_t *module)
+{
+    OBJ_CONSTRUCT(&module->frags, opal_free_list_t);
+    module->has_lists = true;
+    int rc = opal_free_list_init(&module->frags, sizeof(mca_btl_ibx_verbs_frag_t),
+                                 opal_cache_line_size, OBJ_CLASS(mca_btl_ibx_verbs_frag_t),
+                                 sizeof(vb_hdr_t) + module->base.super.btl_max_send_size, 64, 16, -1, 32,
+                                 NULL, 0, module->base.rcache, NULL, NULL);
+    if (OPAL_SUCCESS == rc) {
+        rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
+    }
+    mca_rcache_base_registration_t *reg = NULL;
+    if (OPAL_SUCCESS == rc && module->has_atomics) {
+        module->sink = aligned_alloc(64, 64);
+        rc = NULL == module->sink
+                 ? OPAL_ERR_OUT_OF_RESOURCE
+                 : module->base.rcache->rcache_register(module->base.rcache, module->sink, 64,
+                                                   MCA_RCACHE_FLAGS_CACHE_BYPASS,
+                                                   MCA_RCACHE_ACCESS_ANY, &reg);
+        module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
+    }
+    return rc;
+}
+
+/* Before the memory of fragments and jobs goes. */
+static void forget_pending(opal_list_t *endpoints)
+{
+    mca_btl_base_endpoint_t *endpoint;
+    OPAL_LIST_FOREACH (endpoint, endpoints, mca_btl_base_endpoint_t) {
+        while (NULL != opal_list_remove_first(&((mca_btl_ibx_verbs_endpoint_t *) endpoint)->pending)) {}
+    }
+}
+
+static void module_free(mca_btl_ibx_verbs_module_t *module)
+{
+    if (NULL != module->port) {
+        if (module->has_lists) {
+            mca_btl_ibx_verbs_stats_keep(module);
+        }
+        vb_port_quiesce(module->port, LINGER_NS);
+    }
+    forget_pending(&module->base.endpoints);
+    forget_pending(&module->base.gone);
+    while (NULL != opal_list_remove_first(&module->base.ended)) {}
+    mca_btl_ibx_verbs_inplace_close(module);
+    if (NULL != module->sink_reg) {
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->base);
+    }
+    free(module->sink);
+    if (module->has_lists) {
+        OBJ_DESTRUCT(&module->frags);
+    }
+    if (NULL != module->base.rcache) {
+        (void) mca_rcache_base_module_destroy(module->base.rcache);
+    }
+    if (NULL != module->port) {
+        vb_port_close(module->port);
+    }
+    vb_map_free(&module->keys);
+    mca_btl_ibx_module_destruct(&module->base);
+}
+
+static int finalize(mca_btl_base_module_t *btl)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        if (mca_btl_ibx_verbs_modules[i] == module) {
+            mca_btl_ibx_verbs_modules[i] = mca_btl_ibx_verbs_modules[--mca_btl_ibx_verbs_modules_n];
+            break;
+        }
+    }
+    module_free(module);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_verbs_leave(void)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        vb_port_leave(mca_btl_ibx_verbs_modules[i]->port, LINGER_NS);
+    }
+}
+
+/* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
+ * reach all peers, which those by datagrams do not; else messages. */
+static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
+    module->asks = !module->has_atomics;
+    if (module->has_atomics) {
+        module->base.super.btl_atomic_flags =
+            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+        return;
+    }
+    module->base.super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
+    module->base.super.btl_atomic_op = mca_btl_ibx_atomic_op;
+    module->base.super.btl_atomic_fop = mca_btl_ibx_atomic_fop;
+    module->base.super.btl_atomic_cswap = mca_btl_ibx_atomic_cswap;
+}
+
+/* What is in use of the device's abilities, and why not the others. */
+static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    opal_output_verbose(
+        20, opal_btl_base_framework.framework_output,
+        "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
+        "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
+        "datagrams: %s%s%s",
+        able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
+        vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
+        able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
+        module->has_atomics ? "the device's" : "messages (",
+        module->has_atomics      ? ""
+        : !able->atomics         ? able->atomics_why
+        : able->atomics_coherent ? "the device's do not reach peers by datagrams"
+                                 : "the device's are not atomic with the processor's",
+        module->has_atomics ? "" : ")", able->fences ? "yes" : "no (",
+        able->fences ? "" : able->fences_why, able->fences ? "" : ")", able->queue_depth,
+        able->inline_max, able->datagrams ? "yes" : "no (",
+        able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
+}
+
+/* The module of a port, with sizes and flags, and nothing open yet. NULL: out of memory. */
+static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t *options,
+                                               const mca_btl_ibx_interface_t *interface, uint32_t index)
+{
+    const mca_btl_base_module_t *standard = options->standard;
+    mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
+    if (NULL == module) {
+        return NULL;
+    }
+    mca_btl_base_module_t *super = &module->base.super;
+    *super = template;
+    module->base.public.magic = MCA_BTL_IBX_MAGIC;
+    module->base.public.version = MCA_BTL_IBX_VERSION;
+    module->base.public.promises = MCA_BTL_IBX_ORDERED;
+    super->btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
+    super->btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
+    super->btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
+    super->btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;
+    super->btl_flags &= standard->btl_flags;
+    super->btl_exclusivity = options->exclusivity;
+    mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    return module;
+}
+
+/* The port, and what is known of it. False: not possible; why: what is to be told, or empty. */
+static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_options_t *options, char *why,
+                        size_t size)
+{
+    vb_config_t config;
+    *why = '\0';
+    if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
+        return false;
+    }
+    configure_port(&config, options, &module->base.interface, module);
+    if (!configure_datagrams(&config, options)) {
+        return false;
+    }
+    /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
+     * munmap and its like, and a thread that is just in there dies of it. */
+    if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
+        snprintf(why, size, "there is no registration cache (rcache component) \"%s\"",
+                 mca_btl_ibx_verbs_params.rcache);
+        return false;
+    }
+    module->port = vb_port_open(&config, why, size);
+    if (NULL == module->port) {
+        return false;
+    }
+    const vb_abilities_t *real = vb_port_abilities(module->port);
+    module->is_iwarp = VB_IWARP == real->fabric;
+    if (module->is_iwarp) {
+        /* A write is complete as soon as TCP has it (RFC 5040, 5.5). */
+        module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
+    }
+    module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
+    choose_atomics(module);
+    module->rnr_before = vb_device_rnr(real);
+    module->base.super.btl_bandwidth =
+        0 != options->standard->btl_bandwidth ? options->standard->btl_bandwidth : real->mbps;
+    if (OPAL_SUCCESS != open_lists(module)) {
+        snprintf(why, size, "send buffers cannot be registered (ulimit -l is too low?)");
+        return false;
+    }
+    module->base.public.promises |= mca_btl_ibx_promises_of_cache(module->base.rcache);
+    return true;
+}
+
+/* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
+static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t *options,
+                                              const mca_btl_ibx_interface_t *interface, uint32_t index)
+{
+    char why[256];
+    vb_abilities_t able;
+    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(options, interface, &able)) {
+        return NULL;
+    }
+    mca_btl_ibx_verbs_module_t *module = module_make(options, interface, index);
+    if (NULL == module) {
+        return NULL;
+    }
+    if (!module_open(module, options, why, sizeof(why))) {
+        if ('\0' != *why) {
+            opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name, why);
+        }
+        module_free(module);
+        return NULL;
+    }
+    mca_btl_ibx_verbs_inplace_open(module);
+    tell_abilities(module);
+    return module;
+}
+
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                           mca_btl_base_module_t **modules, int max)
+{
+    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
+    const char *wrong;
+    mca_btl_ibx_verbs_modules_n = 0;
+    /* Without any device the libraries would complain on standard error. */
+    const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
+    const int n = some && check_params() ? mca_btl_ibx_interfaces(all, NULL, NULL, &wrong) : 0;
+    for (int i = 0; i < n && (int) mca_btl_ibx_verbs_modules_n < max; ++i) {
+        if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
+            continue;
+        }
+        mca_btl_ibx_verbs_module_t *module =
+            module_new(options, &all[i], mca_btl_ibx_verbs_modules_n);
+        if (NULL != module) {
+            modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
+            mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
+        }
+    }
+    if (0 == mca_btl_ibx_verbs_modules_n) {
+        const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
+                               : "this host has none (or its driver is not loaded)";
+        if (options->is_only) {
+            opal_show_help(HELP_FILE, "no device", true, why,
+                           NULL == options->if_include ? "" : options->if_include);
+        } else {
+            opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                                "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
+        }
+    }
+    return (int) mca_btl_ibx_verbs_modules_n;
+}
+
+static void offer_datagrams(mca_btl_ibx_verbs_offer_t *offer,
+                            const mca_btl_ibx_verbs_module_t *module)
+{
+    vb_dgram_address_t own;
+    if (!vb_port_datagrams(module->port, &own, offer->datagram_key)) {
+        return;
+    }
+    const uint16_t lid = htons(own.lid);
+    const uint32_t number = htonl(own.number), qkey = htonl(own.qkey);
+    memcpy(offer->lid, &lid, sizeof(lid));
+    memcpy(offer->number, &number, sizeof(number));
+    memcpy(offer->qkey, &qkey, sizeof(qkey));
+    memcpy(offer->gid, own.gid, sizeof(own.gid));
+}
+
+size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
+{
+    mca_btl_ibx_verbs_modex_t modex = {.version = MCA_BTL_IBX_VERBS_MODEX_VERSION,
+                                       .count = (uint8_t) mca_btl_ibx_verbs_modules_n};
+    const size_t size =
+        offsetof(mca_btl_ibx_verbs_modex_t, offer) + modex.count * sizeof(modex.offer[0]);
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        const mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_modules[i];
+        iw_address_t bound = module->base.interface.address;
+        iw_key_t key = {.b = {0}};
+        bound.v4.sin_port = htons(vb_port_number(module->port));
+        memcpy(key.b, &module->key, sizeof(module->key));
+        mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->base.interface, &bound, &key);
+        modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
+        offer_datagrams(&modex.offer[i], module);
+    }
+    if (size > max) {
+        return 0;
+    }
+    memcpy(to, &modex, size);
+    return size;
+}
+
+/* ---- progress ---- */
+
+/* A message that the PML is to be told of. */
+typedef struct verbs_event {
+    vb_received_t received;
+    mca_btl_base_endpoint_t *endpoint; /* NULL: not known yet */
+} verbs_event_t;
+_Static_assert(sizeof(verbs_event_t) <= sizeof(mca_btl_ibx_event_t), "an event has room");
+
+/* (By itself, so that callbacks do not have its array on the stack.) */
+__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *base, int *others)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    vb_received_t received[IBX_TOLD_MOST];
+    const int n = vb_port_poll(module->port, received, (int) ibx_told_room(&base->told), others);
+    if (n > 0) {
+        ibx_told_lock(&base->told);
+        for (int i = 0; i < n; ++i) {
+            const verbs_event_t event = {.received = received[i], .endpoint = vb_peer_user(received[i].peer)};
+            mca_btl_ibx_take_event(base, &event, sizeof(event));
+        }
+        ibx_told_unlock(&base->told);
+    }
+    return (unsigned) n;
+}
+
+static unsigned take_more(mca_btl_ibx_module_t *module)
+{
+    int others;
+    return take(module, &others);
+}
+
+static unsigned poll_port(mca_btl_ibx_module_t *base, int *others)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    const unsigned n = take(base, others);
+    if (OPAL_UNLIKELY(0 == ++module->polls % CHECK_POLLS)) {
+        const uint64_t now = vb_now();
+        if (now - module->checked_at > CHECK_NS) {
+            module->checked_at = now;
+            vb_port_check(module->port, now);
+        }
+    }
+    return n;
+}
+
+static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
+{
+    verbs_event_t event;
+    memcpy(&event, told, sizeof(event));
+    const vb_received_t *received = &event.received;
+    mca_btl_base_endpoint_t *endpoint = OPAL_LIKELY(NULL != event.endpoint)
+                                            ? event.endpoint
+                                            : mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_of(module), received->peer);
+    if (OPAL_LIKELY(!mca_btl_ibx_atomic_message(module, endpoint, received->tag, received->data, received->length))) {
+        mca_btl_ibx_dispatch(&module->super, endpoint, received->tag, received->data, received->length);
+    }
+    return true;
+}
+
+static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told, unsigned n)
+{
+    vb_received_t received[IBX_TOLD_MOST];
+    for (unsigned i = 0; i < n; ++i) {
+        memcpy(&received[i], &told[i], sizeof(received[i])); /* an event begins with it */
+    }
+    vb_port_return(mca_btl_ibx_verbs_of(module)->port, received, (int) n);
+}
+
+static bool some_wait(mca_btl_ibx_module_t *module)
+{
+    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->unsaid.n;
+}
+
+/* What has ended, answers for which there was no memory, processes that were lost. */
+static void retry(mca_btl_ibx_module_t *module)
+{
+    tell_ended(module);
+    if (OPAL_UNLIKELY(0 != module->unsaid.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
+        unlock(module);
+        mca_btl_ibx_retry_answers(module);
+        mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));
+        lock(module);
+    }
+}
+
+static bool is_due(mca_btl_ibx_module_t *module)
+{
+    (void) module;
+    return true;
+}
+
+static bool trylock(mca_btl_ibx_module_t *module)
+{
+    return vb_port_trylock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+static void flush(mca_btl_ibx_module_t *module)
+{
+    (void) module; /* what is posted leaves at once */
+}
+
+static const mca_btl_ibx_poller_t poller = {
+    .is_due = is_due,
+    .trylock = trylock,
+    .lock = lock,
+    .unlock = unlock,
+    .poll = poll_port,
+    .take = take_more,
+    .some_wait = some_wait,
+    .retry = retry,
+    .flush = flush,
+    .tell = tell,
+    .give_back = give_back,
+};
+
+int mca_btl_ibx_verbs_progress(void)
+{
+    int events = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        events += mca_btl_ibx_module_progress(&mca_btl_ibx_verbs_modules[i]->base, &poller);
+    }
+    return events;
+}
+
+bool mca_btl_ibx_verbs_is_software(void)
+{
+    bool is_software = mca_btl_ibx_verbs_modules_n > 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        is_software &= vb_port_abilities(mca_btl_ibx_verbs_modules[i]->port)->software;
+    }
+    return is_software;
+}
+
+int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n && n < max; ++i) {
+        vb_port_t *port = mca_btl_ibx_verbs_modules[i]->port;
+        if (!vb_port_trylock(port)) {
+            return -1;
+        }
+        fd[n] = (struct pollfd){.fd = vb_port_arm(port), .events = POLLIN};
+        vb_port_unlock(port);
+        if (fd[n++].fd < 0) {
+            return -1;
+        }
+    }
+    return n;
+}

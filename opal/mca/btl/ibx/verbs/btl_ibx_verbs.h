@@ -1,0 +1,102 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The verbs transport of the BTL: what the component needs of it. The transport itself is verbs/ (no Open
+ * MPI in it) and the files btl_ibx_verbs_*.c bind it to Open MPI. */
+#ifndef BTL_IBX_VERBS_H
+#define BTL_IBX_VERBS_H
+
+#include "btl_ibx_compat.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mca_btl_ibx_verbs_options {
+    const mca_btl_base_module_t *standard; /* sizes, flags: the standard parameters of a BTL */
+    const char *if_include, *if_exclude; /* interfaces, networks, devices (rxe0), ports (rxe0:1) */
+    uint32_t window_initial, window_max;
+    uint64_t window_quiet_ns;
+    uint32_t exclusivity;
+    bool is_only;             /* no other transport is left: tell why there is none */
+    uint8_t auth;             /* iw_auth_mode_t, of datagrams */
+    uint64_t peer_timeout_ns; /* of datagrams */
+    int rest;                 /* btl_ibx_rest; not 0: mca_btl_ibx_verbs_arm may be called */
+} mca_btl_ibx_verbs_options_t;
+
+#if MCA_BTL_IBX_VERBS
+
+void mca_btl_ibx_verbs_register(const mca_base_component_t *version);
+
+/* Modules for all ports that are wanted and usable: at most max, into modules. Returns how many. */
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                           mca_btl_base_module_t **modules, int max);
+
+/* What is published of them. Returns its size, at most max bytes. */
+size_t mca_btl_ibx_verbs_offer(void *to, size_t max);
+
+int mca_btl_ibx_verbs_progress(void);
+
+/* All ports, and there are some, are of adapters in software. */
+bool mca_btl_ibx_verbs_is_software(void);
+
+/* From now on what comes makes one of these descriptors readable; what has come already does not. Fills in at most max of
+ * them. Returns how many; -1: not possible now. */
+struct pollfd;
+int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max);
+
+/* The program ends, and nobody has finalized the modules: goodbyes to the peers, and nothing of Open MPI is called. */
+void mca_btl_ibx_verbs_leave(void);
+
+#    define MCA_BTL_IBX_VERBS_OFFER_MAX 2048
+
+#else
+
+#    define MCA_BTL_IBX_VERBS_OFFER_MAX 1
+
+static inline void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
+{
+    (void) version;
+}
+
+static inline int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
+                                         mca_btl_base_module_t **modules, int max)
+{
+    (void) modules, (void) max;
+    opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                        "btl/ibx: no RDMA adapter is used: this build has no verbs");
+    if (options->is_only) {
+        BTL_ERROR(
+            ("btl/ibx: btl_ibx_transport asks for verbs, and this build has none: configure did "
+             "not find libibverbs and librdmacm"));
+    }
+    return 0;
+}
+
+static inline size_t mca_btl_ibx_verbs_offer(void *offer, size_t max)
+{
+    (void) offer, (void) max;
+    return 0;
+}
+
+static inline int mca_btl_ibx_verbs_progress(void)
+{
+    return 0;
+}
+
+static inline bool mca_btl_ibx_verbs_is_software(void)
+{
+    return false;
+}
+
+struct pollfd;
+static inline int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
+{
+    (void) fd, (void) max;
+    return 0;
+}
+
+static inline void mca_btl_ibx_verbs_leave(void)
+{
+}
+
+#endif
+#endif

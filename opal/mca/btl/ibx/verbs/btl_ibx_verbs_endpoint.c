@@ -1,0 +1,243 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which port of another process an adapter's port talks to; what waits for a connection, and what becomes of it. */
+#include "verbs/btl_ibx_verbs_module.h"
+
+#include "btl_ibx_atomic.h"
+#include "btl_ibx_endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
+    endpoint->peer = NULL;
+    endpoint->why = NULL;
+    endpoint->datagrams.number = 0;
+}
+
+static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    OBJ_DESTRUCT(&endpoint->pending);
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, endpoint_destruct);
+
+/* The verbs part of what a process published, copied. False: it has none. */
+static bool published(const opal_proc_t *proc, mca_btl_ibx_verbs_modex_t *verbs)
+{
+    void *data = NULL;
+    size_t size = 0;
+    if (OPAL_SUCCESS
+            != mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &data, &size)
+        || NULL == data) {
+        return false;
+    }
+    const mca_btl_ibx_modex_t *iwarp = data;
+    bool is_good = false;
+    memset(verbs, 0, sizeof(*verbs));
+    if (size >= mca_btl_ibx_modex_size(0) && MCA_BTL_IBX_MODEX_VERSION == iwarp->version
+        && iwarp->count <= MCA_BTL_IBX_INTERFACES) {
+        const size_t at = mca_btl_ibx_modex_size(iwarp->count);
+        const size_t fixed = offsetof(mca_btl_ibx_verbs_modex_t, offer);
+        if (size >= at + fixed && size - at <= sizeof(*verbs)) {
+            memcpy(verbs, (const char *) data + at, size - at);
+            is_good = MCA_BTL_IBX_VERBS_MODEX_VERSION == verbs->version
+                      && verbs->count <= MCA_BTL_IBX_INTERFACES
+                      && size - at >= fixed + verbs->count * sizeof(verbs->offer[0]);
+        }
+    }
+    free(data);
+    return is_good;
+}
+
+/* Which of the process's ports do I talk to? Only ports of one kind of fabric come together. -1: none. */
+static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_modex_t *modex,
+                bool same_host)
+{
+    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
+    mca_btl_ibx_offer_t offer[MCA_BTL_IBX_INTERFACES];
+    int place[MCA_BTL_IBX_INTERFACES];
+    const vb_fabric_t fabric = vb_port_abilities(module->port)->fabric;
+    unsigned n = 0, mine = 0, offers = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        const mca_btl_ibx_verbs_module_t *one = mca_btl_ibx_verbs_modules[i];
+        if (fabric == vb_port_abilities(one->port)->fabric) {
+            mine = one == module ? n : mine;
+            all[n++] = one->base.interface;
+        }
+    }
+    for (unsigned i = 0; i < modex->count; ++i) {
+        if (fabric == (vb_fabric_t) modex->offer[i].fabric && 4 == modex->offer[i].ip.family) {
+            place[offers] = (int) i;
+            offer[offers++] = modex->offer[i].ip;
+        }
+    }
+    const int found = mca_btl_ibx_pair(all, n, mine, offer, offers, same_host);
+    return found < 0 ? -1 : place[found];
+}
+
+static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
+                           const mca_btl_ibx_verbs_offer_t *offer)
+{
+    vb_dgram_address_t *there = &endpoint->datagrams;
+    uint16_t lid;
+    memcpy(&lid, offer->lid, sizeof(lid));
+    memcpy(&there->number, offer->number, sizeof(there->number));
+    memcpy(&there->qkey, offer->qkey, sizeof(there->qkey));
+    memcpy(there->gid, offer->gid, sizeof(there->gid));
+    memcpy(endpoint->datagram_key, offer->datagram_key, sizeof(endpoint->datagram_key));
+    there->lid = ntohs(lid);
+    there->number = ntohl(there->number);
+    there->qkey = ntohl(there->qkey);
+}
+
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
+{
+    mca_btl_ibx_verbs_modex_t modex;
+    int found = -1;
+    if (!is_self) {
+        found = published(proc, &modex)
+                    ? pair(mca_btl_ibx_verbs_of(module), &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+                    : -1;
+        if (found < 0) {
+            return NULL;
+        }
+    }
+    mca_btl_ibx_verbs_endpoint_t *endpoint = OBJ_NEW(mca_btl_ibx_verbs_endpoint_t);
+    if (NULL != endpoint && !is_self) {
+        iw_address_t address;
+        mca_btl_ibx_offer_address(&modex.offer[found].ip, &address);
+        endpoint->address = address.v4;
+        memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
+        copy_datagrams(endpoint, &modex.offer[found]);
+    }
+    return (mca_btl_base_endpoint_t *) endpoint;
+}
+
+vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    if (!endpoint->base.is_dead && !endpoint->base.is_self) {
+        endpoint->peer = vb_peer_add(mca_btl_ibx_verbs_of(endpoint->base.module)->port, endpoint->base.name,
+                                     &endpoint->address, endpoint->key, endpoint);
+    }
+    if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
+        (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);
+    }
+    return endpoint->peer;
+}
+
+void mca_btl_ibx_verbs_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length)
+{
+    (void) data, (void) length;
+    (void) mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) endpoint);
+}
+
+void mca_btl_ibx_verbs_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
+{
+    const vb_abilities_t *able = vb_port_abilities(mca_btl_ibx_verbs_of(endpoint->module)->port);
+    snprintf(text, size, "%s port %u", able->device, able->port);
+}
+
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module, vb_peer_t *peer)
+{
+    vb_port_lock(module->port);
+    mca_btl_base_endpoint_t *endpoint = vb_peer_user(peer);
+    vb_port_unlock(module->port);
+    if (NULL != endpoint) {
+        return endpoint; /* met meanwhile */
+    }
+    opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(vb_peer_name(peer)));
+    endpoint = NULL == proc ? NULL : mca_btl_ibx_endpoint_of(&module->base, proc);
+    if (NULL != endpoint) {
+        vb_port_lock(module->port);
+        mca_btl_ibx_verbs_meet(endpoint, NULL, 0);
+        vb_port_unlock(module->port);
+    }
+    return endpoint;
+}
+
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name)
+{
+    mca_btl_ibx_stranger(context, name, NULL, 0);
+}
+
+/* What waits for the endpoint, as far as it can go now; if it is dead all of it fails. lock is held. */
+static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    while (!opal_list_is_empty(&endpoint->pending)) {
+        opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
+        const bool is_job = mca_btl_ibx_verbs_is_job(item);
+        const vb_status_t status =
+            is_job ? mca_btl_ibx_verbs_issue((mca_btl_ibx_verbs_job_t *) item)
+                   : mca_btl_ibx_verbs_post_frag((mca_btl_ibx_verbs_frag_t *) item);
+        if (VB_AGAIN == status) {
+            return;
+        }
+        (void) opal_list_remove_first(&endpoint->pending);
+        if (is_job) {
+            mca_btl_ibx_verbs_job_part_done(module, (mca_btl_ibx_verbs_job_t *) item, OPAL_SUCCESS);
+        } else if (VB_OK != status) {
+            ((mca_btl_ibx_verbs_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
+            opal_list_append(&module->base.ended, item);
+        }
+    }
+}
+
+void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
+    if (NULL == endpoint) {
+        return;
+    }
+    if (vb_peer_is_over(peer)) {
+        mca_btl_ibx_fail_atomics(&endpoint->base);
+    }
+    post_pending(module, endpoint);
+}
+
+void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *base)
+{
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) base;
+    if (NULL != endpoint->peer) {
+        vb_peer_close(endpoint->peer);
+        endpoint->peer = NULL;
+    }
+    mca_btl_ibx_fail_atomics(base);
+    post_pending(mca_btl_ibx_verbs_of(base->module), endpoint);
+}
+
+void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
+{
+    mca_btl_ibx_verbs_module_t *module = context;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
+    if (NULL != endpoint) {
+        endpoint->why = why;
+        module->has_lost = true;
+    }
+}
+
+void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
+{
+    bool found = true;
+    while (found) {
+        mca_btl_base_endpoint_t *endpoint, *lost = NULL;
+        const char *why = NULL;
+        vb_port_lock(module->port);
+        OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
+            why = ((mca_btl_ibx_verbs_endpoint_t *) endpoint)->why;
+            if (NULL != why && !endpoint->is_dead) {
+                lost = endpoint;
+                lost->is_dead = true;
+                break;
+            }
+        }
+        module->has_lost = found = NULL != lost;
+        vb_port_unlock(module->port);
+        if (found) {
+            mca_btl_ibx_report_lost(lost, why);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The verbs transport's modules, one for each port of an RDMA adapter, and what the files that bind it to Open MPI share.
+ *
+ * Words are those of btl_ibx_module.h (module, endpoint, fragment, job) and vb_port.h (port, peer).
+ *
+ * Threads: the port's lock (vb_port_lock) covers module, endpoints and lists. Callbacks of the port come
+ * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
+ * PML without the lock.
+ *
+ * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. So a
+ * send after a put is delivered after the put's data in any case; a send (or put) with `order` other
+ * than MCA_BTL_NO_ORDER leaves after the data of earlier gets has come. */
+#ifndef BTL_IBX_VERBS_MODULE_H
+#define BTL_IBX_VERBS_MODULE_H
+
+#include "btl_ibx_module.h"
+
+#include "opal/mca/mpool/freq/mpool_freq_table.h"
+#include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/lazy/rcache_lazy_public.h"
+#include "opal/mca/rcache/rcache.h"
+#include "opal/runtime/opal_params.h"
+#include "verbs/vb_dgram.h"
+#include "verbs/vb_map.h"
+#include "verbs/vb_port.h"
+
+/* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
+
+#define MCA_BTL_IBX_VERBS_MODEX_VERSION 2
+
+typedef struct mca_btl_ibx_verbs_offer {
+    mca_btl_ibx_offer_t ip; /* address, port; the first 8 bytes of key */
+    uint8_t fabric;         /* vb_fabric_t: only alike ones talk */
+    uint8_t reserved;
+    /* Where it takes datagrams (vb_dgram_address_t), in network byte order. */
+    uint8_t lid[2];
+    uint8_t number[4]; /* 0: nowhere */
+    uint8_t qkey[4];
+    uint8_t reserved_2[4];
+    uint8_t gid[16];
+    uint8_t datagram_key[16];
+} mca_btl_ibx_verbs_offer_t;
+_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 88, "an offer has no holes");
+
+typedef struct mca_btl_ibx_verbs_modex {
+    uint8_t version;
+    uint8_t count;
+    uint8_t reserved[6];
+    mca_btl_ibx_verbs_offer_t offer[MCA_BTL_IBX_INTERFACES];
+} mca_btl_ibx_verbs_modex_t;
+
+/* ---- parameters ---- */
+
+typedef struct mca_btl_ibx_verbs_params {
+    int shared_queue;
+    char *rcache;
+    unsigned send_depth, cq_entries, inline_max, link_window_max;
+    unsigned rnr_timer, ack_timeout, retries;
+    unsigned ring_peers, ring_after, ring_slots, ring_slot;
+    unsigned connect_timeout_ms, connect_tries, connect_attempts;
+    size_t eager_limit, max_send_size; /* btl_ibx_eager_limit and btl_ibx_max_send_size are of datagrams */
+    size_t inplace_min, place_rdma_max;
+    unsigned rc_after, max_rc;
+    bool summary;
+} mca_btl_ibx_verbs_params_t;
+
+extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
+
+/* ---- objects ---- */
+
+typedef struct mca_btl_ibx_verbs_module mca_btl_ibx_verbs_module_t;
+
+typedef struct mca_btl_ibx_verbs_endpoint {
+    mca_btl_base_endpoint_t base;
+    struct sockaddr_in address;
+    uint64_t key;
+    vb_dgram_address_t datagrams; /* number 0: by connection only */
+    uint8_t datagram_key[16];
+    vb_peer_t *peer;     /* NULL before the first word */
+    opal_list_t pending; /* fragments and jobs that have to wait, in their order */
+    const char *why;     /* it is lost */
+} mca_btl_ibx_verbs_endpoint_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_endpoint_t);
+
+/* Registered memory, as the registration cache keeps it. */
+typedef struct mca_btl_ibx_verbs_reg {
+    mca_rcache_base_registration_t base;
+    struct ibv_mr *mr;
+    struct mca_btl_base_registration_handle_t handle;
+    struct mca_btl_base_registration_handle_t hold; /* for those that only hold it: base 0 */
+    atomic_uint uses;                               /* by callers that may have given the handle to a peer */
+} mca_btl_ibx_verbs_reg_t;
+
+/* A fragment is with the PML, in its endpoint's pending list, in the port, or in the module's list of
+ * what ended; free when the PML and the port are both done with it. The buffer (base.super.ptr) begins
+ * with the header; segments follow. */
+typedef struct mca_btl_ibx_verbs_frag {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
+    mca_btl_ibx_verbs_endpoint_t *endpoint;
+    mca_btl_ibx_verbs_reg_t *user; /* of the user's memory, or NULL */
+    int status;
+    mca_btl_base_tag_t tag;
+    uint8_t users; /* besides the PML: the port, a send that still has to tell */
+    bool is_complete;
+    bool is_freed;
+} mca_btl_ibx_verbs_frag_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_frag_t);
+
+/* Beside those of btl_ibx_module.h: the adapter's own atomic operations. */
+enum { MCA_BTL_IBX_VERBS_ADD = MCA_BTL_IBX_JOB_TYPES, MCA_BTL_IBX_VERBS_SWAP };
+
+typedef struct mca_btl_ibx_verbs_job {
+    mca_btl_ibx_job_t base;
+    bool is_ordered;
+    bool is_inline; /* a put that the work request holds */
+    /* Without a registration of the caller's (btl_ibx_verbs_inplace.h): one of ours, or a buffer in
+     * place of `user`. */
+    mca_btl_ibx_verbs_reg_t *placed;
+    opal_free_list_item_t *bounce;
+    char *user;
+    freq_gate_t *gate;  /* where that copy is counted, or NULL */
+    uint64_t region;    /* address of the remote memory, and its name, for datagrams */
+    uint32_t datagrams;
+    uint32_t lkey;
+    uint64_t operand, swap;
+} mca_btl_ibx_verbs_job_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
+
+struct mca_btl_ibx_verbs_module {
+    mca_btl_ibx_module_t base;
+    vb_port_t *port;
+    uint64_t key;
+    bool is_iwarp;
+    bool has_atomics; /* the adapter's, atomic with the processor's */
+    bool asks;        /* atomic operations are messages */
+    /* Which small buffers are used so often that they stay in place; all NULL: not known. */
+    const mca_mpool_freq_service_t *freq;
+    mca_mpool_freq_table_t *table;
+    mca_mpool_freq_traffic_t *traffic;
+    freq_gate_t gate;
+    const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
+    opal_free_list_t frags;
+    mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
+    uint64_t *sink;
+    uint64_t rnr_before; /* the device's count when this began */
+    vb_map_t keys;       /* registrations that others may change, by rkey */
+    bool has_lost;
+    bool has_lists;
+    uint32_t polls;
+    uint64_t checked_at; /* the window */
+};
+
+extern uint32_t mca_btl_ibx_verbs_modules_n;
+extern mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
+static inline mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_of(mca_btl_ibx_module_t *module)
+{
+    return (mca_btl_ibx_verbs_module_t *) module;
+}
+
+static inline bool mca_btl_ibx_verbs_is_job(const opal_list_item_t *item)
+{
+    return mca_btl_ibx_is_job(item, OBJ_CLASS(mca_btl_ibx_verbs_frag_t));
+}
+
+static inline int mca_btl_ibx_verbs_rc(vb_status_t status)
+{
+    return OPAL_LIKELY(VB_OK == status)              ? OPAL_SUCCESS
+           : VB_LOST == status || VB_ENDED == status ? OPAL_ERR_UNREACH
+           : VB_FAULT == status                      ? OPAL_ERR_NOT_AVAILABLE
+                                                     : OPAL_ERR_RESOURCE_BUSY;
+}
+
+/* ---- btl_ibx_verbs_endpoint.c ---- */
+
+/* The transport's endpoint_new, meet, part and describe (btl_ibx_module.h). */
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self);
+void mca_btl_ibx_verbs_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
+void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *endpoint);
+void mca_btl_ibx_verbs_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size);
+/* Makes the peer. NULL: out of memory, or dead. lock is held. */
+vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint);
+static inline vb_peer_t *mca_btl_ibx_verbs_peer(mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    return OPAL_LIKELY(NULL != endpoint->peer) ? endpoint->peer : mca_btl_ibx_verbs_connect(endpoint);
+}
+/* The process that a message is from, if it was not known when it came; NULL: not known to this process. lock is not held. */
+mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *module,
+                                                       vb_peer_t *peer);
+/* Callbacks of the port. */
+void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer);
+void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why);
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name);
+/* Tell the PML of those that are lost. lock is not held. */
+void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
+
+/* ---- btl_ibx_verbs_message.c ---- */
+
+mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
+                                                   mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                                   size_t size, uint32_t flags);
+int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
+mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *btl,
+                                                         mca_btl_base_endpoint_t *endpoint,
+                                                         opal_convertor_t *convertor, uint8_t order,
+                                                         size_t reserve, size_t *size,
+                                                         uint32_t flags);
+int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
+                           mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
+int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
+                            opal_convertor_t *convertor, void *header, size_t header_size,
+                            size_t payload_size, uint8_t order, uint32_t flags,
+                            mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
+/* Post a fragment. lock is held. */
+vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag);
+/* The port is done with it. lock is not held. */
+void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag);
+
+/* ---- btl_ibx_verbs_rdma.c ---- */
+
+int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
+/* The rights to ask the cache for: for iWARP the answer to a read is a tagged write (RFC 5040 section 5.2), so what is written
+ * here can be written by others, and the cache is to know it. */
+int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
+mca_btl_base_registration_handle_t *
+mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                               void *base, size_t size, uint32_t flags);
+int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
+                                     mca_btl_base_registration_handle_t *handle);
+int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                          void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata);
+int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                          void *local, uint64_t remote,
+                          mca_btl_base_registration_handle_t *local_handle,
+                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                          void *cbdata);
+int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
+                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                                mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                void *cbdata);
+int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                 void *local, uint64_t remote,
+                                 mca_btl_base_registration_handle_t *local_handle,
+                                 mca_btl_base_registration_handle_t *remote_handle,
+                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
+                                 int order, mca_btl_base_rdma_completion_fn_t callback,
+                                 void *context, void *cbdata);
+int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                   void *local, uint64_t remote,
+                                   mca_btl_base_registration_handle_t *local_handle,
+                                   mca_btl_base_registration_handle_t *remote_handle,
+                                   uint64_t compare, uint64_t value, int flags, int order,
+                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                   void *cbdata);
+/* Issue what is left of a job. lock is held. VB_OK: all is issued (or the job has failed). */
+vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
+/* One part less. lock is held. */
+void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
+                                     mca_btl_ibx_verbs_job_t *job, int status);
+void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+
+/* Registered memory that peers may ask for atomic operations on (btl_ibx_atomic.h): the transport's `word`. */
+char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
+
+/* The port's `done`: request is a fragment, or a job plus one. */
+void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status);
+
+/* ---- btl_ibx_verbs_stats.c ---- */
+
+/* Once, with the parameters. */
+void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version);
+/* The module is about to be freed: its counts stay, and are printed if that is wanted. */
+void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module);
+
+#endif

@@ -1,0 +1,131 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
+ * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
+#include "btl_ibx_stats.h"
+#include "verbs/btl_ibx_verbs_module.h"
+
+#include <stdio.h>
+
+/* X(name, where it is, description). c: the port's counters; module. */
+#define COUNTS(X)                                                                                  \
+    X(connects, c->connected, "connections made")                                                  \
+    X(asked, c->asked, "attempts to connect to others")                                            \
+    X(accepted, c->accepted, "attempts of others accepted")                                        \
+    X(crossed, c->crossed, "attempts of others that crossed one of ours, which stood")             \
+    X(rejected, c->rejected, "attempts of others rejected for the moment")                         \
+    X(refused, c->strangers, "attempts refused for good: not of this job, or another version")     \
+    X(retried, c->retried, "attempts of ours that were rejected or failed")                        \
+    X(timed_out, c->timed_out, "attempts of ours that got no answer in time")                      \
+    X(queued, c->queued, "peers whose attempt waited for others' to end")                          \
+    X(repeated, c->repeated, "first words of connections that were said again")                    \
+    X(lost, c->lost, "processes lost")                                                             \
+    X(bad_messages, c->bad_messages, "messages that ended a connection by what they said")         \
+    X(stale, c->stale, "completions of connections that were gone")                                \
+    X(sent, c->sent, "messages sent")                                                              \
+    X(received, c->received, "messages received")                                                  \
+    X(inlined, c->inlined, "messages copied into their work request")                              \
+    X(written, c->written, "bytes put")                                                            \
+    X(read, c->read, "bytes got")                                                                  \
+    X(atomics, c->atomics, "atomic operations done by the adapter")                                \
+    X(atomics_asked, module->base.atomics.asked, "atomic operations asked of others by message")        \
+    X(atomics_done, module->base.atomics.done, "atomic operations done for others")                     \
+    X(atomics_refused, module->base.atomics.refused, "messages about atomic operations refused")        \
+    X(limit_events, c->starved, "times a receive queue ran low")                                   \
+    X(window_grown, c->grown, "times a receive window was doubled")                                \
+    X(window_shrunk, c->shrunk, "times a receive window shrank")                                   \
+    X(rnr, rnr, "messages that found no receive buffer: of all processes of the device meanwhile") \
+    X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
+    X(no_room, c->no_room, "times something had to wait for room in a queue")                      \
+    X(credit_messages, c->credit_messages, "messages that only brought credits")                   \
+    X(rings, c->rings, "peers that were granted a ring for short messages")                        \
+    X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
+    X(ring_received, c->ring_received, "messages that came in a ring")                             \
+    X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
+    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")      \
+    X(datagrams_sent, use.sent, "datagrams sent")                                                  \
+    X(datagrams_received, use.received, "datagrams received")                                      \
+    X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \
+    X(datagrams_starved, use.starved, "times the receive queue of datagrams ran low")              \
+    X(datagrams_errors, use.errors, "datagrams that an adapter could not send or take")            \
+    X(datagram_peers, use.peers, "peers that were talked to by datagrams first")                   \
+    X(switched, c->switched, "peers that went from datagrams to a connection")                     \
+    X(stayed, c->stayed, "connections that could not be had: the peer stayed with datagrams")      \
+    X(way_messages, c->way_messages, "messages about the change from datagrams to a connection")   \
+    X(full, c->full, "attempts of others refused because there were btl_ibx_max_rc connections")
+#define LEVELS(X)                                                                                  \
+    X(connections, vb_port_links(module->port), "connections now")                                 \
+    X(connections_most, use.connections_most, "most connections at once, with datagrams")          \
+    X(datagrams_window, use.window, "buffers for datagrams wanted now")                            \
+    X(datagrams_bytes, use.memory, "bytes held for datagrams besides receive buffers")             \
+    X(window_size, vb_port_wanted(module->port), "receive buffers wanted now")                     \
+    X(window_bytes, c->registered, "bytes of receive buffers held now")                            \
+    X(window_bytes_most, c->registered_most, "most bytes of receive buffers held at once")
+
+typedef struct numbers {
+#define FIELD(name, where, text) uint64_t name;
+    COUNTS(FIELD) LEVELS(FIELD)
+#undef FIELD
+} numbers_t;
+#define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
+
+static numbers_t kept; /* of modules that are gone */
+static void sum(uint64_t *number);
+
+static const mca_btl_ibx_stat_t table[NUMBERS];
+static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, sum};
+_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
+
+static const mca_btl_ibx_stat_t table[] = {
+#define ROW(name, where, text) {"verbs_" #name, text, false, &stats},
+    COUNTS(ROW)
+#undef ROW
+#define ROW(name, where, text) {"verbs_" #name, text, true, &stats},
+        LEVELS(ROW)
+#undef ROW
+};
+_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
+
+static void add_module(uint64_t *number, const mca_btl_ibx_verbs_module_t *module)
+{
+    const uint64_t rnr = vb_device_rnr(vb_port_abilities(module->port)) - module->rnr_before;
+    vb_datagram_use_t use = {.sent = 0};
+    vb_port_lock(module->port);
+    (void) vb_port_datagram_use(module->port, &use);
+    const vb_counters_t *c = vb_port_counters(module->port);
+    const numbers_t of = {
+#define VALUE(name, where, text) .name = where,
+        COUNTS(VALUE) LEVELS(VALUE)
+#undef VALUE
+    };
+    vb_port_unlock(module->port);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        number[i] += ((const uint64_t *) &of)[i];
+    }
+}
+
+static void sum(uint64_t *number)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        add_module(number, mca_btl_ibx_verbs_modules[i]);
+    }
+}
+
+void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version)
+{
+    mca_btl_ibx_stats_register(&stats, version);
+}
+
+void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    numbers_t of = {.sent = 0};
+    char title[128];
+    add_module((uint64_t *) &of, module);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
+    }
+    if (mca_btl_ibx_verbs_params.summary || mca_btl_ibx_component.summary) {
+        snprintf(title, sizeof(title), ", %s port %u (%s)", able->device, able->port, vb_fabric_name(able->fabric));
+        mca_btl_ibx_stats_print(&stats, (const uint64_t *) &of, title);
+    }
+}

@@ -1,0 +1,513 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A port: opening and closing it, its peers, its thread. */
+#include "vb_internal.h"
+#include "vb_hybrid.h"
+#include "vb_rx.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t vb_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+const char *vb_status_name(vb_status_t status)
+{
+    static const char *const names[] = {"ok", "again", "lost", "ended", "fault"};
+    return (unsigned) status < sizeof(names) / sizeof(*names) ? names[status] : "?";
+}
+
+void vb_config_default(vb_config_t *config)
+{
+    *config = (vb_config_t){
+        .shared_queue = VB_AUTO,
+        .window_initial = IBX_WINDOW_INITIAL,
+        .window_max = IBX_WINDOW_MAX,
+        .window_quiet_ns = UINT64_C(2000000000),
+        .link_window_max = 512,
+        .buffer_size = 8192 + sizeof(vb_hdr_t),
+        .send_depth = 128,
+        .entries = 8192,
+        .inline_max = 256,
+        .ring_peers = 8,
+        .ring_after = 64,
+        .ring_slots = 32,
+        .ring_slot = 256,
+        .rnr_timer = 12, /* 0.64 ms */
+        .ack_timeout = 17,
+        .retries = 7,
+        .rules = {.attempt_ns = UINT64_C(10000000000),
+                  .backoff_ns = UINT64_C(50000000),
+                  .tries = 8,
+                  .word_ns = UINT64_C(100000000),
+                  .words = 2}, /* with the first one below VB_CONTROL_MAX */
+        .attempts = 2,
+        .datagram = {.after = 0,
+                     .max_connections = 64,
+                     .receives = 2048,
+                     .auth = IW_AUTH_TAG,
+                     .peer_timeout_ns = UINT64_C(30000000000)},
+        .thread = true,
+    };
+}
+
+/* 10 us, 20, 30, 40, 60, 80, 120, ... up to 491 ms; 0 is above them. */
+uint64_t vb_rnr_ns(uint8_t timer)
+{
+    const uint64_t unit = UINT64_C(10000);
+    return 0 == timer   ? 65536 * unit
+           : 1 == timer ? unit
+                        : ((2 + (timer & 1)) * unit) << ((timer - 2) / 2);
+}
+
+void vb_port_lock(vb_port_t *port)
+{
+    pthread_mutex_lock(&port->lock);
+}
+
+bool vb_port_trylock(vb_port_t *port)
+{
+    return 0 == pthread_mutex_trylock(&port->lock);
+}
+
+void vb_port_unlock(vb_port_t *port)
+{
+    pthread_mutex_unlock(&port->lock);
+}
+
+const vb_abilities_t *vb_port_abilities(const vb_port_t *port)
+{
+    return &port->able;
+}
+
+vb_counters_t *vb_port_counters(vb_port_t *port)
+{
+    return &port->counters;
+}
+
+const ibx_window_t *vb_port_window(const vb_port_t *port)
+{
+    return NULL == port->rx ? NULL : &port->rx->window;
+}
+
+uint32_t vb_port_links(const vb_port_t *port)
+{
+    return port->links;
+}
+
+uint32_t vb_port_wanted(const vb_port_t *port)
+{
+    uint32_t wanted = NULL == port->rx ? 0 : port->rx->window.current;
+    for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+        if (NULL != peer->link && NULL != peer->link->rx) {
+            wanted += peer->link->rx->window.current;
+        }
+    }
+    return wanted;
+}
+
+uint16_t vb_port_number(const vb_port_t *port)
+{
+    return ntohs(rdma_get_src_port(port->listener));
+}
+
+struct ibv_pd *vb_port_pd(const vb_port_t *port)
+{
+    return port->pd;
+}
+
+static void *run(void *argument)
+{
+    vb_port_t *port = argument;
+    while (!atomic_load(&port->is_closing)) {
+        vb_port_events(port, -1);
+    }
+    return NULL;
+}
+
+static bool start_thread(vb_port_t *port)
+{
+    /* Signals are the application's. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const int rc = pthread_create(&port->thread, NULL, run, port);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = rc;
+    port->has_thread = 0 == rc;
+    return port->has_thread;
+}
+
+static bool make_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && 0 == fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* Address to device: the listener is bound before all else. */
+static bool bind_address(vb_port_t *port, char *why, size_t size)
+{
+    port->channel = rdma_create_event_channel();
+    if (NULL == port->channel || !make_nonblocking(port->channel->fd)) {
+        snprintf(why, size, "no channel for events of connections (is rdma_ucm loaded?): %s",
+                 strerror(errno));
+        return false;
+    }
+    if (0 != rdma_create_id(port->channel, &port->listener, port, RDMA_PS_TCP)
+        || 0 != rdma_bind_addr(port->listener, (struct sockaddr *) &port->config.address)) {
+        snprintf(why, size, "its address cannot be bound: %s", strerror(errno));
+        return false;
+    }
+    port->context = port->listener->verbs;
+    if (NULL == port->context) {
+        snprintf(why, size, "its address is of no RDMA device");
+        return false;
+    }
+    return true;
+}
+
+static void close_notices(vb_port_t *port)
+{
+    if (NULL != port->notices) {
+        (void) ibv_destroy_comp_channel(port->notices);
+        port->notices = NULL;
+    }
+}
+
+/* False: there are none, but there must be. Otherwise a process that waits polls, as over other adapters. */
+static bool open_notices(vb_port_t *port)
+{
+    const bool must = VB_ON == port->config.notices;
+    if (!must && (VB_AUTO != port->config.notices || !port->able.software)) {
+        return true;
+    }
+    port->notices = ibv_create_comp_channel(port->context);
+    if (NULL != port->notices && make_nonblocking(port->notices->fd)) {
+        return true;
+    }
+    if (!must) {
+        close_notices(port);
+    }
+    return !must;
+}
+
+static bool open_queues(vb_port_t *port, char *why, size_t size)
+{
+    if (!make_nonblocking(port->context->async_fd)) {
+        snprintf(why, size, "no events of the device: %s", strerror(errno));
+        return false;
+    }
+    port->pd = ibv_alloc_pd(port->context);
+    if (NULL == port->pd) {
+        snprintf(why, size, "no protection domain: %s", strerror(errno));
+        return false;
+    }
+    if (!open_notices(port)) {
+        snprintf(why, size, "no channel for notices of completions: %s", strerror(errno));
+        return false;
+    }
+    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
+    if (NULL == port->cq) {
+        snprintf(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
+                 port->entries.limit, strerror(errno));
+        return false;
+    }
+    if (!port->able.shared_queue) {
+        return true;
+    }
+    struct ibv_srq_init_attr attr = {.srq_context = port,
+                                     .attr = {.max_wr = port->config.window_max, .max_sge = 1}};
+    port->srq = ibv_create_srq(port->pd, &attr);
+    port->rx = NULL == port->srq ? NULL : malloc(sizeof(*port->rx));
+    if (NULL == port->rx) {
+        snprintf(why, size, "no shared receive queue of %u: %s", port->config.window_max,
+                 strerror(errno));
+        return false;
+    }
+    vb_rx_init(port->rx, port, &port->drains, 0, 0, port->config.window_max,
+               port->config.window_initial, port->config.window_max, vb_now());
+    port->rx->srq = port->srq;
+    if (vb_rx_fill(port->rx) < port->rx->window.current) {
+        snprintf(why, size,
+                 "%u receive buffers of %u bytes cannot be registered: %s (ulimit -l is too low?)",
+                 port->rx->window.current, port->config.buffer_size, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
+{
+    vb_port_t *port = calloc(1, sizeof(*port));
+    if (NULL == port) {
+        snprintf(why, size, "out of memory");
+        return NULL;
+    }
+    port->config = *config;
+    /* A sender that found no buffer uses none before it comes again. */
+    const uint64_t waits = 4 * vb_rnr_ns(config->rnr_timer);
+    if (0 != config->window_quiet_ns && config->window_quiet_ns < waits) {
+        port->config.window_quiet_ns = waits;
+    }
+    pthread_mutex_init(&port->lock, NULL);
+    port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (port->wake < 0) { /* nothing could end the thread */
+        snprintf(why, size, "no descriptor for events: %s (ulimit -n is too low?)",
+                 strerror(errno));
+    }
+    bool is_good = port->wake >= 0 && bind_address(port, why, size)
+                   && vb_port_examine(port, port->listener->port_num, why, size)
+                   && open_queues(port, why, size);
+    if (VB_IWARP != port->able.fabric) {
+        port->config.rules.words = 0; /* no other fabric forgets the first one */
+    }
+    if (is_good) {
+        port->hybrid =
+            vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
+        port->able.datagrams = NULL != port->hybrid;
+    }
+    if (is_good && 0 != rdma_listen(port->listener, 128)) {
+        snprintf(why, size, "nobody could connect: rdma_listen: %s", strerror(errno));
+        is_good = false;
+    }
+    if (is_good) {
+        vb_port_enlist(port);
+        if (config->thread && !start_thread(port)) {
+            snprintf(why, size, "no thread: %s", strerror(errno));
+            is_good = false;
+        }
+    }
+    if (!is_good) {
+        vb_port_quiesce(port, 0);
+        vb_port_close(port);
+        return NULL;
+    }
+    return port;
+}
+
+/* Poll until all goodbyes are out. What still arrives is nobody's. */
+static void linger(vb_port_t *port, uint64_t wait_ns)
+{
+    const uint64_t end = vb_now() + wait_ns;
+    vb_received_t nobodys[16];
+    bool lingers = true;
+    while (lingers) {
+        int events;
+        vb_port_lock(port);
+        int n = vb_port_poll(port, nobodys, 16, &events);
+        vb_port_return(port, nobodys, n);
+        lingers = false;
+        for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+            lingers |= NULL != peer->link;
+        }
+        vb_port_unlock(port);
+        if (vb_now() >= end) {
+            return;
+        }
+        if (lingers && 0 == n + events) {
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        }
+    }
+}
+
+/* Poll until all that went by datagrams is acknowledged. What still arrives is nobody's. */
+static void finish(vb_port_t *port, uint64_t wait_ns)
+{
+    const uint64_t end = vb_now() + wait_ns;
+    vb_received_t nobodys[16];
+    bool is_busy = true;
+    while (is_busy && vb_now() < end) {
+        int events;
+        vb_port_lock(port);
+        const int n = vb_port_poll(port, nobodys, 16, &events);
+        vb_port_return(port, nobodys, n);
+        is_busy = vb_hybrid_is_busy(port);
+        vb_port_unlock(port);
+        if (is_busy && 0 == n + events) {
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        }
+    }
+}
+
+void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
+{
+    if (NULL != port->hybrid && NULL != port->peers) {
+        finish(port, wait_ns);
+    }
+    vb_port_lock(port);
+    for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+        vb_peer_close(peer);
+    }
+    vb_port_unlock(port);
+    if (NULL != port->peers) {
+        linger(port, wait_ns);
+    }
+    atomic_store(&port->is_closing, true);
+    if (port->has_thread) {
+        vb_port_wake(port);
+        pthread_join(port->thread, NULL);
+        port->has_thread = false;
+    }
+    vb_port_delist(port);
+    vb_port_lock(port);
+    for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+        if (NULL != peer->link) {
+            vb_link_drop(peer->link, VB_ENDED);
+        }
+    }
+    for (vb_link_t *link = port->graveyard; NULL != link; link = link->next) {
+        link->lent = 0; /* nobody delivers any more */
+    }
+    vb_port_unlock(port);
+    vb_port_bury(port);
+}
+
+static void no_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
+{
+    (void) context, (void) peer, (void) request, (void) status;
+}
+
+static void no_ready(void *context, vb_peer_t *peer)
+{
+    (void) context, (void) peer;
+}
+
+static void no_down(void *context, vb_peer_t *peer, const char *why)
+{
+    (void) context, (void) peer, (void) why;
+}
+
+void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
+{
+    vb_port_lock(port);
+    port->config.done = no_done;
+    port->config.ready = no_ready;
+    port->config.down = no_down;
+    port->config.stranger = NULL;
+    port->config.trace = NULL;
+    port->config.switch_trace = NULL;
+    vb_port_unlock(port);
+    vb_port_quiesce(port, wait_ns);
+}
+
+void vb_port_close(vb_port_t *port)
+{
+    if (NULL != port->listener) {
+        (void) rdma_destroy_id(port->listener);
+    }
+    if (NULL != port->hybrid) {
+        vb_hybrid_close(port->hybrid);
+    }
+    if (NULL != port->srq) {
+        (void) ibv_destroy_srq(port->srq);
+    }
+    if (NULL != port->rx) {
+        vb_rx_destroy(port->rx);
+        free(port->rx);
+    }
+    if (NULL != port->cq) {
+        (void) ibv_destroy_cq(port->cq);
+    }
+    close_notices(port);
+    if (NULL != port->pd) {
+        (void) ibv_dealloc_pd(port->pd);
+    }
+    if (NULL != port->channel) {
+        rdma_destroy_event_channel(port->channel);
+    }
+    while (NULL != port->peers) {
+        vb_peer_t *peer = port->peers;
+        port->peers = peer->next;
+        free(peer);
+    }
+    vb_map_free(&port->by_name);
+    vb_map_free(&port->by_qp);
+    vb_map_free(&port->by_id);
+    if (port->wake >= 0) {
+        close(port->wake);
+    }
+    pthread_mutex_destroy(&port->lock);
+    free(port);
+}
+
+/* ---- peers ---- */
+
+vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in *address,
+                       uint64_t key, void *user)
+{
+    vb_peer_t *peer = vb_map_get(&port->by_name, name);
+    if (NULL == peer) {
+        peer = calloc(1, sizeof(*peer));
+        if (NULL == peer || !vb_map_put(&port->by_name, name, peer)) {
+            free(peer);
+            return NULL;
+        }
+        peer->port = port;
+        peer->name = name;
+        vb_conn_init(&peer->conn, port->config.name, name);
+        peer->next = port->peers;
+        port->peers = peer;
+    }
+    if (VB_CLOSED == peer->conn.state && NULL == peer->link) { /* met again */
+        vb_conn_init(&peer->conn, port->config.name, name);
+        peer->why[0] = '\0';
+    }
+    if (NULL != address) {
+        peer->address = *address;
+        peer->key = key;
+        peer->is_met = true;
+    }
+    if (NULL != user) {
+        peer->user = user;
+    }
+    return peer;
+}
+
+void *vb_peer_user(const vb_peer_t *peer)
+{
+    return peer->user;
+}
+
+uint64_t vb_peer_name(const vb_peer_t *peer)
+{
+    return peer->name;
+}
+
+const vb_conn_t *vb_peer_connection(const vb_peer_t *peer)
+{
+    return &peer->conn;
+}
+
+uint32_t vb_inline_max(const vb_peer_t *peer)
+{
+    return peer->inline_max;
+}
+
+uint32_t vb_inline_put_max(const vb_peer_t *peer)
+{
+    return peer->inline_put_max;
+}
+
+bool vb_peer_is_over(const vb_peer_t *peer)
+{
+    return vb_conn_is_over(&peer->conn) || (NULL != peer->mate && VB_OK != peer->mate->over);
+}
+
+void vb_peer_close(vb_peer_t *peer)
+{
+    vb_peer_step(peer, VB_ON_CLOSE);
+    if (NULL != peer->port->hybrid) {
+        vb_hybrid_part(peer);
+    }
+    peer->user = NULL;
+}

@@ -1,0 +1,339 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Changing over from datagrams to a connection (vb_switch.h): each rule by itself, then two processes with two
+ * channels that take any time they like, whose connection may fail at any moment. */
+#include "spec_unit.h"
+
+#include "vb_switch.h"
+
+#define AFTER 3u
+
+static unsigned step(vb_switch_t *way, vb_switch_event_t event, uint16_t round)
+{
+    return vb_switch_step(way, event, round, AFTER, true);
+}
+static void say(vb_switch_t *way, unsigned expected, uint16_t round)
+{
+    uint16_t r;
+    assert_int_equal(vb_switch_next(way, &r), expected);
+    assert_int_equal(r, round);
+    vb_switch_said(way, expected);
+}
+
+static void a_peer_must_be_worth_it(void **state)
+{
+    vb_switch_t way;
+    (void) state;
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(vb_switch_step(&way, VB_SWITCH_ON_SENT, 0, AFTER, false), 0); /* no place */
+    assert_int_equal(way.state, VB_SWITCH_DATAGRAM);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), VB_SWITCH_CONNECT);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* once */
+    assert_true(vb_switch_takes_datagrams(&way));
+}
+
+static void leave_and_arrived(void **state)
+{
+    vb_switch_t way;
+    uint16_t r;
+    (void) state;
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&way));
+    assert_false(vb_switch_is_connected(&way));
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), 0); /* to what was not said */
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(vb_switch_next(&way, &r), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 0), 0); /* of another round */
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), VB_SWITCH_GO);
+    assert_true(vb_switch_is_connected(&way));
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+}
+
+static void the_peers_leave_is_answered(void **state)
+{
+    vb_switch_t way;
+    (void) state;
+    vb_switch_init(&way);
+    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 7), 0);
+    assert_true(way.has_left);
+    say(&way, VB_SWITCH_SAY_ARRIVED, 7);
+    assert_true(vb_switch_takes_datagrams(&way)); /* mine is another matter */
+    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 8), VB_SWITCH_FAULT);
+}
+
+static void a_return_takes_leave_back(void **state)
+{
+    vb_switch_t way;
+    (void) state;
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&way)); /* not before the peer knows */
+    assert_true(vb_switch_said(&way, VB_SWITCH_SAY_RETURN));
+    assert_true(vb_switch_takes_datagrams(&way));
+    /* It comes again, fails again, and comes again before the return is out: both are said, in order. */
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 2);
+    (void) step(&way, VB_SWITCH_ON_FAILED, 0);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_RETURN, 2);
+    say(&way, VB_SWITCH_SAY_LEAVE, 3);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 2), 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 3), VB_SWITCH_GO);
+}
+
+static void a_leave_not_said_needs_no_return(void **state)
+{
+    vb_switch_t way;
+    uint16_t r;
+    (void) state;
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_GO);
+    assert_int_equal(vb_switch_next(&way, &r), 0);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+}
+
+static void the_peers_return(void **state)
+{
+    vb_switch_t way;
+    uint16_t r;
+    (void) state;
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), 0);
+    assert_false(way.has_left);
+    assert_int_equal(vb_switch_next(&way, &r), 0); /* nobody waits for the answer */
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 2);
+    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), VB_SWITCH_FAULT);
+}
+
+static void a_connection_in_use_takes_the_peer_with_it(void **state)
+{
+    vb_switch_t way;
+    (void) state;
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
+    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    (void) step(&way, VB_SWITCH_ON_ARRIVED, 1);
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+    vb_switch_init(&way);
+    (void) step(&way, VB_SWITCH_ON_LEAVE, 1); /* the peer may be using it */
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+}
+
+static void no_connection_to_be_had(void **state)
+{
+    vb_switch_t way;
+    (void) state;
+    vb_switch_init(&way);
+    for (unsigned i = 0; i < AFTER; ++i) {
+        (void) step(&way, VB_SWITCH_ON_SENT, 0);
+    }
+    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_int_equal(way.state, VB_SWITCH_STAYING);
+    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* not again */
+    (void) step(&way, VB_SWITCH_ON_OPEN, 0);               /* the peer made one */
+    assert_int_equal(way.state, VB_SWITCH_LEAVING);
+}
+
+static void names(void **state)
+{
+    (void) state;
+    assert_string_equal(vb_switch_state_name(VB_SWITCH_BROKEN), "BROKEN");
+    assert_string_equal(vb_switch_state_name((vb_switch_state_t) 99), "?");
+    assert_string_equal(vb_switch_event_name(VB_SWITCH_ON_RETURN), "RETURN");
+    assert_string_equal(vb_switch_event_name((vb_switch_event_t) 99), "?");
+}
+
+/* ---- two processes ---- */
+
+#define QUEUE 4096u
+
+typedef struct {
+    uint32_t what; /* 0: message `number`; else VB_SWITCH_SAY_... of round `number` */
+    uint32_t number;
+} word_t;
+
+typedef struct {
+    word_t word[QUEUE];
+    uint32_t first, last;
+} channel_t;
+
+typedef struct {
+    vb_switch_t way;
+    channel_t datagrams, connection; /* to here */
+    uint32_t sent, acked, taken;
+    bool is_open, is_wanted, is_lost;
+} side_t;
+
+static side_t side[2];
+
+static void push(channel_t *c, uint32_t what, uint32_t number)
+{
+    assert_true(c->last - c->first < QUEUE);
+    c->word[c->last++ % QUEUE] = (word_t){what, number};
+}
+
+static void happen(unsigned i, vb_switch_event_t event, uint16_t round)
+{
+    const unsigned todo = vb_switch_step(&side[i].way, event, round, AFTER, true);
+    side[i].is_wanted |= 0 != (todo & VB_SWITCH_CONNECT);
+    side[i].is_lost |= 0 != (todo & VB_SWITCH_LOSE);
+    assert_int_equal(todo & VB_SWITCH_FAULT, 0); /* both are honest */
+}
+
+/* The engine is reliable and in order whatever is lost: loss is time, and time is the random order. */
+static void deliver(unsigned i, bool by_connection)
+{
+    side_t *s = &side[i];
+    channel_t *c = by_connection ? &s->connection : &s->datagrams;
+    if (c->first == c->last) {
+        return;
+    }
+    const word_t w = c->word[c->first++ % QUEUE];
+    if (0 == w.what) {
+        assert_true(by_connection == s->way.has_left);
+        assert_int_equal(w.number,
+                         s->taken); /* nothing overtakes, nothing is lost, nothing comes twice */
+        ++s->taken;
+        return;
+    }
+    assert_false(by_connection);
+    happen(i,
+           VB_SWITCH_SAY_LEAVE == w.what     ? VB_SWITCH_ON_LEAVE
+           : VB_SWITCH_SAY_ARRIVED == w.what ? VB_SWITCH_ON_ARRIVED
+                                          : VB_SWITCH_ON_RETURN,
+           (uint16_t) w.number);
+}
+
+static void post(unsigned i)
+{
+    side_t *s = &side[i], *o = &side[1 - i];
+    if (vb_switch_is_connected(&s->way)) {
+        push(&o->connection, 0, s->sent++);
+    } else if (vb_switch_takes_datagrams(&s->way)) {
+        push(&o->datagrams, 0, s->sent++);
+        happen(i, VB_SWITCH_ON_SENT, 0);
+    }
+}
+
+static void speak(unsigned i)
+{
+    uint16_t round;
+    const unsigned what = vb_switch_next(&side[i].way, &round);
+    if (0 != what) {
+        push(&side[1 - i].datagrams, what, round);
+        vb_switch_said(&side[i].way, what);
+    }
+}
+
+/* The fabric: one side hears of a connection before the other, and of its end. */
+static void open_or_fail(unsigned i, uint32_t dice, unsigned *connection, bool may_fail)
+{
+    side_t *s = &side[i];
+    const bool is_wanted = side[0].is_wanted || side[1].is_wanted;
+    if (0 == *connection && is_wanted && !side[0].is_open && !side[1].is_open) {
+        *connection = 1; /* it is there */
+    }
+    if (1 == *connection && !s->is_open) {
+        s->is_open = true;
+        happen(i, VB_SWITCH_ON_OPEN, 0);
+    } else if (may_fail && *connection > 0 && 0 == dice % 40) {
+        *connection = 2; /* it ends: what is under way in it is gone */
+    }
+    if (2 == *connection && s->is_open) {
+        s->is_open = false;
+        s->connection.first = s->connection.last;
+        happen(i, VB_SWITCH_ON_FAILED, 0);
+    }
+    if (2 == *connection && !side[0].is_open && !side[1].is_open) {
+        *connection = 0;
+    }
+}
+
+static void run(uint64_t seed, unsigned failures)
+{
+    rng_t rng = {seed};
+    unsigned connection = 0;
+    memset(side, 0, sizeof(side));
+    vb_switch_init(&side[0].way);
+    vb_switch_init(&side[1].way);
+    for (unsigned n = 0; n < 600 && !side[0].is_lost && !side[1].is_lost; ++n) {
+        const unsigned i = rng_below(&rng, 2);
+        switch (rng_below(&rng, 6)) {
+        case 0:
+        case 1:
+            post(i);
+            break;
+        case 2:
+            deliver(i, false);
+            break;
+        case 3:
+            deliver(i, true);
+            break;
+        case 4:
+            speak(i);
+            break;
+        default:
+            open_or_fail(i, rng_below(&rng, 1000), &connection, failures > 0);
+        }
+    }
+    if (side[0].is_lost || side[1].is_lost) {
+        assert_true(failures > 0);
+        return;
+    }
+    /* Then all is quiet: whatever is left arrives, and both have what was sent. */
+    for (unsigned n = 0; n < 20000; ++n) {
+        const unsigned i = rng_below(&rng, 2);
+        speak(i);
+        deliver(i, rng_percent(&rng, 50));
+        if (2 == connection || 1 == connection) {
+            open_or_fail(i, 1, &connection, false);
+        }
+        if (side[0].is_lost || side[1].is_lost) {
+            return;
+        }
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_int_equal(side[i].taken, side[1 - i].sent);
+        assert_true(VB_SWITCH_LEAVING != side[i].way.state);
+        assert_int_equal(side[i].way.owes, 0);
+        if (1 == connection) {
+            assert_int_equal(side[i].way.state, VB_SWITCH_CONNECTED);
+        }
+    }
+}
+
+static void nothing_overtakes(void **state)
+{
+    const char *from = getenv("SPEC_SEED");
+    const uint64_t seed = NULL == from ? 1 : strtoull(from, NULL, 10);
+    (void) state;
+    for (uint64_t i = 0; i < 3000; ++i) {
+        run(seed * 1000003 + i, 0);
+        run(seed * 2000003 + i, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_peer_must_be_worth_it),
+        cmocka_unit_test(leave_and_arrived),
+        cmocka_unit_test(the_peers_leave_is_answered),
+        cmocka_unit_test(a_return_takes_leave_back),
+        cmocka_unit_test(a_leave_not_said_needs_no_return),
+        cmocka_unit_test(the_peers_return),
+        cmocka_unit_test(a_connection_in_use_takes_the_peer_with_it),
+        cmocka_unit_test(no_connection_to_be_had),
+        cmocka_unit_test(names),
+        cmocka_unit_test(nothing_overtakes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
