@@ -97,10 +97,13 @@ static const struct parameter {
 /* A number outside its range is an error with a text, not a surprise later. */
 static bool in_range(const struct parameter *p)
 {
+    char name[64];
+    if (0 == p->least && 0 == p->most) {
+        return true;
+    }
     const long value =
         MCA_BASE_VAR_TYPE_INT == p->type ? *(int *) p->storage : *(long *) p->storage;
-    char name[64];
-    if ((0 == p->least && 0 == p->most) || (value >= p->least && value <= p->most)) {
+    if (value >= p->least && value <= p->most) {
         return true;
     }
     (void) snprintf(name, sizeof(name), "pml_spec_%s", p->name);

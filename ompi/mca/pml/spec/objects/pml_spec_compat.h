@@ -123,12 +123,13 @@ static inline bool mca_pml_spec_outlives(void)
     return false;
 }
 
-/* A request of the communicator has ended in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
+/* A request of the communicator is about to end in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
  * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
- * an error that ends the job once it is seen ends it here. Any thread; no lock is held. */
+ * what ends the job once it is seen ends it here; but not for a message that is too long, which is the program's own
+ * affair: it may choose what becomes of errors until it waits. Any thread; no lock is held. */
 static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
 {
-    if (&ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
+    if (MPI_ERR_TRUNCATE != error && &ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
         (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that nobody waits for yet");
     }
 }

@@ -31,12 +31,16 @@ static __attribute__((noinline)) void stack_find(void)
     (void) pthread_attr_destroy(&attributes);
 }
 
-/* A program may have left its thread's stack for another (a coroutine): then nothing is known. */
+/* A wait is this far above what completes its request below it, bytes, unless callbacks are in between. */
+#define NEAR 8192
+
+/* A program may have left its thread's stack for another (a coroutine): then nothing is known. Nor is it beyond what is near: a
+ * program may have given another thread a part of this one's stack. */
 bool mca_pml_spec_is_mine(const void *object)
 {
-    const uintptr_t here = (uintptr_t) __builtin_frame_address(0);
+    const uintptr_t here = (uintptr_t) __builtin_frame_address(0), at = (uintptr_t) object;
     if (OPAL_UNLIKELY(0 == stack.high)) {
         stack_find();
     }
-    return here >= stack.low && (uintptr_t) object > here && (uintptr_t) object < stack.high;
+    return here >= stack.low && at > here && at < stack.high && at - here < NEAR;
 }

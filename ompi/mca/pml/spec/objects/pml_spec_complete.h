@@ -32,30 +32,31 @@ static inline void *mca_pml_spec_completion(const ompi_request_t *request)
     return (void *) (uintptr_t) MCA_PML_SPEC_SEEN(request->req_complete);
 }
 
-/* The request is complete; its status has been written. */
-static inline void mca_pml_spec_complete(ompi_request_t *request)
+/* The same where there is a callback: it may do anything, and the object is not touched before it returns. */
+static inline void mca_pml_spec_complete_call(ompi_request_t *request)
 {
-    /* A callback may do anything, and the object is not touched before it returns. */
-    if (OPAL_UNLIKELY(NULL != request->req_complete_cb)) {
-        ++mca_pml_spec_depth;
-        ompi_request_complete(request, true);
-        --mca_pml_spec_depth;
-        return;
-    }
+    ++mca_pml_spec_depth;
+    ompi_request_complete(request, true);
+    --mca_pml_spec_depth;
+}
+
+/* And where there is none. */
+static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
+{
     if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
         ompi_request_complete(request, true);
         return;
     }
     /* A thread that finds it complete may give it back. */
-    ompi_communicator_t *comm = request->req_mpi_object.comm;
     const int error = request->req_status.MPI_ERROR;
     void *waiter = mca_pml_spec_completion(request);
+    if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
+        mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
+    }
+    /* (Open MPI's own exchanges order nothing.) */
     if (REQUEST_PENDING == waiter
-        && OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&request->req_complete, &waiter,
-                                                   REQUEST_COMPLETED)) {
-        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
-            mca_pml_spec_failed_unseen(comm, error);
-        }
+        && __atomic_compare_exchange_n(&request->req_complete, &waiter, REQUEST_COMPLETED, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         return;
     }
     if (mca_pml_spec_is_mine(
@@ -65,8 +66,19 @@ static inline void mca_pml_spec_complete(ompi_request_t *request)
         return;
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
-    ompi_request_complete(request, true);
+    waiter = (void *) (uintptr_t) __atomic_exchange_n(&request->req_complete, REQUEST_COMPLETED,
+                                                      __ATOMIC_ACQ_REL);
+    if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
+        wait_sync_update(waiter, 1, error);
+    }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
+}
+
+/* The request is complete; its status has been written. */
+static inline void mca_pml_spec_complete(ompi_request_t *request)
+{
+    (OPAL_UNLIKELY(NULL != request->req_complete_cb) ? mca_pml_spec_complete_call
+                                                     : mca_pml_spec_complete_plain)(request);
 }
 
 /* Until no thread signals that may have the address of the caller's stack. */
@@ -87,13 +99,13 @@ static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *l
 {
     const bool over = told || NULL != request->req_complete_cb;
     if (OPAL_UNLIKELY(over) && !told) {
-        mca_pml_spec_complete(request);
+        mca_pml_spec_complete_call(request);
     }
     const int32_t before = mca_pml_spec_set_bits(
         life, OPAL_UNLIKELY(over) ? SPEC_LIFE_DONE | SPEC_LIFE_OVER : SPEC_LIFE_DONE);
     const spec_life_next_t next = spec_life_ended(before, over);
     if (OPAL_LIKELY(SPEC_LIFE_COMPLETE == next)) {
-        mca_pml_spec_complete(request);
+        mca_pml_spec_complete_plain(request);
     }
     return SPEC_LIFE_RETURN == next;
 }

@@ -97,15 +97,17 @@ void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_
 
 uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
 {
+    /* Transports that share the message may ask for it in several threads. */
+    mca_pml_spec_lock(&mca_pml_spec.lock);
     if (0 == recvreq->handle) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
         recvreq->handle = spec_handle_open(&mca_pml_spec.recv_handles, recvreq);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
-        if (0 == recvreq->handle) {
-            mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
-        }
     }
-    return recvreq->handle;
+    const uint64_t handle = recvreq->handle;
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    if (0 == handle) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
+    }
+    return handle;
 }
 
 /* NULL, or what is wrong with a packet for this receive; if nothing is, its bytes are taken. */
