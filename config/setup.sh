@@ -13,6 +13,9 @@ component_dir=$install/components
 build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin libopenmpi-dev libibverbs-dev
     librdmacm-dev libhwloc-dev libevent-dev libsodium-dev libisal-dev'
 
+# Headers that those of Open MPI include: libopenmpi-dev of 6.0 does not bring them.
+pmix_packages=libpmix-dev
+
 # What the verbs laboratory runs, besides a kernel that it downloads itself.
 lab_packages='qemu-system-x86 cpio kmod xz-utils iproute2 procps ibverbs-providers ibverbs-utils rdmacm-utils perftest'
 
@@ -164,7 +167,7 @@ use_private_install() {
     export SPEC_COMPONENT_DIR=$component_dir
 }
 
-# Open MPI 5.0 has its own components in its libraries, and lets PMIx look into that directory too. PMIx does not know
+# Since 5.0 Open MPI has its own components in its libraries, and lets PMIx look into that directory too. PMIx does not know
 # the word for the system's directory, and reports each file that is none of its own unless told not to.
 use_components_of() {
     case $(of_build OMPI_VERSION) in
@@ -173,7 +176,7 @@ use_components_of() {
     esac
 }
 
-# mpirun refuses root unless told twice; that of Open MPI 5.0 is prterun.
+# mpirun refuses root unless told twice; since Open MPI 5.0 it is prterun.
 allow_root() {
     if [ "$(id -u)" -eq 0 ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -40,6 +40,10 @@ AC_DEFUN([SPEC_FLAGS], [
     SPEC_TRY_CFLAG([-Wno-missing-field-initializers])
     SPEC_TRY_CFLAG([-Wstrict-prototypes])
     SPEC_TRY_CFLAG([-Wvla])
+    # A function that an Open MPI newer than those tried calls in another way is an error, and no warning.
+    SPEC_TRY_CFLAG([-Werror=incompatible-pointer-types])
+    SPEC_TRY_CFLAG([-Werror=int-conversion])
+    SPEC_TRY_CFLAG([-Werror=implicit-function-declaration])
 
     AC_MSG_CHECKING([whether a program with these flags links])
     spec_save_CFLAGS=$CFLAGS
@@ -52,15 +56,15 @@ AC_DEFUN([SPEC_FLAGS], [
     AC_SUBST([SPEC_CFLAGS])
 
     # How a component is linked. The libraries are written as linker flags because libtool puts flags behind
-    # libraries, where --as-needed would have no effect. libopen-pal is needed whether a symbol of it is used or not:
-    # its soname differs between the major releases of Open MPI and is what keeps one from loading a component built
-    # for another.
+    # libraries, where --as-needed would have no effect. libopen-pal and the library that only the series at hand has are
+    # needed whether a symbol of them is used or not: they are what keeps one release of Open MPI from loading a component
+    # built for another. (The soname of libopen-pal is .80 in 5.0, but .40 in 4.1 and in 6.0.)
     SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-Bsymbolic'
     spec_words=
     for spec_word in -lmpi $SPEC_OMPI_RTE_LIBS -lpthread; do
         spec_words="$spec_words,$spec_word"
     done
-    SPEC_OMPI_DSO_LIBS="-Wl,--as-needed$spec_words -Wl,--no-as-needed,-lopen-pal"
+    SPEC_OMPI_DSO_LIBS="-Wl,--as-needed$spec_words -Wl,--no-as-needed${SPEC_OMPI_OWN_LIB:+,$SPEC_OMPI_OWN_LIB},-lopen-pal"
     AC_SUBST([SPEC_DSO_LDFLAGS])
     AC_SUBST([SPEC_OMPI_DSO_LIBS])
 ])

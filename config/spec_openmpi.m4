@@ -62,6 +62,7 @@ AC_DEFUN([SPEC_FIND_OPENMPI], [
     _SPEC_OPENMPI_VERSION
     _SPEC_OPENMPI_FEATURES
     _SPEC_OPENMPI_INFO
+    _SPEC_OPENMPI_ABI
 
     AC_SUBST([SPEC_OMPI_CPPFLAGS])
     AC_SUBST([SPEC_OMPI_LIBFLAGS])
@@ -120,16 +121,30 @@ AC_DEFUN([_SPEC_OPENMPI_VERSION], [
     _SPEC_OPAL_MACRO([spec_release], [OMPI_RELEASE_VERSION])
     OMPI_VERSION=$spec_major.$spec_minor.$spec_release
     AC_MSG_RESULT([$OMPI_VERSION])
+    AC_ARG_WITH([untested-openmpi],
+        [AS_HELP_STRING([--with-untested-openmpi],
+            [build for a release of Open MPI that nobody has tried, as for the nearest that is supported])],
+        [], [with_untested_openmpi=no])
+    SPEC_UNTESTED_CPPFLAGS=
     AS_CASE([$spec_major.$spec_minor],
-        [4.1], [spec_series=4.1
-                spec_shims=shim
-                SPEC_OMPI_RTE_LIBS=-lopen-rte],
-        [5.0], [spec_series=5.0
-                spec_shims='shim shim-5.0'
-                SPEC_OMPI_RTE_LIBS=
-                _SPEC_OPENMPI_PMIX],
-        [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION, but this package builds for Open MPI 4.1 and 5.0 only.
-  For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])])
+        [4.1 | 5.0 | 6.0], [spec_series=$spec_major.$spec_minor],
+        [AS_IF([test "x$with_untested_openmpi" = xno],
+            [AC_MSG_ERROR([this is Open MPI $OMPI_VERSION, but this package builds for Open MPI 4.1, 5.0 and 6.0 only.
+  For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc
+  To try it all the same: --with-untested-openmpi])])
+         AS_CASE([$spec_major], [@<:@0-4@:>@], [spec_series=4.1], [5], [spec_series=5.0], [spec_series=6.0])
+         SPEC_UNTESTED_CPPFLAGS=-DSPEC_UNTESTED_OPENMPI
+         AC_MSG_WARN([nobody has tried Open MPI $OMPI_VERSION; the components are built as for Open MPI $spec_series])])
+    # The library that only this series has, besides libopen-pal (spec_flags.m4).
+    AS_CASE([$spec_series],
+        [4.1], [spec_shims=shim
+                SPEC_OMPI_OWN_LIB=-lopen-rte],
+        [5.0], [spec_shims='shim shim-5.0'
+                SPEC_OMPI_OWN_LIB=],
+        [6.0], [spec_shims='shim shim-5.0'
+                SPEC_OMPI_OWN_LIB=-lopen_mpi])
+    SPEC_OMPI_RTE_LIBS=
+    AS_IF([test $spec_series != 4.1], [_SPEC_OPENMPI_PMIX])
     # The headers that an installation lacks (config/shim/README.md): behind all others, here and in the Makefiles.
     SPEC_OMPI_SHIM_CPPFLAGS=
     spec_shim_cppflags=
@@ -137,11 +152,12 @@ AC_DEFUN([_SPEC_OPENMPI_VERSION], [
         SPEC_OMPI_SHIM_CPPFLAGS="$SPEC_OMPI_SHIM_CPPFLAGS -idirafter \$(top_srcdir)/config/$spec_dir"
         spec_shim_cppflags="$spec_shim_cppflags -idirafter $srcdir/config/$spec_dir"
     done
+    SPEC_OMPI_CPPFLAGS="$SPEC_OMPI_CPPFLAGS $SPEC_UNTESTED_CPPFLAGS"
     AC_SUBST([SPEC_OMPI_SHIM_CPPFLAGS])
-    AC_SUBST([SPEC_OMPI_RTE_LIBS])
+    AM_CONDITIONAL([SPEC_HELP_COMPILED], [test $spec_series = 6.0])
 ])
 
-# Open MPI 5.0 talks to PMIx directly, in macros that components use; mpicc does not tell where its header is.
+# Since 5.0 Open MPI talks to PMIx directly, in macros that components use; mpicc does not tell where its header is.
 AC_DEFUN([_SPEC_OPENMPI_PMIX], [
     AC_MSG_CHECKING([for the headers of PMIx])
     spec_pmix=`(pkg-config --cflags-only-I pmix) 2>&AS_MESSAGE_LOG_FD </dev/null`
@@ -188,7 +204,7 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
   Open MPI 5.0, where such a buffer is refused, or one without that option, with --with-mpicc=/that/place/bin/mpicc])],
             [AC_MSG_RESULT([yes])])])
 
-    AS_IF([test $spec_series = 5.0],
+    AS_IF([test $spec_series != 4.1],
         [AC_MSG_CHECKING([that its threads are POSIX threads])
          _SPEC_OPAL_MACRO([spec_threads], [MCA_threads_mutex_base_include_HEADER])
          AS_CASE([$spec_threads],
@@ -246,4 +262,16 @@ AC_DEFUN([_SPEC_OPENMPI_INFO], [
         ['' | $spec_major.$spec_minor.*], [],
         [AC_MSG_ERROR([$OMPI_INFO belongs to Open MPI $spec_info_version, but $MPICC to Open MPI $OMPI_VERSION.
   Name the right one: OMPI_INFO=/that/place/bin/ompi_info])])
+])
+
+# What programs of the standard ABI of MPI (6.0) are built with, for tests: the components serve them as all others.
+AC_DEFUN([_SPEC_OPENMPI_ABI], [
+    MPI_ABI_CPPFLAGS=
+    for spec_dir in $OMPI_INCDIRS; do
+        AS_IF([test -f "$spec_dir/standard_abi/mpi.h"], [MPI_ABI_CPPFLAGS=-I$spec_dir/standard_abi])
+    done
+    MPI_ABI_LIBS="$SPEC_OMPI_LIBFLAGS -lmpi_abi"
+    AC_SUBST([MPI_ABI_CPPFLAGS])
+    AC_SUBST([MPI_ABI_LIBS])
+    AM_CONDITIONAL([MPI_ABI], [test -n "$MPI_ABI_CPPFLAGS"])
 ])

@@ -3,7 +3,8 @@
 # of the release at hand. Nothing else in the tests asks for the release.
 #
 # 4.1 to 5.0: the transport through shared memory is called sm instead of vader, and copies between processes through
-# components of their own (smsc); mpirun is another program (prterun) with another word for more processes than slots.
+# components of their own (smsc); mpirun is another program (prterun) with another word for more processes than slots. 5.0 to
+# 6.0: nothing that tests notice.
 package OpenMPI;
 use strict;
 use warnings;

@@ -5,21 +5,6 @@
  * usage: bigcount [--gib N] */
 #include "testlib.h"
 
-/* Kilobytes that /proc/meminfo calls available; 0 if it cannot be read. */
-static long long available(void)
-{
-    char line[256];
-    long long kib = 0;
-    FILE *in = fopen("/proc/meminfo", "r");
-    while (NULL != in && NULL != fgets(line, sizeof(line), in)) {
-        sscanf(line, "MemAvailable: %lld", &kib);
-    }
-    if (NULL != in) {
-        fclose(in);
-    }
-    return kib;
-}
-
 int main(int argc, char **argv)
 {
     enum { CHUNK = 1 << 20 };
@@ -28,7 +13,7 @@ int main(int argc, char **argv)
     int chunks = (int) (gib << 10), tail = 12345, enough;
     size_t n = (size_t) chunks * CHUNK + (size_t) tail;
     /* A buffer on each of two ranks, and some peace for everybody else. */
-    enough = available() > (long long) (2 * n / 1024) + (3 << 20) && tl.size >= 2;
+    enough = tl_available() > (long long) (2 * n / 1024) + (3 << 20) && tl.size >= 2;
     MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (!enough) {
         char text[128];

@@ -572,6 +572,21 @@ static inline bool tl_under_ob1(void)
     return NULL == pml || 0 == strcmp(pml, "ob1");
 }
 
+/* Kilobytes that /proc/meminfo calls available; 0 if it cannot be read. */
+static inline long long tl_available(void)
+{
+    char line[256];
+    long long kib = 0;
+    FILE *in = fopen("/proc/meminfo", "r");
+    while (NULL != in && NULL != fgets(line, sizeof(line), in)) {
+        sscanf(line, "MemAvailable: %lld", &kib);
+    }
+    if (NULL != in) {
+        fclose(in);
+    }
+    return kib;
+}
+
 /* For rank 0 to say why (a part of) the program has nothing to show. */
 static inline void tl_skip(const char *reason)
 {

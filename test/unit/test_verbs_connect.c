@@ -262,7 +262,7 @@ static void nobody_listens(void **state)
     (void) state;
     begin(2);
     meet(1, 2);
-    stop(2);
+    stop_process(2);
     (void) say(1, 2, 0);
     until(1, 2, VB_DEAD);
     failed("nobody listens");
@@ -416,7 +416,7 @@ static void goodbye_is_no_error_and_comes_last(void **state)
     for (unsigned i = 0; i < 5; ++i) {
         assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
     }
-    stop(1);
+    stop_process(1);
     settle();
     assert_int_equal(process[2].received, 5);
     assert_int_equal(process[2].lost, 0);
@@ -465,7 +465,7 @@ static void a_short_visit(void **state)
         vb_port_events(process[2].port, 0); /* accepts, does not poll */
     }
     assert_int_equal(say(1, 2, 33), VB_OK);
-    stop(1);
+    stop_process(1);
     settle();
     assert_int_equal(process[2].received, 1);
     assert_int_equal(process[2].got[0], 33);

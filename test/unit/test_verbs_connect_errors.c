@@ -287,7 +287,7 @@ static void another_process_of_that_name(void **state)
             fake_kill(2);
             until(1, 2, VB_DEAD);
         }
-        stop(2);
+        stop_process(2);
         settle();
         const vb_config_t c = config_of(&process[2]);
         assert_true(start(2, &c, NULL));

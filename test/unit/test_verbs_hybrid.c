@@ -111,7 +111,7 @@ static void start(process_t *p)
     vb_port_unlock(p->port);
 }
 
-static void stop(process_t *p)
+static void stop_process(process_t *p)
 {
     if (NULL != p->port) {
         (void) vb_port_trylock(p->port); /* a test that failed may hold it */
@@ -157,7 +157,7 @@ static int teardown(void **state)
 {
     (void) state;
     for (unsigned i = 0; i < processes; ++i) {
-        stop(&process[i]);
+        stop_process(&process[i]);
     }
     assert_int_equal(fake.overflows, 0);
     assert_int_equal(fake.not_acknowledged, 0);
@@ -447,7 +447,7 @@ static void another_key_is_refused(void **state)
         assert_int_equal(process[0].got[p->index], 0);
         assert_int_equal(process[0].strangers, 0);
         assert_true(fake.refused > 0);
-        stop(p);
+        stop_process(p);
     }
 }
 
@@ -751,8 +751,8 @@ static void goodbye_is_no_error(void **state)
     run();
     until_way(0, 1, VB_SWITCH_CONNECTED);
     until_way(1, 0, VB_SWITCH_CONNECTED);
-    stop(&process[1]);
-    stop(&process[2]);
+    stop_process(&process[1]);
+    stop_process(&process[2]);
     settle(10);
     assert_int_equal(process[0].lost, 0);
     vb_port_lock(process[0].port);
@@ -786,7 +786,7 @@ static void goes_without(const char *why)
     const vb_abilities_t *able = vb_port_abilities(p->port);
     assert_false(able->datagrams);
     assert_non_null(strstr(able->datagrams_why, why));
-    stop(p);
+    stop_process(p);
     fake_reset();
     processes = 0;
 }
@@ -929,7 +929,7 @@ static cost_t cost_of(unsigned n, uint32_t after, uint32_t most)
                           + (fake.has_srq ? 0 : (config->link_window_max + 4) * 16);
     cost.queues = own + cost.connections * each;
     for (unsigned i = 0; i < processes; ++i) {
-        stop(&process[i]);
+        stop_process(&process[i]);
     }
     memset(process, 0, sizeof(process));
     processes = 0;

@@ -174,7 +174,7 @@ static void goes_without(const char *words)
     if (NULL == strstr(able->datagrams_why, words)) {
         fail_msg("'%s' is not in '%s'", words, able->datagrams_why);
     }
-    stop(1);
+    stop_process(1);
     assert_int_equal(fake.memory_regions + fake.queue_pairs + fake.ids, 0);
     assert_int_equal(descriptors(), open_before);
 }
@@ -216,7 +216,7 @@ static void few_buffers(void **state)
         assert_int_equal(say(2, 1, (uint8_t) i), VB_OK);
     }
     await(1, 37);
-    stop(1);
+    stop_process(1);
     faulty_iw_post_receive = (faulty_t){.times = 1};
     assert_true(start(1, &c, NULL));
     assert_int_equal(faulty_iw_post_receive.hits, 1);

@@ -89,7 +89,7 @@ static inline bool start(unsigned node, const vb_config_t *config, char *why)
     return NULL != p->port;
 }
 
-static inline void stop(unsigned node)
+static inline void stop_process(unsigned node)
 {
     process_t *p = &process[node];
     if (NULL != p->port) {
@@ -131,7 +131,7 @@ static inline int teardown(void **state)
 {
     (void) state;
     for (unsigned i = 1; i <= FAKE_NODES; ++i) {
-        stop(i);
+        stop_process(i);
     }
     assert_int_equal(fake.overflows, 0);
     assert_int_equal(fake.not_acknowledged, 0);

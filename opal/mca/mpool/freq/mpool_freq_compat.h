@@ -4,11 +4,14 @@
 #ifndef MPOOL_FREQ_COMPAT_H
 #define MPOOL_FREQ_COMPAT_H
 
-#include "opal_config.h"
+#include "ompi_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "ompi/attribute/attribute.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/runtime/mpiruntime.h"
 #include "opal/class/opal_list.h"
 #include "opal/constants.h"
 #include "opal/mca/base/mca_base_pvar.h"
@@ -26,9 +29,20 @@
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
-#if OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1
+#if !defined(SPEC_UNTESTED_OPENMPI) && !(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1)       \
+    && !(OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0)                                       \
+    && !(OPAL_MAJOR_VERSION == 6 && OPAL_MINOR_VERSION == 0)
+#    error "mpool/freq: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
+#endif
+
+#if OPAL_MAJOR_VERSION < 5
 
 #    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_0_0
+
+/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
+#    define MCA_MPOOL_FREQ_COPY_ATTR(name)                                                         \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
+                        __opal_attribute_unused__ MPI_Comm fresh)
 
 /* Where files of this job on this host go; NULL: nowhere. They go away with the job. */
 static inline const char *mca_mpool_freq_job_dir(void)
@@ -36,17 +50,23 @@ static inline const char *mca_mpool_freq_job_dir(void)
     return opal_process_info.job_session_dir;
 }
 
-#elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
+#else /* 5.0, 6.0 */
+
+/* 6.0 knows no help texts but those of its own tree. */
+#    ifdef SPEC_HELP_COMPILED
+#        include "help/show_help.h"
+#    endif
 
 #    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_1_0
+
+#    define MCA_MPOOL_FREQ_COPY_ATTR(name)                                                         \
+        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
 
 static inline const char *mca_mpool_freq_job_dir(void)
 {
     return opal_process_info.job_session_dir;
 }
 
-#else
-#    error "mpool/freq: this Open MPI release is not supported (configure should have said so)"
 #endif
 
 #endif

@@ -6,12 +6,23 @@
  * must_be_shared can fail, only through MPI's own way of interception: this MPI_Alloc_mem, used if
  * the component is loaded before the program (mpirun -x LD_PRELOAD=.../mca_mpool_freq.so). As an
  * ordinary component it comes after libmpi, whose MPI_Alloc_mem stays the one that is used; then
- * the words are given under mpool_hints, and a failed must_be_shared is told but not returned. */
+ * the words are given under mpool_hints, and a failed must_be_shared is told but not returned. So it is for a program of
+ * the standard ABI (libmpi_abi). */
 #include "mpool_freq.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+
+/* The library with MPI's functions is the program's, and is not loaded for the sake of these. */
+#pragma weak PMPI_Alloc_mem
+#pragma weak PMPI_Comm_call_errhandler
+#pragma weak PMPI_Free_mem
+#pragma weak PMPI_Info_dup
+#pragma weak PMPI_Info_free
+#pragma weak PMPI_Info_get
+#pragma weak PMPI_Info_set
 
 _Thread_local bool mca_mpool_freq_is_wrapped;
 
@@ -26,6 +37,14 @@ static int failed(int code)
 {
     (void) PMPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
     return code;
+}
+
+/* Are the program's handles those of the standard ABI (6.0), and not those that this file is compiled with? */
+static bool has_other_handles(void)
+{
+    Dl_info library;
+    return 0 != dladdr((const void *) (uintptr_t) PMPI_Alloc_mem, &library)
+           && NULL != library.dli_fname && NULL != strstr(library.dli_fname, "libmpi_abi");
 }
 
 /* What Open MPI gives instead of what was asked for is given back. */
@@ -54,7 +73,7 @@ __attribute__((visibility("default"))) int MPI_Alloc_mem(MPI_Aint size, MPI_Info
 {
     char aligned[MPI_MAX_INFO_VAL + 1], shared[MPI_MAX_INFO_VAL + 1];
     char hints[MPI_MAX_INFO_VAL + 1] = "", all[MPI_MAX_INFO_VAL + 1];
-    if (MPI_INFO_NULL == info || NULL == baseptr) {
+    if (MPI_INFO_NULL == info || NULL == baseptr || has_other_handles()) {
         return PMPI_Alloc_mem(size, info, baseptr);
     }
     const bool has_aligned = key_of(info, "must_be_aligned", aligned);

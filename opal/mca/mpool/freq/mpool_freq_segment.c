@@ -222,6 +222,14 @@ bool mca_mpool_freq_segment_register(mca_mpool_freq_segment_t *segment)
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int watching; /* 1: MPI_COMM_SELF tells when it goes; -1: it has gone */
 
+/* A duplicate of MPI_COMM_SELF tells nothing. */
+MCA_MPOOL_FREQ_COPY_ATTR(do_not_copy)
+{
+    (void) comm, (void) key, (void) extra, (void) value, (void) copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
 static int comm_self_goes(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void) comm, (void) keyval, (void) value, (void) extra;
@@ -232,10 +240,10 @@ static int comm_self_goes(MPI_Comm comm, int keyval, void *value, void *extra)
 
 static bool is_between_init_and_finalize(void)
 {
-    int initialized = 0, finalized = 1;
-    (void) PMPI_Initialized(&initialized);
-    (void) PMPI_Finalized(&finalized);
-    return initialized && !finalized && opal_btl_base_framework.framework_refcnt > 0;
+    const int32_t state = ompi_mpi_state;
+    return state >= OMPI_MPI_STATE_INIT_COMPLETED
+           && state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT
+           && opal_btl_base_framework.framework_refcnt > 0;
 }
 
 bool mca_mpool_freq_may_register(void)
@@ -247,17 +255,20 @@ bool mca_mpool_freq_may_register(void)
     if (!is_between_init_and_finalize()) {
         return false;
     }
+    /* (Not by MPI's functions: those of the program may come from a library whose handles have other values.) */
+    ompi_attribute_fn_ptr_union_t copy = {.attr_communicator_copy_fn = do_not_copy};
+    ompi_attribute_fn_ptr_union_t goes = {.attr_communicator_delete_fn = comm_self_goes};
+    ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
+    int key = MPI_KEYVAL_INVALID;
     pthread_mutex_lock(&watch_lock);
-    int keyval = MPI_KEYVAL_INVALID;
     if (0 == atomic_load(&watching)
-        && MPI_SUCCESS
-               == PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comm_self_goes, &keyval, NULL)) {
+        && OMPI_SUCCESS == ompi_attr_create_keyval(COMM_ATTR, copy, goes, &key, NULL, 0, NULL)) {
         /* Attributes go last in, first out: after those of the program's libraries that were set
          * later, before MPI takes anything down. */
-        if (MPI_SUCCESS == PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL)) {
+        if (OMPI_SUCCESS == ompi_attr_set_c(COMM_ATTR, self, &self->c_keyhash, key, NULL, false)) {
             atomic_store(&watching, 1);
         }
-        (void) PMPI_Comm_free_keyval(&keyval); /* goes when the attribute does */
+        (void) ompi_attr_free_keyval(COMM_ATTR, &key, false); /* goes when the attribute does */
     }
     pthread_mutex_unlock(&watch_lock);
     return atomic_load(&watching) > 0;

@@ -22,7 +22,13 @@
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
-#if OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1
+#if !defined(SPEC_UNTESTED_OPENMPI) && !(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1)       \
+    && !(OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0)                                       \
+    && !(OPAL_MAJOR_VERSION == 6 && OPAL_MINOR_VERSION == 0)
+#    error "rcache/lazy: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
+#endif
+
+#if OPAL_MAJOR_VERSION < 5
 
 /* Whether the application or another component asked for registrations to stay (and whether the
  * framework had its chance to install the hooks), as it stands now. */
@@ -56,7 +62,12 @@ static inline const char *mca_rcache_lazy_host(void)
 #    define MCA_RCACHE_LAZY_FOREIGN                                                                \
         (MCA_RCACHE_FLAGS_CUDA_GPU_MEM | MCA_RCACHE_FLAGS_CUDA_REGISTER_MEM)
 
-#elif OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0
+#else /* 5.0, 6.0 */
+
+/* 6.0 knows no help texts but those of its own tree. */
+#    ifdef SPEC_HELP_COMPILED
+#        include "help/show_help.h"
+#    endif
 
 static inline bool mca_rcache_lazy_pinning(void)
 {
@@ -86,9 +97,10 @@ static inline const char *mca_rcache_lazy_host(void)
 #    define MCA_RCACHE_LAZY_FOREIGN                                                                \
         (MCA_RCACHE_FLAGS_ACCELERATOR_MEM | MCA_RCACHE_FLAGS_ACCELERATOR_REGISTER_MEM)
 
-#else
-#    error "rcache/lazy: this Open MPI release is not supported (configure should have said so)"
 #endif
+
+_Static_assert(3 == RCACHE_MAJOR_VERSION && 0 == RCACHE_MINOR_VERSION,
+               "rcache/lazy is written for rcache 3.0");
 
 /* When a use happened, in a unit that only has to grow. */
 static inline uint64_t mca_rcache_lazy_now(void)

@@ -9,10 +9,11 @@
  * what they hear twice costs little. Nothing is installed for it: where UCX has no hooks, or was told
  * UCX_MEM_EVENTS=n, it never calls, and Open MPI's own hooks are heard.
  *
+ * To the caches and to nobody else: among the listeners of Open MPI's hooks may be one that tells UCX (opal/common/ucx, as
+ * soon as a component that uses UCX is open), which would tell us again, without end.
+ *
  * The interface is that of libucm.so.0 (ucm/api/ucm.h), found at run time: UCX is not needed. */
 #include "rcache_lazy.h"
-
-#include "opal/memoryhooks/memory_internal.h"
 
 #include <dlfcn.h>
 
@@ -36,8 +37,17 @@ static void *library;
 static void memory_goes(int what, void *event, void *context)
 {
     const interval_t *interval = event;
+    mca_rcache_base_selected_module_t *each;
     (void) what, (void) context;
-    opal_mem_hooks_release_hook(interval->address, interval->size, true);
+    if (0 == interval->size) {
+        return;
+    }
+    OPAL_LIST_FOREACH (each, &mca_rcache_base_modules, mca_rcache_base_selected_module_t) {
+        mca_rcache_base_module_t *cache = each->rcache_module;
+        if (NULL != cache->rcache_invalidate_range) {
+            (void) cache->rcache_invalidate_range(cache, interval->address, interval->size);
+        }
+    }
 }
 
 void mca_rcache_lazy_ucx_listen(void)

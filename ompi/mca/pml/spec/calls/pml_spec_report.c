@@ -138,6 +138,29 @@ static void print_summary(const snapshot_t *all, int ranks)
     free(text);
 }
 
+/* ---- among all processes ---- */
+
+/* Not MPI's functions: those of the program may come from a library whose handles have other values (libmpi_abi). */
+static ompi_communicator_t *const world = &ompi_mpi_comm_world.comm;
+
+static void of_rank_0(int *value)
+{
+    (void) world->c_coll->coll_bcast(value, 1, &ompi_mpi_int.dt, 0, world,
+                                     world->c_coll->coll_bcast_module);
+}
+
+static void reduce(int *value, ompi_op_t *op)
+{
+    (void) world->c_coll->coll_allreduce(MPI_IN_PLACE, value, 1, &ompi_mpi_int.dt, op, world,
+                                         world->c_coll->coll_allreduce_module);
+}
+
+static void gather(const void *mine, int n, ompi_datatype_t *type, void *all)
+{
+    (void) world->c_coll->coll_gather(mine, n, type, all, n, type, 0, world,
+                                      world->c_coll->coll_gather_module);
+}
+
 static void summarise(int rank, int ranks)
 {
     snapshot_t mine, *all = NULL;
@@ -147,11 +170,11 @@ static void summarise(int rank, int ranks)
     }
     /* Rank 0 takes part even without memory: nobody may wait for it in vain. */
     int have = 0 != rank || NULL != all;
-    PMPI_Bcast(&have, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    of_rank_0(&have);
     if (!have) {
         return;
     }
-    PMPI_Gather(&mine, NUMBERS, MPI_UINT64_T, all, NUMBERS, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    gather(&mine, NUMBERS, &ompi_mpi_uint64_t.dt, all);
     if (0 == rank) {
         print_summary(all, ranks);
     }
@@ -310,9 +333,9 @@ static void save_profile(int rank, int ranks)
         offsets = calloc((size_t) ranks, sizeof(*offsets));
     }
     have = NULL != mine && (0 != rank || (NULL != counts && NULL != offsets));
-    PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    reduce(&have, &ompi_mpi_op_min.op);
     if (have) {
-        PMPI_Gather(&bytes, 1, MPI_INT, counts, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        gather(&bytes, 1, &ompi_mpi_int.dt, counts);
         for (int i = 0; 0 == rank && i < ranks; ++i) {
             offsets[i] = all_n;
             all_n += counts[i];
@@ -320,10 +343,10 @@ static void save_profile(int rank, int ranks)
         if (0 == rank && NULL == (all = malloc((size_t) all_n + 1))) {
             have = 0;
         }
-        PMPI_Bcast(&have, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        of_rank_0(&have);
     }
     if (have) {
-        PMPI_Gatherv(mine, bytes, MPI_BYTE, all, counts, offsets, MPI_BYTE, 0, MPI_COMM_WORLD);
+        (void) mca_pml_spec_gather_bytes(world, mine, bytes, all, counts, offsets);
         if (0 == rank && !write_file(all, (size_t) all_n / sizeof(*all), (uint32_t) ranks)) {
             explain_unwritten(strerror(errno));
         }
@@ -361,20 +384,20 @@ static void await_revoked(void)
 static int report(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm, (void) key, (void) value, (void) extra;
-    int rank, ranks, refused = mca_pml_spec.profile_refused;
+    int refused = mca_pml_spec.profile_refused;
     await_revoked();
     if (!is_wanted()) {
         return MPI_SUCCESS;
     }
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    PMPI_Barrier(MPI_COMM_WORLD); /* what was sent before it has arrived, mostly */
+    const int rank = ompi_comm_rank(world), ranks = ompi_comm_size(world);
+    /* What was sent before it has arrived, mostly. */
+    (void) world->c_coll->coll_barrier(world, world->c_coll->coll_barrier_module);
     if (mca_pml_spec.summary) {
         summarise(rank, ranks);
     }
     /* A file that was refused may be somebody's: it is left alone. */
     if (has_profile()) {
-        PMPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        reduce(&refused, &ompi_mpi_op_max.op);
         if (!refused) {
             save_profile(rank, ranks);
         }

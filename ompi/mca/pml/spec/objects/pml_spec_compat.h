@@ -16,12 +16,14 @@
 #include "ompi/errhandler/errcode-internal.h"
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/mca/bml/bml.h"
+#include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/base/base.h"
 #include "ompi/mca/pml/base/pml_base_bsend.h"
 #include "ompi/mca/pml/base/pml_base_recvreq.h"
 #include "ompi/mca/pml/base/pml_base_sendreq.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/message/message.h"
+#include "ompi/op/op.h"
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
@@ -33,7 +35,13 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-#if OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
+#if !defined(SPEC_UNTESTED_OPENMPI) && !(OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1)       \
+    && !(OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)                                       \
+    && !(OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0)
+#    error "pml/spec: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
+#endif
+
+#if OMPI_MAJOR_VERSION < 5
 
 #    include "ompi/errhandler/errhandler.h"
 #    include "ompi/mca/rte/rte.h"
@@ -166,7 +174,12 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
         static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
                         __opal_attribute_unused__ MPI_Comm fresh)
 
-#elif OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
+#else /* 5.0, 6.0 */
+
+/* 6.0 knows no help texts but those of its own tree. */
+#    ifdef SPEC_HELP_COMPILED
+#        include "help/show_help.h"
+#    endif
 
 #    include "ompi/errhandler/errhandler.h"
 #    include "ompi/runtime/ompi_rte.h"
@@ -331,8 +344,6 @@ static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
 #    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
         static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
 
-#else
-#    error "pml/spec: this Open MPI release is not supported (configure should have said so)"
 #endif
 
 /* Is MPI_Finalize so far that peers may be gone by right? */
@@ -376,6 +387,22 @@ static inline void mca_pml_spec_bytes_convertor_set(opal_convertor_t *convertor,
     convertor->local_size = convertor->remote_size = length;
     convertor->bConverted = 0;
     convertor->flags &= ~CONVERTOR_COMPLETED;
+}
+
+/* MPI_Gatherv of bytes to rank 0. */
+static inline int mca_pml_spec_gather_bytes(ompi_communicator_t *comm, const void *mine, int n,
+                                            void *all, const int *counts, const int *places)
+{
+    ompi_datatype_t *type = &ompi_mpi_byte.dt;
+    mca_coll_base_module_t *module = comm->c_coll->coll_gatherv_module;
+#if OMPI_MAJOR_VERSION >= 6
+    const ompi_count_array_t all_counts = OMPI_COUNT_ARRAY_CREATE(counts);
+    const ompi_disp_array_t all_places = OMPI_DISP_ARRAY_CREATE(places);
+    return comm->c_coll->coll_gatherv(mine, (size_t) n, type, all, all_counts, all_places, type, 0,
+                                      comm, module);
+#else
+    return comm->c_coll->coll_gatherv(mine, n, type, all, counts, places, type, 0, comm, module);
+#endif
 }
 
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */
