@@ -26,10 +26,16 @@ extern volatile int32_t mca_pml_spec_signalling;
 /* Is it in a frame of the calling thread's stack that is still there? False where that is not known. */
 bool mca_pml_spec_is_mine(const void *object);
 
-/* REQUEST_PENDING, REQUEST_COMPLETED, or what is to be signalled. */
+/* Where a request says whether it is complete: REQUEST_PENDING, REQUEST_COMPLETED, or what is to be signalled. For atomic
+ * operations only; its type differs between releases of Open MPI, whose own exchanges order nothing. */
+static inline void **mca_pml_spec_completion_at(const ompi_request_t *request)
+{
+    return (void **) (uintptr_t) &request->req_complete;
+}
+
 static inline void *mca_pml_spec_completion(const ompi_request_t *request)
 {
-    return (void *) (uintptr_t) MCA_PML_SPEC_SEEN(request->req_complete);
+    return __atomic_load_n(mca_pml_spec_completion_at(request), __ATOMIC_ACQUIRE);
 }
 
 /* The same where there is a callback: it may do anything, and the object is not touched before it returns. */
@@ -49,25 +55,24 @@ static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
     }
     /* A thread that finds it complete may give it back. */
     const int error = request->req_status.MPI_ERROR;
+    void **at = mca_pml_spec_completion_at(request);
     void *waiter = mca_pml_spec_completion(request);
     if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
         mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
     }
-    /* (Open MPI's own exchanges order nothing.) */
     if (REQUEST_PENDING == waiter
-        && __atomic_compare_exchange_n(&request->req_complete, &waiter, REQUEST_COMPLETED, false,
-                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        && __atomic_compare_exchange_n(at, &waiter, REQUEST_COMPLETED, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)) {
         return;
     }
     if (mca_pml_spec_is_mine(
             waiter)) { /* only its thread would change the pointer, and that is here */
-        __atomic_store_n(&request->req_complete, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
         wait_sync_update(waiter, 1, error);
         return;
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
-    waiter = (void *) (uintptr_t) __atomic_exchange_n(&request->req_complete, REQUEST_COMPLETED,
-                                                      __ATOMIC_ACQ_REL);
+    waiter = __atomic_exchange_n(at, REQUEST_COMPLETED, __ATOMIC_ACQ_REL);
     if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
         wait_sync_update(waiter, 1, error);
     }
