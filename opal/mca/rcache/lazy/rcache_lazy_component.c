@@ -31,7 +31,7 @@ static const struct {
      "process's share of half of the memory of the host."},
     {"max_entries", MCA_BASE_VAR_TYPE_SIZE_T, 4, AT(max_entries),
      "How many registrations a registration cache keeps. Unit: registrations, any number, default "
-     "0: one for every 64 KiB of rcache_lazy_max_bytes, in the range 64 to 16384."},
+     "0: one for every 64 KiB of rcache_lazy_max_bytes, between 64 and 16384."},
     {"fork_flush", MCA_BASE_VAR_TYPE_BOOL, 6, AT(fork_flush),
      "Whether all registrations are forgotten when the process forks. That is needed with adapters "
      "on Linux before 5.12, where a page that is written after a fork is not the page that was "
