@@ -269,8 +269,8 @@ my @refused = (
     [0.01, '', 'allocmem --limit 1'],
     [0.2, '--mca btl_ibx_rcache lazy', 'remap'],
     [1, '--mca btl_ibx_rcache lazy', 'remap'],
-    [0.2, '--mca btl_ibx_rcache grdma', 'frequent'],
-    [1, '--mca btl_ibx_rcache lazy', 'frequent'],
+    [0.2, '--mca btl_ibx_rcache grdma', 'persistent'],
+    [1, '--mca btl_ibx_rcache lazy', 'persistent'],
 );
 for my $case (map { $refused[$_] } grep { $full || $only ne '' || 0 == $_ % 3 } 0 .. $#refused) {
     my ($rate, $parameters, $program) = @$case;
