@@ -431,8 +431,8 @@ static void the_agent_answers_for_a_silent_application(void **state)
         uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE | IW_REMOTE_READ);
         iw_agent_config_default(&config);
         config.mode = (iw_agent_mode_t) mode;
-        iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
-        assert_non_null(agent);
+        iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
+        assert_true(NULL != agent && iw_agent_start(agent));
         for (int i = 0; i < 10; ++i) {
             iw_agent_progress(agent);
         }
@@ -459,7 +459,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
         }
         assert_true(received == 1 && written == 1 && read == 1);
         assert_true(iw_agent_takeovers(agent) >= 1);
-        iw_agent_stop(agent);
+        iw_agent_destroy(agent);
         assert_memory_equal(back, source, SIZE);
         assert_memory_equal(target, source, SIZE);
         expect(e, 1, IW_SENT, &c);
@@ -508,8 +508,8 @@ static void the_agent_sends_what_waits(void **state)
         iw_completion_t c;
         iw_agent_config_default(&config);
         config.mode = (iw_agent_mode_t) mode;
-        iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
-        assert_non_null(agent);
+        iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
+        assert_true(NULL != agent && iw_agent_start(agent));
         iw_agent_progress(agent); /* for the last time */
         const uint64_t until = iw_port_now() + 60 * S;
         for (uint32_t number = 0; number < 100; ++number) {
@@ -531,7 +531,7 @@ static void the_agent_sends_what_waits(void **state)
                 (void) nanosleep(&a_while, NULL);
             }
         }
-        iw_agent_stop(agent);
+        iw_agent_destroy(agent);
         ends_close(e);
     }
 }
@@ -550,8 +550,8 @@ static void the_agent_is_impatient_for_bulk(void **state)
     uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE);
     iw_agent_config_default(&config);
     config.patience_ns = 3600 * S;
-    iw_agent_t *agent = iw_agent_start(&config, e[1].port, e[1].engine);
-    assert_non_null(agent);
+    iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
+    assert_true(NULL != agent && iw_agent_start(agent));
     const struct timespec a_while = {.tv_nsec = 1000000};
     for (int i = 0; i < 50; ++i) { /* the application is there, and the agent has seen that */
         iw_agent_progress(agent);
@@ -570,7 +570,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
     }
     assert_true(IW_WRITTEN == c.what && IW_OK == c.status);
     assert_int_equal(iw_agent_takeovers(agent), before + 1);
-    iw_agent_stop(agent);
+    iw_agent_destroy(agent);
     assert_memory_equal(target, source, SIZE);
     ends_close(e);
     free(source);

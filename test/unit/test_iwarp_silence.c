@@ -173,7 +173,8 @@ static int call_when_there_is_a_processor(void)
     iw_agent_config_default(&c);
     c.started = stay_on;
     c.context = &others;
-    iw_agent_t *a = iw_agent_start(&c, e[0].port, e[0].engine);
+    iw_agent_t *a = iw_agent_create(&c, e[0].port, e[0].engine);
+    assert_true(NULL != a && iw_agent_start(a));
     const pid_t computes = fork();
     if (0 == computes) {
         const uint64_t end = iw_port_now() + 20 * S;
@@ -200,7 +201,7 @@ static int call_when_there_is_a_processor(void)
     const uint64_t more = iw_agent_takeovers(a) - takeovers;
     (void) kill(computes, SIGKILL);
     (void) waitpid(computes, NULL, 0);
-    iw_agent_stop(a);
+    iw_agent_destroy(a);
     ends_close(e);
     /* A virtual machine whose own processor is taken away looks to its kernel as if the thread ran. */
     const bool bad = more > long_waits + waits / 4;

@@ -41,6 +41,7 @@ typedef struct mca_btl_ibx_component {
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;
+    bool always; /* in jobs that do not ask for it, too */
     int rest; /* microseconds; -1: by the adapters */
     /* state */
     bool locked;    /* several threads */

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The component: its parameters, which transports make modules, start and end. */
 #include "btl_ibx.h"
+#include "btl_ibx_asked.h"
 
 #include "btl_ibx_fault.h"
 #include "btl_ibx_sleep.h"
@@ -183,6 +184,11 @@ static int ibx_register(void)
         "microseconds; 0: never; -1: 1000 if all adapters are such threads, else 0; default -1",
         MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, NULL, &c->rest);
 
+    c->always = false;
+    add("always",
+        "Use ibx in every job. By itself it is used only in jobs that ask for it: those whose parameter btl names ibx or "
+        "whose parameter pml names spec. 0 or 1; default 0",
+        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_2, NULL, &c->always);
     c->summary = false;
     add("summary", "Print what was counted at the end, each process for itself. 0 or 1; default 0",
         MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, NULL, &c->summary);
@@ -349,6 +355,11 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     (void) progress_threads;
     *n = 0;
     opener = getpid();
+    if (!mca_btl_ibx_asked()) {
+        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+                            "btl/ibx: not used: btl does not name ibx, pml does not name spec, btl_ibx_always is not set");
+        return NULL;
+    }
     if (!check_parameters()) {
         return NULL;
     }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ struct iw_agent {
     iw_engine_t *engine;
     pthread_mutex_t lock;
     pthread_t thread;
+    bool started;          /* there is a thread */
     int wake;              /* eventfd: ends sleeping */
     atomic_bool woken;     /* it was written to since the thread checked */
     atomic_ulong calls;    /* of the application; changes say that it is alive */
@@ -264,7 +266,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-iw_agent_t *iw_agent_start(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine)
+iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine)
 {
     iw_agent_t *a = calloc(1, sizeof(*a));
     if (NULL == a) {
@@ -281,22 +283,24 @@ iw_agent_t *iw_agent_start(const iw_agent_config_t *config, iw_port_t *port, iw_
         return NULL;
     }
     pthread_mutex_init(&a->lock, NULL);
-    int error = pthread_create(&a->thread, NULL, run, a);
-    if (0 != error) {
-        pthread_mutex_destroy(&a->lock);
-        close(a->wake);
-        free(a);
-        errno = error;
-        return NULL;
-    }
     return a;
 }
 
-void iw_agent_stop(iw_agent_t *a)
+bool iw_agent_start(iw_agent_t *a)
 {
-    atomic_store(&a->stop, true);
-    wake(a);
-    pthread_join(a->thread, NULL);
+    const int error = a->started ? 0 : pthread_create(&a->thread, NULL, run, a);
+    a->started = 0 == error;
+    errno = error;
+    return a->started;
+}
+
+void iw_agent_destroy(iw_agent_t *a)
+{
+    if (a->started) {
+        atomic_store(&a->stop, true);
+        wake(a);
+        pthread_join(a->thread, NULL);
+    }
     pthread_mutex_destroy(&a->lock);
     close(a->wake);
     free(a);

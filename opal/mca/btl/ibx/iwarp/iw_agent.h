@@ -35,10 +35,13 @@ typedef struct iw_agent_config {
  * a link falls idle where both ends begin to compute as soon as a transfer has begun. */
 void iw_agent_config_default(iw_agent_config_t *config);
 
-/* NULL: errno says why. Port and engine stay the caller's. */
-iw_agent_t *iw_agent_start(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine);
-/* Ends the thread and waits for it. */
-void iw_agent_stop(iw_agent_t *agent);
+/* The lock, and no thread yet: a process that talks to nobody needs none. NULL: errno says why. Port and engine stay the
+ * caller's. */
+iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine);
+/* Under the lock: the thread begins, if it has not yet. False: errno says why, and only the application moves data. */
+bool iw_agent_start(iw_agent_t *agent);
+/* Ends the thread, if there is one, and waits for it. */
+void iw_agent_destroy(iw_agent_t *agent);
 
 void iw_agent_lock(iw_agent_t *agent);
 void iw_agent_unlock(iw_agent_t *agent);

@@ -32,7 +32,7 @@ static void module_free(mca_btl_ibx_udp_module_t *module)
     mca_btl_ibx_udp_rcache_close(module);
     mca_btl_ibx_udp_stats_keep(module);
     if (NULL != module->agent) { /* from here on nobody else is at the engine */
-        iw_agent_stop(module->agent);
+        iw_agent_destroy(module->agent);
         module->agent = NULL;
     }
     OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
@@ -77,7 +77,7 @@ void mca_btl_ibx_udp_leave(void)
     for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
         mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
         if (NULL != module->agent) {
-            iw_agent_stop(module->agent);
+            iw_agent_destroy(module->agent);
             module->agent = NULL;
         }
         iw_engine_leave(module->engine);
@@ -314,8 +314,8 @@ static void meet_strangers(void *context)
     mca_btl_ibx_meet_strangers(context);
 }
 
-/* False: not possible (told). */
-static bool start_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t async)
+/* Its thread begins with the first peer. False: not possible (told). */
+static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t async)
 {
     iw_agent_config_t agent;
     if (MCA_BTL_IBX_ASYNC_OFF == async) {
@@ -326,7 +326,7 @@ static bool start_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t as
     agent.started = mca_btl_ibx_udp_agent_bind;
     agent.relieved = meet_strangers;
     agent.context = module;
-    module->agent = iw_agent_start(&agent, module->port, module->engine);
+    module->agent = iw_agent_create(&agent, module->port, module->engine);
     if (NULL == module->agent) {
         opal_show_help(HELP_FILE, "no thread", true, module->base.interface.name, strerror(errno));
     }
@@ -362,7 +362,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     /* Before any thread: the first cache of a process makes Open MPI write its hooks over the code of munmap
      * and its like, and a thread that is just in there dies of it. */
     mca_btl_ibx_udp_rcache_open(module);
-    if (!start_agent(module, async)) {
+    if (!make_agent(module, async)) {
         module_free(module);
         return NULL;
     }

@@ -1,74 +1,74 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Finds a processor to spare for the helper thread, from hwloc's topology and the number of processes on the host. */
+/* Finds a processor to spare for the helper thread, from what the system lets this process use and the number of processes on
+ * the host; starts the thread. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "udp/btl_ibx_udp_agent.h"
 
 #include "udp/btl_ibx_udp_module.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-/* The processors that this process may use; the caller frees. NULL: not known. */
-static hwloc_bitmap_t allowed(void)
+#define PROCESSORS 8192 /* as many as Linux knows of; with fewer it gives none */
+
+typedef struct processors {
+    _Alignas(cpu_set_t) char set[CPU_ALLOC_SIZE(PROCESSORS)];
+} processors_t;
+
+/* Those that a process may use (0: this one). Returns how many, 0: not known. Not from hwloc: to discover the whole machine
+ * for it made MPI_Init a third slower. */
+static int allowed(pid_t process, processors_t *processors)
 {
-    if (OPAL_SUCCESS != opal_hwloc_base_get_topology() || NULL == opal_hwloc_topology) {
-        return NULL;
-    }
-    hwloc_bitmap_t mine = hwloc_bitmap_alloc();
-    if (NULL != mine && 0 != hwloc_get_cpubind(opal_hwloc_topology, mine, HWLOC_CPUBIND_PROCESS)) {
-        hwloc_bitmap_free(mine);
-        mine = NULL;
-    }
-    return mine;
+    cpu_set_t *set = (cpu_set_t *) (void *) processors->set;
+    memset(processors, 0, sizeof(*processors));
+    return 0 == sched_getaffinity(process, sizeof(processors->set), set) ? CPU_COUNT_S(sizeof(processors->set), set) : 0;
 }
 
-/* The processor for the agent's thread; NULL: the system decides. */
-static hwloc_bitmap_t place;
+/* The processor for the thread; -1: the system decides. */
+static int chosen = -1;
 
-/* Of the processors that several processes share, the agent of number `me` gets one from the upper half:
+/* Of the processors that several processes share, the thread of number `me` gets one from the upper half:
  * processes that are not bound are put on the lower ones first. */
-static void choose_place(hwloc_const_bitmap_t mine, unsigned me)
+static void choose_processor(const processors_t *mine, uint32_t me)
 {
-    int at = hwloc_bitmap_last(mine);
-    for (unsigned i = 0; i < me && at >= 0; ++i) {
-        do {
-            --at;
-        } while (at >= 0 && !hwloc_bitmap_isset(mine, (unsigned) at));
-    }
-    if (NULL == place && at >= 0) {
-        place = hwloc_bitmap_alloc();
-    }
-    if (NULL != place && at >= 0) {
-        hwloc_bitmap_only(place, (unsigned) at);
+    const cpu_set_t *set = (const cpu_set_t *) (const void *) mine->set;
+    for (int i = PROCESSORS; i-- > 0;) {
+        if (CPU_ISSET_S(i, sizeof(mine->set), set) && 0 == me--) {
+            chosen = i;
+            return;
+        }
     }
 }
 
-static void tell(const char *what, const char *why)
+static void tell(mca_btl_ibx_async_t what, const char *why)
 {
-    opal_output_verbose(10, opal_btl_base_framework.framework_output,
-                        "btl/ibx: the agent's thread: %s (%s)", what, why);
+    static const char *const names[] = {[MCA_BTL_IBX_ASYNC_OFF] = "none",
+                                        [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
+                                        [MCA_BTL_IBX_ASYNC_BACKUP] = "only for a silent application"};
+    opal_output_verbose(10, opal_btl_base_framework.framework_output, "btl/ibx: the agent's thread: %s (%s)", names[what],
+                        why);
 }
 
 mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 {
-    static const char *const names[] = {[MCA_BTL_IBX_ASYNC_OFF] = "none",
-                                        [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
-                                        [MCA_BTL_IBX_ASYNC_BACKUP] =
-                                            "only for a silent application"};
-    hwloc_bitmap_t mine = MCA_BTL_IBX_ASYNC_OFF == wanted ? NULL : allowed();
+    processors_t mine, launcher;
+    const int n = MCA_BTL_IBX_ASYNC_OFF == wanted ? 0 : allowed(0, &mine);
     char why[160] = "btl_ibx_iwarp_async";
-    if (NULL == mine) {
+    if (0 == n) {
         if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
             wanted = MCA_BTL_IBX_ASYNC_BACKUP;
             snprintf(why, sizeof(why), "it is not known which processors this process may use");
         }
-        tell(names[wanted], why);
+        tell(wanted, why);
         return wanted;
     }
-    const int n = hwloc_bitmap_weight(mine);
-    const int all = hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_PU);
-    /* Not bound: all processes of the host share all processors. Bound: the set is this process's. */
-    const int sharers = n < all ? 1 : (int) mca_btl_ibx_local_ranks();
+    /* Bound: the launcher, its parent, may use more of them, and the set is this process's. Else all processes of the host
+     * share it. */
+    const int sharers = n < allowed(getppid(), &launcher) ? 1 : (int) mca_btl_ibx_local_ranks();
     const bool spare = n >= 2 * sharers;
     if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
         wanted = spare ? MCA_BTL_IBX_ASYNC_ON : MCA_BTL_IBX_ASYNC_BACKUP;
@@ -76,10 +76,9 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
                  spare ? "one to spare for each" : "none to spare");
     }
     if (MCA_BTL_IBX_ASYNC_ON == wanted && spare) {
-        choose_place(mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
+        choose_processor(&mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
     }
-    hwloc_bitmap_free(mine);
-    tell(names[wanted], why);
+    tell(wanted, why);
     return wanted;
 }
 
@@ -89,7 +88,24 @@ void mca_btl_ibx_udp_agent_bind(void *context)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    if (NULL != place) {
-        (void) hwloc_set_cpubind(opal_hwloc_topology, place, HWLOC_CPUBIND_THREAD);
+    if (chosen >= 0) {
+        processors_t one;
+        cpu_set_t *set = (cpu_set_t *) (void *) one.set;
+        memset(&one, 0, sizeof(one));
+        CPU_SET_S((size_t) chosen, sizeof(one.set), set);
+        (void) sched_setaffinity(0, sizeof(one.set), set);
     }
+}
+
+void mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_module_t *module)
+{
+    if (NULL == module->agent || iw_agent_start(module->agent) || module->is_alone) {
+        return;
+    }
+    module->is_alone = true;
+    /* Not a help text: the lock is held, and to send one may run progress. */
+    opal_output(0,
+                "btl/ibx: no thread can be started for interface %s (%s): data moves only while the program calls MPI. Is "
+                "there a limit on threads (ulimit -u)? With btl_ibx_iwarp_async off none is tried.",
+                module->base.interface.name, strerror(errno));
 }

@@ -18,4 +18,9 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted);
  * processor that was found to be spare, if one was. */
 void mca_btl_ibx_udp_agent_bind(void *context);
 
+struct mca_btl_ibx_udp_module;
+/* There is a peer to serve: the thread begins, if there is to be one and it has not yet. The module's lock is held. Without
+ * resources for a thread, which is told once, the application moves the data. */
+void mca_btl_ibx_udp_agent_start(struct mca_btl_ibx_udp_module *module);
+
 #endif

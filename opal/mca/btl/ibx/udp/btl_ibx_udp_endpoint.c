@@ -4,6 +4,7 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
+#include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_message.h"
 #include "udp/btl_ibx_udp_rdma.h"
 
@@ -68,6 +69,12 @@ mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *modu
         endpoint->address = address;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
     }
+    if (reached && !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
+        /* It may be first to send, while the program computes here. A process of this host has faster ways. */
+        mca_btl_ibx_lock(module);
+        mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_of(module));
+        mca_btl_ibx_unlock(module);
+    }
     free(modex);
     return (mca_btl_base_endpoint_t *) endpoint;
 }
@@ -92,8 +99,9 @@ void mca_btl_ibx_udp_describe(const mca_btl_base_endpoint_t *endpoint, char *tex
 
 iw_peer_t *mca_btl_ibx_udp_connect(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
-    const mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
     if (!endpoint->base.is_dead) {
+        mca_btl_ibx_udp_agent_start(module);
         endpoint->peer =
             iw_peer_add(module->engine, endpoint->base.name, &endpoint->address, &endpoint->key, endpoint);
         if (NULL != endpoint->peer) {

@@ -39,7 +39,8 @@ struct mca_btl_ibx_udp_module {
     opal_mutex_t lock;
     iw_port_t *port;
     iw_engine_t *engine;
-    iw_agent_t *agent; /* NULL: only progress moves data */
+    iw_agent_t *agent; /* NULL: only progress moves data. Its thread begins with the first peer */
+    bool is_alone;     /* there was none to be had, and that was told */
     iw_key_t key;
     mca_btl_ibx_udp_buffers_t frags;   /* with room for btl_max_send_size bytes */
     mca_btl_ibx_udp_buffers_t smalls;  /* with room for MCA_BTL_IBX_UDP_SMALL_ROOM */
