@@ -154,8 +154,10 @@ sub check_commands {
     mpi_release();
     local $ENV{HOME} = $dir;
     # Two processes, however few processors there are.
-    local @ENV{qw(OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy OMPI_MCA_mpi_yield_when_idle)} = (1, ':oversubscribe', 1);
-    delete local $ENV{PRTE_MCA_rmaps_default_mapping_policy} if mpi_release() lt '5.0';
+    local @ENV{qw(OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_mpi_yield_when_idle)} = (1, 1);
+    my %mapping = ('5.0' => 'rmaps_default_mapping_policy', '6.0' => 'mapby');
+    my $mapping = $mapping{mpi_release()};
+    local $ENV{"PRTE_MCA_$mapping"} = ':oversubscribe' if defined $mapping;
     for my $file ('README.md', 'docs/user/guide.md') {
         for (blocks("$top/$file")) {
             my ($line, $how, $commands) = @$_;

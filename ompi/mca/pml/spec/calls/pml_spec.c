@@ -42,6 +42,7 @@ int mca_pml_spec_enable(bool enable)
     }
     if (opal_using_threads() || ompi_mpi_thread_multiple) {
         mca_pml_spec.threaded = true;
+        mca_pml_spec_avoid_fast_boxes();
     }
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);

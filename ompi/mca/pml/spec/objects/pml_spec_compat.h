@@ -405,6 +405,24 @@ static inline int mca_pml_spec_gather_bytes(ompi_communicator_t *comm, const voi
 #endif
 }
 
+/* With several threads, before the first message. Open MPI 6.0's btl/sm numbers what it writes into a fast box after it has
+ * given up its lock, so that numbers come in another order than their messages, and the reader of the box waits for ever. No
+ * fast box is set up then, unless the user says how. */
+static inline void mca_pml_spec_avoid_fast_boxes(void)
+{
+#if OMPI_MAJOR_VERSION >= 6
+    const unsigned never = 0;
+    const unsigned *sends = NULL;
+    mca_base_var_source_t source;
+    int index;
+    if (OPAL_SUCCESS == mca_base_var_find_by_name("btl_sm_fbox_threshold", &index)
+        && OPAL_SUCCESS == mca_base_var_get_value(index, &sends, &source, NULL)
+        && MCA_BASE_VAR_SOURCE_DEFAULT == source) {
+        (void) mca_base_var_set_value(index, &never, sizeof(never), MCA_BASE_VAR_SOURCE_SET, NULL);
+    }
+#endif
+}
+
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */
 static inline int mca_pml_spec_mpi_error(int status)
 {
