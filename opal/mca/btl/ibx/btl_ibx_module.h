@@ -156,6 +156,9 @@ int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_clas
  * fragments may be gone. Frees the module. */
 void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
 
+/* The registration cache that btl_ibx_rcache asks for: module->rcache, or NULL for none. One that is not there ends the job. */
+void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources);
+
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);
 

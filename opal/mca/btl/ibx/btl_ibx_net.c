@@ -98,6 +98,34 @@ static int is_in(const char *list, const mca_btl_ibx_interface_t *interface, con
     return found;
 }
 
+/* Is it an interface of this host, or an RDMA device or a port of one ("rxe0:1")? */
+static bool exists(const char *name)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s", (int) strcspn(name, ":"), name);
+    return 0 != if_nametoindex(name) || 0 == access(path, F_OK);
+}
+
+const char *mca_btl_ibx_refuse_list(const char *list)
+{
+    static char text[192];
+    static const mca_btl_ibx_interface_t none;
+    for (const char *word = list; '\0' != *word;) {
+        const size_t length = strcspn(word, ",");
+        snprintf(text, sizeof(text), "%.*s", length < 64 ? (int) length : 64, word);
+        const bool is_fine = 0 == length || (NULL != strchr(text, '/') ? means(word, length, &none) >= 0 : exists(text));
+        if (!is_fine) {
+            const size_t n = strlen(text);
+            snprintf(text + n, sizeof(text) - n,
+                     " is no interface or RDMA device of this host, and no network (eth0,192.0.2.0/24,rxe0:1)");
+            return text;
+        }
+        word += length;
+        word += ',' == *word;
+    }
+    return NULL;
+}
+
 static bool describe(const struct ifaddrs *i, mca_btl_ibx_interface_t *interface)
 {
     if (NULL == i->ifa_addr || NULL == i->ifa_netmask || !(i->ifa_flags & IFF_UP)

@@ -49,6 +49,9 @@ static inline size_t mca_btl_ibx_modex_size(unsigned count)
     return offsetof(mca_btl_ibx_modex_t, offer) + count * sizeof(mca_btl_ibx_offer_t);
 }
 
+/* NULL if this host has all that the list names, and its networks can be understood; else what is wrong. */
+const char *mca_btl_ibx_refuse_list(const char *list);
+
 /* The interfaces that are up and wanted: include (if not empty) or all but exclude, both lists of
  * names and networks (eth0,192.0.2.0/24,fd00::/8). Loopback only if included, or if nothing else is
  * left. One address for each interface and family; an interface with IPv4 and IPv6 counts with

@@ -97,10 +97,8 @@ typedef struct mca_mpool_freq_component {
     mca_mpool_freq_public_t super;
     /* parameters */
     bool is_default;
-    int priority;
     size_t segment_min, pool_size;
     bool huge_pages;
-    unsigned share;  /* percent */
     unsigned budget; /* permille */
     int fixed_uses;  /* -1: measure */
     unsigned measure_ms;

@@ -238,7 +238,7 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     const freq_table_t *core = &table->core;
     const freq_scale_t *scale = freq_table_scale(core);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
-            table->costs_from, mca_mpool_freq_component.share);
+            table->costs_from, FREQ_SHARE);
     fprintf(out,
             "    V, to search for a buffer: %.1f ns; where most are copied %.1f ns; P, to send in "
             "place: %.1f ns\n",

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_FILE "help-mpi-btl-ibx.txt"
-
 /* A registration as the cache keeps it, with what a peer is told of it.
  *
  * An adapter reaches memory that it has pinned, whatever becomes of the addresses. The protocol stack is this
@@ -59,29 +57,16 @@ static int end(void *context, mca_rcache_base_registration_t *reg)
 
 void mca_btl_ibx_udp_rcache_open(mca_btl_ibx_udp_module_t *module)
 {
-    static const char *const automatic[] = {"lazy", "grdma"};
-    const char *wanted = mca_btl_ibx_component.rcache;
-    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
-    const char *const *names = any ? automatic : &wanted;
     char name[64];
-    module->base.rcache = NULL;
-    if (!any && 0 == strcmp(wanted, "none")) {
-        return;
-    }
     /* The protocol stack is this process: its memory is reached, not pinned. */
     snprintf(name, sizeof(name), "unpinned.ibx.%s", module->base.interface.name);
-    for (size_t i = 0; NULL == module->base.rcache && i < (any ? 2u : 1u); ++i) {
-        mca_rcache_base_resources_t resources = {.cache_name = name,
-                                                 .reg_data = module,
-                                                 .sizeof_reg = sizeof(cached_t),
-                                                 .register_mem = make,
-                                                 .deregister_mem = end};
-        module->base.rcache = mca_rcache_base_module_create(names[i], module, &resources);
-    }
+    mca_rcache_base_resources_t resources = {.cache_name = name,
+                                             .reg_data = module,
+                                             .sizeof_reg = sizeof(cached_t),
+                                             .register_mem = make,
+                                             .deregister_mem = end};
+    mca_btl_ibx_open_cache(&module->base, &resources);
     module->base.public.promises |= mca_btl_ibx_promises_of_cache(module->base.rcache);
-    if (NULL == module->base.rcache && !any) {
-        opal_show_help(HELP_FILE, "no rcache", true, wanted);
-    }
 }
 
 void mca_btl_ibx_udp_rcache_close(mca_btl_ibx_udp_module_t *module)

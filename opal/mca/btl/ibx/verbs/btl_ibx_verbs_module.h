@@ -52,15 +52,10 @@ typedef struct mca_btl_ibx_verbs_modex {
 
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
-    char *rcache;
-    unsigned send_depth, cq_entries, inline_max, link_window_max;
+    unsigned inline_max, link_window_max, ring_peers;
     unsigned rnr_timer, ack_timeout, retries;
-    unsigned ring_peers, ring_after, ring_slots, ring_slot;
-    unsigned connect_timeout_ms, connect_tries, connect_attempts;
     size_t eager_limit, max_send_size; /* btl_ibx_eager_limit and btl_ibx_max_send_size are of datagrams */
-    size_t inplace_min, place_rdma_max;
     unsigned rc_after, max_rc;
-    bool summary;
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;

@@ -157,11 +157,9 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
                                              .sizeof_reg = sizeof(mca_btl_ibx_verbs_reg_t),
                                              .register_mem = register_memory,
                                              .deregister_mem = deregister_memory};
-    const char *wanted = mca_btl_ibx_verbs_params.rcache;
-    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
-    module->base.rcache = mca_rcache_base_module_create(any ? "lazy" : wanted, module, &resources);
-    if (NULL == module->base.rcache && any) {
-        module->base.rcache = mca_rcache_base_module_create("grdma", module, &resources);
+    mca_btl_ibx_open_cache(&module->base, &resources);
+    if (NULL == module->base.rcache) { /* "none" is of datagrams: an adapter reaches registered memory only */
+        module->base.rcache = mca_rcache_base_module_create("lazy", module, &resources);
     }
     return NULL == module->base.rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
 }

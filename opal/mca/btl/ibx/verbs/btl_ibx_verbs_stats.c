@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
- * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
+ * table of each port at the end (btl_ibx_summary). */
 #include "btl_ibx_stats.h"
 #include "verbs/btl_ibx_verbs_module.h"
 
@@ -124,7 +124,7 @@ void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
     for (size_t i = 0; i < NUMBERS; ++i) {
         ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
     }
-    if (mca_btl_ibx_verbs_params.summary || mca_btl_ibx_component.summary) {
+    if (mca_btl_ibx_component.summary) {
         snprintf(title, sizeof(title), ", %s port %u (%s)", able->device, able->port, vb_fabric_name(able->fabric));
         mca_btl_ibx_stats_print(&stats, (const uint64_t *) &of, title);
     }

@@ -127,6 +127,17 @@ typedef struct vb_config {
     void (*stranger)(void *context, uint64_t name);
 } vb_config_t;
 
+/* Defaults that parameters of the component change. */
+enum {
+    VB_LINK_WINDOW_MAX = 512,
+    VB_INLINE_MAX = 256,
+    VB_RING_PEERS = 8,
+    VB_RNR_TIMER = 12, /* 0.64 ms */
+    VB_ACK_TIMEOUT = 17,
+    VB_RETRIES = 7,
+    VB_CONNECTIONS_MOST = 64,
+};
+
 void vb_config_default(vb_config_t *config);
 
 typedef struct vb_counters {
