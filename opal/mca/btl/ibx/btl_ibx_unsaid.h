@@ -1,7 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Answers to atomic operations for which there was no memory: the process that asked waits for each. They are kept here, which takes
- * no memory, and progress tries them again. An answer that finds no room here ends the connection to the process that asked, which is an error at
- * both ends.
+/* Answers to atomic operations that could not be sent for lack of memory: kept here, without an allocation, until progress
+ * sends them. An answer that finds no room here ends the connection to the process that waits for it, an error at both ends.
  *
  * Plain C, no Open MPI. Threads: under the lock of the module that has it; n is read without it, too, and so it is written
  * atomically. */

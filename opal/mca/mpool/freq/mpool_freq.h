@@ -41,7 +41,7 @@ enum {
 #define MCA_MPOOL_FREQ_COUNTERS(X)                                                                 \
     X(pool_allocations, "allocations served from the pool")                                        \
     X(own_allocations, "allocations served with a segment of their own")                           \
-    X(left_to_malloc, "default allocations below mpool_freq_min_size, left to malloc")             \
+    X(left_to_malloc, "default allocations too small for the pool, left to malloc")                \
     X(failed_allocations, "allocations that failed; Open MPI 4.1 then uses malloc")                \
     X(frees, "allocations given back")                                                             \
     X(frees_refused, "frees of memory that was not allocated here, ignored")                       \

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Lanes of what transports refused for want of room: in which order, and when, it is tried again. */
+/* Queues of packets and transfers that a transport had no room for: in which order, and when, each is tried again. */
 #include "spec_retry.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What a transport refused for want of room, until it is taken.
+/* Queues of packets and transfers that a transport had no room for, from which progress tries them again.
  *
  * Words
  *   item   one thing that was refused: a packet, a message, a transfer

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Datagrams that go out: trains of them, connected sockets for peers that are often sent to, memory that is lent; what the
- * network says of peers that are silent. */
+/* Sends datagrams through the socket: several by one call, large payloads without a copy, peers that get many by a connected
+ * socket; and reads what the network reports of peers that are silent. */
 #define _GNU_SOURCE /* sendmmsg */
 #include "iw_port_internal.h"
 

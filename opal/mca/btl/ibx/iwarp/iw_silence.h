@@ -1,9 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Is an application that does not call away - it computes, it sleeps - or does it only wait for its turn on a processor?
+/* Tells an application that computes or sleeps, and so does not call progress, from one that waits for its turn on a
+ * processor: only the first needs a helper thread (iw_agent.h).
  *
- * The backup of iw_agent.h looks now and then whether the application still calls, and takes over from one that is away.
+ * The backup of iw_agent.h checks now and then whether the application still calls, and takes over from one that does not.
  * Where there are more processes than processors all of them poll and yield, and one that is silent for milliseconds is
- * just not running: who looks after each of them, or takes over, takes the processors from those that would call next
+ * just not running: to check each of them, or to take over, takes the processors from those that would call next
  * (64 processes on two processors lost five sixths of their speed to it). So
  *   - patience counts in time that the application has a processor, or does not want one: it grows as that share of the
  *     time shrinks;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Completions: what was posted is done, what was sent here has arrived. */
+/* Takes completions from an adapter: of work requests that were posted, and of messages that have arrived. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
 #include "vb_rx.h"
