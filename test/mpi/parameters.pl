@@ -99,7 +99,7 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     $page{"mca_${framework}_$component.7"} = $section;
     $text .= "\n| counter | meaning |\n|---|---|\n" if %$counter;
     for my $name (sort keys %$counter) {
-        my $good = length $counter->{$name} > 5 && $counter->{$name} !~ /\b(of|as) (these|them|those)\b|\bsuch\b|\b(did not|said so)$/;
+        my $good = length $counter->{$name} > 5 && $counter->{$name} !~ /\b(of|as) (these|those)\b|^(bytes )?of them\b|\bsuch\b|\b(did not|said so)$/;
         print "FAILED  parameters: $name: no description, or one that needs another counter's: $counter->{$name}\n" if !$good;
         $good ? ++$passed : ++$failed;
         $text .= "| `$name` | " . $counter->{$name} =~ s/\|/\\|/gr . " |\n";

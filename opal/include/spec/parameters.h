@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Parameters of a component as a table: registers them with Open MPI, and ends the job if one has a value that it cannot have.
  *
- * Open MPI reads what it can of a value and drops the rest ("16x" is 16, "-1" of a size is a very large one), and leaves out a
+ * Open MPI reads what it can of a value and drops what follows ("16x" is 16, "-1" of a size is a very large one), and leaves out a
  * component that complains. A job that runs for a week with other parameters than its user wrote is worse than one that does
  * not start, so there is one rule for every parameter of every component here: a wrong value ends the job in MPI_Init, with a
  * message that names the parameter, the value and what is allowed. A name that no parameter has is told, with the nearest

@@ -71,7 +71,7 @@ void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resour
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache)
 {
     const char *name = NULL == rcache ? "" : rcache->rcache_component->rcache_version.mca_component_name;
-    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_HOLDS : 0;
+    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_PINS : 0;
 }
 
 /* ---- jobs ---- */

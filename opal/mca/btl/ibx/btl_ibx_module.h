@@ -16,7 +16,7 @@
 
 #include "btl_ibx.h"
 #include "btl_ibx_net.h"
-#include "btl_ibx_unsaid.h"
+#include "btl_ibx_deferred.h"
 #include "ibx_delivery.h"
 
 #include "opal/include/spec/promises.h"
@@ -108,7 +108,7 @@ struct mca_btl_ibx_module {
     struct {
         uint64_t asked, done, refused;
     } atomics; /* as messages: of others, for others, what could not be meant */
-    mca_btl_ibx_unsaid_t unsaid;
+    mca_btl_ibx_deferred_t deferred;
     mca_btl_base_module_error_cb_fn_t error;
     uint32_t strangers_n; /* processes that spoke first and are not known yet, and what they said */
     struct {

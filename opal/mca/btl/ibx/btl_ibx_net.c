@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* What the kernel does not know (virtual interfaces) counts as 10 Gb/s. */
-#define GUESSED_MBPS 10000u
+#define ASSUMED_MBPS 10000u
 
 static const uint8_t *bytes_of(const iw_address_t *a)
 {
@@ -20,9 +20,9 @@ static const uint8_t *bytes_of(const iw_address_t *a)
 
 static bool same_network(const uint8_t *a, const uint8_t *b, unsigned prefix)
 {
-    const unsigned whole = prefix / 8, rest = prefix % 8;
+    const unsigned whole = prefix / 8, bits = prefix % 8;
     return 0 == memcmp(a, b, whole)
-           && (0 == rest || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+           && (0 == bits || (a[whole] ^ b[whole]) >> (8 - bits) == 0);
 }
 
 static uint8_t prefix_of(const struct sockaddr *mask)
@@ -50,7 +50,7 @@ static uint32_t speed_of(const char *name)
         }
         fclose(in);
     }
-    return mbps > 0 && mbps < 10000000 ? (uint32_t) mbps : GUESSED_MBPS;
+    return mbps > 0 && mbps < 10000000 ? (uint32_t) mbps : ASSUMED_MBPS;
 }
 
 /* Does a word of a list mean this interface: its name, or a network that its address is in?

@@ -335,7 +335,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
-    module->base.public.looks = &mca_btl_ibx_component.polls;
+    module->base.public.polls = &mca_btl_ibx_component.polls;
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }

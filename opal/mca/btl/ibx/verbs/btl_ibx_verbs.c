@@ -653,14 +653,14 @@ static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *t
 
 static bool some_wait(mca_btl_ibx_module_t *module)
 {
-    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->unsaid.n;
+    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n;
 }
 
 /* What has ended, answers for which there was no memory, processes that were lost. */
 static void retry(mca_btl_ibx_module_t *module)
 {
     tell_ended(module);
-    if (OPAL_UNLIKELY(0 != module->unsaid.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
+    if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
         unlock(module);
         mca_btl_ibx_retry_answers(module);
         mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));

@@ -81,7 +81,7 @@ typedef struct mca_btl_ibx_verbs_reg {
     mca_rcache_base_registration_t base;
     struct ibv_mr *mr;
     struct mca_btl_base_registration_handle_t handle;
-    struct mca_btl_base_registration_handle_t hold; /* for those that only hold it: base 0 */
+    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
     atomic_uint uses;                               /* by callers that may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 

@@ -41,7 +41,7 @@
     X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
     X(ring_received, c->ring_received, "messages that came in a ring")                             \
     X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
-    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")      \
+    X(ring_torn, c->ring_torn, "times that only a part of a message was in a ring yet")      \
     X(datagrams_sent, use.sent, "datagrams sent")                                                  \
     X(datagrams_received, use.received, "datagrams received")                                      \
     X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \

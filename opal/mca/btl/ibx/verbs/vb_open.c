@@ -366,7 +366,7 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
         }
     }
     for (vb_link_t *link = port->graveyard; NULL != link; link = link->next) {
-        link->lent = 0; /* nobody delivers any more */
+        link->delivering = 0; /* nobody delivers any more */
     }
     vb_port_unlock(port);
     vb_port_bury(port);

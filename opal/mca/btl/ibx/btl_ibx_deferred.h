@@ -4,8 +4,8 @@
  *
  * Plain C, no Open MPI. Threads: under the lock of the module that has it; n is read without it, too, and so it is written
  * atomically. */
-#ifndef BTL_IBX_UNSAID_H
-#define BTL_IBX_UNSAID_H
+#ifndef BTL_IBX_DEFERRED_H
+#define BTL_IBX_DEFERRED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,40 +17,40 @@ typedef struct mca_btl_ibx_atomic_answer {
 } mca_btl_ibx_atomic_answer_t;
 _Static_assert(sizeof(mca_btl_ibx_atomic_answer_t) == 16, "no holes on the wire");
 
-#define MCA_BTL_IBX_UNSAID 256u
+#define MCA_BTL_IBX_DEFERRED 256u
 
-typedef struct mca_btl_ibx_unsaid {
+typedef struct mca_btl_ibx_deferred {
     uint32_t n;
     struct {
         void *endpoint;
         mca_btl_ibx_atomic_answer_t answer;
-    } at[MCA_BTL_IBX_UNSAID];
-} mca_btl_ibx_unsaid_t;
+    } at[MCA_BTL_IBX_DEFERRED];
+} mca_btl_ibx_deferred_t;
 
 /* False: no place. */
-static inline bool mca_btl_ibx_unsaid_keep(mca_btl_ibx_unsaid_t *unsaid, void *endpoint,
+static inline bool mca_btl_ibx_deferred_keep(mca_btl_ibx_deferred_t *deferred, void *endpoint,
                                            const mca_btl_ibx_atomic_answer_t *answer)
 {
-    if (MCA_BTL_IBX_UNSAID == unsaid->n) {
+    if (MCA_BTL_IBX_DEFERRED == deferred->n) {
         return false;
     }
-    unsaid->at[unsaid->n].endpoint = endpoint;
-    unsaid->at[unsaid->n].answer = *answer;
-    __atomic_store_n(&unsaid->n, unsaid->n + 1, __ATOMIC_RELAXED);
+    deferred->at[deferred->n].endpoint = endpoint;
+    deferred->at[deferred->n].answer = *answer;
+    __atomic_store_n(&deferred->n, deferred->n + 1, __ATOMIC_RELAXED);
     return true;
 }
 
 /* One of them, which is not kept any more. NULL: there is none. */
-static inline void *mca_btl_ibx_unsaid_take(mca_btl_ibx_unsaid_t *unsaid,
+static inline void *mca_btl_ibx_deferred_take(mca_btl_ibx_deferred_t *deferred,
                                             mca_btl_ibx_atomic_answer_t *answer)
 {
-    if (0 == unsaid->n) {
+    if (0 == deferred->n) {
         return NULL;
     }
-    const uint32_t last = unsaid->n - 1;
-    __atomic_store_n(&unsaid->n, last, __ATOMIC_RELAXED);
-    *answer = unsaid->at[last].answer;
-    return unsaid->at[last].endpoint;
+    const uint32_t last = deferred->n - 1;
+    __atomic_store_n(&deferred->n, last, __ATOMIC_RELAXED);
+    *answer = deferred->at[last].answer;
+    return deferred->at[last].endpoint;
 }
 
 #endif
