@@ -3,7 +3,6 @@
 #ifndef IW_COUNTERS_H
 #define IW_COUNTERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* X(name, meaning). refused_*: datagrams that changed nothing. */
@@ -53,14 +52,5 @@ typedef struct iw_counters {
     IW_COUNTERS(IW_X)
 #undef IW_X
 } iw_counters_t;
-
-typedef struct iw_counter_info {
-    const char *name;
-    const char *meaning;
-    size_t offset; /* in iw_counters_t */
-} iw_counter_info_t;
-
-/* All of them; the last has the name NULL. */
-extern const iw_counter_info_t iw_counter_table[];
 
 #endif

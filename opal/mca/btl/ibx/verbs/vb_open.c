@@ -21,12 +21,6 @@ uint64_t vb_now(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-const char *vb_status_name(vb_status_t status)
-{
-    static const char *const names[] = {"ok", "again", "lost", "ended", "fault"};
-    return (unsigned) status < sizeof(names) / sizeof(*names) ? names[status] : "?";
-}
-
 void vb_config_default(vb_config_t *config)
 {
     *config = (vb_config_t){

@@ -48,7 +48,6 @@ typedef enum vb_status {
     VB_ENDED, /* the peer said goodbye, or I did */
     VB_FAULT, /* this request is impossible here */
 } vb_status_t;
-const char *vb_status_name(vb_status_t status);
 
 typedef enum vb_fabric { VB_INFINIBAND, VB_ROCE, VB_IWARP } vb_fabric_t;
 const char *vb_fabric_name(vb_fabric_t fabric);
