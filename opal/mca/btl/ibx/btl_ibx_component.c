@@ -300,15 +300,14 @@ static int open_verbs(mca_btl_base_module_t **modules)
     return rank > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
 }
 
-/* Interfaces for datagram iWARP. -1: none, and that is told. */
+/* Interfaces for datagram iWARP. */
 static int find_interfaces(mca_btl_ibx_interface_t *found, bool is_only)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    const char *wrong;
     if (rank_of("iwarp_ud") <= 0) {
         return 0;
     }
-    const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude, &wrong);
+    const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude);
     if (0 == n && is_only && is_given(c->if_include)) {
         opal_show_help(HELP_FILE, "no interface", true, c->if_include);
     }

@@ -80,18 +80,13 @@ static int means(const char *word, size_t length, const mca_btl_ibx_interface_t 
            && same_network(network, bytes_of(&interface->address), (unsigned) prefix);
 }
 
-/* Is the interface in the list? -1: a word of it cannot be understood. */
-static int is_in(const char *list, const mca_btl_ibx_interface_t *interface, const char **wrong)
+/* Is the interface in the list, as far as that can be understood? */
+static bool is_in(const char *list, const mca_btl_ibx_interface_t *interface)
 {
-    int found = 0;
+    bool found = false;
     for (const char *word = list; NULL != word && '\0' != *word;) {
         const size_t length = strcspn(word, ",");
-        const int m = 0 == length ? 0 : means(word, length, interface);
-        if (m < 0) {
-            *wrong = word;
-            return -1;
-        }
-        found |= m;
+        found |= length > 0 && means(word, length, interface) > 0;
         word += length;
         word += ',' == *word;
     }
@@ -162,12 +157,11 @@ static bool is_known(const mca_btl_ibx_interface_t *found, int n, const char *na
 }
 
 int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
-                           const char *exclude, const char **wrong)
+                           const char *exclude)
 {
     struct ifaddrs *all;
     const bool chosen = NULL != include && '\0' != *include;
     int n = 0;
-    *wrong = NULL;
     if (0 != getifaddrs(&all)) {
         return 0;
     }
@@ -184,12 +178,7 @@ int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
                 || loopback != one.is_loopback) {
                 continue;
             }
-            const int in = is_in(chosen ? include : exclude, &one, wrong);
-            if (in < 0) {
-                freeifaddrs(all);
-                return -1;
-            }
-            if ((chosen ? in : !in) && !is_known(found, n, one.name)) {
+            if (chosen == is_in(chosen ? include : exclude, &one) && !is_known(found, n, one.name)) {
                 found[n++] = one;
             }
         }

@@ -131,8 +131,7 @@ static bool is_listed(const char *include, const char *exclude,
                       const mca_btl_ibx_interface_t *interface)
 {
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    const char *wrong;
-    const int n = mca_btl_ibx_interfaces(found, include, exclude, &wrong);
+    const int n = mca_btl_ibx_interfaces(found, include, exclude);
     for (int i = 0; i < n; ++i) {
         if (0 == strcmp(found[i].name, interface->name)) {
             return true;
@@ -514,11 +513,10 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
                            mca_btl_base_module_t **modules, int max)
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
-    const char *wrong;
     mca_btl_ibx_verbs_modules_n = 0;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
-    const int n = some ? mca_btl_ibx_interfaces(all, NULL, NULL, &wrong) : 0;
+    const int n = some ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
     for (int i = 0; i < n && (int) mca_btl_ibx_verbs_modules_n < max; ++i) {
         if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
             continue;
