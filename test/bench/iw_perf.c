@@ -137,13 +137,13 @@ static void node_close(node_t *n, int me)
 {
     if (verbose) {
         printf("  [%d]", me);
-        for (const iw_counter_info_t *i = iw_counter_table; NULL != i->name; ++i) {
-            uint64_t v =
-                *(const uint64_t *) ((const char *) iw_engine_counters(n->engine) + i->offset);
-            if (0 != v) {
-                printf(" %s %lu", i->name, (unsigned long) v);
-            }
-        }
+        const iw_counters_t *counted = iw_engine_counters(n->engine);
+#define PRINT(name, meaning)                                                                       \
+    if (0 != counted->name) {                                                                      \
+        printf(" %s %lu", #name, (unsigned long) counted->name);                                   \
+    }
+        IW_COUNTERS(PRINT)
+#undef PRINT
         const iw_port_counters_t *c = iw_port_counters(n->port);
         printf(" | receive calls %lu empty %lu, send calls %lu trains %lu busy %lu errors %lu\n",
                (unsigned long) c->receive_calls, (unsigned long) c->receive_empty,

@@ -67,13 +67,13 @@ static void hints(const char *text)
 static void interfaces(char *text)
 {
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    const char *wrong = NULL;
     char *exclude = strchr(text, '\n');
     if (NULL != exclude) {
         *exclude++ = '\0';
     }
-    const int n = mca_btl_ibx_interfaces(found, text, exclude, &wrong);
-    MUST(n <= MCA_BTL_IBX_INTERFACES && (n >= 0 || NULL != wrong));
+    (void) mca_btl_ibx_refuse_list(text);
+    const int n = mca_btl_ibx_interfaces(found, text, exclude);
+    MUST(n >= 0 && n <= MCA_BTL_IBX_INTERFACES);
 }
 
 /* What a peer says of itself, to a process with two interfaces. */

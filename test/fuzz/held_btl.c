@@ -176,7 +176,7 @@ static int held_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t 
     const bool later = config.completes_later;
     hold((thing_t){.what = PACKET,
                    .module = module_of(btl),
-                   .on_lane = MCA_BTL_IBX_LANE == des->order,
+                   .on_lane = MCA_BTL_IBX_ORDER == des->order,
                    .tag = tag,
                    .size = f->segment.seg_len,
                    .data = copy_of(f->segment.seg_addr.pval, f->segment.seg_len, NULL, 0),
@@ -213,7 +213,7 @@ static int held_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     }
     hold((thing_t){.what = PACKET,
                    .module = module_of(btl),
-                   .on_lane = MCA_BTL_IBX_LANE == order,
+                   .on_lane = MCA_BTL_IBX_ORDER == order,
                    .tag = tag,
                    .size = header_size + payload_size,
                    .data = copy_of(header, header_size, payload, payload_size)});
@@ -292,7 +292,7 @@ static int transfer(mca_btl_base_module_t *btl, int what, void *local, uint64_t 
     MUST(size > 0 && size <= OPERATION);
     thing_t *t = hold((thing_t){.what = what,
                                 .module = module_of(btl),
-                                .on_lane = MCA_BTL_IBX_LANE == order,
+                                .on_lane = MCA_BTL_IBX_ORDER == order,
                                 .size = size,
                                 .local = local,
                                 .remote = remote,

@@ -91,7 +91,7 @@ static bool goes_back(bool fragments, long long rests)
         idle(2);
         const long long unmapped = tl_pvar("pml_spec_slabs_unmapped");
         if ((!kept || (unmapped > 0 && unmapped >= tl_pvar("pml_spec_slabs_mapped")))
-            && (!fragments || tl_pvar("btl_ibx_rests") > rests)) {
+            && (!fragments || tl_pvar("btl_ibx_idle_returns") > rests)) {
             return true;
         }
     }
@@ -126,10 +126,10 @@ int main(int argc, char **argv)
     }
     tl_step("quiet");
     MPI_Barrier(MPI_COMM_WORLD);
-    const long long rests = tl_pvar("btl_ibx_rests");
+    const long long rests = tl_pvar("btl_ibx_idle_returns");
     CHECK(goes_back(fragments, rests),
           "%lld slabs mapped, %lld given back; fragments rested %lld times, %lld before",
           tl_pvar("pml_spec_slabs_mapped"), tl_pvar("pml_spec_slabs_unmapped"),
-          tl_pvar("btl_ibx_rests"), rests);
+          tl_pvar("btl_ibx_idle_returns"), rests);
     return tl_finish();
 }

@@ -234,4 +234,39 @@ static inline uint32_t touch_pages(fake_t *fake, unsigned first, unsigned last, 
     return id;
 }
 
+/* ---- a cache with its limits ---- */
+
+static inline fake_t *cache_of(const char *policy, size_t max_bytes, size_t max_entries)
+{
+    fake_t *fake = fake_new();
+    lazy_config_t config = fake_config(fake, policy);
+    config.max_bytes = max_bytes;
+    config.max_entries = max_entries;
+    fake->cache = lazy_create(&config);
+    assert_non_null(fake->cache);
+    return fake;
+}
+
+static inline fake_t *cache(void)
+{
+    return cache_of("lru", SIZE_MAX / 2, FAKE_MAX);
+}
+
+static inline lazy_counters_t counted(fake_t *fake)
+{
+    lazy_counters_t n;
+    fake_ok(fake);
+    lazy_count(fake->cache, &n);
+    return n;
+}
+
+static inline bool is_there(fake_t *fake, unsigned page)
+{
+    lazy_entry_t *e = lazy_find(fake->cache, FIRST + page * PAGE, PAGE, READ, 0);
+    if (NULL != e) {
+        lazy_release(fake->cache, e);
+    }
+    return NULL != e;
+}
+
 #endif

@@ -37,11 +37,11 @@ static void the_first_registers_and_the_last_unregisters(void **state)
     assert_ptr_equal(a, &item[0]);
     assert_ptr_equal(b, &item[1]);
     assert_null(spec_retry_take(&retry, pass));
-    assert_false(spec_retry_done(&retry, a->lane));
-    assert_true(spec_retry_done(&retry, b->lane));
+    assert_false(spec_retry_done(&retry, a->queue));
+    assert_true(spec_retry_done(&retry, b->queue));
 }
 
-/* The lanes are empty, but not all is done: another pass must not unregister. */
+/* The queues are empty, but not all is done: another pass must not unregister. */
 static void what_is_in_hand_counts(void **state)
 {
     (void) state;
@@ -52,16 +52,16 @@ static void what_is_in_hand_counts(void **state)
     const uint64_t inner = spec_retry_pass(&retry);
     spec_retry_item_t *b = spec_retry_take(&retry, inner);
     assert_ptr_equal(b, &item[1]);
-    assert_false(spec_retry_done(&retry, b->lane));
+    assert_false(spec_retry_done(&retry, b->queue));
     assert_null(spec_retry_take(&retry, inner));
     assert_true(spec_retry_waits(&retry, &key[0]));
     spec_retry_refused(&retry, &item[0]);
     assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[0]);
-    assert_true(spec_retry_done(&retry, item[0].lane));
+    assert_true(spec_retry_done(&retry, item[0].queue));
     assert_false(spec_retry_waits(&retry, &key[0]));
 }
 
-static void a_pass_costs_one_refusal_for_each_lane(void **state)
+static void a_pass_costs_one_refusal_for_each_queue(void **state)
 {
     (void) state;
     enum { MANY = 1000 };
@@ -74,21 +74,21 @@ static void a_pass_costs_one_refusal_for_each_lane(void **state)
         spec_retry_item_t *i;
         int tries = 0;
         while (NULL != (i = spec_retry_take(&retry, pass))) {
-            assert_true(i == &many[0] || i == &many[1]); /* the oldest of its lane, each time */
+            assert_true(i == &many[0] || i == &many[1]); /* the oldest of its queue, each time */
             spec_retry_refused(&retry, i);
             ++tries;
         }
         assert_int_equal(tries, KEYS);
     }
-    /* As soon as there is room everything goes, lane by lane in its order. */
+    /* As soon as there is room everything goes, queue by queue in its order. */
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *i, *last[KEYS] = {NULL};
     int done = 0;
     while (NULL != (i = spec_retry_take(&retry, pass))) {
-        const int lane = (int) ((i - many) % KEYS);
-        assert_true(NULL == last[lane] || i > last[lane]);
-        last[lane] = i;
-        assert_int_equal(spec_retry_done(&retry, i->lane), ++done == MANY);
+        const int queue = (int) ((i - many) % KEYS);
+        assert_true(NULL == last[queue] || i > last[queue]);
+        last[queue] = i;
+        assert_int_equal(spec_retry_done(&retry, i->queue), ++done == MANY);
     }
     assert_int_equal(done, MANY);
 }
@@ -110,7 +110,7 @@ static void a_refused_item_goes_back_to_its_place(void **state)
         assert_ptr_equal(spec_retry_take(&retry, c), &item[i]);
     }
     for (int i = 0; i < ITEMS; ++i) {
-        assert_int_equal(spec_retry_done(&retry, item[i].lane), i == ITEMS - 1);
+        assert_int_equal(spec_retry_done(&retry, item[i].queue), i == ITEMS - 1);
     }
 }
 
@@ -122,10 +122,10 @@ static void what_comes_during_a_pass_is_for_the_next(void **state)
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *a = spec_retry_take(&retry, pass);
     spec_retry_add(&retry, &item[1], &key[1]);
-    assert_false(spec_retry_done(&retry, a->lane));
+    assert_false(spec_retry_done(&retry, a->queue));
     assert_null(spec_retry_take(&retry, pass));
     assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[1]);
-    assert_true(spec_retry_done(&retry, item[1].lane));
+    assert_true(spec_retry_done(&retry, item[1].queue));
 }
 
 static void an_item_may_be_added_again_from_its_own_try(void **state)
@@ -134,12 +134,12 @@ static void an_item_may_be_added_again_from_its_own_try(void **state)
     spec_retry_add(&retry, &item[0], &key[0]);
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *a = spec_retry_take(&retry, pass);
-    spec_retry_lane_t *lane = a->lane;
+    spec_retry_queue_t *queue = a->queue;
     assert_false(spec_retry_add(&retry, &item[0], &key[1]));
-    assert_false(spec_retry_done(&retry, lane));
+    assert_false(spec_retry_done(&retry, queue));
     assert_true(spec_retry_waits(&retry, &key[1]));
     assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[0]);
-    assert_true(spec_retry_done(&retry, item[0].lane));
+    assert_true(spec_retry_done(&retry, item[0].queue));
     assert_false(spec_retry_waits(&retry, &key[1]));
 }
 
@@ -149,14 +149,14 @@ static void many_resources(void **state)
     enum { MANY = 5000 };
     static spec_retry_item_t many[MANY];
     static char resource[MANY];
-    for (int round = 0; round < 2; ++round) { /* the second with lanes used before */
+    for (int round = 0; round < 2; ++round) { /* the second with queues used before */
         for (int i = 0; i < MANY; ++i) {
             assert_int_equal(spec_retry_add(&retry, &many[i], &resource[i]), i == 0);
         }
         for (int i = 0; i < MANY; ++i) {
             assert_true(spec_retry_waits(&retry, &resource[i]));
             assert_ptr_equal(spec_retry_take(&retry, UINT64_MAX), &many[i]);
-            assert_int_equal(spec_retry_done(&retry, many[i].lane), i == MANY - 1);
+            assert_int_equal(spec_retry_done(&retry, many[i].queue), i == MANY - 1);
             assert_false(spec_retry_waits(&retry, &resource[i]));
         }
     }
@@ -205,7 +205,7 @@ static void settle(actor_t *a, int depth)
 {
     if (a->refused[depth]) {
         spec_retry_refused(&retry, a->in_hand[depth]);
-    } else if (spec_retry_done(&retry, a->in_hand[depth]->lane)) {
+    } else if (spec_retry_done(&retry, a->in_hand[depth]->queue)) {
         assert_true(registered);
         registered = false;
     }
@@ -269,7 +269,7 @@ static void check_registration(void)
         any |= NULL != actor[i].in_hand[0] && SENDS != actor[i].kind;
     }
     assert_int_equal(registered, retry.n > 0);
-    if (!spec_list_is_empty(&retry.lanes) || any) {
+    if (!spec_list_is_empty(&retry.queues) || any) {
         assert_true(registered);
     }
 }
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_registers_and_the_last_unregisters, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_in_hand_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_pass_costs_one_refusal_for_each_lane, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pass_costs_one_refusal_for_each_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_item_goes_back_to_its_place, setup, teardown),
         cmocka_unit_test_setup_teardown(what_comes_during_a_pass_is_for_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(an_item_may_be_added_again_from_its_own_try, setup,

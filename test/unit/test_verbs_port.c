@@ -259,7 +259,7 @@ static void say_until_said(unsigned from, unsigned to, uint8_t first, uint32_t s
 {
     vb_status_t status;
     while (VB_OK != (status = send_flags(from, to, first, size, flags))) {
-        assert_string_equal(vb_status_name(status), vb_status_name(VB_AGAIN));
+        assert_int_equal(status, VB_AGAIN);
         progress(from);
         progress(to);
     }

@@ -41,31 +41,31 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * btl_put was is seen by the peer - its callback is called - only after all data of that put is in the
  * peer's memory, whatever gets lost or overtaken and however many puts there are. It need not wait for
  * the put's callback; a FIN directly behind its put leaves while both processes compute. The message goes
- * the same way whatever `order` says: there is one lane for each endpoint, MCA_BTL_IBX_LANE, and
+ * the same way whatever `order` says: there is one order for each endpoint, MCA_BTL_IBX_ORDER, and
  * descriptors of btl_alloc and btl_prepare_src carry it in their field `order`.
- * MCA_BTL_IBX_FENCED: a message with order MCA_BTL_IBX_LANE given after a btl_get leaves only after all data
+ * MCA_BTL_IBX_FENCED: a message with order MCA_BTL_IBX_ORDER given after a btl_get leaves only after all data
  * of that get is here, so that a FIN may be given directly behind its get. Without this promise, or with
  * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
  * its callback).
- * MCA_BTL_IBX_HOLDS: registrations (btl_register_mem) are kept in a cache, and one that is held while its
+ * MCA_BTL_IBX_PINS: registrations (btl_register_mem) are kept in a cache, and one that is pinned while its
  * memory is given back to the system does no harm: no use gets it any more. A caller that only keeps one says
- * so with MCA_BTL_IBX_REG_HOLD in the flags, and never gives its handle to a peer or to a transfer.
+ * so with MCA_BTL_IBX_REG_PIN in the flags, and never gives its handle to a peer or to a transfer.
  * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
  * follow: until one without the flag takes it along, or the component's progress is called. If it lies in the BTL's
- * buffer its callback is called by the next progress, and btl_send does not return 1. *looks counts the calls of progress.
+ * buffer its callback is called by the next progress, and btl_send does not return 1. *polls counts the calls of progress.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 
 #define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
 #define MCA_BTL_IBX_VERSION UINT32_C(2) /* changes when the meaning of anything here does */
 
-enum { MCA_BTL_IBX_LANE = 0 };
-enum { MCA_BTL_IBX_REG_HOLD = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
+enum { MCA_BTL_IBX_ORDER = 0 };
+enum { MCA_BTL_IBX_REG_PIN = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
 enum { MCA_BTL_IBX_MORE = 1 << 30 };     /* beyond MCA_BTL_DES_* */
 enum {
     MCA_BTL_IBX_ORDERED = 1,
     MCA_BTL_IBX_FENCED = 2,
-    MCA_BTL_IBX_HOLDS = 4,
+    MCA_BTL_IBX_PINS = 4,
     MCA_BTL_IBX_GATHERS = 8,
 };
 
@@ -76,7 +76,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t version;
     uint32_t promises;
     uint32_t place_min;    /* see mca_btl_ibx_places */
-    const uint32_t *looks; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
+    const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -99,10 +99,10 @@ static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t s
 }
 
 /* How often the progress of this transport was called, if it gathers; NULL of any other BTL. */
-static inline const uint32_t *mca_btl_ibx_looks(const mca_btl_base_module_t *btl)
+static inline const uint32_t *mca_btl_ibx_polls(const mca_btl_base_module_t *btl)
 {
     return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS
-               ? ((const mca_btl_ibx_public_t *) btl)->looks
+               ? ((const mca_btl_ibx_public_t *) btl)->polls
                : NULL;
 }
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 {
     id => 'registration', chapter => 'Registration and reuse of buffers', title => 'What registering memory costs', paper => '000 fig. 3.10, 5.1, table 5.3',
-    shown => 'Locking pages (mlock, what an adapter\'s driver does besides telling the adapter), copying, and looking a buffer up; what the caches lazy and grdma add to a registration that is not cached, and what one that is cached costs.',
+    shown => 'Locking pages (mlock, what an adapter\'s driver does besides telling the adapter), copying, and finding a buffer; what the caches lazy and grdma add to a registration that is not cached, and what one that is cached costs.',
     expected => [
         'The thesis: registering costs far more than copying for small buffers and grows with the size, so that 432 (below 1 KiB) to 60 (4 KiB) uses repay it (table 5.3).',
         'Here: the same shape; a hit in lazy does not depend on how much is cached.',

@@ -35,15 +35,16 @@ typedef struct mca_btl_ibx_component {
     size_t socket_buffer;
     int port_min, port_range;
     bool segment;
-    char *rcache; /* name of the component, or NULL: any */
-    int lend;
-    bool place;
+    char *rcache; /* name of the component, auto or none */
+    int zerocopy;
+    bool direct;
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;
     bool summary;
     bool always; /* in jobs that do not ask for it, too */
-    int rest; /* microseconds; -1: by the adapters */
+    int sleep_after; /* microseconds; -1: by the adapters */
     /* state */
+    bool is_asked;  /* btl_ibx_asked.h */
     bool locked;    /* several threads */
     uint32_t polls; /* atomic; calls of progress; one that another thread undoes does not matter */
 } mca_btl_ibx_component_t;

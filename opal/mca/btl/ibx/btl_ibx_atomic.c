@@ -212,7 +212,7 @@ static bool answer_or_keep(mca_btl_base_endpoint_t *to, const mca_btl_ibx_atomic
     mca_btl_base_descriptor_t *des = message_of(btl, to, answer, sizeof(*answer));
     if (OPAL_UNLIKELY(NULL == des)) {
         mca_btl_ibx_lock(module);
-        const bool kept = mca_btl_ibx_unsaid_keep(&module->unsaid, to, answer);
+        const bool kept = mca_btl_ibx_deferred_keep(&module->deferred, to, answer);
         mca_btl_ibx_unlock(module);
         if (!kept) {
             mca_btl_ibx_give_up(to, "out of memory for answers to its atomic operations");
@@ -253,7 +253,7 @@ void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module)
     mca_btl_ibx_atomic_answer_t answer;
     do {
         mca_btl_ibx_lock(module);
-        endpoint = mca_btl_ibx_unsaid_take(&module->unsaid, &answer);
+        endpoint = mca_btl_ibx_deferred_take(&module->deferred, &answer);
         mca_btl_ibx_unlock(module);
     } while (NULL != endpoint && answer_or_keep(endpoint, &answer));
 }

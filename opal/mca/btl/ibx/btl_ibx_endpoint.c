@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Other processes: one endpoint for each, by name, from the first word to the last, whatever the transport. */
+/* Endpoints, one for each other process: made when it is first wanted or speaks, found by name, ended. For both transports. */
 #include "btl_ibx_endpoint.h"
 
 #include "opal/util/proc.h"

@@ -21,7 +21,7 @@ void mca_btl_ibx_stranger(mca_btl_ibx_module_t *module, uint64_t name, const uin
 /* Slow path of the next. */
 void mca_btl_ibx_look_up_strangers(mca_btl_ibx_module_t *module);
 
-/* Looks up the processes that spoke first, and lets the transport take what they said. lock is not held; any thread. */
+/* Finds the processes that spoke first, and lets the transport take what they said. lock is not held; any thread. */
 static inline void mca_btl_ibx_meet_strangers(mca_btl_ibx_module_t *module)
 {
     if (OPAL_UNLIKELY(0 != __atomic_load_n(&module->strangers_n, __ATOMIC_ACQUIRE))) {

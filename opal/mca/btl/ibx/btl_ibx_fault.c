@@ -15,17 +15,26 @@ static uint32_t rate; /* of a million; 0: none fails */
 /* Several threads register at a time: each takes its step by itself. */
 static _Atomic uint64_t random_state, asked, failed;
 
-bool mca_btl_ibx_fault_open(void)
+static bool parse(const char *text, double *share)
+{
+    char *end;
+    *share = strtod(text, &end);
+    return end != text && '\0' == *end && *share >= 0.0 && *share <= 1.0;
+}
+
+const char *mca_btl_ibx_fault_refuse(const char *text)
+{
+    double share;
+    return parse(text, &share) ? NULL : "a number from 0 to 1";
+}
+
+void mca_btl_ibx_fault_open(void)
 {
     const char *text = mca_btl_ibx_component.fault_register;
+    double share;
     rate = 0;
-    if (NULL == text || '\0' == *text) {
-        return true;
-    }
-    char *end;
-    const double share = strtod(text, &end);
-    if (end == text || '\0' != *end || !(share >= 0.0 && share <= 1.0)) {
-        return false;
+    if (NULL == text || !parse(text, &share)) {
+        return;
     }
     uint64_t seed = mca_btl_ibx_component.fault_seed;
     if (0 == seed) {
@@ -36,7 +45,6 @@ bool mca_btl_ibx_fault_open(void)
     rate = (uint32_t) (share * MILLION + 0.5);
     opal_output(0, "btl/ibx: faults on purpose, seed %llu, in registrations",
                 (unsigned long long) seed);
-    return true;
 }
 
 bool mca_btl_ibx_fault_registration(void)

@@ -6,8 +6,11 @@
 
 #include <stdbool.h>
 
-/* From the parameters, before the first registration. False: they make no sense. */
-bool mca_btl_ibx_fault_open(void);
+/* What btl_ibx_fault_register can be, if this is not it; else NULL. */
+const char *mca_btl_ibx_fault_refuse(const char *text);
+
+/* From the parameters, before the first registration. */
+void mca_btl_ibx_fault_open(void);
 
 /* Whether the registration that is about to be made fails, as for lack of resources. */
 bool mca_btl_ibx_fault_registration(void);

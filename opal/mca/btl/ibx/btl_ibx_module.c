@@ -2,8 +2,8 @@
 /* Modules and their transfers, as far as both transports have the same; messages, puts and gets of a process to itself. */
 #include "btl_ibx_module.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "opal/include/spec/parameters.h"
+#include "opal/mca/rcache/base/base.h"
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_job_t, opal_free_list_item_t, NULL, NULL);
 
@@ -50,10 +50,28 @@ int mca_btl_ibx_register_error(mca_btl_base_module_t *btl, mca_btl_base_module_e
     return OPAL_SUCCESS;
 }
 
+void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources)
+{
+    static const char *const automatic[] = {"lazy", "grdma"};
+    const char *wanted = mca_btl_ibx_component.rcache;
+    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
+    module->rcache = NULL;
+    if (!any && 0 == strcmp(wanted, "none")) {
+        return;
+    }
+    for (size_t i = 0; NULL == module->rcache && i < (any ? 2u : 1u); ++i) {
+        module->rcache = mca_rcache_base_module_create(any ? automatic[i] : wanted, module, resources);
+    }
+    if (NULL == module->rcache && !any) {
+        spec_parameter_refuse(&mca_btl_ibx_component.super.btl_version, "rcache", wanted,
+                              "auto, none, or what \"ompi_info | grep rcache\" shows");
+    }
+}
+
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache)
 {
     const char *name = NULL == rcache ? "" : rcache->rcache_component->rcache_version.mca_component_name;
-    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_HOLDS : 0;
+    return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_PINS : 0;
 }
 
 /* ---- jobs ---- */

@@ -16,7 +16,7 @@
 
 #include "btl_ibx.h"
 #include "btl_ibx_net.h"
-#include "btl_ibx_unsaid.h"
+#include "btl_ibx_deferred.h"
 #include "ibx_delivery.h"
 
 #include "opal/include/spec/promises.h"
@@ -108,7 +108,7 @@ struct mca_btl_ibx_module {
     struct {
         uint64_t asked, done, refused;
     } atomics; /* as messages: of others, for others, what could not be meant */
-    mca_btl_ibx_unsaid_t unsaid;
+    mca_btl_ibx_deferred_t deferred;
     mca_btl_base_module_error_cb_fn_t error;
     uint32_t strangers_n; /* processes that spoke first and are not known yet, and what they said */
     struct {
@@ -155,6 +155,9 @@ int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_clas
 /* Nobody else is at the module any more; its connections have ended, and what is in its lists is not touched: the memory of
  * fragments may be gone. Frees the module. */
 void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
+
+/* The registration cache that btl_ibx_rcache asks for: module->rcache, or NULL for none. One that is not there ends the job. */
+void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources);
 
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* What the kernel does not know (virtual interfaces) counts as 10 Gb/s. */
-#define GUESSED_MBPS 10000u
+#define ASSUMED_MBPS 10000u
 
 static const uint8_t *bytes_of(const iw_address_t *a)
 {
@@ -20,9 +20,9 @@ static const uint8_t *bytes_of(const iw_address_t *a)
 
 static bool same_network(const uint8_t *a, const uint8_t *b, unsigned prefix)
 {
-    const unsigned whole = prefix / 8, rest = prefix % 8;
+    const unsigned whole = prefix / 8, bits = prefix % 8;
     return 0 == memcmp(a, b, whole)
-           && (0 == rest || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+           && (0 == bits || (a[whole] ^ b[whole]) >> (8 - bits) == 0);
 }
 
 static uint8_t prefix_of(const struct sockaddr *mask)
@@ -50,7 +50,7 @@ static uint32_t speed_of(const char *name)
         }
         fclose(in);
     }
-    return mbps > 0 && mbps < 10000000 ? (uint32_t) mbps : GUESSED_MBPS;
+    return mbps > 0 && mbps < 10000000 ? (uint32_t) mbps : ASSUMED_MBPS;
 }
 
 /* Does a word of a list mean this interface: its name, or a network that its address is in?
@@ -80,22 +80,45 @@ static int means(const char *word, size_t length, const mca_btl_ibx_interface_t 
            && same_network(network, bytes_of(&interface->address), (unsigned) prefix);
 }
 
-/* Is the interface in the list? -1: a word of it cannot be understood. */
-static int is_in(const char *list, const mca_btl_ibx_interface_t *interface, const char **wrong)
+/* Is the interface in the list, as far as that can be understood? */
+static bool is_in(const char *list, const mca_btl_ibx_interface_t *interface)
 {
-    int found = 0;
+    bool found = false;
     for (const char *word = list; NULL != word && '\0' != *word;) {
         const size_t length = strcspn(word, ",");
-        const int m = 0 == length ? 0 : means(word, length, interface);
-        if (m < 0) {
-            *wrong = word;
-            return -1;
-        }
-        found |= m;
+        found |= length > 0 && means(word, length, interface) > 0;
         word += length;
         word += ',' == *word;
     }
     return found;
+}
+
+/* Is it an interface of this host, or an RDMA device or a port of one ("rxe0:1")? */
+static bool exists(const char *name)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s", (int) strcspn(name, ":"), name);
+    return 0 != if_nametoindex(name) || 0 == access(path, F_OK);
+}
+
+const char *mca_btl_ibx_refuse_list(const char *list)
+{
+    static char text[192];
+    static const mca_btl_ibx_interface_t none;
+    for (const char *word = list; '\0' != *word;) {
+        const size_t length = strcspn(word, ",");
+        snprintf(text, sizeof(text), "%.*s", length < 64 ? (int) length : 64, word);
+        const bool is_fine = 0 == length || (NULL != strchr(text, '/') ? means(word, length, &none) >= 0 : exists(text));
+        if (!is_fine) {
+            const size_t n = strlen(text);
+            snprintf(text + n, sizeof(text) - n,
+                     " is no interface or RDMA device of this host, and no network (eth0,192.0.2.0/24,rxe0:1)");
+            return text;
+        }
+        word += length;
+        word += ',' == *word;
+    }
+    return NULL;
 }
 
 static bool describe(const struct ifaddrs *i, mca_btl_ibx_interface_t *interface)
@@ -134,12 +157,11 @@ static bool is_known(const mca_btl_ibx_interface_t *found, int n, const char *na
 }
 
 int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
-                           const char *exclude, const char **wrong)
+                           const char *exclude)
 {
     struct ifaddrs *all;
     const bool chosen = NULL != include && '\0' != *include;
     int n = 0;
-    *wrong = NULL;
     if (0 != getifaddrs(&all)) {
         return 0;
     }
@@ -156,12 +178,7 @@ int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
                 || loopback != one.is_loopback) {
                 continue;
             }
-            const int in = is_in(chosen ? include : exclude, &one, wrong);
-            if (in < 0) {
-                freeifaddrs(all);
-                return -1;
-            }
-            if ((chosen ? in : !in) && !is_known(found, n, one.name)) {
+            if (chosen == is_in(chosen ? include : exclude, &one) && !is_known(found, n, one.name)) {
                 found[n++] = one;
             }
         }

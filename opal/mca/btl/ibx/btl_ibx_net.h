@@ -49,13 +49,15 @@ static inline size_t mca_btl_ibx_modex_size(unsigned count)
     return offsetof(mca_btl_ibx_modex_t, offer) + count * sizeof(mca_btl_ibx_offer_t);
 }
 
+/* NULL if this host has all that the list names, and its networks can be understood; else what is wrong. */
+const char *mca_btl_ibx_refuse_list(const char *list);
+
 /* The interfaces that are up and wanted: include (if not empty) or all but exclude, both lists of
  * names and networks (eth0,192.0.2.0/24,fd00::/8). Loopback only if included, or if nothing else is
  * left. One address for each interface and family; an interface with IPv4 and IPv6 counts with
- * IPv4 unless `include` names the IPv6 network. Returns how many (at most
- * MCA_BTL_IBX_INTERFACES), or -1: a list cannot be understood, *wrong points to the word. */
+ * IPv4 unless `include` names the IPv6 network. Returns how many, at most MCA_BTL_IBX_INTERFACES. */
 int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
-                           const char *exclude, const char **wrong);
+                           const char *exclude);
 
 void mca_btl_ibx_offer_make(mca_btl_ibx_offer_t *offer, const mca_btl_ibx_interface_t *interface,
                             const iw_address_t *bound, const iw_key_t *key);

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Sleeps in a long wait instead of polling, where the parameter btl_ibx_rest asks for it: ibx_sleep.h decides when, this
+/* Sleeps in a long wait instead of polling, where the parameter btl_ibx_sleep_after asks for it: ibx_sleep.h decides when, this
  * sleeps on the descriptors of all modules. */
 #ifndef BTL_IBX_SLEEP_H
 #define BTL_IBX_SLEEP_H
@@ -10,7 +10,7 @@
 
 extern ibx_sleep_t mca_btl_ibx_sleep_state;
 
-/* microseconds: btl_ibx_rest. After mca_btl_ibx_verbs_open, before the first progress. */
+/* microseconds: btl_ibx_sleep_after. After mca_btl_ibx_verbs_open, before the first progress. */
 void mca_btl_ibx_sleep_open(int microseconds);
 
 /* A poll was in vain, and it is time to read the clock: sleeps, if it is time for that. Returns how much came while it

@@ -41,7 +41,7 @@ enum {
 #define MCA_MPOOL_FREQ_COUNTERS(X)                                                                 \
     X(pool_allocations, "allocations served from the pool")                                        \
     X(own_allocations, "allocations served with a segment of their own")                           \
-    X(left_to_malloc, "default allocations below mpool_freq_min_size, left to malloc")             \
+    X(left_to_malloc, "default allocations too small for the pool, left to malloc")                \
     X(failed_allocations, "allocations that failed; Open MPI 4.1 then uses malloc")                \
     X(frees, "allocations given back")                                                             \
     X(frees_refused, "frees of memory that was not allocated here, ignored")                       \
@@ -97,10 +97,8 @@ typedef struct mca_mpool_freq_component {
     mca_mpool_freq_public_t super;
     /* parameters */
     bool is_default;
-    int priority;
     size_t segment_min, pool_size;
     bool huge_pages;
-    unsigned share;  /* percent */
     unsigned budget; /* permille */
     int fixed_uses;  /* -1: measure */
     unsigned measure_ms;

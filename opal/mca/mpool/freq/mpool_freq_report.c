@@ -56,14 +56,20 @@ static const struct {
     size_t offset;
     bool is_gate;
 } traffic[] = {
-#define ROW(type, name, text, is_gate) {"sent_" #name, text, offsetof(type, name), is_gate},
+#define ROW(type, name, text, is_gate)                                                             \
+    {                                                                                              \
+        "sent_" #name, text, offsetof(type, name), is_gate                                         \
+    }
     ROW(freq_gate_t, copies, "payloads of small messages, puts and gets that the transport copied",
-        true) ROW(freq_gate_t, bytes_copied, "bytes of them", true)
-        ROW(mca_mpool_freq_traffic_t, in_place, "payloads that the transport left where they are",
-            false) ROW(mca_mpool_freq_traffic_t, bytes_in_place, "bytes of them", false)
-            ROW(mca_mpool_freq_traffic_t, notes_used,
-                "of these, payloads whose registration was found without a search in the cache",
-                false)
+        true),
+    ROW(freq_gate_t, bytes_copied, "bytes of small payloads that the transport copied", true),
+    ROW(mca_mpool_freq_traffic_t, in_place, "payloads that the transport left where they are",
+        false),
+    ROW(mca_mpool_freq_traffic_t, bytes_in_place,
+        "bytes of payloads that the transport left where they are", false),
+    ROW(mca_mpool_freq_traffic_t, notes_used,
+        "payloads left where they are whose registration was found without a search in the cache",
+        false),
 #undef ROW
 };
 enum { TRAFFIC = sizeof(traffic) / sizeof(*traffic) };
@@ -207,7 +213,7 @@ void mca_mpool_freq_report_register(void)
         {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
         {"cost_find",
          "V: ns to search for a buffer in the table and for its registration in the cache"},
-        {"cost_place", "P: ns that sending in place costs the transport beyond sending a copy"},
+        {"cost_in_place", "P: ns that sending in place costs the transport beyond sending a copy"},
         {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
                        "registration; 0: none do"},
         {"registered_after",
@@ -238,7 +244,7 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     const freq_table_t *core = &table->core;
     const freq_scale_t *scale = freq_table_scale(core);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
-            table->costs_from, mca_mpool_freq_component.share);
+            table->costs_from, FREQ_SHARE);
     fprintf(out,
             "    V, to search for a buffer: %.1f ns; where most are copied %.1f ns; P, to send in "
             "place: %.1f ns\n",

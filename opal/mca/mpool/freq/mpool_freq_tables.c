@@ -37,7 +37,7 @@ static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *trans
     freq_table_init(&table->core, table->lines, MCA_MPOOL_FREQ_TABLE_LINES,
                     c->fixed_uses < 0 ? FREQ_NEVER : (uint32_t) c->fixed_uses, transport->gate);
     if (c->fixed_uses < 0 && mca_mpool_freq_costs(transport, &table->costs, &table->costs_from)) {
-        freq_table_by_costs(&table->core, &table->costs, c->share, c->budget);
+        freq_table_by_costs(&table->core, &table->costs, FREQ_SHARE, c->budget);
     }
     return table;
 }

@@ -26,9 +26,8 @@ typedef struct mca_rcache_lazy_module {
 typedef struct mca_rcache_lazy_component {
     mca_rcache_lazy_public_t public;
     /* parameters */
-    int policy;      /* number for lazy_policy_at */
-    bool has_policy; /* the parameter names one */
-    size_t max_bytes, max_entries, around;
+    int policy; /* number for lazy_policy_at */
+    size_t max_bytes, max_entries, block;
     bool fork_flush;
     bool summary;
 } mca_rcache_lazy_component_t;

@@ -275,7 +275,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .merge = MERGE,
         /* Where registering locks nothing it is not costly. */
         .around = locks_memory(module->name) && !takes_from_children()
-                      ? mca_rcache_lazy_component.around
+                      ? mca_rcache_lazy_component.block
                       : 0,
         .apart = OTHERS,
         .seed = 1,

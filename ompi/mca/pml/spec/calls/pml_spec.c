@@ -33,7 +33,7 @@ static const struct {
     LIST(mca_pml_base_send_requests, mca_pml_spec_send_request_t),
     LIST(mca_pml_base_recv_requests, mca_pml_spec_recv_request_t),
 };
-enum { OWN_LISTS = 4 };
+enum { OWN_LISTS = 4, LIST_GROWTH = 64 };
 
 int mca_pml_spec_enable(bool enable)
 {
@@ -61,7 +61,7 @@ int mca_pml_spec_enable(bool enable)
     int rc = OMPI_SUCCESS;
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && OMPI_SUCCESS == rc; ++i) {
         rc = opal_free_list_init(lists[i].list, lists[i].size, opal_cache_line_size, lists[i].class,
-                                 0, opal_cache_line_size, 0, -1, mca_pml_spec.free_list_inc, NULL,
+                                 0, opal_cache_line_size, 0, -1, LIST_GROWTH, NULL,
                                  0, NULL, NULL, NULL);
     }
     return rc;

@@ -2,10 +2,11 @@
 /* The component as Open MPI's framework sees it: its parameters, whether it can be selected, open and close. */
 #include "pml_spec_calls.h"
 
-#include "../objects/pml_spec_explain.h"
 #include "pml_spec_pvars.h"
 
-#include <stdio.h>
+#include "opal/include/spec/parameters.h"
+
+#include <sys/stat.h>
 
 static const mca_base_var_enum_value_t speculation_values[] = {
     {.value = MCA_PML_SPEC_SPECULATION_OFF, .string = "off"},
@@ -14,167 +15,126 @@ static const mca_base_var_enum_value_t speculation_values[] = {
     {.value = 0, .string = NULL},
 };
 
-/* All but speculation. least and most: the range, unless both are 0. */
-static const struct parameter {
-    const char *name;
-    mca_base_var_type_t type;
-    int level;
-    void *storage;
-    long value, least, most;
-    const char *help;
-} parameters[] = {
-    {"priority", MCA_BASE_VAR_TYPE_INT, 9, &mca_pml_spec.priority, 10, 0, 0,
-     "Priority of this component when several are asked for. No unit; default 10, below ob1's, "
-     "so that an installed spec is used only when asked for (--mca pml spec)"},
-    {"verbose", MCA_BASE_VAR_TYPE_INT, 3, &mca_pml_spec.verbose, 0, 0, 100,
-     "How much to tell on the standard error: 0 nothing, 10 speculation that stops or resumes "
-     "and refused packets, 20 why a protocol is chosen, at each change, 30 each RTR, 50 each "
-     "step of each large message. No unit, range 0 to 100; default 0. Slows the job down"},
-    {"pipeline_depth", MCA_BASE_VAR_TYPE_INT, 5, &mca_pml_spec.pipeline_depth, 4, 1, 1024,
-     "Fragments of one message under way at once when its data must be sent by copy (datatype "
-     "with gaps, transport without RDMA). Unit: fragments, range 1 to 1024; default 4. More "
-     "helps on a long line with small fragments"},
-    {"copy_limit", MCA_BASE_VAR_TYPE_SIZE_T, 5, &mca_pml_spec.copy_limit, 4096, 0, 0,
-     "Eager messages up to this size are copied into the transport's buffer and are then "
-     "complete for the sender; longer ones are sent from the user's buffer where the transport "
-     "can do that. Unit: bytes, any size; default 4096. The copy costs less than tracking a "
-     "request up to a few KiB"},
-    {"hold_max", MCA_BASE_VAR_TYPE_SIZE_T, 5, &mca_pml_spec.hold_max, 268435456, 0, 0,
-     "Memory that persistent requests keep registered for as long as they exist, so that no "
-     "start registers; what is beyond it is registered in advance only, and may be evicted. "
-     "Unit: bytes, any size; default 268435456"},
-    {"stripe_min", MCA_BASE_VAR_TYPE_SIZE_T, 5, &mca_pml_spec.stripe_min, 65536, 1, INT64_MAX,
-     "A large message is shared among several transports only if each gets at least this much. "
-     "Unit: bytes, at least 1; default 65536. Raise it if the transports differ much in latency"},
-    {"unexpected_max", MCA_BASE_VAR_TYPE_LONG, 4, &mca_pml_spec.unexpected_max, -1, 0, 0,
-     "How much memory messages that no receive has asked for yet may take in one process. Each "
-     "sender begins with its share of it as credit, never less than 1 MiB. Beyond the limit a "
-     "sender of whom more than its share is kept gets no more credit, and the user is told "
-     "once: its blocking sends wait until messages are received, its nonblocking ones complete "
-     "later. Unit: bytes, any size; default -1: a quarter of the memory of the host or of the "
-     "process's control group, divided by the processes of the job on the host, but no less "
-     "than 64 MiB. 0: no limit. A program that relies on standard sends being buffered, which "
-     "MPI does not promise, may need more"},
-    {"free_list_inc", MCA_BASE_VAR_TYPE_INT, 9, &mca_pml_spec.free_list_inc, 64, 1, 65536,
-     "By how many objects the lists of requests and fragments grow when they are empty. Unit: "
-     "objects, range 1 to 65536; default 64"},
-    {"adapt_threshold", MCA_BASE_VAR_TYPE_INT, 5, &mca_pml_spec.adapt_threshold, 80, 0, 100,
-     "With speculation auto: a receiver stops offering its buffers to a sender (for one "
-     "communicator and tag) when fewer than this share of its latest offers was of use, and "
-     "begins again when halfway from here to 100 % of its receives would have been in time. "
-     "Unit: percent, range 0 (never stop) to 100; default 80"},
-    {"adapt_window", MCA_BASE_VAR_TYPE_INT, 6, &mca_pml_spec.adapt_window, 16, 1, 65536,
-     "With speculation auto: how many offers, or receives, make the share of "
-     "pml_spec_adapt_threshold. Unit: messages, range 1 to 65536; default 16. Larger is slower "
-     "to change and surer"},
-    {"patience_max", MCA_BASE_VAR_TYPE_SIZE_T, 6, &mca_pml_spec.patience_max, 2000, 0, 0,
-     "How long a nonblocking send or receive of 64 KiB and more, of two processes that send to "
-     "each other, waits at most for what the other one may have on its way (an offer of its "
-     "buffer, or its message), if such came just too late before. It waits less where that was "
-     "in vain, and not at all where this processor moves the data. Unit: microseconds, any "
-     "size, above 2000 as 2000; default 2000, 0: never"},
-    {"gather", MCA_BASE_VAR_TYPE_INT, 5, &mca_pml_spec.gather, 32, 1, 4096,
-     "Nonblocking sends, 64 KiB together, to one process with no other MPI call that waits or "
-     "tests between them: the first four leave at once, those behind them wait for each other, "
-     "at most so many, or for the next call that waits or tests, where the transport can send "
-     "several at a time (btl/ibx over UDP). Unit: messages, range 1 (never wait) to 4096; "
-     "default 32. Lower it for a program that begins to compute after many sends"},
-    {"adapt_entries", MCA_BASE_VAR_TYPE_INT, 7, &mca_pml_spec.adapt_entries, 4096, 4, 1048576,
-     "With speculation auto: for how many (communicator, source, tag) a process remembers what "
-     "it found out, in each direction; the longest unused is forgotten. Unit: entries of 40 "
-     "bytes, range 4 to 1048576; default 4096. Allocated when the first is needed"},
-    {"summary", MCA_BASE_VAR_TYPE_BOOL, 2, &mca_pml_spec.summary, 0, 0, 0,
-     "Print one table at MPI_Finalize: messages by protocol, RTRs and what became of them, "
-     "bytes by path, longest queues; summed over the job, with the least and the most of a "
-     "rank. 0 or 1; default 0"},
-    {"profile", MCA_BASE_VAR_TYPE_STRING, 4, &mca_pml_spec.profile, 0, 0, 0,
-     "With speculation auto: a file that keeps for which (communicator, source, tag) "
-     "speculation did not pay. If it exists it is used from the beginning, if the number of "
-     "ranks is the same; at MPI_Finalize it is written anew, one file for the job. Name of a "
-     "file that all hosts see; default none"},
+/* NULL: the file may be used as a profile, or can be made. */
+static const char *refuse_profile(const char *name)
+{
+    struct stat file;
+    char directory[PATH_MAX];
+    const char *slash = strrchr(name, '/');
+    if (0 == stat(name, &file)) {
+        return S_ISREG(file.st_mode) ? NULL
+                                     : "the name of a regular file (no directory, FIFO or device)";
+    }
+    snprintf(directory, sizeof(directory), "%.*s", NULL == slash ? 1 : (int) (slash - name + 1),
+             NULL == slash ? "." : name);
+    return 0 == stat(directory, &file) && S_ISDIR(file.st_mode)
+               ? NULL
+               : "the name of a file in a directory that exists";
+}
+
+#define TIB (1LL << 40)
+
+static const spec_parameter_t parameters[] = {
+    SPEC_CHOICE("speculation", 1, &mca_pml_spec.speculation, MCA_PML_SPEC_SPECULATION_AUTO,
+                speculation_values,
+                .help = "A large receive that is posted before its message arrives may offer its "
+                        "buffer to the sender with a control packet (RTR), so that the data moves "
+                        "while the receiver computes. off: no receive offers its buffer, and the "
+                        "sender always announces the message first. on: every large receive "
+                        "does. auto: a receive does where that helped before, as is observed for "
+                        "each communicator, sender and tag while the program runs. No unit, one "
+                        "of off, on, auto, default auto."),
+    SPEC_SWITCH("summary", 2, &mca_pml_spec.summary, false,
+                .help = "Rank 0 prints one table in MPI_Finalize: messages by protocol, offers of "
+                        "receive buffers (RTR) and what became of them, bytes by path, and the "
+                        "longest queues, summed over the job, with the least and the most of a "
+                        "rank. No unit, 0 or 1, default 0."),
+    SPEC_NUMBER("verbose", 3, &mca_pml_spec.verbose, 0, 0, 100,
+                .help = "The component tells on the standard error what it does, which slows the "
+                        "job down. Each higher number adds something: 10 speculation that stops "
+                        "or resumes and refused packets, 20 why a protocol is chosen whenever the "
+                        "choice changes, 30 each offer of a receive buffer (RTR), 50 each step of "
+                        "each large message. No unit, range 0 (nothing) to 100, default 0."),
+    SPEC_WORDS("profile", 4, &mca_pml_spec.profile, NULL, .refuse = refuse_profile,
+               .help = "A file of this name keeps from one job to the next for which "
+                       "communicators, senders and tags speculation did not pay. If the file "
+                       "exists, and a job of as many ranks has written it, the job begins with "
+                       "what it says; in MPI_Finalize rank 0 writes it anew. The parameter has "
+                       "an effect only with pml_spec_speculation auto. No unit, the name of a "
+                       "file that all hosts see, default none."),
+    SPEC_NUMBER("unexpected_max", 4, &mca_pml_spec.unexpected_max, -1, -1, TIB,
+                .help = "Messages that no receive has asked for yet may take this much memory in "
+                        "one process. A sender begins with its share of it as credit, but at "
+                        "least 1 MiB. Beyond the limit, a sender of which more than its share is "
+                        "stored gets no more credit, which is told once: its blocking sends wait "
+                        "until messages are received, its nonblocking sends complete later. A "
+                        "program that relies on standard sends being buffered, which MPI does not "
+                        "promise, may need more. 0 means no limit; -1 means a quarter of the "
+                        "memory of the host or of the control group, divided by the processes of "
+                        "the job on the host, but at least 64 MiB. Unit: bytes, range -1 to "
+                        "1024G, default -1."),
+    SPEC_NUMBER("stripe_min", 5, &mca_pml_spec.stripe_min, 65536, 1, TIB,
+                .help = "A large message is divided among several transports only if each part "
+                        "has at least this size. A larger value helps where the transports "
+                        "differ much in latency. Unit: bytes, range 1 to 1024G, default 64K."),
+    SPEC_NUMBER("persistent_max", 5, &mca_pml_spec.persistent_max, 256 << 20, 0, TIB,
+                .was = "hold_max",
+                .help = "Persistent requests keep up to this much memory registered with the "
+                        "transports for as long as the requests exist, so that MPI_Start "
+                        "registers nothing. Memory beyond the limit is registered in advance "
+                        "only, and may be evicted from the registration cache. Unit: bytes, "
+                        "range 0 to 1024G, default 256M."),
+    SPEC_NUMBER("gather", 5, &mca_pml_spec.gather, 32, 1, 4096,
+                .help = "Up to this many nonblocking sends to one process leave together, where "
+                        "the transport can send several messages at a time (btl/ibx over UDP) and "
+                        "no MPI call between the sends waits or tests. The first four sends leave "
+                        "at once; a later one waits until the group has this many messages or "
+                        "64 KiB, or until the program waits or tests. A program that computes "
+                        "after many sends wants a smaller value. Unit: messages, range 1 (no send "
+                        "waits) to 4096, default 32."),
+    SPEC_NUMBER("patience_max", 6, &mca_pml_spec.patience_max, 2000, 0, 2000,
+                .help = "A nonblocking send or receive of at least 64 KiB, between two processes "
+                        "that send to each other, waits up to this long for the offer (RTR) or "
+                        "the announcement (RTS) that the other process may have under way, if "
+                        "the last ones came just too late. The wait is shorter where waiting was "
+                        "in vain, and there is none where this processor moves the data itself. "
+                        "Unit: microseconds, range 0 (never wait) to 2000, default 2000."),
+    SPEC_NUMBER("adapt_threshold", 9, &mca_pml_spec.adapt_threshold, 80, 0, 100,
+                .help = "A receiver with pml_spec_speculation auto stops offering its buffers to "
+                        "a sender, for one communicator and tag, when less than this share of "
+                        "its latest offers was of use. It resumes when halfway from this share "
+                        "to 100 percent of its receives would have been in time. Unit: percent, "
+                        "range 0 (never stop) to 100, default 80."),
+    SPEC_NUMBER("copy_limit", 9, &mca_pml_spec.copy_limit, 4096, 0, TIB,
+                .help = "Eager messages up to this size are copied into the transport's buffer "
+                        "and are complete for the sender at once. Longer ones are sent from the "
+                        "user's buffer where the transport can do that. Unit: bytes, range 0 to "
+                        "1024G, default 4K."),
+    SPEC_NUMBER("pipeline_depth", 9, &mca_pml_spec.pipeline_depth, 4, 1, 1024,
+                .help = "Up to this many fragments of one message are under way at once when its "
+                        "data must be copied (a datatype with gaps, a transport without RDMA). "
+                        "More fragments help on a long line. Unit: fragments, range 1 to 1024, "
+                        "default 4."),
+    SPEC_NUMBER("priority", 9, &mca_pml_spec.priority, 10, 0, 1000,
+                .help = "The component with the highest priority is selected if several can be "
+                        "used. The default is below that of ob1, so that an installed spec is "
+                        "used only if it is asked for (--mca pml spec). No unit, range 0 to "
+                        "1000, default 10."),
 };
-
-/* A number outside its range is an error with a text, not a surprise later. */
-static bool in_range(const struct parameter *p)
-{
-    char name[64];
-    if (0 == p->least && 0 == p->most) {
-        return true;
-    }
-    const long value =
-        MCA_BASE_VAR_TYPE_INT == p->type ? *(int *) p->storage : *(long *) p->storage;
-    if (value >= p->least && value <= p->most) {
-        return true;
-    }
-    (void) snprintf(name, sizeof(name), "pml_spec_%s", p->name);
-    mca_pml_spec_explain("parameter out of range", name, (long long) value, (long long) p->least,
-                         (long long) p->most);
-    return false;
-}
-
-static void register_parameter(const struct parameter *p)
-{
-    switch (p->type) {
-    case MCA_BASE_VAR_TYPE_INT:
-        *(int *) p->storage = (int) p->value;
-        break;
-    case MCA_BASE_VAR_TYPE_BOOL:
-        *(bool *) p->storage = p->value;
-        break;
-    case MCA_BASE_VAR_TYPE_STRING:
-        *(char **) p->storage = NULL;
-        break;
-    default: /* as long as a long, both of them */
-        *(long *) p->storage = p->value;
-        break;
-    }
-    (void) mca_base_component_var_register(
-        &mca_pml_spec_component.pmlm_version, p->name, p->help, p->type, NULL, 0, 0,
-        (mca_base_var_info_lvl_t) (p->level - 1), MCA_BASE_VAR_SCOPE_READONLY, p->storage);
-}
-
-static int register_speculation(void)
-{
-    mca_base_var_enum_t *values = NULL;
-    int rc = mca_base_var_enum_create("pml_spec_speculation_values", speculation_values, &values);
-    if (OPAL_SUCCESS != rc) {
-        return rc;
-    }
-    mca_pml_spec.speculation = MCA_PML_SPEC_SPECULATION_AUTO;
-    rc = mca_base_component_var_register(
-        &mca_pml_spec_component.pmlm_version, "speculation",
-        "May a large receive that is posted before its message offers its buffer to the sender "
-        "(RTR), so that the message arrives while the receiver computes? off: never, the sender "
-        "always comes first; on: always; auto: where it helps, found out for "
-        "each (communicator, source, tag) while the program runs. No unit; default auto",
-        MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_1, MCA_BASE_VAR_SCOPE_READONLY,
-        &mca_pml_spec.speculation);
-    OBJ_RELEASE(values);
-    return rc;
-}
+#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 static int spec_register(void)
 {
-    const struct parameter *end = parameters + sizeof(parameters) / sizeof(*parameters);
-    opal_show_help_add_dir(SPEC_HELP_DIR); /* here, because parameters may have to be refused */
-    for (const struct parameter *p = parameters; p < end; ++p) {
-        register_parameter(p);
-    }
+    opal_show_help_add_dir(SPEC_HELP_DIR);
+    spec_parameters_register(&mca_pml_spec_component.pmlm_version, parameters, PARAMETERS);
     mca_pml_spec_counters_register();
-    if (register_speculation() < 0) {
-        mca_pml_spec_explain("unknown speculation");
-        return OPAL_ERR_BAD_PARAM;
-    }
-    for (const struct parameter *p = parameters; p < end; ++p) {
-        if (!in_range(p)) {
-            return OPAL_ERR_BAD_PARAM;
-        }
-    }
     return OPAL_SUCCESS;
 }
 
 static int spec_open(void)
 {
+    spec_parameters_check(&mca_pml_spec_component.pmlm_version, parameters, PARAMETERS);
+    spec_parameters_check_names(&mca_pml_spec_component.pmlm_version);
     mca_pml_spec.output = opal_output_open(NULL);
     opal_output_set_verbosity(mca_pml_spec.output, mca_pml_spec.verbose);
     mca_pml_spec.enabled = false;

@@ -15,7 +15,7 @@
  *   - the full window if a receive or a probe waits that the sender could satisfy: MPI demands that it
  *     finds its message, even behind any number of others.
  * In numbers: unless a receive waits so, unexpected <= limit + senders * window. Proof: of the
- * senders of whom more than one window is held take the one that got its full window last. At that
+ * senders of which more than one window is kept take the one that got its full window last. At that
  * time all were within the limit, and none of them can have sent more than one window since.
  * No deadlock: no window is smaller than SPEC_FLOW_LEAST, nothing smaller than two steps is told, and no message
  * costs more than a step. So if a receive waits and all that was sent is processed, either less than a step has arrived

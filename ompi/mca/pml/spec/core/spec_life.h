@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* When does a request go back to its list, and what returns it? Decisions on the bits of its life, which threads set
- * with one atomic operation each; each decision is about what was set before.
+/* The life of a request: decides when it goes back to its free list, and which thread returns it. Threads set bits with one
+ * atomic operation each; each decision is about what was set before.
  *
  * It needs: the PML is done with it (DONE), its owner has freed it (FREED) and, if it was given up because its peer is
  * lost (LOST), what gave it up has completed it (TOLD). The last of these returns it. Whatever is not lost is completed

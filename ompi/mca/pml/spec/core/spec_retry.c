@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Lanes of what transports refused for want of room: in which order, and when, it is tried again. */
+/* Queues of packets and transfers that a transport had no room for: in which order, and when, each is tried again. */
 #include "spec_retry.h"
 
 #include <stdlib.h>
@@ -14,16 +14,16 @@ _Static_assert(SPEC_RETRY_BUCKETS == 128, "bucket_of takes the upper 7 bits of t
 void spec_retry_init(spec_retry_t *r)
 {
     memset(r, 0, sizeof(*r));
-    spec_list_init(&r->lanes);
+    spec_list_init(&r->queues);
     spec_list_init(&r->common.items);
 }
 
-static void free_chain(spec_retry_lane_t *lane)
+static void free_chain(spec_retry_queue_t *queue)
 {
-    while (NULL != lane) {
-        spec_retry_lane_t *next = lane->chain;
-        free(lane);
-        lane = next;
+    while (NULL != queue) {
+        spec_retry_queue_t *next = queue->chain;
+        free(queue);
+        queue = next;
     }
 }
 
@@ -36,43 +36,43 @@ void spec_retry_fini(spec_retry_t *r)
     memset(r, 0, sizeof(*r));
 }
 
-static spec_retry_lane_t *find(const spec_retry_t *r, const void *key)
+static spec_retry_queue_t *find(const spec_retry_t *r, const void *key)
 {
-    spec_retry_lane_t *lane = r->bucket[bucket_of(key)];
-    while (NULL != lane && lane->key != key) {
-        lane = lane->chain;
+    spec_retry_queue_t *queue = r->bucket[bucket_of(key)];
+    while (NULL != queue && queue->key != key) {
+        queue = queue->chain;
     }
-    return lane;
+    return queue;
 }
 
-static spec_retry_lane_t *create(spec_retry_t *r, const void *key)
+static spec_retry_queue_t *create(spec_retry_t *r, const void *key)
 {
-    spec_retry_lane_t *lane = r->spare;
-    if (NULL != lane) {
-        r->spare = lane->chain;
-    } else if (NULL == (lane = malloc(sizeof(*lane)))) {
+    spec_retry_queue_t *queue = r->spare;
+    if (NULL != queue) {
+        r->spare = queue->chain;
+    } else if (NULL == (queue = malloc(sizeof(*queue)))) {
         return &r->common;
     }
-    spec_retry_lane_t **head = &r->bucket[bucket_of(key)];
-    *lane = (spec_retry_lane_t){.chain = *head, .key = key};
-    spec_list_init(&lane->items);
-    *head = lane;
-    return lane;
+    spec_retry_queue_t **head = &r->bucket[bucket_of(key)];
+    *queue = (spec_retry_queue_t){.chain = *head, .key = key};
+    spec_list_init(&queue->items);
+    *head = queue;
+    return queue;
 }
 
-/* Nothing is in the lane nor in hands. */
-static void retire(spec_retry_t *r, spec_retry_lane_t *lane)
+/* Nothing is in the queue nor in hands. */
+static void retire(spec_retry_t *r, spec_retry_queue_t *queue)
 {
-    if (&r->common == lane) {
+    if (&r->common == queue) {
         return;
     }
-    spec_retry_lane_t **link = &r->bucket[bucket_of(lane->key)];
-    while (*link != lane) {
+    spec_retry_queue_t **link = &r->bucket[bucket_of(queue->key)];
+    while (*link != queue) {
         link = &(*link)->chain;
     }
-    *link = lane->chain;
-    lane->chain = r->spare;
-    r->spare = lane;
+    *link = queue->chain;
+    queue->chain = r->spare;
+    r->spare = queue;
 }
 
 /* Others read it without the lock. */
@@ -81,27 +81,27 @@ static void count(spec_retry_t *r, uint32_t n)
     __atomic_store_n(&r->n, n, __ATOMIC_RELAXED);
 }
 
-/* The lane was refused now: to the end of the lanes. */
-static void mark_refused(spec_retry_t *r, spec_retry_lane_t *lane)
+/* The queue was refused now: to the end of the queues. */
+static void mark_refused(spec_retry_t *r, spec_retry_queue_t *queue)
 {
-    if (spec_node_is_queued(&lane->node)) {
-        spec_list_remove(&lane->node);
+    if (spec_node_is_queued(&queue->node)) {
+        spec_list_remove(&queue->node);
     }
-    lane->refused_at = ++r->clock;
-    spec_list_append(&r->lanes, &lane->node);
+    queue->refused_at = ++r->clock;
+    spec_list_append(&r->queues, &queue->node);
 }
 
 bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key)
 {
-    spec_retry_lane_t *lane = find(r, key);
-    if (NULL == lane) {
-        lane = create(r, key);
+    spec_retry_queue_t *queue = find(r, key);
+    if (NULL == queue) {
+        queue = create(r, key);
     }
-    item->lane = lane;
+    item->queue = queue;
     item->no = r->next_no++;
-    spec_list_append(&lane->items, &item->node);
-    ++lane->n;
-    mark_refused(r, lane);
+    spec_list_append(&queue->items, &item->node);
+    ++queue->n;
+    mark_refused(r, queue);
     count(r, r->n + 1);
     return 1 == r->n;
 }
@@ -118,35 +118,35 @@ uint64_t spec_retry_pass(spec_retry_t *r)
 
 spec_retry_item_t *spec_retry_take(spec_retry_t *r, uint64_t pass)
 {
-    spec_node_t *n = spec_list_first(&r->lanes);
-    spec_retry_lane_t *lane = NULL == n ? NULL : SPEC_ENTRY(n, spec_retry_lane_t, node);
-    if (NULL == lane || lane->refused_at > pass) {
+    spec_node_t *n = spec_list_first(&r->queues);
+    spec_retry_queue_t *queue = NULL == n ? NULL : SPEC_ENTRY(n, spec_retry_queue_t, node);
+    if (NULL == queue || queue->refused_at > pass) {
         return NULL;
     }
-    spec_retry_item_t *item = SPEC_ENTRY(spec_list_pop(&lane->items), spec_retry_item_t, node);
-    if (spec_list_is_empty(&lane->items)) {
-        spec_list_remove(&lane->node);
+    spec_retry_item_t *item = SPEC_ENTRY(spec_list_pop(&queue->items), spec_retry_item_t, node);
+    if (spec_list_is_empty(&queue->items)) {
+        spec_list_remove(&queue->node);
     }
     return item;
 }
 
 void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item)
 {
-    spec_retry_lane_t *lane = item->lane;
-    spec_node_t *before = &lane->items;
+    spec_retry_queue_t *queue = item->queue;
+    spec_node_t *before = &queue->items;
     for (spec_node_t *n = spec_list_first(before);
          NULL != n && SPEC_ENTRY(n, spec_retry_item_t, node)->no < item->no;
-         n = spec_list_next(&lane->items, n)) {
+         n = spec_list_next(&queue->items, n)) {
         before = n;
     }
     spec_list_insert_after(before, &item->node);
-    mark_refused(r, lane);
+    mark_refused(r, queue);
 }
 
-bool spec_retry_done(spec_retry_t *r, spec_retry_lane_t *lane)
+bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue)
 {
-    if (0 == --lane->n) {
-        retire(r, lane);
+    if (0 == --queue->n) {
+        retire(r, queue);
     }
     count(r, r->n - 1);
     return 0 == r->n;

@@ -1,25 +1,25 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What a transport refused for want of room, until it is taken.
+/* Queues of packets and transfers that a transport had no room for, from which progress tries them again.
  *
  * Words
  *   item   one thing that was refused: a packet, a message, a transfer
- *   lane   the items that wait for the same resource, oldest first; named by its key
- *   pass   one visit to all lanes, made from progress
+ *   queue   the items that wait for the same resource, oldest first; named by its key
+ *   pass   one visit to all queues, made from progress
  *
- * An item is in its lane, or in the hands of one pass. Several passes run at a time: other threads', and those
+ * An item is in its queue, or in the hands of one pass. Several passes run at a time: other threads', and those
  * inside this one, because what a try completes may call back and wait for progress itself. So
  *
  *   - the owner is visited by progress as long as there is an item anywhere: `n` counts those in hands too, and
  *     only its way from 0 and to 0 registers and unregisters. What a pass puts back cannot be stranded by another
- *     pass that found the lanes empty meanwhile;
+ *     pass that found the queues empty meanwhile;
  *   - what is in the hands of one pass keeps no other from trying the items behind it;
- *   - an item that is refused again goes back to its place in the lane, and the pass leaves that lane: the others
- *     in it want the same resource. A pass costs one refusal for each lane, whatever the number of items.
+ *   - an item that is refused again goes back to its place in the queue, and the pass leaves that queue: the others
+ *     in it want the same resource. A pass costs one refusal for each queue, whatever the number of items.
  *
- * Two passes at a time may hand the items of a lane to the transport out of order; the receiver puts that right.
+ * Two passes at a time may hand the items of a queue to the transport out of order; the receiver puts that right.
  *
  * Pure. Threads: the caller's lock covers every call; a try is made without it. Items are the caller's; an item
- * in hand may be gone, or be in a lane again, when its try returns. */
+ * in hand may be gone, or be in a queue again, when its try returns. */
 #ifndef SPEC_RETRY_H
 #define SPEC_RETRY_H
 
@@ -27,37 +27,37 @@
 
 #include <stdint.h>
 
-/* Lanes are found by a hash of this many buckets. */
+/* Queues are found by a hash of this many buckets. */
 #define SPEC_RETRY_BUCKETS 128u
 
-typedef struct spec_retry_lane {
-    spec_node_t node;              /* in spec_retry_t.lanes while it has items, else in no list */
-    struct spec_retry_lane *chain; /* next of the bucket, or next spare lane */
+typedef struct spec_retry_queue {
+    spec_node_t node;              /* in spec_retry_t.queues while it has items, else in no list */
+    struct spec_retry_queue *chain; /* next of the bucket, or next spare queue */
     const void *key;
     spec_node_t items;
     uint64_t refused_at; /* by spec_retry_t.clock */
     uint32_t n;          /* items in it and in hands */
-} spec_retry_lane_t;
+} spec_retry_queue_t;
 
 typedef struct spec_retry_item {
     spec_node_t node;
-    spec_retry_lane_t *lane;
-    uint64_t no; /* its place in the lane */
+    spec_retry_queue_t *queue;
+    uint64_t no; /* its place in the queue */
 } spec_retry_item_t;
 
 typedef struct spec_retry {
-    spec_node_t lanes; /* those with items, the one that was refused longest ago first */
-    spec_retry_lane_t *bucket[SPEC_RETRY_BUCKETS];
-    spec_retry_lane_t *spare;
-    spec_retry_lane_t common; /* for all keys that there is no memory for */
+    spec_node_t queues; /* those with items, the one that was refused longest ago first */
+    spec_retry_queue_t *bucket[SPEC_RETRY_BUCKETS];
+    spec_retry_queue_t *spare;
+    spec_retry_queue_t common; /* for all keys that there is no memory for */
     uint64_t clock;           /* counts refusals and passes */
     uint64_t next_no;
-    uint32_t n; /* items in lanes and in hands; written atomically: as a hint it may be read without the lock */
+    uint32_t n; /* items in queues and in hands; written atomically: as a hint it may be read without the lock */
 } spec_retry_t;
 
 void spec_retry_init(spec_retry_t *r);
 
-/* Frees the lanes. Items that are left are the caller's. */
+/* Frees the queues. Items that are left are the caller's. */
 void spec_retry_fini(spec_retry_t *r);
 
 /* The item was refused; key: by what. True: it is the first, register with progress. */
@@ -75,8 +75,8 @@ spec_retry_item_t *spec_retry_take(spec_retry_t *r, uint64_t pass);
 /* The item in hand was refused again. */
 void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item);
 
-/* The item in hand needs no more tries; lane: as the item said when it was taken. True: it was the last,
+/* The item in hand needs no more tries; queue: as the item said when it was taken. True: it was the last,
  * unregister. */
-bool spec_retry_done(spec_retry_t *r, spec_retry_lane_t *lane);
+bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue);
 
 #endif

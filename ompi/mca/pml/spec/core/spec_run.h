@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Policy: in a run of large messages through shared memory, where processors copy, every other one is the receiver's.
+/* Policy: in a run of large messages through shared memory the sender copies one and the receiver the next, so that both
+ * processors copy at the same time.
  *
  * With an RTR for each of them one processor would copy everything while the receiver, if it waits,
  * has nothing to do. So in a run every other message is left to the receiver: both copy at the same

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* A stream: numbered items, to be processed in the order of their numbers, that may arrive in any.
+/* A reorder buffer: items with sequence numbers arrive in any order, and are processed in the order of the numbers.
  *
  * nxt is the number to be processed next (RFC 793 would say RCV.NXT). An item that arrives too
  * early is kept here; one that was processed or is kept already is refused. Used twice: for the

@@ -43,12 +43,9 @@ typedef struct mca_pml_spec_module {
     int pipeline_depth;
     size_t copy_limit;
     size_t stripe_min;
-    size_t hold_max;
-    int free_list_inc;
+    size_t persistent_max;
     long unexpected_max; /* bytes; -1: by the memory of the host */
     int adapt_threshold; /* percent */
-    int adapt_window;
-    int adapt_entries;
     size_t patience_max; /* microseconds */
     int gather;          /* messages */
     bool summary;

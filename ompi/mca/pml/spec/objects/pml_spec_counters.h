@@ -12,7 +12,7 @@
 /* X(name, description) */
 #define MCA_PML_SPEC_COUNTERS(X)                                                                   \
     X(sent_eager, "messages sent with their data at once")                                         \
-    X(gathered, "of them, those that waited for others to leave with (pml_spec_gather)")           \
+    X(gathered, "messages that waited for others to leave with (pml_spec_gather)")                 \
     X(sent_rts, "messages announced by RTS (sender first)")                                        \
     X(sent_rtr, "messages written into a buffer offered by an RTR (receiver first)")               \
     X(bytes_eager, "bytes sent with the message header")                                           \
@@ -37,16 +37,16 @@
     X(stops_sent, "times STOP was said (few of a receiver's RTRs were of use)")                    \
     X(stops, "times STOP was heard: an envelope sends no RTRs for now")                            \
     X(resumes, "times an envelope that was stopped began to send RTRs again")                      \
-    X(patience_waits, "sends that waited a moment for an RTR and receives for an RTS, since such " \
-                      "came just too late before")                                                 \
-    X(patience_met, "of them, those whose RTR or RTS came")                                        \
-    X(patience_us, "microseconds that they waited")                                                \
+    X(patience_waits,                                                                              \
+      "sends that waited for an RTR, and receives for an RTS: the last came just too late")        \
+    X(patience_met, "sends and receives whose RTR or RTS came while they waited for it")           \
+    X(patience_us, "microseconds that sends and receives waited for an RTR or RTS")                \
     X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
     X(match_notices, "MATCH notices sent ahead of another message")                                \
-    X(early, "messages that arrived before an earlier one and were held")                          \
+    X(early, "messages that arrived before an earlier one, and waited for it")                     \
     X(unexpected, "messages that arrived before their receive")                                    \
     X(slabs_mapped, "pieces of memory taken from the system to keep packets in")                   \
-    X(slabs_unmapped, "of them, those given back")                                                 \
+    X(slabs_unmapped, "pieces of memory for packets given back to the system")                     \
     X(credits, "CREDIT packets sent: a sender may send more messages unasked")                     \
     X(withheld, "times a sender got no more credit for a while (pml_spec_unexpected_max)")         \
     X(queued, "sends that waited for credit of their receiver, or to know its communicator id")    \

@@ -18,11 +18,11 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         return NULL;
     }
     size_t limit = SIZE_MAX;
-    const uint32_t *polls = mca_btl_ibx_looks(endpoint->btl_eager.bml_btls[0].btl);
+    const uint32_t *polls = mca_btl_ibx_polls(endpoint->btl_eager.bml_btls[0].btl);
     for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
         const mca_btl_base_module_t *btl = endpoint->btl_eager.bml_btls[i].btl;
         limit = btl->btl_eager_limit < limit ? btl->btl_eager_limit : limit;
-        if (NULL == mca_btl_ibx_looks(btl)) {
+        if (NULL == mca_btl_ibx_polls(btl)) {
             polls = NULL;
         }
     }

@@ -12,7 +12,7 @@ int mca_pml_spec_progress(void)
     const uint64_t pass = spec_retry_pass(&mca_pml_spec.retry);
     while (NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
         mca_pml_spec_pending_t *pending = SPEC_ENTRY(item, mca_pml_spec_pending_t, item);
-        spec_retry_lane_t *lane = item->lane;
+        spec_retry_queue_t *queue = item->queue;
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         const bool done = pending->retry(pending);
         mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -21,7 +21,7 @@ int mca_pml_spec_progress(void)
             continue;
         }
         ++events;
-        if (spec_retry_done(&mca_pml_spec.retry, lane)) {
+        if (spec_retry_done(&mca_pml_spec.retry, queue)) {
             opal_progress_unregister(mca_pml_spec_progress);
         }
     }

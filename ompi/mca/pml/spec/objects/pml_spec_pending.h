@@ -14,7 +14,7 @@ typedef struct mca_pml_spec_pending {
     bool (*retry)(struct mca_pml_spec_pending *pending);
 } mca_pml_spec_pending_t;
 
-/* What has no room: one address each, so that all that wait for the same wait in one lane. */
+/* What has no room: one address each, so that all that wait for the same wait in one queue. */
 #define MCA_PML_SPEC_RES_EAGER(endpoint)  (&(endpoint)->btl_eager) /* any of its transports */
 #define MCA_PML_SPEC_RES_FRAG(endpoint)   (&(endpoint)->btl_send) /* the same, for large fragments */
 #define MCA_PML_SPEC_RES_CONTROL(bml_btl) (bml_btl)               /* this transport, for packets */

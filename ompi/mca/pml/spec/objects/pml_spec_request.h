@@ -145,7 +145,7 @@ void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq);
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
-/* Looks at a peer's packet and takes the bytes that it accounts for off those that are owed. NULL, or what is wrong. */
+/* Checks a peer's packet and takes the bytes that it accounts for off those that are owed. NULL, or what is wrong. */
 typedef const char *(*mca_pml_spec_send_take_t)(mca_pml_spec_send_request_t *sendreq,
                                                 const void *packet);
 

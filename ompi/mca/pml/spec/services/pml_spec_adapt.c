@@ -22,15 +22,19 @@ static void unlock(void)
     mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
 }
 
+/* Offers, or receives, of which the share is taken: fewer are by chance, more change slowly. And for how many envelopes a
+ * process remembers it in each direction, 40 bytes each, allocated with the first; the longest unused is forgotten. */
+enum { WINDOW = 16, ENTRIES = 4096 };
+
 void mca_pml_spec_adapt_init(void)
 {
     const spec_adapt_policy_t policy = {
-        .window = (uint32_t) mca_pml_spec.adapt_window,
+        .window = WINDOW,
         .stop_below = (uint32_t) mca_pml_spec.adapt_threshold,
         .resume_at = spec_adapt_resume_at((uint32_t) mca_pml_spec.adapt_threshold)};
     OBJ_CONSTRUCT(&mca_pml_spec.adapt_lock, opal_mutex_t);
-    spec_adapt_init(&mca_pml_spec.adapt_in, (uint32_t) mca_pml_spec.adapt_entries, policy);
-    spec_adapt_init(&mca_pml_spec.adapt_out, (uint32_t) mca_pml_spec.adapt_entries, policy);
+    spec_adapt_init(&mca_pml_spec.adapt_in, ENTRIES, policy);
+    spec_adapt_init(&mca_pml_spec.adapt_out, ENTRIES, policy);
 }
 
 void mca_pml_spec_adapt_fini(void)
@@ -84,7 +88,7 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
                              "of the latest RTRs (at most %d) were of use; the receiver will be "
                              "told STOP",
                              peer->rank, peer->comm->cid, tag, mca_pml_spec.adapt_threshold,
-                             mca_pml_spec.adapt_window);
+                             WINDOW);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Adaptation, bound to the PML: when its rules are asked, STOP, PING and PONG. The rules are in
- * core/spec_adapt.h. With pml_spec_speculation = on or off nothing here does anything.
+/* Adaptation: stops receivers that offer their buffers (RTR) in vain, and lets them resume. Here the rules of
+ * core/spec_adapt.h meet messages, and send the packets STOP, PING and PONG. Only with pml_spec_speculation auto.
  *
  * Threads: all functions take adapt_lock (innermost) themselves. */
 #ifndef PML_SPEC_ADAPT_H

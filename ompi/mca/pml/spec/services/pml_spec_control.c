@@ -20,14 +20,14 @@ static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
            && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
 }
 
-/* On the transport's lane, so that it stays behind the transfers before it (promises.h; others
+/* In the transport's order, so that it stays behind the transfers before it (promises.h; others
  * ignore it). */
 static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
 {
     const uint8_t type = *(const uint8_t *) hdr;
     const uint32_t flags =
         MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL;
-    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_LANE
+    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_ORDER
                                                                                  : MCA_BTL_NO_ORDER;
     mca_btl_base_descriptor_t *des = NULL;
 

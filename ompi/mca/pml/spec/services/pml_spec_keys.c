@@ -23,7 +23,7 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
                                   MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
                                   &key);
         if (NULL == key) {
-            continue; /* one lane less */
+            continue; /* one rail less */
         }
         recvreq->key[recvreq->keys].handle = key;
         recvreq->key[recvreq->keys++].btl = btl[i];
@@ -123,7 +123,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
     }
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
     if (NULL == comm) {
-        return; /* too early or too late: without it the message takes one lane less */
+        return; /* too early or too late: without it the message takes one rail less */
     }
     mca_pml_spec_peer_t *peer =
         (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;

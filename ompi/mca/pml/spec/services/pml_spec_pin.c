@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* What is pinned cannot be evicted: not more than hold_max of it. */
+/* What is pinned cannot be evicted: not more than persistent_max of it. */
 static volatile int64_t pinned; /* bytes, once for each transport */
 
 struct mca_pml_spec_pin {
@@ -30,13 +30,13 @@ mca_pml_spec_pin_t *mca_pml_spec_pin_new(mca_pml_spec_peer_t *peer, void *base, 
     mca_pml_spec_pin_t *pin = calloc(1, sizeof(*pin));
     const size_t n = NULL == pin ? 0 : mca_pml_spec_rdma_btls(endpoint, btl);
     for (size_t i = 0; i < n; ++i) {
-        const bool pins = mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_HOLDS
-                          && (uint64_t) MCA_PML_SPEC_GLANCE(pinned) + size <= mca_pml_spec.hold_max;
+        const bool pins = mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_PINS
+                          && (uint64_t) MCA_PML_SPEC_GLANCE(pinned) + size <= mca_pml_spec.persistent_max;
         mca_btl_base_registration_handle_t *handle = NULL;
         if (NULL == btl[i]->btl->btl_register_mem || (!pins && 1 != opal_leave_pinned)) {
             continue;
         }
-        mca_bml_base_register_mem(btl[i], base, size, access | (pins ? MCA_BTL_IBX_REG_HOLD : 0),
+        mca_bml_base_register_mem(btl[i], base, size, access | (pins ? MCA_BTL_IBX_REG_PIN : 0),
                                   &handle);
         if (NULL != handle && pins) {
             (void) mca_pml_spec_add64(&pinned, (int64_t) size);

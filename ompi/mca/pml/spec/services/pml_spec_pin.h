@@ -5,8 +5,8 @@
  * the cache says at that time: memory that went away in between is registered anew, and the pin of
  * the old one is of no use any more.
  *
- * Pinned only with transports that promise to survive that (MCA_BTL_IBX_HOLDS); Open MPI's own cache
- * ends the job when memory is given back that is in use; and not more than pml_spec_hold_max, since
+ * Pinned only with transports that promise to survive that (MCA_BTL_IBX_PINS); Open MPI's own cache
+ * ends the job when memory is given back that is in use; and not more than pml_spec_persistent_max, since
  * what is pinned cannot be evicted for what needs the room. With other transports that keep
  * registrations (mpi_leave_pinned) the memory is registered in advance, and may be evicted again.
  *

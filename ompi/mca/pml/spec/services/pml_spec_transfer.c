@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Issues puts and gets within a transport's limits, tells the peer behind the last, and reports once. */
+/* Moves a range of a message by RDMA: cuts it into puts or gets that the transport can do, sends the peer a FIN behind the
+ * last one, and calls back once when all have completed. */
 #include "pml_spec_transfer.h"
 
 #include "pml_spec_patience.h"

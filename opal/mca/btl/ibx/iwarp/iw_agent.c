@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* syscall */
 #include "iw_agent.h"
 #include "iw_rtt.h"
-#include "iw_silence.h"
+#include "iw_idle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +24,12 @@
 
 /* A backup shares a processor with what the application computes, and waking for a datagram costs more
  * than the datagram. So it pauses after each batch, and finds more the next time: twice as long as the
- * last time while there was less than REST_BYTES to do (or a quarter of what the socket holds), half as
- * long when there was more, because a fast link would fall idle. REST_MOST is below the first probe
+ * last time while there was less than PAUSE_BYTES to do (or a quarter of what the socket holds), half as
+ * long when there was more, because a fast link would fall idle. PAUSE_MOST is below the first probe
  * timeout, or the peer would ask why no acknowledgement comes. */
-#define REST_LEAST (50 * IW_US)
-#define REST_MOST  (3 * IW_PTO_EARLY / 4)
-#define REST_BYTES (128u * 1024)
+#define PAUSE_LEAST (50 * IW_US)
+#define PAUSE_MOST  (3 * IW_PTO_EARLY / 4)
+#define PAUSE_BYTES (128u * 1024)
 
 /* How long the thread may run before another one's turn. Not for its own sake: a scheduler that goes by
  * deadlines (EEVDF, Linux 6.12) lets a thread with a short slice begin at once when it wakes, where one with
@@ -57,7 +57,7 @@ struct iw_agent {
     atomic_ulong takeovers;
     atomic_bool bulk;    /* large transfers began since the thread checked last */
     atomic_bool patient; /* it sleeps for long, and must not when a large transfer begins */
-    iw_silence_t silence; /* of the thread alone */
+    iw_idle_t silence; /* of the thread alone */
     uint64_t pause;      /* of the thread alone */
     uint64_t bulk_until; /* of the thread alone */
 };
@@ -152,14 +152,14 @@ static void leave_it_to_the_application(iw_agent_t *a)
     if (atomic_exchange(&a->bulk, false)) {
         a->bulk_until = now + BULK_LASTS;
     }
-    const bool crowded = iw_silence_is_crowded(&a->silence);
+    const bool crowded = iw_idle_is_crowded(&a->silence);
     const bool bulk = now < a->bulk_until && !crowded;
     if (bulk || crowded) {
         atomic_store(&a->patient, false);
     }
     iw_caller_t caller = caller_of(a);
     caller.waited_ns = waited(caller.thread);
-    sleep_for(a, iw_silence_broken(&a->silence, now, &caller,
+    sleep_for(a, iw_idle_broken(&a->silence, now, &caller,
                               bulk ? a->config.bulk_patience_ns : a->config.patience_ns));
     atomic_store(&a->patient, false);
 }
@@ -168,8 +168,8 @@ static void leave_it_to_the_application(iw_agent_t *a)
 static bool is_away(iw_agent_t *a)
 {
     iw_caller_t caller = caller_of(a);
-    caller.is_ready = !iw_silence_had_turn(&a->silence, &caller) && is_ready(caller.thread);
-    const uint64_t time = iw_silence_goes_on(&a->silence, iw_port_now(), &caller);
+    caller.is_ready = !iw_idle_had_turn(&a->silence, &caller) && is_ready(caller.thread);
+    const uint64_t time = iw_idle_goes_on(&a->silence, iw_port_now(), &caller);
     if (time > 0) {
         sleep_for(a, time);
     }
@@ -197,8 +197,8 @@ static uint64_t moved(const iw_agent_t *a)
 static void pause_after(iw_agent_t *a, uint64_t bytes)
 {
     const uint64_t space = iw_port_space(a->port) / 4;
-    a->pause = bytes > (space < REST_BYTES ? space : REST_BYTES) ? a->pause / 2 : 2 * a->pause;
-    a->pause = a->pause < REST_LEAST ? REST_LEAST : a->pause > REST_MOST ? REST_MOST : a->pause;
+    a->pause = bytes > (space < PAUSE_BYTES ? space : PAUSE_BYTES) ? a->pause / 2 : 2 * a->pause;
+    a->pause = a->pause < PAUSE_LEAST ? PAUSE_LEAST : a->pause > PAUSE_MOST ? PAUSE_MOST : a->pause;
     sleep_for(a, a->pause);
 }
 

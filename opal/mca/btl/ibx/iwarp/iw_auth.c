@@ -112,7 +112,7 @@ static void hash_block(const uint64_t *key, cursor_t *c, size_t length, uint64_t
 }
 
 /* The hash of what is left of the pieces: of the only block, or of the blocks' hashes. */
-static void hash_rest(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t out[2])
+static void hash_tail(const iw_auth_t *auth, cursor_t *c, size_t left, uint64_t out[2])
 {
     out[0] = out[1] = 0;
     if (left <= IW_AUTH_BLOCK) {
@@ -147,7 +147,7 @@ static uint64_t keyed_tag(const iw_auth_t *auth, uint64_t connection, const stru
                           size_t length)
 {
     struct {
-        uint64_t length, rest[2];
+        uint64_t length, tail[2];
         uint8_t direct[IW_AUTH_DIRECT];
     } input;
     cursor_t c = {piece, 0};
@@ -155,9 +155,9 @@ static uint64_t keyed_tag(const iw_auth_t *auth, uint64_t connection, const stru
     input.length = length;
     take_head(&c, input.direct, connection);
     if (length > IW_AUTH_DIRECT) {
-        hash_rest(auth, &c, length - IW_AUTH_DIRECT, input.rest);
+        hash_tail(auth, &c, length - IW_AUTH_DIRECT, input.tail);
     } else {
-        input.rest[0] = input.rest[1] = 0;
+        input.tail[0] = input.tail[1] = 0;
     }
     crypto_shorthash((uint8_t *) &tag, (const uint8_t *) &input, sizeof(input), auth->sip);
     return tag;

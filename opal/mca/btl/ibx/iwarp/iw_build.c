@@ -111,9 +111,9 @@ uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders)
     return share > least ? share : least;
 }
 
-/* Bytes that a peer may have in flight. Who is in the midst of a message shares what the port buffers with all others that
+/* Bytes that a peer may have in flight. A peer in the midst of a message shares what the port buffers with all others that
  * are, and has no more than these leave of it: a share that was larger is taken back only with the next acknowledgement.
- * A quarter more is given at most: a kernel buffers twice what it was asked for, its own data included. Who begins a
+ * A quarter more is given at most: a kernel buffers twice what it was asked for, its own data included. A peer that begins a
  * message has the share of all that were heard lately. */
 static uint32_t window_for(iw_peer_t *p)
 {

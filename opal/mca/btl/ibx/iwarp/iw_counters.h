@@ -1,24 +1,23 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Everything that is counted, once: the struct, and the names and meanings for those that show it. */
+/* The counters of the protocol engine: one list makes the struct, and the names and meanings for those that show it. */
 #ifndef IW_COUNTERS_H
 #define IW_COUNTERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* X(name, meaning). refused_*: datagrams that changed nothing. */
 #define IW_COUNTERS(X)                                                                             \
     X(packets_out, "datagrams handed out to be sent")                                              \
-    X(bytes_out, "bytes of these")                                                                 \
+    X(bytes_out, "bytes of the datagrams handed out to be sent")                                    \
     X(packets_in, "datagrams received, whatever became of them")                                   \
-    X(bytes_in, "bytes of these")                                                                  \
+    X(bytes_in, "bytes of the datagrams received")                                                 \
     X(segments_out, "DDP segments sent for the first time")                                        \
     X(segments_resent, "DDP segments sent again")                                                  \
     X(segments_in, "DDP segments accepted")                                                        \
-    X(segments_early, "of these, ahead of one that was missing")                                   \
+    X(segments_early, "DDP segments accepted ahead of one that was missing")                       \
     X(segments_twice, "DDP segments that had arrived before under another packet number")          \
     X(acks_out, "acknowledgements sent")                                                           \
-    X(acks_alone, "of these, in datagrams of their own")                                           \
+    X(acks_alone, "acknowledgements sent in datagrams of their own")                               \
     X(acks_in, "acknowledgements accepted")                                                        \
     X(lost_by_number, "packets declared lost because later ones arrived")                          \
     X(lost_by_time, "packets declared lost because they took too long")                            \
@@ -26,7 +25,7 @@
     X(probe_timeouts, "times nothing was heard for a probe timeout")                               \
     X(probes_out, "path probes and keep-alives sent")                                              \
     X(rnr_out, "segments refused for want of a receive buffer")                                    \
-    X(rnr_in, "times a peer said so")                                                              \
+    X(rnr_in, "segments that a peer refused for want of a receive buffer")                         \
     X(messages_out, "messages given to be sent")                                                   \
     X(messages_in, "messages delivered to receive buffers")                                        \
     X(reads_in, "RDMA Read Requests served")                                                       \
@@ -53,14 +52,5 @@ typedef struct iw_counters {
     IW_COUNTERS(IW_X)
 #undef IW_X
 } iw_counters_t;
-
-typedef struct iw_counter_info {
-    const char *name;
-    const char *meaning;
-    size_t offset; /* in iw_counters_t */
-} iw_counter_info_t;
-
-/* All of them; the last has the name NULL. */
-extern const iw_counter_info_t iw_counter_table[];
 
 #endif

@@ -39,7 +39,7 @@ static bool tag_is_right(const iw_engine_t *e, const iw_peer_t *p, const iw_fram
            == iw_get64(f->head->tag);
 }
 
-/* The peer says who it is. False: refused, and counted. */
+/* The peer says which process it is. False: refused, and counted. */
 static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint64_t now)
 {
     uint64_t identity = iw_get64(h->identity), generation = iw_get64(h->generation);

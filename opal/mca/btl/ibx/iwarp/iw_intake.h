@@ -27,8 +27,8 @@
 #define IW_INTAKE_IDLE  4096 /* calls in vain since the last train until trains are given up */
 #define IW_INTAKE_LEAVE 64   /* and then until there cannot be one that was on its way */
 #define IW_INTAKE_LARGE                                                                            \
-    16384 /* bytes: of datagrams above only two stay in the cache until they are looked at */
-#define IW_INTAKE_PLACED 4 /* of such as are not copied, but looked at where they belong */
+    16384 /* bytes: of datagrams above only two stay in the cache until they are read */
+#define IW_INTAKE_PLACED 4 /* of such as are not copied, but checked where they belong */
 
 typedef struct iw_intake {
     unsigned slots; /* buffers that the next call offers */
@@ -90,7 +90,7 @@ static inline iw_intake_do_t iw_intake_found(iw_intake_t *t, unsigned filled, un
     return IW_JOINED == t->joining ? IW_INTAKE_NOTHING : IW_INTAKE_JOIN;
 }
 
-/* Who calls now takes everything, with calls that offer all buffers, as the agent's thread does: the last one filled so
+/* The caller takes everything now, with calls that offer all buffers, as the agent's thread does: the last one filled so
  * many. */
 static inline iw_intake_do_t iw_intake_all(iw_intake_t *t, unsigned filled)
 {

@@ -124,7 +124,7 @@ static bool is_large(const iw_segment_t *s)
 }
 
 /* Small datagrams may still pass when those that did no longer do (RFC 8899, 4.3). */
-static void look_for_black_hole(iw_peer_t *p, const iw_segment_t *s)
+static void check_black_hole(iw_peer_t *p, const iw_segment_t *s)
 {
     if (!is_large(s) || !s->resent || ++p->loss.large_lost < IW_BLACK_HOLE) {
         return;
@@ -175,7 +175,7 @@ static void segment_lost(iw_peer_t *p, iw_segment_t *s, bool overtaken, uint64_t
     if (NULL != s->request && 0 == s->hollow && 0 == p->tx.rnr_until) {
         s->recovery = iw_cc_lost(&p->path.cc, s->sent, p->path.mtu.size, now);
     }
-    look_for_black_hole(p, s);
+    check_black_hole(p, s);
     iw_loss_take_back(p, s);
 }
 
@@ -343,23 +343,23 @@ static iw_segment_t *most_wanted(const iw_peer_t *p)
 static void probe_timeout(iw_peer_t *p, uint64_t now)
 {
     iw_segment_t *s = most_wanted(p);
-    const bool large = is_large(s), early = 0 == p->loss.ptos, is_guess = 0 == p->path.rtt.srtt;
+    const bool large = is_large(s), early = 0 == p->loss.ptos, is_assumed = 0 == p->path.rtt.srtt;
     ++p->engine->count.probe_timeouts;
     p->loss.ptos += p->loss.ptos < UINT8_MAX;
     p->alive.asked += p->alive.asked < UINT8_MAX;
-    /* Who has no receive buffer, or may only be further away than we thought, is asked with the segment alone. */
-    p->tx.ping_pending = !iw_list_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_guess;
+    /* A peer that has no receive buffer, or may only be further away than assumed, is asked with the segment alone. */
+    p->tx.ping_pending = !iw_list_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_assumed;
     if (early && large && p->tx.ping_pending) {
         return;
     }
-    look_for_black_hole(p, s);
+    check_black_hole(p, s);
     iw_loss_take_back(p, s);
-    if (IW_PERSISTENT_PTO == p->loss.ptos && !is_guess) {
+    if (IW_PERSISTENT_PTO == p->loss.ptos && !is_assumed) {
         /* Nothing of all that came through: start over, as RFC 9002, 7.6 and RFC 5681, 3.1. */
         iw_cc_collapse(&p->path.cc, p->path.mtu.size, now);
         p->tx.large |= large && iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
     }
-    if (IW_PERSISTENT_PTO <= p->loss.ptos && !is_guess) {
+    if (IW_PERSISTENT_PTO <= p->loss.ptos && !is_assumed) {
         while (!iw_list_empty(&p->loss.in_flight)) {
             iw_loss_take_back(p, IW_ITEM(p->loss.in_flight.next, iw_segment_t, link));
         }

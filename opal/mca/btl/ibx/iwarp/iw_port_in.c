@@ -211,7 +211,7 @@ static void give_back(iw_port_t *p)
 }
 
 /* Nothing was there. */
-static void at_rest(iw_port_t *p)
+static void found_nothing(iw_port_t *p)
 {
     if (p->in_touched && p->polled - p->in_at > QUIET) {
         give_back(p);
@@ -226,7 +226,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     ++p->count.receive_calls;
     int got = take(p, e);
     if (got <= 0) {
-        at_rest(p);
+        found_nothing(p);
         return 0;
     }
     size_t bytes = 0;

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Datagrams that go out: trains of them, connected sockets for peers that are often sent to, memory that is lent; what the
- * network says of peers that are silent. */
+/* Sends datagrams through the socket: several by one call, large payloads without a copy, peers that get many by a connected
+ * socket; and reads what the network reports of peers that are silent. */
 #define _GNU_SOURCE /* sendmmsg */
 #include "iw_port_internal.h"
 
@@ -30,7 +30,7 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
-/* What is in one piece with its headers is a copy, and would be copied once more to be lent. */
+/* What is in one piece with its headers is a copy, and would be copied once more to be given by reference. */
 static bool is_large(const iw_packet_t *k)
 {
     return k->length >= IW_ZEROCOPY_MIN && k->count > 1 && !k->probe && !k->may_fragment;
@@ -41,8 +41,8 @@ static bool is_zerocopy(const iw_port_t *p, const iw_packet_t *k)
     return p->zerocopy.works && p->zerocopy_cost.zerocopies && is_large(k);
 }
 
-/* Packets from i on that can be one train: one peer, one size, the last may be shorter. What is lent goes alone: what
- * follows it would not be sent. */
+/* Packets from i on that can be one train: one peer, one size, the last may be shorter. One sent without a copy goes alone: those
+ * behind it would not be sent. */
 static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
 {
     const iw_packet_t *first = &p->packet[i];
@@ -315,9 +315,9 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
         return send_cut(p, h, &k->to);
     }
     if (s != p->socket && can_zerocopy(p, done)) {
-        const int lent = send_zerocopy(p, s, k);
-        if (0 != lent) {
-            return lent;
+        const int sent = send_zerocopy(p, s, k);
+        if (0 != sent) {
+            return sent;
         }
         return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
     }
@@ -529,7 +529,7 @@ static unsigned count_large(const iw_port_t *p, unsigned count)
 static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned large)
 {
     const bool zerocopies = iw_zerocopy_cost_choose(&p->zerocopy_cost);
-    const uint64_t lent = p->count.zerocopied;
+    const uint64_t before = p->count.zerocopied;
     size_t bytes = 0;
     for (unsigned i = 0; i < count; ++i) {
         bytes += p->packet[i].length;
@@ -539,7 +539,7 @@ static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned la
     if (!send_messages(p, e, messages)) {
         return false;
     }
-    if (p->count.zerocopied - lent == (zerocopies ? large : 0)) {
+    if (p->count.zerocopied - before == (zerocopies ? large : 0)) {
         iw_zerocopy_cost_took(&p->zerocopy_cost, bytes, iw_port_now() - begin);
     }
     return true;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Numbers that look random (Steele, Lea and Flood, SplitMix64, OOPSLA 2014): the same state gives the
+/* Pseudo-random numbers (Steele, Lea and Flood, SplitMix64, OOPSLA 2014): the same state gives the
  * same numbers. Not for secrets: a few of them tell all others. */
 #ifndef IW_RANDOM_H
 #define IW_RANDOM_H

@@ -278,7 +278,7 @@ static bool deliver_early(iw_peer_t *p)
 }
 
 /* Where in the list of early segments ssn belongs: behind *at. False: it is there already. What is
- * sent again fills holes near the front, what is new comes to the end: look from the nearer side. */
+ * sent again fills holes near the front, what is new comes to the end: search from the nearer side. */
 static bool early_place(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
 {
     iw_link_t *l = p->rx.early.prev;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What leaves: requests are cut into segments, and what may leave does. */
+/* Cuts requests into segments and sends those that the windows allow, as new packets or again. */
 #include "iw_build.h"
 
 void iw_segment_free(iw_segment_t *s)

@@ -175,7 +175,7 @@ void iw_engine_timers(iw_engine_t *e, uint64_t now)
             iw_loss_timers(p, now);
             at = iw_peer_deadline(p);
             if (at <= now) {
-                at = now + 1; /* a timer that would not rest must not keep us here */
+                at = now + 1; /* a timer that is always due must not keep us here */
             }
         }
         if (UINT64_MAX == at) {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The wire: every byte of a datagram, and nothing else. docs/design/wire.md draws it.
+/* The wire format of datagram iWARP: every field of a datagram, and nothing else. docs/design/wire.md draws it.
  *
  * datagram = head [hello] [ack [rnr]] body, where the flags of the head say which blocks there are
  * and its type says what the body is:

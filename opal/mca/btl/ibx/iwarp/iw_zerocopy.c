@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See iw_zerocopy.h. */
+/* Sends payloads without copying them (iw_zerocopy.h), through a pipe: vmsplice(2) in, splice(2) to the socket. */
 #define _GNU_SOURCE /* vmsplice, splice, pipe2 */
 #include "iw_zerocopy.h"
 

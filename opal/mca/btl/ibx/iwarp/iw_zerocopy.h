@@ -6,7 +6,7 @@
  * 4 MiB, the same at 64 KiB (5 pairs).
  *
  * The pages must not change until the peer has the datagram, or it refuses the tag, and a copy is sent
- * (iw_build_join). Whoever posted them promised that until the acknowledgement, but who serves reads
+ * (iw_build_join). A program that posted them promised that until the acknowledgement, but one that serves reads
  * from a window may write it meanwhile; a copy of the datagram that comes later is refused, for its
  * number, its segment or its tag. The header is copied, so it can be used again at once.
  *

@@ -21,11 +21,11 @@
 #define IW_COST_AGAIN  128 /* batches until the other one is tried */
 #define IW_COST_WEIGHT 8 /* a sample changes what is known by so small a part of the difference */
 
-typedef enum iw_lend_mode { IW_ZEROCOPY_OFF, IW_ZEROCOPY_ON, IW_ZEROCOPY_AUTO } iw_zerocopy_mode_t;
+typedef enum iw_zerocopy_mode { IW_ZEROCOPY_OFF, IW_ZEROCOPY_ON, IW_ZEROCOPY_AUTO } iw_zerocopy_mode_t;
 
 typedef struct iw_zerocopy_cost {
     iw_zerocopy_mode_t mode; /* never, always, or what is measured here */
-    uint64_t price[2];   /* ps for each byte: of copying, of lending; 0: not known */
+    uint64_t price[2];   /* ps for each byte: of copying, of giving by reference; 0: not known */
     unsigned samples[2]; /* up to IW_COST_FIRST */
     unsigned batches;    /* since the other one was tried */
     bool zerocopies;          /* the batch that is being sent */
@@ -37,7 +37,7 @@ static inline bool iw_zerocopy_cost_is_less(const iw_zerocopy_cost_t *p)
     return p->price[1] < p->price[0] - p->price[0] / IW_COST_WEIGHT;
 }
 
-/* The next batch, which has large payloads: lent? */
+/* The next batch, which has large payloads: by reference? */
 static inline bool iw_zerocopy_cost_choose(iw_zerocopy_cost_t *p)
 {
     if (IW_ZEROCOPY_AUTO != p->mode) {

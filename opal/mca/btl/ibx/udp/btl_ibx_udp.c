@@ -189,34 +189,25 @@ static uint64_t wall_clock(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* Faults as the parameters want them. False: they make no sense (told). */
-static bool set_faults(iw_port_config_t *config, uint32_t module)
+static bool parse_faults(iw_fault_rates_t *rates, const char *text)
 {
-    const struct {
-        const char *name, *text;
-        iw_fault_rates_t *rates;
-    } both[] = {{"btl_ibx_fault_in", mca_btl_ibx_component.fault_in, &config->faults_in},
-                {"btl_ibx_fault_out", mca_btl_ibx_component.fault_out, &config->faults_out}};
-    bool any = false;
-    for (size_t i = 0; i < 2; ++i) {
-        if (NULL == both[i].text || '\0' == *both[i].text) {
-            continue;
-        }
-        if (!iw_fault_parse(both[i].rates, both[i].text)) {
-            opal_show_help(HELP_FILE, "bad faults", true, both[i].name, both[i].text);
-            return false;
-        }
-        any = true;
-    }
-    config->fault_seed = mca_btl_ibx_component.fault_seed;
-    if (any) {
+    return NULL != text && '\0' != *text && iw_fault_parse(rates, text);
+}
+
+/* Faults as the parameters want them. */
+static void set_faults(iw_port_config_t *config, uint32_t module)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    const bool some_in = parse_faults(&config->faults_in, c->fault_in);
+    const bool some_out = parse_faults(&config->faults_out, c->fault_out);
+    config->fault_seed = c->fault_seed;
+    if (some_in || some_out) {
         if (0 == config->fault_seed) {
             (void) !getrandom(&config->fault_seed, 4, 0);
         }
         config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
         opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
     }
-    return true;
 }
 
 /* From btl_ibx_iwarp_port_min on; 0: any will do. */
@@ -254,11 +245,9 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
     port.stay = true; /* what progress polls it also gives back */
-    port.zerocopy = (iw_zerocopy_mode_t) c->lend;
-    port.place = c->place;
-    if (!set_faults(&port, module->base.index)) {
-        return false;
-    }
+    port.zerocopy = (iw_zerocopy_mode_t) c->zerocopy;
+    port.place = c->direct;
+    set_faults(&port, module->base.index);
     module->port = iw_port_open(&port);
     if (NULL == module->port) {
         tell_no_port(interface);
@@ -346,7 +335,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
-    module->base.public.looks = &mca_btl_ibx_component.polls;
+    module->base.public.polls = &mca_btl_ibx_component.polls;
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }

@@ -39,7 +39,7 @@ static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_bt
         frag->users = 0;
         frag->is_complete = false;
         frag->is_freed = false;
-        frag->base.order = MCA_BTL_IBX_LANE; /* whatever is asked for: there is one */
+        frag->base.order = MCA_BTL_IBX_ORDER; /* whatever is asked for: there is one */
         frag->base.des_flags = flags;
         frag->base.des_cbfunc = NULL;
         frag->base.des_segment_count = 1;

@@ -46,7 +46,7 @@ static bool some_wait(mca_btl_ibx_module_t *base)
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
-           || !opal_list_is_empty(&base->ended) || base->unsaid.n > 0;
+           || !opal_list_is_empty(&base->ended) || base->deferred.n > 0;
 }
 
 /* Fragments, jobs and answers for which there was no room, and what has ended. */
@@ -56,7 +56,7 @@ static void retry(mca_btl_ibx_module_t *base)
     mca_btl_ibx_udp_retry_jobs(module);
     mca_btl_ibx_udp_retry_frags(module);
     mca_btl_ibx_udp_tell_ended(module);
-    if (base->unsaid.n > 0) {
+    if (base->deferred.n > 0) {
         mca_btl_ibx_udp_unlock(module);
         mca_btl_ibx_retry_answers(base);
         mca_btl_ibx_udp_lock(module);
@@ -195,7 +195,7 @@ static unsigned poll_engine(mca_btl_ibx_module_t *base, int *others)
 static bool is_due(mca_btl_ibx_module_t *module)
 {
     return iw_port_is_due(mca_btl_ibx_udp_of(module)->port)
-           || OPAL_UNLIKELY(0 != __atomic_load_n(&module->unsaid.n, __ATOMIC_RELAXED));
+           || OPAL_UNLIKELY(0 != __atomic_load_n(&module->deferred.n, __ATOMIC_RELAXED));
 }
 
 static bool enter(mca_btl_ibx_module_t *module)

@@ -11,18 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_FILE "help-mpi-btl-ibx.txt"
-
 /* A registration as the cache keeps it, with what a peer is told of it.
  *
  * An adapter reaches memory that it has pinned, whatever becomes of the addresses. The protocol stack is this
  * process, and memory that nobody uses any more may have been given back to the system. It must not be
  * touched then, not even for a datagram that is sent again because its acknowledgement was lost. So
- * peers reach what is in use, and a hold is no use. */
+ * peers reach what is in use, and a pinned registration is not in use. */
 typedef struct cached {
     mca_rcache_base_registration_t base;
     struct mca_btl_base_registration_handle_t handle;
-    struct mca_btl_base_registration_handle_t hold; /* for callers that only hold it: STag 0 */
+    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: STag 0 */
     atomic_uint uses;
 } cached_t;
 
@@ -31,7 +29,7 @@ static int make(void *context, void *base, size_t size, mca_rcache_base_registra
     mca_btl_ibx_udp_module_t *module = context;
     cached_t *cached = (cached_t *) reg;
     struct mca_btl_base_registration_handle_t *handle = &cached->handle;
-    cached->hold = (struct mca_btl_base_registration_handle_t){0};
+    cached->pinned = (struct mca_btl_base_registration_handle_t){0};
     atomic_init(&cached->uses, 0);
     unsigned rights = 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
@@ -59,29 +57,16 @@ static int end(void *context, mca_rcache_base_registration_t *reg)
 
 void mca_btl_ibx_udp_rcache_open(mca_btl_ibx_udp_module_t *module)
 {
-    static const char *const automatic[] = {"lazy", "grdma"};
-    const char *wanted = mca_btl_ibx_component.rcache;
-    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
-    const char *const *names = any ? automatic : &wanted;
     char name[64];
-    module->base.rcache = NULL;
-    if (!any && 0 == strcmp(wanted, "none")) {
-        return;
-    }
     /* The protocol stack is this process: its memory is reached, not pinned. */
     snprintf(name, sizeof(name), "unpinned.ibx.%s", module->base.interface.name);
-    for (size_t i = 0; NULL == module->base.rcache && i < (any ? 2u : 1u); ++i) {
-        mca_rcache_base_resources_t resources = {.cache_name = name,
-                                                 .reg_data = module,
-                                                 .sizeof_reg = sizeof(cached_t),
-                                                 .register_mem = make,
-                                                 .deregister_mem = end};
-        module->base.rcache = mca_rcache_base_module_create(names[i], module, &resources);
-    }
+    mca_rcache_base_resources_t resources = {.cache_name = name,
+                                             .reg_data = module,
+                                             .sizeof_reg = sizeof(cached_t),
+                                             .register_mem = make,
+                                             .deregister_mem = end};
+    mca_btl_ibx_open_cache(&module->base, &resources);
     module->base.public.promises |= mca_btl_ibx_promises_of_cache(module->base.rcache);
-    if (NULL == module->base.rcache && !any) {
-        opal_show_help(HELP_FILE, "no rcache", true, wanted);
-    }
 }
 
 void mca_btl_ibx_udp_rcache_close(mca_btl_ibx_udp_module_t *module)
@@ -104,8 +89,8 @@ mca_btl_ibx_udp_rcache_register(mca_btl_ibx_udp_module_t *module, void *base, si
         return NULL;
     }
     cached_t *cached = (cached_t *) reg;
-    if (0 != (flags & MCA_BTL_IBX_REG_HOLD)) {
-        return &cached->hold;
+    if (0 != (flags & MCA_BTL_IBX_REG_PIN)) {
+        return &cached->pinned;
     }
     atomic_fetch_add(&cached->uses, 1);
     return &cached->handle;
@@ -123,11 +108,11 @@ static void wait_until_unused(mca_btl_ibx_udp_module_t *module, cached_t *cached
 void mca_btl_ibx_udp_rcache_deregister(mca_btl_ibx_udp_module_t *module,
                                    mca_btl_base_registration_handle_t *handle)
 {
-    const bool held = 0 == handle->stag;
+    const bool is_pinned = 0 == handle->stag;
     cached_t *cached =
         (cached_t *) ((char *) handle
-                      - (held ? offsetof(cached_t, hold) : offsetof(cached_t, handle)));
-    if (!held) {
+                      - (is_pinned ? offsetof(cached_t, pinned) : offsetof(cached_t, handle)));
+    if (!is_pinned) {
         wait_until_unused(module, cached);
     }
     (void) module->base.rcache->rcache_deregister(module->base.rcache, &cached->base);

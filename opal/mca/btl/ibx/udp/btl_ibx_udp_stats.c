@@ -9,14 +9,15 @@
 /* X(name, where it is in a module, description) */
 #define COUNTS(X)                                                                                  \
     X(receive_calls, port->receive_calls, "system calls that receive")                             \
-    X(receive_empty, port->receive_empty, "of these, calls that found nothing")                    \
-    X(port_receive_errors, port->receive_errors, "of these, calls that failed for another reason") \
-    X(placed, port->placed, "datagrams whose payload was received where it belongs")               \
-    X(misplaced, port->misplaced, "receiving calls of which one was received elsewhere")           \
+    X(receive_empty, port->receive_empty, "system calls that receive and found nothing")           \
+    X(port_receive_errors, port->receive_errors, "system calls that receive and failed")           \
+    X(direct, port->placed, "datagrams whose payload the kernel wrote to where it belongs")        \
+    X(direct_missed, port->misplaced,                                                              \
+      "system calls that receive and wrote a payload to where it does not belong (copied then)")   \
     X(send_calls, port->send_calls, "system calls that send")                                      \
     X(trains, port->trains, "runs of datagrams that were sent as one (UDP_SEGMENT)")               \
     X(joins, port->joins, "times the kernel was asked to join incoming datagrams (UDP_GRO)")       \
-    X(lent, port->zerocopied, "datagrams whose payload the kernel took by reference")                    \
+    X(zerocopies, port->zerocopied, "datagrams whose payload the kernel took by reference")        \
     X(port_busy, port->busy, "times the kernel had no room for a datagram")                        \
     X(port_too_big, port->too_big, "datagrams larger than the interface takes")                    \
     X(port_absences, port->absences, "times the network said that a silent process is not there")  \
@@ -24,7 +25,7 @@
       "datagrams sent another way: a connected socket told of an error")                           \
     X(port_errors, port->errors, "datagrams that could not be sent for another reason")            \
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
-    X(rests, module->given_back,                                                                        \
+    X(idle_returns, module->given_back,                                                            \
       "times that nothing came or went, and buffers of fragments were given back")                 \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")

@@ -5,6 +5,7 @@
 #include "btl_ibx_progress.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 
+#include "opal/include/spec/parameters.h"
 #include "opal/runtime/opal_params.h"
 
 #include <poll.h>
@@ -31,197 +32,74 @@ mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
 
 /* ---- parameters ---- */
 
-static void add(const mca_base_component_t *version, const char *name, const char *help,
-                mca_base_var_type_t type, int level, void *storage)
-{
-    (void) mca_base_component_var_register(version, name, help, type, NULL, 0, 0,
-                                           (mca_base_var_info_lvl_t) level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
-}
+static const mca_base_var_enum_value_t choices[] = {{VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
+
+#define P(field) &mca_btl_ibx_verbs_params.field
+
+static const spec_parameter_t parameters[] = {
+    SPEC_NUMBER("rc_after", 4, P(rc_after), 0, 0, UINT32_MAX,
+                .help = "A peer over InfiniBand or RoCE is reached by datagrams, which need no memory of its own, until "
+                        "this many messages, puts and gets have gone there; then it gets a connection. 0 means connections "
+                        "from the first message on, and no datagrams, which are slower and not yet proven on real "
+                        "adapters; 4294967295 means datagrams only. Large jobs in which most pairs of processes exchange "
+                        "little may gain with 16 or 64. Unit: messages, range 0 to 4294967295, default 0."),
+    SPEC_NUMBER("max_rc", 4, P(max_rc), VB_CONNECTIONS_MOST, 0, 65536,
+                .help = "A process has at most this many connections on one port; peers that come later stay with "
+                        "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
+                        "65536, default 64."),
+    SPEC_NUMBER("verbs_max_send_size", 5, P(max_send_size), 8192, 1024, 1 << 20,
+                .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
+                        "message, and must be the same in the whole job (for UDP: btl_ibx_max_send_size). Unit: bytes, "
+                        "range 1K to 1M, default 8K."),
+    SPEC_NUMBER("verbs_ack_timeout", 5, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
+                .help = "An adapter sends a packet again that has not been acknowledged for 4.096 us * 2^n, where n is this "
+                        "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the driver. Unit: exponent, "
+                        "range 0 to 31, default 17."),
+    SPEC_NUMBER("verbs_retries", 5, P(retries), VB_RETRIES, 0, 7,
+                .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
+                        "then the peer counts as lost. Unit: times, range 0 to 7, default 7."),
+    SPEC_NUMBER("verbs_eager_limit", 9, P(eager_limit), 8192, 1, 1 << 20,
+                .help = "Messages up to this size, headers included, are sent over an adapter without being announced (for "
+                        "UDP: btl_ibx_eager_limit). The size may not be above btl_ibx_verbs_max_send_size. Unit: bytes, "
+                        "range 1 to 1M, default 8K."),
+    SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
+                .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
+                        "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
+                        "credits. No unit, one of auto, off, default auto."),
+    SPEC_NUMBER("verbs_link_window_max", 9, P(link_window_max), VB_LINK_WINDOW_MAX, 8, 16384,
+                .help = "A connection has at most this many receive buffers where connections have a queue of their own "
+                        "(btl_ibx_verbs_srq). Unit: buffers, range 8 to 16384, default 512."),
+    SPEC_NUMBER("verbs_inline", 9, P(inline_max), VB_INLINE_MAX, 0, 512,
+                .help = "Messages up to this size, a header of 8 bytes included, are copied into the work request. The "
+                        "device may allow less. Unit: bytes, range 0 to 512, default 256."),
+    SPEC_NUMBER("verbs_ring_peers", 9, P(ring_peers), VB_RING_PEERS, 0, 1024,
+                .help = "This many peers of a port that often send short messages may write them with RDMA into a ring in "
+                        "the memory of this process (docs/design/verbs.md). Unit: peers, range 0 to 1024, default 8."),
+    SPEC_NUMBER("rnr_timer", 9, P(rnr_timer), VB_RNR_TIMER, 0, 31,
+                .help = "A sender whose message found no receive buffer at the peer waits this long before it sends the "
+                        "message again. The value is the code of the InfiniBand specification: 1 is 0.01 ms, 12 is 0.64 "
+                        "ms, 31 is 491.52 ms, 0 is 655.36 ms. A longer time saves bandwidth, a shorter one saves time when "
+                        "receivers are late. Unit: code, range 0 to 31, default 12."),
+};
+#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
 {
-    static const mca_base_var_enum_value_t choices[] = {
-        {VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
-    mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
-    vb_config_t d;
-    vb_config_default(&d);
-    mca_base_var_enum_t *values = NULL;
-    p->shared_queue = VB_AUTO;
-    if (OPAL_SUCCESS == mca_base_var_enum_create("btl_ibx_verbs_srq", choices, &values)) {
-        (void) mca_base_component_var_register(version, "verbs_srq",
-                                               "One receive queue for all connections of a port: "
-                                               "auto, if the device has it and the fabric "
-                                               "repeats messages that find no buffer (not iWARP); "
-                                               "off: each connection has its own, with "
-                                               "credits. Default auto",
-                                               MCA_BASE_VAR_TYPE_INT, values, 0, 0, OPAL_INFO_LVL_5,
-                                               MCA_BASE_VAR_SCOPE_READONLY, &p->shared_queue);
-        OBJ_RELEASE(values);
-    }
-    p->rcache = "auto";
-    add(version, "verbs_rcache",
-        "Name of the registration cache (rcache component) for the user's memory; auto: lazy if it "
-        "is "
-        "installed, else grdma. Default auto",
-        MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_5, &p->rcache);
-    p->send_depth = d.send_depth;
-    add(version, "verbs_send_depth",
-        "Work requests outstanding to one peer; more wait. The device may allow fewer. Unit: work "
-        "requests, 8 to 16384; default 128",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->send_depth);
-    p->cq_entries = d.entries;
-    add(version, "verbs_cq_entries",
-        "Work requests outstanding to all peers of a port; more wait. The device may allow fewer. "
-        "Unit: "
-        "work requests, at least 256; default 8192",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->cq_entries);
-    p->inline_max = d.inline_max;
-    add(version, "verbs_inline",
-        "Messages up to this size, header of 8 bytes included, are copied into the work request. "
-        "The "
-        "device may allow less. Unit: bytes, 0 to 512; default 256",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->inline_max);
-    p->link_window_max = d.link_window_max;
-    add(version, "verbs_link_window_max",
-        "Most receive buffers of one connection where connections have their own "
-        "(btl_ibx_verbs_srq). "
-        "Unit: buffers, 8 to 16384; default 512",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->link_window_max);
-    p->ring_peers = d.ring_peers;
-    add(version, "verbs_ring_peers",
-        "So many peers of a port that send short messages often may write them with RDMA into a "
-        "ring of this "
-        "process's memory (docs/design/verbs.md). Unit: peers, 0 (none) to 1024; default 8",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->ring_peers);
-    p->ring_after = d.ring_after;
-    add(version, "verbs_ring_after",
-        "Short messages that come from a peer before it may. Unit: messages, at least 1; default "
-        "64",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_after);
-    p->ring_slots = d.ring_slots;
-    add(version, "verbs_ring_slots", "Slots of a ring. Unit: messages, 2 to 64; default 32",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slots);
-    p->ring_slot = d.ring_slot;
-    add(version, "verbs_ring_slot",
-        "Size of a slot, in which the transport needs some thirty bytes itself; longer messages, "
-        "and those "
-        "that are not "
-        "copied into the work request (btl_ibx_verbs_inline), take the other way. Unit: bytes, a "
-        "multiple of "
-        "64, 64 to 4096; default 256",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_7, &p->ring_slot);
-    p->rnr_timer = d.rnr_timer;
-    add(version, "rnr_timer",
-        "How long a sender waits before it repeats a message that found no receive buffer, as the "
-        "InfiniBand specification encodes it: 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is "
-        "655.36 "
-        "ms. Longer saves bandwidth, shorter saves time when receivers are late. Unit: this code, "
-        "0 to 31; "
-        "default 12",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->rnr_timer);
-    p->ack_timeout = d.ack_timeout;
-    add(version, "verbs_ack_timeout",
-        "A packet that is not acknowledged is sent again after 4.096 us * 2^n (InfiniBand and "
-        "RoCE). "
-        "Unit: the exponent n, 0 (the driver's own) to 31; default 17 (0.54 s)",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->ack_timeout);
-    p->retries = d.retries;
-    add(version, "verbs_retries", "So often; then the peer is lost. Unit: times, 0 to 7; default 7",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->retries);
-    p->connect_timeout_ms = (unsigned) (d.rules.attempt_ns / 1000000);
-    add(version, "verbs_connect_timeout",
-        "An attempt to connect that takes longer is given up and repeated. Unit: milliseconds, at "
-        "least "
-        "100; default 10000",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_timeout_ms);
-    p->connect_tries = d.rules.tries;
-    add(version, "verbs_connect_tries",
-        "So many attempts to connect; then the peer is unreachable. Unit: attempts, 1 to 1000; "
-        "default 8",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_5, &p->connect_tries);
-    p->connect_attempts = d.attempts;
-    add(version, "verbs_connect_attempts",
-        "To so many peers a process begins to connect at a time, the others wait for their turn: requests of all to all at once "
-        "are more than the fabric's managers can answer in time. Unit: peers, 1 to 65536; default 2",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_6, &p->connect_attempts);
-    p->eager_limit = 8192;
-    add(version, "verbs_eager_limit",
-        "Longest message, with its headers, that is sent without asking, over adapters (over UDP: "
-        "btl_ibx_eager_limit). Unit: bytes, up to verbs_max_send_size; default 8192",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->eager_limit);
-    p->max_send_size = 8192;
-    add(version, "verbs_max_send_size",
-        "Size of the registered buffers, and so the longest fragment of a message, over adapters; the "
-        "same in the whole job (over UDP: btl_ibx_max_send_size). Unit: bytes, 1024 to 1048576; default "
-        "8192",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_5, &p->max_send_size);
-    p->inplace_min = 2048;
-    add(version, "verbs_inplace_min",
-        "Without mpool/freq, whose table else decides: contiguous data of an eager message is sent "
-        "from "
-        "the user's memory from this size on, if registrations are kept (mpi_leave_pinned); below "
-        "it is "
-        "copied. Unit: bytes; default 2048",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->inplace_min);
-    p->place_rdma_max = 8192;
-    add(version, "verbs_place_rdma_max",
-        "With mpool/freq: puts and gets up to this size, and up to btl_ibx_verbs_max_send_size, need no "
-        "memory that is registered before: the transport copies, or works in place where the "
-        "buffer is used "
-        "frequently. Unit: bytes; default 8192",
-        MCA_BASE_VAR_TYPE_SIZE_T, OPAL_INFO_LVL_6, &p->place_rdma_max);
-    p->rc_after = d.datagram.after;
-    add(version, "rc_after",
-        "InfiniBand and RoCE: a peer is talked to by datagrams, which need no memory of its own, "
-        "until so many messages, puts and gets have gone there; then it gets a connection. "
-        "4294967295: never. 0: connections from the first message on, and no datagrams. Worth "
-        "trying (16 to 64) in large jobs, where most pairs of processes talk little. Unit: "
-        "messages; default 0, because datagrams are slower and not yet proven on real adapters",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->rc_after);
-    p->max_rc = d.datagram.max_connections;
-    add(version, "max_rc",
-        "With btl_ibx_rc_after: at most so many connections of a process on one port; the peers "
-        "that come later stay with datagrams. Unit: connections, 0 to 65536; default 64",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, OPAL_INFO_LVL_4, &p->max_rc);
-    p->summary = false;
-    add(version, "verbs_summary",
-        "At the end print what was counted, for each port of an adapter. btl_ibx_summary does so "
-        "for both "
-        "transports. 0 or 1; default 0",
-        MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &p->summary);
+    spec_parameters_register(version, parameters, PARAMETERS);
     mca_btl_ibx_verbs_stats_register(version);
 }
 
-static bool check_params(void)
+void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
 {
     const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
-    const char *wrong =
-        p->send_depth < 8 || p->send_depth > 16384             ? "btl_ibx_verbs_send_depth"
-        : p->cq_entries < 256                                  ? "btl_ibx_verbs_cq_entries"
-        : p->inline_max > 512                                  ? "btl_ibx_verbs_inline"
-        : p->link_window_max < 8 || p->link_window_max > 16384 ? "btl_ibx_verbs_link_window_max"
-        : p->rnr_timer > 31                                    ? "btl_ibx_rnr_timer"
-        : p->ring_peers > 1024                                 ? "btl_ibx_verbs_ring_peers"
-        : 0 == p->ring_after                                   ? "btl_ibx_verbs_ring_after"
-        : p->ring_slots < 2 || p->ring_slots > 64              ? "btl_ibx_verbs_ring_slots"
-        : p->ring_slot < 64 || p->ring_slot > 4096 || 0 != p->ring_slot % 64
-            ? "btl_ibx_verbs_ring_slot"
-        : p->ack_timeout > 31                             ? "btl_ibx_verbs_ack_timeout"
-        : p->retries > 7                                  ? "btl_ibx_verbs_retries"
-        : p->max_rc > 65536                               ? "btl_ibx_max_rc"
-        : p->max_send_size < 1024 || p->max_send_size > 1u << 20 ? "btl_ibx_verbs_max_send_size"
-        : p->eager_limit > p->max_send_size                      ? "btl_ibx_verbs_eager_limit"
-        : p->connect_timeout_ms < 100                     ? "btl_ibx_verbs_connect_timeout"
-        : p->connect_tries < 1 || p->connect_tries > 1000 ? "btl_ibx_verbs_connect_tries"
-        : p->connect_attempts < 1 || p->connect_attempts > 65536 ? "btl_ibx_verbs_connect_attempts"
-                                                          : NULL;
-    if (NULL != wrong) {
-        char text[96];
-        snprintf(text, sizeof(text), "%s is out of its range", wrong);
-        opal_show_help(HELP_FILE, "bad parameters", true, text);
+    spec_parameters_check(version, parameters, PARAMETERS);
+    if (p->eager_limit > p->max_send_size) {
+        char value[32], allowed[96];
+        snprintf(value, sizeof(value), "%zu", p->eager_limit);
+        snprintf(allowed, sizeof(allowed), "up to btl_ibx_verbs_max_send_size, which is %zu",
+                 p->max_send_size);
+        spec_parameter_refuse(version, "verbs_eager_limit", value, allowed);
     }
-    return NULL == wrong;
 }
 
 /* ---- which ports ---- */
@@ -253,8 +131,7 @@ static bool is_listed(const char *include, const char *exclude,
                       const mca_btl_ibx_interface_t *interface)
 {
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    const char *wrong;
-    const int n = mca_btl_ibx_interfaces(found, include, exclude, &wrong);
+    const int n = mca_btl_ibx_interfaces(found, include, exclude);
     for (int i = 0; i < n; ++i) {
         if (0 == strcmp(found[i].name, interface->name)) {
             return true;
@@ -398,20 +275,12 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
     config->link_window_max = p->link_window_max;
     config->buffer_size =
         (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
-    config->send_depth = p->send_depth;
-    config->entries = p->cq_entries;
     config->inline_max = p->inline_max;
-    config->notices = options->rest < 0 ? VB_AUTO : 0 == options->rest ? VB_OFF : VB_ON;
+    config->notices = options->sleep_after < 0 ? VB_AUTO : 0 == options->sleep_after ? VB_OFF : VB_ON;
     config->ring_peers = p->ring_peers;
-    config->ring_after = p->ring_after;
-    config->ring_slots = (uint16_t) p->ring_slots;
-    config->ring_slot = (uint16_t) p->ring_slot;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;
-    config->rules.attempt_ns = p->connect_timeout_ms * UINT64_C(1000000);
-    config->rules.tries = p->connect_tries;
-    config->attempts = p->connect_attempts;
     config->context = module;
     config->done = mca_btl_ibx_verbs_done;
     config->ready = mca_btl_ibx_verbs_ready;
@@ -589,8 +458,7 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
     /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
      * munmap and its like, and a thread that is just in there dies of it. */
     if (OPAL_SUCCESS != mca_btl_ibx_verbs_open_cache(module)) {
-        snprintf(why, size, "there is no registration cache (rcache component) \"%s\"",
-                 mca_btl_ibx_verbs_params.rcache);
+        snprintf(why, size, "there is no registration cache (neither rcache/lazy nor grdma)");
         return false;
     }
     module->port = vb_port_open(&config, why, size);
@@ -645,11 +513,10 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
                            mca_btl_base_module_t **modules, int max)
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
-    const char *wrong;
     mca_btl_ibx_verbs_modules_n = 0;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
-    const int n = some && check_params() ? mca_btl_ibx_interfaces(all, NULL, NULL, &wrong) : 0;
+    const int n = some ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
     for (int i = 0; i < n && (int) mca_btl_ibx_verbs_modules_n < max; ++i) {
         if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
             continue;
@@ -784,14 +651,14 @@ static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *t
 
 static bool some_wait(mca_btl_ibx_module_t *module)
 {
-    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->unsaid.n;
+    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n;
 }
 
 /* What has ended, answers for which there was no memory, processes that were lost. */
 static void retry(mca_btl_ibx_module_t *module)
 {
     tell_ended(module);
-    if (OPAL_UNLIKELY(0 != module->unsaid.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
+    if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
         unlock(module);
         mca_btl_ibx_retry_answers(module);
         mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));

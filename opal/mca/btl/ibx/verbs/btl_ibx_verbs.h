@@ -19,12 +19,14 @@ typedef struct mca_btl_ibx_verbs_options {
     bool is_only;             /* no other transport is left: tell why there is none */
     uint8_t auth;             /* iw_auth_mode_t, of datagrams */
     uint64_t peer_timeout_ns; /* of datagrams */
-    int rest;                 /* btl_ibx_rest; not 0: mca_btl_ibx_verbs_arm may be called */
+    int sleep_after;          /* btl_ibx_sleep_after; not 0: mca_btl_ibx_verbs_arm may be called */
 } mca_btl_ibx_verbs_options_t;
 
 #if MCA_BTL_IBX_VERBS
 
 void mca_btl_ibx_verbs_register(const mca_base_component_t *version);
+/* A parameter of the transport that cannot have its value ends the job. */
+void mca_btl_ibx_verbs_check(const mca_base_component_t *version);
 
 /* Modules for all ports that are wanted and usable: at most max, into modules. Returns how many. */
 int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
@@ -53,6 +55,11 @@ void mca_btl_ibx_verbs_leave(void);
 #    define MCA_BTL_IBX_VERBS_OFFER_MAX 1
 
 static inline void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
+{
+    (void) version;
+}
+
+static inline void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
 {
     (void) version;
 }

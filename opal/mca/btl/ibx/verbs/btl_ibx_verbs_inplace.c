@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Without mpool/freq, whose table else decides: eager data of this many bytes is sent from the user's memory if registrations
+ * are kept (mpi_leave_pinned). */
+enum { LEAST = 2048 };
+
+/* With it: puts and gets up to this size need no memory that is registered before: they are copied, or done in place where
+ * the buffer is used frequently. */
+enum { RDMA_MOST = 8192 };
+
 /* ---- the table ---- */
 
 static int register_once(void *context, void *base, size_t size, void **registration)
@@ -62,8 +70,7 @@ void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
     module->base.public.place_min = (uint32_t) module->freq->least(module->table);
     /* Nothing to be gained where the table never says so: then the caller's buffers serve. */
     if (0 != module->base.public.place_min) {
-        const size_t most = mca_btl_ibx_verbs_params.place_rdma_max;
-        const size_t room = module->base.super.btl_max_send_size;
+        const size_t most = RDMA_MOST, room = module->base.super.btl_max_send_size;
         module->base.super.btl_put_local_registration_threshold = most < room ? most : room;
         module->base.super.btl_get_local_registration_threshold = most < room ? most : room;
     }
@@ -131,7 +138,7 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_asked(mca_btl_ibx_verbs_modul
 mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_any(mca_btl_ibx_verbs_module_t *module, void *data,
                                                      size_t length, int32_t access)
 {
-    return length >= mca_btl_ibx_verbs_params.inplace_min && 1 == opal_leave_pinned
+    return length >= LEAST && 1 == opal_leave_pinned
                ? find(module, data, length, access)
                : NULL;
 }

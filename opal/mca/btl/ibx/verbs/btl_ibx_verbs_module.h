@@ -52,15 +52,10 @@ typedef struct mca_btl_ibx_verbs_modex {
 
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
-    char *rcache;
-    unsigned send_depth, cq_entries, inline_max, link_window_max;
+    unsigned inline_max, link_window_max, ring_peers;
     unsigned rnr_timer, ack_timeout, retries;
-    unsigned ring_peers, ring_after, ring_slots, ring_slot;
-    unsigned connect_timeout_ms, connect_tries, connect_attempts;
     size_t eager_limit, max_send_size; /* btl_ibx_eager_limit and btl_ibx_max_send_size are of datagrams */
-    size_t inplace_min, place_rdma_max;
     unsigned rc_after, max_rc;
-    bool summary;
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
@@ -86,7 +81,7 @@ typedef struct mca_btl_ibx_verbs_reg {
     mca_rcache_base_registration_t base;
     struct ibv_mr *mr;
     struct mca_btl_base_registration_handle_t handle;
-    struct mca_btl_base_registration_handle_t hold; /* for those that only hold it: base 0 */
+    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
     atomic_uint uses;                               /* by callers that may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 

@@ -114,7 +114,7 @@ static int register_memory(void *context, void *base, size_t size,
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
     atomic_init(&reg->uses, 0);
-    reg->hold = (struct mca_btl_base_registration_handle_t){0};
+    reg->pinned = (struct mca_btl_base_registration_handle_t){0};
     reg->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
                                                               .stag = reg->mr->rkey};
     if (!key_add(module, reg)) {
@@ -157,11 +157,9 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
                                              .sizeof_reg = sizeof(mca_btl_ibx_verbs_reg_t),
                                              .register_mem = register_memory,
                                              .deregister_mem = deregister_memory};
-    const char *wanted = mca_btl_ibx_verbs_params.rcache;
-    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
-    module->base.rcache = mca_rcache_base_module_create(any ? "lazy" : wanted, module, &resources);
-    if (NULL == module->base.rcache && any) {
-        module->base.rcache = mca_rcache_base_module_create("grdma", module, &resources);
+    mca_btl_ibx_open_cache(&module->base, &resources);
+    if (NULL == module->base.rcache) { /* "none" is of datagrams: an adapter reaches registered memory only */
+        module->base.rcache = mca_rcache_base_module_create("lazy", module, &resources);
     }
     return NULL == module->base.rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
 }
@@ -172,9 +170,9 @@ static mca_btl_ibx_verbs_reg_t *reg_of(mca_btl_base_registration_handle_t *handl
                                         - offsetof(mca_btl_ibx_verbs_reg_t, handle));
 }
 
-static mca_btl_ibx_verbs_reg_t *held_of(mca_btl_base_registration_handle_t *handle)
+static mca_btl_ibx_verbs_reg_t *pinned_of(mca_btl_base_registration_handle_t *handle)
 {
-    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_verbs_reg_t, hold));
+    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_verbs_reg_t, pinned));
 }
 
 mca_btl_base_registration_handle_t *
@@ -192,8 +190,8 @@ mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint
         return NULL;
     }
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    if (0 != (flags & MCA_BTL_IBX_REG_HOLD)) {
-        return &reg->hold;
+    if (0 != (flags & MCA_BTL_IBX_REG_PIN)) {
+        return &reg->pinned;
     }
     atomic_fetch_add(&reg->uses, 1);
     return &reg->handle;
@@ -204,9 +202,9 @@ int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
-    const bool held = 0 == handle->base;
-    mca_btl_ibx_verbs_reg_t *reg = held ? held_of(handle) : reg_of(handle);
-    if (!held && 1 == atomic_fetch_sub(&reg->uses, 1) && 0 != handle->datagrams) {
+    const bool is_pinned = 0 == handle->base;
+    mca_btl_ibx_verbs_reg_t *reg = is_pinned ? pinned_of(handle) : reg_of(handle);
+    if (!is_pinned && 1 == atomic_fetch_sub(&reg->uses, 1) && 0 != handle->datagrams) {
         /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
         vb_port_lock(module->port);
         vb_port_unlock(module->port);

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the verbs transport counts, for people and tools: MPI_T performance variables btl_ibx_verbs_<name>, and a
- * table of each port at the end (btl_ibx_summary, btl_ibx_verbs_summary). */
+ * table of each port at the end (btl_ibx_summary). */
 #include "btl_ibx_stats.h"
 #include "verbs/btl_ibx_verbs_module.h"
 
@@ -41,7 +41,7 @@
     X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
     X(ring_received, c->ring_received, "messages that came in a ring")                             \
     X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
-    X(ring_torn, c->ring_torn, "looks at a message in a ring of which only a part was there")      \
+    X(ring_torn, c->ring_torn, "times that only a part of a message was in a ring yet")      \
     X(datagrams_sent, use.sent, "datagrams sent")                                                  \
     X(datagrams_received, use.received, "datagrams received")                                      \
     X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \
@@ -124,7 +124,7 @@ void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
     for (size_t i = 0; i < NUMBERS; ++i) {
         ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
     }
-    if (mca_btl_ibx_verbs_params.summary || mca_btl_ibx_component.summary) {
+    if (mca_btl_ibx_component.summary) {
         snprintf(title, sizeof(title), ", %s port %u (%s)", able->device, able->port, vb_fabric_name(able->fabric));
         mca_btl_ibx_stats_print(&stats, (const uint64_t *) &of, title);
     }

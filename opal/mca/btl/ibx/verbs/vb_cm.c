@@ -551,7 +551,7 @@ void vb_port_bury(vb_port_t *port)
     port->has_draining = false;
     for (vb_link_t **at = &port->graveyard; NULL != *at;) {
         vb_link_t *l = *at;
-        if (l->lent > 0 || (!is_closing && !vb_link_is_still(l, port))) {
+        if (l->delivering > 0 || (!is_closing && !vb_link_is_still(l, port))) {
             port->has_draining |= l->drains;
             at = &l->next;
             continue;

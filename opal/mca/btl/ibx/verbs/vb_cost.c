@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What it costs to send from two places and to hear of it, measured without a peer: a queue pair in
- * the error state takes work requests as any does, and completes each as flushed. */
+/* Measures what it costs an adapter to send a payload as a second piece from the user's memory instead of a copy, without
+ * a peer: a queue pair in the error state takes work requests as any does, and completes each as flushed. */
 #include "vb_internal.h"
 
 #include <stdlib.h>

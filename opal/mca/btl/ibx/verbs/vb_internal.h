@@ -70,7 +70,7 @@ struct vb_link {
     bool is_counted;        /* in port->links */
     bool owes_bye;          /* goodbye had no room yet */
     uint16_t sent, arrived; /* through the receive queues, control messages too, modulo 2^16 */
-    uint32_t lent;          /* messages in memory of the link that are being delivered */
+    uint32_t delivering;    /* messages in memory of the link that are being delivered */
     vb_ring_out_t ring_out;
     uint64_t ring_used; /* or would have been: ns of a coarse clock, if the port has notices */
     vb_ring_in_t ring_in;
@@ -151,7 +151,7 @@ struct vb_port {
 void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
 void vb_peer_why(vb_peer_t *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void vb_peer_wants(vb_peer_t *peer);
-/* Takes the graveyard apart, but for links whose memory is lent; not with the lock. */
+/* Takes the graveyard apart, but for links with messages being delivered; not with the lock. */
 void vb_port_bury(vb_port_t *port);
 void vb_port_wake(vb_port_t *port);
 /* Events of a device come to whichever of its ports asks first, and are passed on to those enlisted. */

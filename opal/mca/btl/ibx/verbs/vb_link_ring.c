@@ -78,7 +78,7 @@ int vb_link_take_ring(vb_link_t *link, vb_received_t *received, int max)
         }
         ++port->counters.received;
         ++port->counters.ring_received;
-        ++link->lent;
+        ++link->delivering;
         received[messages++] = (vb_received_t){.peer = link->peer,
                                                .data = (void *) (uintptr_t) (wire + 1),
                                                .length = length - (uint32_t) sizeof(hdr),

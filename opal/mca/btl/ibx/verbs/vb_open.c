@@ -21,12 +21,6 @@ uint64_t vb_now(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-const char *vb_status_name(vb_status_t status)
-{
-    static const char *const names[] = {"ok", "again", "lost", "ended", "fault"};
-    return (unsigned) status < sizeof(names) / sizeof(*names) ? names[status] : "?";
-}
-
 void vb_config_default(vb_config_t *config)
 {
     *config = (vb_config_t){
@@ -34,18 +28,18 @@ void vb_config_default(vb_config_t *config)
         .window_initial = IBX_WINDOW_INITIAL,
         .window_max = IBX_WINDOW_MAX,
         .window_quiet_ns = UINT64_C(2000000000),
-        .link_window_max = 512,
+        .link_window_max = VB_LINK_WINDOW_MAX,
         .buffer_size = 8192 + sizeof(vb_hdr_t),
         .send_depth = 128,
         .entries = 8192,
-        .inline_max = 256,
-        .ring_peers = 8,
+        .inline_max = VB_INLINE_MAX,
+        .ring_peers = VB_RING_PEERS,
         .ring_after = 64,
         .ring_slots = 32,
         .ring_slot = 256,
-        .rnr_timer = 12, /* 0.64 ms */
-        .ack_timeout = 17,
-        .retries = 7,
+        .rnr_timer = VB_RNR_TIMER,
+        .ack_timeout = VB_ACK_TIMEOUT,
+        .retries = VB_RETRIES,
         .rules = {.attempt_ns = UINT64_C(10000000000),
                   .backoff_ns = UINT64_C(50000000),
                   .tries = 8,
@@ -53,7 +47,7 @@ void vb_config_default(vb_config_t *config)
                   .words = 2}, /* with the first one below VB_CONTROL_MAX */
         .attempts = 2,
         .datagram = {.after = 0,
-                     .max_connections = 64,
+                     .max_connections = VB_CONNECTIONS_MOST,
                      .receives = 2048,
                      .auth = IW_AUTH_TAG,
                      .peer_timeout_ns = UINT64_C(30000000000)},
@@ -366,7 +360,7 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
         }
     }
     for (vb_link_t *link = port->graveyard; NULL != link; link = link->next) {
-        link->lent = 0; /* nobody delivers any more */
+        link->delivering = 0; /* nobody delivers any more */
     }
     vb_port_unlock(port);
     vb_port_bury(port);

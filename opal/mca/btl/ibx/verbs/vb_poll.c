@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Completions: what was posted is done, what was sent here has arrived. */
+/* Takes completions from an adapter: of work requests that were posted, and of messages that have arrived. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
 #include "vb_rx.h"
@@ -43,7 +43,7 @@ static void message_done(vb_link_t *link, uint32_t buffer)
 {
     vb_rx_return(link->rx, buffer);
     vb_credit_posted(&link->credit, vb_rx_fill(link->rx));
-    if (vb_credit_is_due(&link->credit, vb_rx_held(link->rx))
+    if (vb_credit_is_due(&link->credit, vb_rx_given(link->rx))
         && VB_OPEN == link->peer->conn.state) {
         (void) vb_post_control(link, VB_CREDIT);
     }
@@ -60,7 +60,7 @@ static void watch_window(vb_link_t *link)
     ++link->peer->port->counters.starved;
     vb_rx_starved(rx, vb_now());
     vb_credit_posted(&link->credit, vb_rx_fill(rx));
-    if (vb_credit_is_due(&link->credit, vb_rx_held(rx)) && VB_OPEN == link->peer->conn.state) {
+    if (vb_credit_is_due(&link->credit, vb_rx_given(rx)) && VB_OPEN == link->peer->conn.state) {
         (void) vb_post_control(link, VB_CREDIT);
     }
 }
@@ -160,7 +160,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
                                 .link = rx == link->rx ? link : NULL,
                                 .buffer = buffer};
     if (rx == link->rx) {
-        ++link->lent;
+        ++link->delivering;
         watch_window(link);
     }
     return true;
@@ -278,12 +278,12 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 }
 
 /* The memory of a link that may be gone meanwhile. */
-static void return_lent(vb_port_t *port, const vb_received_t *received)
+static void return_delivered(vb_port_t *port, const vb_received_t *received)
 {
     vb_link_t *link = received->link;
-    --link->lent;
+    --link->delivering;
     if (NULL == link->peer) {
-        if (0 == link->lent) {
+        if (0 == link->delivering) {
             vb_port_wake(port); /* to be buried */
         }
         return;
@@ -302,7 +302,7 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
         if (received[i].in_datagram) {
             vb_hybrid_return(port, &received[i]);
         } else if (NULL != received[i].link) {
-            return_lent(port, &received[i]);
+            return_delivered(port, &received[i]);
         } else {
             vb_rx_return(port->rx, received[i].buffer);
             refills = true;

@@ -48,7 +48,6 @@ typedef enum vb_status {
     VB_ENDED, /* the peer said goodbye, or I did */
     VB_FAULT, /* this request is impossible here */
 } vb_status_t;
-const char *vb_status_name(vb_status_t status);
 
 typedef enum vb_fabric { VB_INFINIBAND, VB_ROCE, VB_IWARP } vb_fabric_t;
 const char *vb_fabric_name(vb_fabric_t fabric);
@@ -126,6 +125,17 @@ typedef struct vb_config {
     /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
     void (*stranger)(void *context, uint64_t name);
 } vb_config_t;
+
+/* Defaults that parameters of the component change. */
+enum {
+    VB_LINK_WINDOW_MAX = 512,
+    VB_INLINE_MAX = 256,
+    VB_RING_PEERS = 8,
+    VB_RNR_TIMER = 12, /* 0.64 ms */
+    VB_ACK_TIMEOUT = 17,
+    VB_RETRIES = 7,
+    VB_CONNECTIONS_MOST = 64,
+};
 
 void vb_config_default(vb_config_t *config);
 

@@ -83,10 +83,10 @@ void vb_rx_check(vb_rx_t *rx, uint64_t now);
 
 /* Buffers for messages that are there, posted or taken: fewer than the window if memory, or entries of the completion queue,
  * are out. */
-static inline uint32_t vb_rx_held(const vb_rx_t *rx)
+static inline uint32_t vb_rx_given(const vb_rx_t *rx)
 {
-    const uint32_t all = rx->posted + rx->taken, held = all > rx->spare ? all - rx->spare : 0;
-    return held < rx->window.current ? held : rx->window.current;
+    const uint32_t all = rx->posted + rx->taken, given = all > rx->spare ? all - rx->spare : 0;
+    return given < rx->window.current ? given : rx->window.current;
 }
 
 /* Buffers for messages that are posted. */

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See freq_measure.h: timed loops over pages of our own. */
+/* Measures what copying, registering and searching cost (freq_measure.h), by timed loops over pages of its own. */
 #include "freq_measure.h"
 
 #include "freq_table.h"

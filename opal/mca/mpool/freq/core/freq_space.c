@@ -226,23 +226,6 @@ bool freq_space_give(freq_space_t *space, uint32_t first)
     return true;
 }
 
-uint32_t freq_space_largest(const freq_space_t *space)
-{
-    if (0 == space->levels) {
-        return 0;
-    }
-    const uint32_t level = log2_of(space->levels);
-    const uint32_t sub = log2_of(space->subs[level]);
-    uint32_t largest = 0;
-    for (uint32_t first = space->bin[level][sub]; FREQ_SPACE_NONE != first;
-         first = space->record[first].next) {
-        if (space->record[first].size > largest) {
-            largest = space->record[first].size;
-        }
-    }
-    return largest;
-}
-
 /* The free blocks that the bins have, each in its bin; UINT64_MAX: something is wrong. */
 static uint64_t check_bins(const freq_space_t *space)
 {

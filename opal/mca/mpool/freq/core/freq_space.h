@@ -26,7 +26,6 @@
 #include <stdint.h>
 
 #define FREQ_SPACE_NONE UINT32_MAX
-#define FREQ_SPACE_MAX  (UINT32_C(1) << 30) /* units */
 
 enum { FREQ_SPACE_LEVELS = 29, FREQ_SPACE_SUBS = 8 };
 
@@ -47,7 +46,7 @@ typedef struct freq_space {
     freq_space_record_t *record; /* one per unit */
 } freq_space_t;
 
-/* Makes all of 1 to FREQ_SPACE_MAX units free. `record` has a zeroed record per unit, stays the
+/* Makes all of 1 to 2^30 units free. `record` has a zeroed record per unit, stays the
  * caller's and is used until the space is forgotten. */
 void freq_space_init(freq_space_t *space, freq_space_record_t *record, uint32_t units);
 
@@ -60,9 +59,6 @@ bool freq_space_give(freq_space_t *space, uint32_t first);
 
 /* Size of the block that was given out there, 0: none. */
 uint32_t freq_space_size(const freq_space_t *space, uint32_t first);
-
-/* Size of the largest free block. */
-uint32_t freq_space_largest(const freq_space_t *space);
 
 /* Are the records consistent? For tests: takes time in proportion to the space. */
 bool freq_space_check(const freq_space_t *space);

@@ -44,6 +44,7 @@ enum {
     FREQ_SETTLE = 1024, /* so many copies are added to the balance together */
     FREQ_PASSES = 64,   /* as many messages outside of the sample cost as much as a search */
     FREQ_PERMILLE = 2,
+    FREQ_SHARE = 25,   /* percent of the uses that repay it, after which a buffer is registered in the hope of more */
     FREQ_COUNTED = 80, /* percent of a gain, since costs vary */
     /* registrations, of FREQ_PRICED bytes for the first: */
     FREQ_START = 28,

@@ -1,6 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the registration cache counts: one list for the struct, the performance variables, the summary and the tests. COUNT(name, what it is): events since the beginning. LEVEL: what is now, in
- * the unit its text names. MOST: the highest such level so far.  *
+/* What the registration cache counts: one list for the struct, the performance variables, the summary and the tests.
+ *
+ * COUNT(name, meaning): events since the beginning. LEVEL: the state now, in the unit that its text names. MOST: the
+ * highest such level so far.
+ *
  * These hold whenever no thread is inside the cache:
  *   misses          = registrations - privates + failures + exhausted
  *   registrations   = deregistrations + entries + quarantined + privates_now
@@ -13,12 +16,13 @@
 
 #define LAZY_COUNTERS(COUNT, LEVEL, MOST)                                                          \
     COUNT(hits, "uses that found their memory registered")                                         \
-    COUNT(misses, "uses that did not")                                                             \
+    COUNT(misses, "uses that did not find their memory registered")                                \
     COUNT(registrations, "registrations made")                                                     \
     COUNT(deregistrations, "registrations ended")                                                  \
     COUNT(merges,                                                                                  \
           "registrations made larger than asked for, to cover what overlaps or is around it")      \
-    COUNT(merges_undone, "such registrations that could not be made; made as asked for instead")   \
+    COUNT(merges_undone,                                                                           \
+          "registrations made only as large as asked for, since a larger one could not be made")   \
     COUNT(clipped,                                                                                 \
           "times that less than the block around was to be registered, since memory there may be " \
           "about to be given back")                                                                \

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_heap.h: a binary heap whose entries know their index. */
+/* The heap of registrations that may be evicted from the cache (lazy_heap.h): a binary heap whose entries know their index. */
 #include "lazy_heap.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See lazy_unmap.h: of each thread its last calls that give memory back. All that a hook and a reader share is accessed in one
- * order (seq_cst): a hook that a reader's `version` did not see yet has its note seen by that reader. */
+/* Notes the memory that each thread is about to give back to the system (lazy_unmap.h). All that a hook and a reader share is
+ * accessed in one order (seq_cst): a hook that a reader's `version` did not see yet has its note seen by that reader. */
 #include "lazy_unmap.h"
 
 /* The thread's slot, or LAZY_UNMAP_THREADS. When a thread has ended, the next one with its number takes its slot. */

@@ -1,11 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* iw_silence.h: when an application that does not call is away; and that the agent (iw_agent.h) asks. */
+/* iw_idle.h: when an application that does not call is away; and that the agent (iw_agent.h) asks. */
 #define _GNU_SOURCE /* CPU_SET */
 #include "spec_unit.h"
 
 #include "iw_agent.h"
 #include "iw_ends.h"
-#include "iw_silence.h"
+#include "iw_idle.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -24,14 +24,14 @@ static iw_caller_t caller(uint64_t ran, uint64_t waited)
     return (iw_caller_t){.thread = ME, .is_ready = true, .ran_ns = ran, .waited_ns = waited};
 }
 
-static uint64_t broken(iw_silence_t *s, uint64_t now, uint64_t ran, uint64_t waited)
+static uint64_t broken(iw_idle_t *s, uint64_t now, uint64_t ran, uint64_t waited)
 {
     const iw_caller_t c = caller(ran, waited);
-    return iw_silence_broken(s, now, &c, PATIENCE);
+    return iw_idle_broken(s, now, &c, PATIENCE);
 }
 
 /* Looks for this long; the application polls, and has a processor for one part in so many. Returns the last doze. */
-static uint64_t poll_and_share(iw_silence_t *s, uint64_t *now, uint64_t time, unsigned processes)
+static uint64_t poll_and_share(iw_idle_t *s, uint64_t *now, uint64_t time, unsigned processes)
 {
     uint64_t doze = 0, at = *now;
     for (const uint64_t end = at + time; at < end; at += doze) {
@@ -45,7 +45,7 @@ static uint64_t poll_and_share(iw_silence_t *s, uint64_t *now, uint64_t time, un
 static void alone_patience_is_as_told(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     uint64_t now = MS;
     assert_int_equal(PATIENCE, broken(&s, now, MS, 0));
     assert_int_equal(PATIENCE, poll_and_share(&s, &now, 100 * MS, 1));
@@ -54,11 +54,11 @@ static void alone_patience_is_as_told(void **state)
 static void patience_is_in_time_of_the_application(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     uint64_t now = MS;
     assert_in_range(poll_and_share(&s, &now, 1000 * MS, 4), 4 * PATIENCE * 9 / 10,
                     4 * PATIENCE * 11 / 10);
-    assert_int_equal(poll_and_share(&s, &now, 3000 * MS, 1000), IW_SILENCE_LOOK_MOST);
+    assert_int_equal(poll_and_share(&s, &now, 3000 * MS, 1000), IW_IDLE_CHECK_MOST);
     /* And back. */
     assert_in_range(poll_and_share(&s, &now, 3000 * MS, 1), PATIENCE, PATIENCE * 101 / 100);
 }
@@ -66,21 +66,21 @@ static void patience_is_in_time_of_the_application(void **state)
 static void a_crowd_is_known(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     uint64_t now = MS;
-    assert_false(iw_silence_is_crowded(&s));
+    assert_false(iw_idle_is_crowded(&s));
     (void) poll_and_share(&s, &now, 100 * MS, 1);
-    assert_false(iw_silence_is_crowded(&s));
+    assert_false(iw_idle_is_crowded(&s));
     (void) poll_and_share(&s, &now, 1000 * MS, 4);
-    assert_true(iw_silence_is_crowded(&s));
+    assert_true(iw_idle_is_crowded(&s));
     (void) poll_and_share(&s, &now, 3000 * MS, 1);
-    assert_false(iw_silence_is_crowded(&s));
+    assert_false(iw_idle_is_crowded(&s));
 }
 
 static void one_long_wait_changes_little(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     (void) broken(&s, 10 * MS, MS, 0);
     assert_in_range(broken(&s, 12 * MS, 2 * MS, 2 * MS), PATIENCE, PATIENCE * 3 / 2);
 }
@@ -89,61 +89,61 @@ static void one_long_wait_changes_little(void **state)
 static void strange_numbers_count_as_none(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     (void) broken(&s, 10 * MS, MS, 50 * MS);
     assert_int_equal(PATIENCE, broken(&s, 12 * MS, MS, 0));
     const iw_caller_t other = {
         .thread = ME + 1, .is_ready = true, .ran_ns = MS, .waited_ns = 900 * MS};
-    assert_int_equal(PATIENCE, iw_silence_broken(&s, 14 * MS, &other, PATIENCE));
-    assert_true(iw_silence_broken(&s, 14 * MS, &other, PATIENCE)
-                <= IW_SILENCE_LOOK_MOST); /* no time passed */
+    assert_int_equal(PATIENCE, iw_idle_broken(&s, 14 * MS, &other, PATIENCE));
+    assert_true(iw_idle_broken(&s, 14 * MS, &other, PATIENCE)
+                <= IW_IDLE_CHECK_MOST); /* no time passed */
     for (uint64_t i = 1; i < 100; ++i) {
         const iw_caller_t waits = {
             .thread = ME + 1, .is_ready = true, .ran_ns = MS, .waited_ns = i * 1000 * MS};
-        assert_true(iw_silence_broken(&s, (14 + i) * MS, &waits, PATIENCE) <= IW_SILENCE_LOOK_MOST);
+        assert_true(iw_idle_broken(&s, (14 + i) * MS, &waits, PATIENCE) <= IW_IDLE_CHECK_MOST);
     }
 }
 
 static void long_patience_is_kept(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     const iw_caller_t c = caller(MS, 0);
-    assert_int_equal(2 * IW_SILENCE_LOOK_MOST,
-                     iw_silence_broken(&s, MS, &c, 2 * IW_SILENCE_LOOK_MOST));
+    assert_int_equal(2 * IW_IDLE_CHECK_MOST,
+                     iw_idle_broken(&s, MS, &c, 2 * IW_IDLE_CHECK_MOST));
 }
 
 static void who_waits_for_its_turn_is_not_away(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     (void) broken(&s, 10 * MS, MS, 0);
-    const iw_caller_t waits = caller(MS + IW_SILENCE_TURN - 1, 0);
-    assert_int_equal(PATIENCE, iw_silence_goes_on(&s, 12 * MS, &waits));
-    assert_int_equal(PATIENCE, iw_silence_goes_on(&s, 14 * MS, &waits));
-    assert_int_not_equal(0, iw_silence_goes_on(&s, 10 * MS + IW_SILENCE_MOST - 1, &waits));
-    assert_int_equal(0, iw_silence_goes_on(&s, 10 * MS + IW_SILENCE_MOST, &waits));
+    const iw_caller_t waits = caller(MS + IW_IDLE_TURN - 1, 0);
+    assert_int_equal(PATIENCE, iw_idle_goes_on(&s, 12 * MS, &waits));
+    assert_int_equal(PATIENCE, iw_idle_goes_on(&s, 14 * MS, &waits));
+    assert_int_not_equal(0, iw_idle_goes_on(&s, 10 * MS + IW_IDLE_MOST - 1, &waits));
+    assert_int_equal(0, iw_idle_goes_on(&s, 10 * MS + IW_IDLE_MOST, &waits));
 }
 
 static void who_computes_or_sleeps_is_away(void **state)
 {
     (void) state;
-    iw_silence_t s = {.since = 0};
+    iw_idle_t s = {.since = 0};
     const iw_caller_t waits = caller(MS, 0);
-    assert_int_equal(0, iw_silence_goes_on(&s, 9 * MS, &waits)); /* it has never called */
+    assert_int_equal(0, iw_idle_goes_on(&s, 9 * MS, &waits)); /* it has never called */
     (void) broken(&s, 10 * MS, MS, 0);
-    const iw_caller_t computes = caller(MS + IW_SILENCE_TURN, 0), gone = caller(0, 0);
+    const iw_caller_t computes = caller(MS + IW_IDLE_TURN, 0), gone = caller(0, 0);
     iw_caller_t sleeps = waits, other = waits;
     sleeps.is_ready = false;
     other.thread = ME + 1;
-    assert_int_not_equal(0, iw_silence_goes_on(&s, 12 * MS, &waits));
-    assert_int_equal(0, iw_silence_goes_on(&s, 12 * MS, &computes));
-    assert_int_equal(0, iw_silence_goes_on(&s, 12 * MS, &sleeps));
-    assert_int_equal(0, iw_silence_goes_on(&s, 12 * MS, &gone));
-    assert_int_equal(0, iw_silence_goes_on(&s, 12 * MS, &other));
+    assert_int_not_equal(0, iw_idle_goes_on(&s, 12 * MS, &waits));
+    assert_int_equal(0, iw_idle_goes_on(&s, 12 * MS, &computes));
+    assert_int_equal(0, iw_idle_goes_on(&s, 12 * MS, &sleeps));
+    assert_int_equal(0, iw_idle_goes_on(&s, 12 * MS, &gone));
+    assert_int_equal(0, iw_idle_goes_on(&s, 12 * MS, &other));
     /* The kernel did not say how long it had run. */
     (void) broken(&s, 13 * MS, 0, 0);
-    assert_int_equal(0, iw_silence_goes_on(&s, 15 * MS, &waits));
+    assert_int_equal(0, iw_idle_goes_on(&s, 15 * MS, &waits));
 }
 
 /* ---- the agent ---- */
@@ -191,7 +191,7 @@ static int call_when_there_is_a_processor(void)
     const uint64_t end = before + 10 * S, takeovers = iw_agent_takeovers(a);
     for (uint64_t now = before; now < end && waits < 20; now = iw_port_now()) {
         waits += now - before > 2 * c.patience_ns;
-        long_waits += now - before > IW_SILENCE_MOST - 10 * MS;
+        long_waits += now - before > IW_IDLE_MOST - 10 * MS;
         before = now;
         if (iw_agent_enter(a)) {
             iw_agent_flush(a); /* or the agent, once in charge, could sleep through the rest */

@@ -1,0 +1,133 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# A wrong value of any parameter of the components ends the job in MPI_Init, with a message that names the parameter, the value
+# and what is allowed; a name that no parameter has is told, with the nearest. The parameters are those that ompi_info shows,
+# so that a new one is tried as well: a word, a number below and above its range, and one with rubbish behind it.
+# A sample of that, or with --full all.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use FindBin;
+use Getopt::Long;
+use POSIX 'mkfifo';
+use lib $FindBin::Bin, "$FindBin::Bin/..";
+use OpenMPI;
+use Sample;
+
+my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
+my ($passed, $failed) = (0, 0);
+my $dir = tempdir(CLEANUP => 1);
+mkfifo("$dir/fifo", 0600) or die "$dir/fifo: $!\n";
+open my $file, '>', "$dir/file" or die "$dir/file: $!\n";
+
+# What a text cannot be, of those that can be nearly anything.
+my %wrong = (
+    pml_spec_profile => [$dir, "$dir/fifo", '/dev/null', "$dir/none/profile"],
+    mpool_freq_cost_dir => ["$dir/none", "$dir/file"],
+    btl_ibx_if_include => ['lo,eth_none', '192.0.2.0/33', 'rxe_none:1'],
+    btl_ibx_if_exclude => ['eth_none', '192.0.2.x/24'],
+    btl_ibx_window => ['fixed', 'fixed:1', 'fixed:65537', 'fixed:8x', 'wide'],
+    btl_ibx_transport => ['iwarp_ud,tcp', 'iwarp'],
+    btl_ibx_fault_register => ['2', '-0.1', '0.5x', 'half'],
+    btl_ibx_fault_in => ['drop=2', 'lose=0.1'],
+    btl_ibx_fault_out => ['drop=0.1x', 'drop'],
+);
+
+sub result {
+    my ($fault, $name, $out) = @_;
+    print length $fault ? "FAILED  wrongwords: $name: $fault\n" . $out =~ s/^/           | /gmr : "ok      wrongwords: $name\n";
+    length $fault ? ++$failed : ++$passed;
+}
+
+# How a job of one process ends that has these in its environment besides.
+sub job {
+    my (%environment) = @_;
+    local @ENV{keys %environment} = values %environment;
+    my $mpirun = mpi_mpirun(1, '--mca pml spec --mca btl self,ibx');
+    my $out = `timeout -k 5 60 $mpirun $programs/selfsend 2>&1 </dev/null`;
+    return ($?, $out);
+}
+
+sub number {
+    my ($text) = @_;
+    my %times = (K => 1 << 10, M => 1 << 20, G => 1 << 30);
+    return $text =~ /^(-?\d+)([KMG]?)$/ ? $1 * ($times{$2} // 1) : undef;
+}
+
+# Values that a parameter cannot have: ([kind, value], ...).
+sub wrong_values {
+    my ($name, $p) = @_;
+    return map { ['word', $_] } @{ $wrong{$name} // ['no_such_word'] } if 'string' eq $p->{type};
+    return (['word', 'no_such_word'], ['below', -1], ['above', 99], ['rubbish', '1x']) if $p->{choice};
+    my @range = map { number($_) } ($p->{help} // '') =~ /\brange (-?\d+[KMG]?)(?: \([^)]*\))? to (\d+[KMG]?)\b/;
+    return () unless 2 == @range;
+    # Perl's numbers are not exact up there.
+    my $above = $range[1] >= 2**62 ? '9223372036854775808' : $range[1] + 1;
+    return (['word', 'no_such_word'], ['below', $range[0] - 1], ['above', $above], ['rubbish', "$range[1]x"], ['rubbish', "$range[0] Q"]);
+}
+
+# { name => { type, help, choice } } of a component, without what Open MPI itself registers for each of its framework.
+sub registered {
+    my ($framework, $component) = @_;
+    my %all;
+    for (`timeout 60 ompi_info --param $framework $component --level 9 --parsable 2>/dev/null </dev/null`) {
+        s/"(.*)"$/$1/;
+        $all{$1}{$2} = $3 if /^mca:$framework:$component:param:(\w+):(help|type):(.*)$/;
+        $all{$1}{choice} = 1 if /^mca:$framework:$component:param:(\w+):enumerator:/;
+    }
+    return \%all;
+}
+
+my %theirs = map { s/_self_/_ibx_/r => 1 } keys %{ registered('btl', 'self') };
+my @cases;
+for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
+    my $all = registered(@$_);
+    for my $name (sort grep { !$theirs{$_} } keys %$all) {
+        my @wrong = wrong_values($name, $all->{$name});
+        result('its help names no range', $name, '') if !@wrong;
+        push @cases, map { [$name, @$_] } @wrong;
+    }
+}
+push @cases, map { ["btl_ibx_$_", 'word', 'no_such_word'], ["btl_ibx_$_", 'above', 2**21] } qw(eager_limit max_send_size);
+my @chosen = $full ? 0 .. $#cases : Sample::choose(Sample::seed(), 6, map { { stratum => $_->[1] } } @cases);
+print Sample::told('wrongwords', scalar @chosen, scalar @cases, Sample::seed()) unless $full;
+for (map { $cases[$_] } @chosen) {
+    my ($name, $kind, $value) = @$_;
+    my ($status, $out) = job("OMPI_MCA_$name" => $value);
+    my $fault = 0 == $status ? 'the job does not end'
+        : $out !~ /^  Parameter: (\w+)$/m ? 'no message'
+        : 1 < (() = $out =~ /^  Parameter: /mg) ? 'the message comes twice'
+        : $out !~ /^  Value:     \Q$value\E$/m ? 'the message does not say the value'
+        : $out !~ /^  Allowed:   ./m ? 'the message does not say what is allowed'
+        : '';
+    result($fault, "$name=$value ($kind)", $out);
+}
+
+# In a file, and by a name that it had before.
+open $file, '>', "$dir/parameters" or die "$dir/parameters: $!\n";
+print $file "# a comment\npml_spec_stripe_min = 16x  \nmpool_freq_sumary=1\n";
+close $file or die "$dir/parameters: $!\n";
+my ($status, $out) = job(OMPI_MCA_mca_base_param_files => "$dir/none,$dir/parameters");
+result(0 != $status && $out =~ /^  Parameter: pml_spec_stripe_min\n  Value:     16x\n/m ? '' : 'no message', 'a wrong value in a file', $out);
+($status, $out) = job(OMPI_MCA_mca_base_param_files => "$dir/parameters", OMPI_MCA_pml_spec_stripe_min => '1M');
+result(0 != $status || $out !~ /No errors/ ? 'the job ends' : $out !~ /mpool_freq_sumary\n/ ? 'the misspelt name is not told' : '',
+    'the environment counts before a file', $out);
+($status, $out) = job(OMPI_MCA_pml_spec_hold_max => '1Q');
+result(0 != $status && $out =~ /^  Parameter: pml_spec_persistent_max$/m ? '' : 'no message', 'a wrong value by the old name', $out);
+($status, $out) = job(OMPI_MCA_pml_spec_hold_max => '1M', OMPI_MCA_btl_ibx_rest => '0');
+result(0 == $status && $out =~ /No errors/ ? '' : 'the job ends', 'a value by the old name', $out);
+
+# Names that are none.
+my %misspelt = (pml_spec_sumary => 'pml_spec_summary', btl_ibx_if_inclde => 'btl_ibx_if_include',
+    rcache_lazy_maxbytes => 'rcache_lazy_max_bytes', mpool_freq_defualt => 'mpool_freq_default', btl_ibx_eager_limt => 'btl_ibx_eager_limit');
+for my $name (sort keys %misspelt) {
+    ($status, $out) = job("OMPI_MCA_$name" => 1);
+    my $fault = 0 != $status || $out !~ /No errors/ ? 'the job ends'
+        : $out !~ /^  Name:    $name$/m ? 'not told'
+        : $out !~ /^  Nearest: $misspelt{$name}$/m ? "the nearest is not $misspelt{$name}"
+        : '';
+    result($fault, "$name is no parameter", $out);
+}
+print "$passed passed, $failed failed, 0 skipped\n";
+exit($failed > 0);
