@@ -24,6 +24,7 @@
 #ifndef SPEC_MATCH_H
 #define SPEC_MATCH_H
 
+#include "spec_claim.h"
 #include "spec_list.h"
 
 #include <stdint.h>
@@ -38,6 +39,7 @@ typedef struct spec_bin {
     uint32_t posted_n; /* receives in `posted` */
     uint32_t rtr_n;    /* of those, how many have an RTR out (spec_recv.h) */
     uint32_t revoking;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    uint64_t last_in_use; /* meanwhile, if rtr_n > 0: `order` of the last receive that may be written to */
     spec_node_t posted;
     spec_node_t unexp;
 } spec_bin_t;
@@ -48,8 +50,9 @@ typedef struct spec_posted {
     spec_bin_t *bin;
     uint64_t order; /* position in the order of posting, over all bins */
     int32_t src, tag;
-    bool has_rtr;       /* an RTR for it was sent and not revoked */
+    bool has_rtr;       /* an RTR for it was sent, and not withdrawn or revoked */
     bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
+    spec_claim_t claim; /* with has_rtr: who may have the buffer (spec_recv.h) */
 } spec_posted_t;
 
 /* The shapes of pattern under which an unexpected message can be found. */
