@@ -35,6 +35,7 @@ typedef struct theirs {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static page_t *mine;
 static int my_fd = -1;
+static uint32_t my_pid;
 static bool has_tried;
 static theirs_t *others;
 
@@ -64,6 +65,7 @@ static page_t *make(void)
     page->name = mca_pml_spec.my_name;
     page->words = WORDS;
     my_fd = fd;
+    my_pid = (uint32_t) getpid();
     return page;
 }
 
@@ -110,7 +112,7 @@ void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
                               mca_pml_spec_rtr_hdr_t *hdr)
 {
     if (NULL != recvreq->posted.claim.at) {
-        hdr->page_pid = (uint32_t) getpid();
+        hdr->page_pid = my_pid;
         hdr->page_fd = (uint16_t) my_fd;
     }
 }
