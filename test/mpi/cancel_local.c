@@ -271,7 +271,8 @@ static void again(size_t n)
 static void freed(size_t n)
 {
     enum { ROUNDS = 20 };
-    tl_step("a receive of %zu bytes, cancelled before its communicator is freed, %d times", n, ROUNDS);
+    tl_step("a receive of %zu bytes, cancelled before its communicator is freed, %d times", n,
+            ROUNDS);
     char *buf = tl_buf(n);
     for (int i = 0; i < ROUNDS; ++i) {
         MPI_Comm comm;
@@ -326,8 +327,10 @@ int main(int argc, char **argv)
                 after(sizes[i], 4, way);
             }
         }
-        const case_t many = {
-            .n = sizes[i], .count = sizes[i] > 300000 ? 20 : MOST, .reached = i & 1, .way = WAITALL};
+        const case_t many = {.n = sizes[i],
+                             .count = sizes[i] > 300000 ? 20 : MOST,
+                             .reached = i & 1,
+                             .way = WAITALL};
         before(&many);
         again(sizes[i]);
         freed(sizes[i]);

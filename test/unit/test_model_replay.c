@@ -82,7 +82,7 @@ typedef struct world {
     receive_t receive[RECEIVES];
     revocation_t revocation[TAGS];
     int messages, receives;
-    bool words; /* offers can be withdrawn */
+    bool words;      /* offers can be withdrawn */
     char said[1024]; /* what the core decided at the latest event */
 } world_t;
 
@@ -358,10 +358,10 @@ static bool act(world_t *w, const char *line)
 
 /* What a trace should have had to be worth while; each is looked for in the lines. */
 static const char *const cases[] = {
-    "used",   "crossed", "mispredicted", "too_short",   "too_old",    "kept",   "offer",
-    "silent", "quiet",   "takes",        "matched",     "unexpected", ": ask",  ": wait",
-    ": done", "revoke ", "cancelled",    "revoke_done", "elsewhere",  "resume", "yields",
-    ": done ask", " revoked ",
+    "used",      "crossed", "mispredicted", "too_short",  "too_old",   "kept",
+    "offer",     "silent",  "quiet",        "takes",      "matched",   "unexpected",
+    ": ask",     ": wait",  ": done",       "revoke ",    "cancelled", "revoke_done",
+    "elsewhere", "resume",  "yields",       ": done ask", " revoked ",
 };
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 static uint64_t met[CASES], decisions;

@@ -43,7 +43,7 @@ typedef struct receive {
     uint64_t capacity;
     uint64_t handle; /* 0 when closed */
     bool cancel_asked;
-    uint64_t word; /* if its offer can be withdrawn */
+    uint64_t word;            /* if its offer can be withdrawn */
     const message_t *writer;  /* whose data is in the buffer */
     const message_t *matched; /* what it got by MPI's rules */
     bool fin;
@@ -123,8 +123,8 @@ typedef struct world {
 } world_t;
 
 /* What happened, over all schedules: shows that the interesting cases were met. */
-static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away, yielded,
-    matched_meanwhile, past_ring, withdrawn;
+static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away,
+    yielded, matched_meanwhile, past_ring, withdrawn;
 static uint64_t seed_now;
 
 #define CHECK(condition)                                                                           \
@@ -334,13 +334,12 @@ static void speculate(world_t *w, receive_t *r)
     CHECK(offer.k == model_pending_exact(&w->model, r->src, r->tag) - 1);
     CHECK(offer.no == s->ctl.n);
     rtr_t *rtr = must_alloc(sizeof(*rtr));
-    rtr->ctl = (spec_ctl_t){
-        .item = {.no = offer.no},
-        .tag = r->tag,
-        .e = offer.e,
-        .k = offer.k,
-        .length = r->capacity,
-        .claim = r->posted.claim};
+    rtr->ctl = (spec_ctl_t){.item = {.no = offer.no},
+                            .tag = r->tag,
+                            .e = offer.e,
+                            .k = offer.k,
+                            .length = r->capacity,
+                            .claim = r->posted.claim};
     rtr->r = r->handle;
     rtr->first = offer.e - s->start;
     array_add(&s->ctl, rtr);
@@ -878,7 +877,8 @@ static int report(void **state)
             printf(", %s %llu", name[i], (unsigned long long) fates[i]);
         }
     }
-    printf("\n# cancels at once %llu, with a REVOKE %llu, asked %llu, waited %llu, too late %llu; revoked away %llu, "
+    printf("\n# cancels at once %llu, with a REVOKE %llu, asked %llu, waited %llu, too late %llu; "
+           "revoked away %llu, "
            "matched meanwhile %llu; past the ring %llu\n",
            (unsigned long long) cancels[SPEC_CANCEL_DONE],
            (unsigned long long) cancels[SPEC_CANCEL_DONE_ASK],

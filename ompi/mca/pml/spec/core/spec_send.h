@@ -29,7 +29,7 @@
 #    define SPEC_RING 256u
 #endif
 /* RTRs kept per receiver; more are dropped. Bounds what a peer can make us hold. */
-#define SPEC_KEPT_MAX 1024u
+#define SPEC_KEPT_MAX       1024u
 #define SPEC_LEDGER_BUCKETS 256u
 
 /* An item of a receiver's control stream: an RTR, or a REVOKE. It is in one of three: kept in the stream, kept in
@@ -38,9 +38,9 @@ typedef struct spec_ctl {
     spec_item_t item; /* in the stream, later in its bin */
     bool is_revoke;
     int32_t tag;
-    uint32_t e, k;   /* of an RTR */
-    uint32_t due;    /* of a kept RTR */
-    uint64_t length; /* of an RTR: size of the receiver's buffer in bytes */
+    uint32_t e, k;      /* of an RTR */
+    uint32_t due;       /* of a kept RTR */
+    uint64_t length;    /* of an RTR: size of the receiver's buffer in bytes */
     spec_claim_t claim; /* of an RTR: to be taken before it is used */
 } spec_ctl_t;
 

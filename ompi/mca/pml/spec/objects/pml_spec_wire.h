@@ -134,8 +134,8 @@ typedef struct mca_pml_spec_revoke_hdr {
     int32_t tag;
     uint32_t no;
     uint64_t name;
-    uint32_t e;    /* echoed as s by a process that keeps nothing of this communicator */
-    int32_t dst;   /* rank of the process that is asked, for the answer's src */
+    uint32_t e;         /* echoed as s by a process that keeps nothing of this communicator */
+    int32_t dst;        /* rank of the process that is asked, for the answer's src */
     uint16_t back;      /* ctx of the answer, */
     uint8_t back_epoch; /* and its epoch at the process that asks */
     uint8_t reserved[5];

@@ -119,7 +119,12 @@ void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
 
 /* ---- the sender ---- */
 
-/* Only a file that cannot shrink, of the right size, is touched. */
+static bool looks_right(const struct stat *status)
+{
+    return S_ISREG(status->st_mode) && (off_t) sizeof(page_t) == status->st_size;
+}
+
+/* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
 static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
 {
     char path[64];
@@ -127,13 +132,13 @@ static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
     page_t *page = NULL;
     (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) hdr->page_pid,
                     (unsigned) hdr->page_fd);
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int fd =
+        0 == stat(path, &status) && looks_right(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) {
         return NULL;
     }
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status)
-        && (off_t) sizeof(page_t) == status.st_size) {
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && looks_right(&status)) {
         page = map(fd);
     }
     (void) close(fd);
@@ -155,7 +160,8 @@ static theirs_t *theirs_of(const mca_pml_spec_rtr_hdr_t *hdr)
         *theirs = (theirs_t){.next = others, .name = hdr->name, .page = reach(hdr)};
         others = theirs;
         MCA_PML_SPEC_VERBOSE(10, "words of process %llx: %s", (unsigned long long) hdr->name,
-                             NULL == theirs->page ? "not reached, so its RTRs are not used" : "found");
+                             NULL == theirs->page ? "not reached, so its RTRs are not used"
+                                                  : "found");
     }
     return theirs;
 }
