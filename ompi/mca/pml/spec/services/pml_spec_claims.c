@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WORDS 4092u
+/* Words of receives that are pending together lie in lines of the cache of their own, as long as there are enough. */
+#define LINES 511u
+#define WORDS (8u * LINES)
 #define MAGIC UINT64_C(0x706d6c2f73706563)
 
 /* What a peer may have changed is never relied on: see core/spec_claim.h. */
@@ -19,10 +21,15 @@ typedef struct mca_pml_spec_page {
     uint64_t magic;
     uint64_t name; /* of the receiver */
     uint64_t words;
-    uint64_t reserved;
+    uint64_t reserved[5];
     uint64_t word[WORDS];
 } page_t;
 _Static_assert(sizeof(page_t) == 32768, "whole pages of the system");
+
+static uint64_t *word_of(page_t *page, uint32_t index)
+{
+    return &page->word[index % LINES * 8 + index / LINES];
+}
 
 /* Of another process; page NULL: it cannot be reached. */
 typedef struct theirs {
@@ -102,7 +109,7 @@ bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq)
     if (OPAL_UNLIKELY(index >= WORDS)) {
         return false;
     }
-    claim->at = &my_page()->word[index];
+    claim->at = word_of(my_page(), index);
     claim->no = (uint32_t) (recvreq->handle >> 32);
     spec_claim_offer(claim);
     return true;
@@ -196,7 +203,7 @@ bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_
     if (OPAL_UNLIKELY(NULL == page || index >= WORDS)) {
         return false;
     }
-    claim->at = &page->word[index];
+    claim->at = word_of(page, index);
     claim->no = (uint32_t) (hdr->r >> 32);
     return true;
 }
