@@ -16,6 +16,7 @@
 int down, up;
 #define DOWN_IS_EMPTY (down == 0)
 #define UP_IS_EMPTY   (up == 0)
+#define NO_RTR_IS_UP  ((up & ((1 << NRECV) - 1)) == 0)
 #define SEND_DOWN(p)  down = down | (1 << (p))
 #define SEND_UP(p)    up = up | (1 << (p))
 
@@ -61,6 +62,7 @@ chan down = [2 * NMSG + TAGS] of { byte };
 chan up = [NRECV + TAGS] of { byte };
 #define DOWN_IS_EMPTY (len(down) == 0)
 #define UP_IS_EMPTY   (len(up) == 0)
+#define NO_RTR_IS_UP  UP_IS_EMPTY
 #define SEND_DOWN(p)  down!p
 #define SEND_UP(p)    up!p
 #define TAKE_DOWN     down?pick

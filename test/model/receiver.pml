@@ -5,7 +5,7 @@
 inline tidy_receive(r)
 {
     if
-    :: rstate[r] == OVER && rtr[r] == NOWHERE -> rpat[r] = 0
+    :: rstate[r] == OVER && rtr[r] == NOWHERE -> rpat[r] = 0; SETTLE(r, OFFERED)
     :: else
     fi
 }
@@ -271,31 +271,50 @@ inline cancel_receive(r)
     q = rpat[r];
     n = 0;
     for (i : 0 .. NRECV - 1) {
-        if
-        :: rstate[i] == POSTED && rpat[i] == q -> n = n + (rhas[i] && (RULE_REVOKE_BY_TAG || i == r))
-        :: else
-        fi
+        n = n + (rstate[i] == POSTED && rpat[i] == q && rhas[i])
+    }
+    first = n > 0 && IS_EXACT(q) && RULE_REVOKE;
+    if
+    :: first -> first = hold[q] == NO_HOLD
+    :: else
+    fi;
+#ifdef CLAIMS
+    if
+    :: first ->
+        for (i : 0 .. NRECV - 1) {
+            if
+            :: rstate[i] == POSTED && rpat[i] == q && rhas[i] && (RULE_WITHDRAW_ALL || i == r) &&
+               (!IS(i, IN_USE) || !RULE_TAKEN_STAYS) ->
+                SETTLE(i, WITHDRAWN);
+                rhas[i] = 0
+            :: else
+            fi
+        }
+    :: else
+    fi;
+#endif
+    found = true; /* no RTR counts on it */
+    for (i : 0 .. NRECV - 1) {
+        found = found && (!IS_EXACT(q) || !RULE_REVOKE || rstate[i] != POSTED || rpat[i] != q || !rhas[i] ||
+                          i < r || i > r && (!RULE_REVOKE_BY_TAG || !RULE_WITHDRAW_ALL))
     }
     if
-    :: !IS_EXACT(q) || !RULE_REVOKE -> found = true
-    :: else -> found = n == 0 && hold[q] == NO_HOLD
+    :: found && first -> SAY("cancel %d : done ask %d\n", r, ctl_no)
+    :: found && !first -> SAY("cancel %d : done\n", r)
+    :: !found && first -> SAY("cancel %d : ask %d\n", r, ctl_no)
+    :: else -> SAY("cancel %d : wait\n", r)
     fi;
     if
-    :: found ->
-        SAY("cancel %d : done\n", r);
-        leave_queue(r);
-        give_back(r)
-    :: else ->
-        rwant[r] = 1;
-        if
-        :: hold[q] == NO_HOLD ->
-            SAY("cancel %d : ask %d\n", r, ctl_no);
-            hold[q] = ASKED;
-            vno[q] = ctl_no;
-            ctl_no++;
-            SEND_UP(REVOKE(q))
-        :: else -> SAY("cancel %d : wait\n", r)
-        fi
+    :: first ->
+        hold[q] = ASKED;
+        vno[q] = ctl_no;
+        ctl_no++;
+        SEND_UP(REVOKE(q))
+    :: else
+    fi;
+    if
+    :: found -> leave_queue(r); give_back(r)
+    :: else -> rwant[r] = 1
     fi
 }
 

@@ -22,6 +22,7 @@
 /* REORDER      packets may overtake each other (default: each direction in order)
  * WILDCARDS=1  receives for (*,*)             WILDCARDS=2  also for (*,t) and (s,*)
  * CANCEL       receives may be cancelled
+ * CLAIMS       and their RTRs be withdrawn without the sender (core/spec_claim.h)
  * ADAPT        an RTS may carry STOP; the receiver resumes when it likes
  * SIZES        two sizes of large messages and buffers, so that an offered buffer may be too short
  * SYNC         small messages that go by RTS all the same (synchronous ones; datatypes with gaps)
@@ -95,6 +96,18 @@ bit rfin[NRECV];    /* FIN came before MATCH */
 #define KEPT    3
 byte rtr[NRECV];
 byte rno[NRECV], re[NRECV], rk[NRECV];
+#ifdef CLAIMS
+/* The word of its offer. */
+#define OFFERED   0
+#define IN_USE    1
+#define WITHDRAWN 2
+byte rword[NRECV];
+#define IS(r, state) (rword[r] == state)
+#define SETTLE(r, state) rword[r] = state
+#else
+#define IS(r, state) false
+#define SETTLE(r, state) skip
+#endif
 byte skip_[NRECV]; /* of a kept one: sends of its tag that go before */
 
 /* The receiver. */
@@ -161,7 +174,8 @@ inline check_state()
 {
     /* RTRs do not accumulate: each that the sender keeps is the only one of a receive that is pending. */
     for (i : 0 .. NRECV - 1) {
-        INVARIANT(kept_rtr_belongs_to_a_posted_receive, rtr[i] != KEPT || rstate[i] == POSTED);
+        INVARIANT(kept_rtr_belongs_to_a_posted_receive,
+                  rtr[i] != KEPT || rstate[i] == POSTED || IS(i, WITHDRAWN));
     }
     /* Whenever no step of the protocol is left, nobody waits - whatever the application might do next. */
     if
@@ -266,7 +280,7 @@ inline end_step()
 #define MAY_BE_TAKEN(r)   (rstate[r] == POSTED && IS_ANY_SRC(rpat[r]))
 
 #ifdef PATIENT
-#define MAY_SEND (UP_IS_EMPTY && (nxt + 1 < np || np == NRECV))
+#define MAY_SEND (NO_RTR_IS_UP && (nxt + 1 < np || np == NRECV))
 #else
 #define MAY_SEND true
 #endif

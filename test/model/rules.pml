@@ -68,7 +68,16 @@
 #define RULE_REVOKE 1 /* a receive with an RTR out is not cancelled on the spot */
 #endif
 #ifndef RULE_REVOKE_BY_TAG
-#define RULE_REVOKE_BY_TAG 1 /* nor is one without, if others of its tag have one: their k counts it */
+#define RULE_REVOKE_BY_TAG 1 /* nor is one without, if others of its tag behind it have one: their k counts it */
+#endif
+#ifndef RULE_TAKE
+#define RULE_TAKE 1 /* the sender uses no RTR that was withdrawn */
+#endif
+#ifndef RULE_TAKEN_STAYS
+#define RULE_TAKEN_STAYS 1 /* one that the sender has taken is not withdrawn */
+#endif
+#ifndef RULE_WITHDRAW_ALL
+#define RULE_WITHDRAW_ALL 1 /* nor is a receive cancelled whose own RTR is withdrawn, if those behind it are not */
 #endif
 #ifndef RULE_REVOKE_DROPS
 #define RULE_REVOKE_DROPS 1 /* REVOKE removes the kept RTRs */

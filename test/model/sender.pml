@@ -50,7 +50,7 @@ inline send_message(t, its_size, stop)
     mstate[seq] = ON_ITS_WAY;
     nxt++;
     if
-    :: hit != NONE && CAN_PUT(its_size) && (its_size <= rcap[hit] || !RULE_FIT) ->
+    :: hit != NONE && CAN_PUT(its_size) && (its_size <= rcap[hit] || !RULE_FIT) && (!IS(hit, WITHDRAWN) || !RULE_TAKE) ->
         SAY("send %d %d : %d used %d\n", t, its_size, seq, hit);
         PROPERTY(write_fits_the_buffer, its_size <= rcap[hit]);
         PROPERTY(no_write_after_the_buffer_was_given_back, rstate[hit] == POSTED);
@@ -58,13 +58,17 @@ inline send_message(t, its_size, stop)
         mr[seq] = hit;
         put[seq] = UNNOTICED;
         writing++;
+        SETTLE(hit, IN_USE);
         rtr_gone(hit)
     :: else ->
         if
         :: hit == NONE -> SAY("send %d %d : %d none -1\n", t, its_size, seq)
         :: else ->
             if
-            :: CAN_PUT(its_size) -> SAY("send %d %d : %d too_short %d\n", t, its_size, seq, hit)
+            :: CAN_PUT(its_size) && its_size <= rcap[hit] ->
+                SAY("send %d %d : %d revoked %d\n", t, its_size, seq, hit)
+            :: CAN_PUT(its_size) && its_size > rcap[hit] ->
+                SAY("send %d %d : %d too_short %d\n", t, its_size, seq, hit)
             :: else -> SAY("send %d %d : %d mispredicted %d\n", t, its_size, seq, hit)
             fi;
             rtr_gone(hit)

@@ -4,6 +4,9 @@
 
 #include "spec_recv.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #define ANY SPEC_ANY
 #define ME  1 /* the sender that most tests are about */
 #define T   7
@@ -256,11 +259,19 @@ static void any_position(void **state)
                     post(&p[i], ME, T);
                 }
             }
-            asks(&p[victim], &revoke);
-            not_done();
-            assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt));
-            done(&revoke);
-            next_cancelled(&p[victim]);
+            if (0 == with_rtr >> victim) { /* no offer of those behind counts it */
+                assert_int_equal(spec_recv_cancel(&r, &m, &p[victim], &revoke),
+                                 SPEC_CANCEL_DONE_ASK);
+                assert_null(p[victim].bin);
+                assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt));
+                done(&revoke);
+            } else {
+                asks(&p[victim], &revoke);
+                not_done();
+                assert_true(spec_recv_revoked(&r, revoke.no, T, r.msgs.nxt));
+                done(&revoke);
+                next_cancelled(&p[victim]);
+            }
             next_cancelled(NULL);
             not_done();
             offers(&later, ME, T, N - 1);
@@ -372,18 +383,20 @@ static void a_message_may_come_first(void **state)
 static void the_hold_outlives_the_rtrs(void **state)
 {
     (void) state;
-    spec_posted_t a = {0}, b = {0};
+    spec_posted_t a = {0}, b = {0}, c = {0};
     spec_revoke_t revoke, fresh;
     offers(&a, ME, T, 0);
     asks(&a, &revoke);
     stays_silent(&b, ME, T);
     message_to(&a, ME, T);
     assert_int_equal(b.bin->rtr_n, 0);
-    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_WAIT);
+    stays_silent(&c, ME, T);
+    /* But no offer is out that counts b. */
+    assert_int_equal(spec_recv_cancel(&r, &m, &b, &fresh), SPEC_CANCEL_DONE);
     assert_true(spec_recv_revoked(&r, revoke.no, T, 1));
     done(&revoke);
-    next_cancelled(&b);
     next_cancelled(NULL);
+    message_to(&c, ME, T);
 }
 
 static void several_cancels_in_one_bin(void **state)
@@ -399,7 +412,7 @@ static void several_cancels_in_one_bin(void **state)
     assert_int_equal(spec_recv_cancel(&r, &m, &p[1], &fresh), SPEC_CANCEL_WAIT); /* again */
     assert_int_equal(spec_recv_cancel(&r, &m, &p[3], &fresh), SPEC_CANCEL_WAIT);
     stays_silent(&late, ME, T);
-    assert_int_equal(spec_recv_cancel(&r, &m, &late, &fresh), SPEC_CANCEL_WAIT);
+    assert_int_equal(spec_recv_cancel(&r, &m, &late, &fresh), SPEC_CANCEL_DONE); /* behind all */
     assert_true(spec_recv_revoked(&r, revoke.no, T, 2));
     message_to(&p[0], ME, T);
     assert_int_equal(spec_recv_cancel(&r, &m, &p[4], &fresh), SPEC_CANCEL_WAIT);
@@ -408,10 +421,161 @@ static void several_cancels_in_one_bin(void **state)
     done(&revoke);
     next_cancelled(&p[3]);
     next_cancelled(&p[4]);
-    next_cancelled(&late);
     next_cancelled(NULL);
     message_to(&p[2], ME, T);
     assert_int_equal(m.posted_n, 0);
+}
+
+/* ---- with words: offers that can be withdrawn ---- */
+
+/* Five receives: which have an RTR, of which the word does not exist or was taken. Each one is cancelled in turn: it leaves
+ * at once if no RTR that may be in use is its own or one behind it, and every other RTR is withdrawn. */
+static void what_is_not_in_use_is_withdrawn(void **state)
+{
+    (void) state;
+    enum { N = 5 };
+    for (unsigned with_rtr = 1; with_rtr < 1u << N; ++with_rtr) {
+        for (unsigned in_use = 0; in_use < 1u << N; ++in_use) {
+            for (unsigned victim = 0; victim < N; ++victim) {
+                spec_posted_t p[N] = {{.order = 0}};
+                uint64_t word[N] = {0};
+                spec_revoke_t revoke;
+                const unsigned used = with_rtr & in_use;
+                spec_recv_init(&r);
+                for (unsigned i = 0; i < N; ++i) {
+                    /* Half of those in use have no word. */
+                    p[i].claim = (spec_claim_t){.at = used >> i & 1 && i & 1 ? NULL : &word[i],
+                                                .no = 70 + i};
+                    if (with_rtr >> i & 1) {
+                        if (NULL != p[i].claim.at) {
+                            spec_claim_offer(&p[i].claim);
+                        }
+                        offers(&p[i], ME, T, i);
+                    } else {
+                        post(&p[i], ME, T);
+                    }
+                    assert_true(!(used >> i & 1) || spec_claim_take(&p[i].claim));
+                }
+                const bool leaves = 0 == used >> victim;
+                assert_int_equal(spec_recv_cancel(&r, &m, &p[victim], &revoke),
+                                 leaves ? SPEC_CANCEL_DONE_ASK : SPEC_CANCEL_ASK);
+                for (unsigned i = 0; i < N; ++i) {
+                    const bool is_out = leaves && i == victim;
+                    assert_int_equal(p[i].has_rtr, used >> i & 1);
+                    assert_int_equal(is_out, NULL == p[i].bin);
+                    if (with_rtr >> i & 1 && !(used >> i & 1)) {
+                        assert_false(spec_claim_take(&p[i].claim));
+                    }
+                    if (!is_out) {
+                        spec_match_remove_posted(&m, &p[i]);
+                    }
+                }
+                assert_true(spec_recv_revoked(&r, revoke.no, T, 0));
+                done(&revoke);
+            }
+        }
+    }
+}
+
+/* Thousands cancelled in any order: one REVOKE, and each leaves at once. */
+static void many_are_withdrawn_once(void **state)
+{
+    (void) state;
+    enum { N = 1000 };
+    static spec_posted_t p[N];
+    static uint64_t word[N];
+    spec_posted_t late = {0};
+    spec_revoke_t revoke, fresh;
+    for (uint32_t i = 0; i < N; ++i) {
+        p[i].claim = (spec_claim_t){.at = &word[i], .no = i};
+        spec_claim_offer(&p[i].claim);
+        offers(&p[i], ME, T, i);
+    }
+    for (unsigned i = 0; i < N; ++i) {
+        assert_int_equal(spec_recv_cancel(&r, &m, &p[i * 7 % N], 0 == i ? &revoke : &fresh),
+                         0 == i ? SPEC_CANCEL_DONE_ASK : SPEC_CANCEL_DONE);
+    }
+    stays_silent(&late, ME, T); /* until the sender has dropped them */
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 0));
+    done(&revoke);
+    spec_match_remove_posted(&m, &late);
+    offers(&late, ME, T, 0);
+    spec_match_remove_posted(&m, &late);
+}
+
+/* The sender and the receiver in both orders, and what is none of the offer's. */
+static void one_of_the_two_has_it(void **state)
+{
+    (void) state;
+    uint64_t word = 0;
+    const spec_claim_t none = {.at = NULL}, a = {.at = &word, .no = UINT32_MAX},
+                       b = {.at = &word, .no = 0};
+    assert_true(spec_claim_take(&none)); /* the receiver waits for REVOKED then */
+    assert_false(spec_claim_withdraw(&none));
+    assert_false(spec_claim_take(&a)); /* nothing is offered */
+    assert_false(spec_claim_withdraw(&a));
+    spec_claim_offer(&a);
+    assert_false(spec_claim_take(&b));
+    assert_false(spec_claim_withdraw(&b));
+    assert_true(spec_claim_take(&a));
+    assert_false(spec_claim_take(&a)); /* each offer is used once */
+    assert_false(spec_claim_withdraw(&a));
+    spec_claim_offer(&b); /* the word is used again */
+    assert_false(spec_claim_take(&a));
+    assert_true(spec_claim_withdraw(&b));
+    assert_false(spec_claim_take(&b));
+    assert_false(spec_claim_withdraw(&b));
+    word = UINT64_MAX; /* a peer that writes nonsense */
+    assert_false(spec_claim_withdraw(&b));
+}
+
+enum { OFFERS = 200000 };
+static uint64_t raced, go;
+static unsigned char taken[OFFERS], back[OFFERS];
+
+static void await(uint64_t n)
+{
+    for (unsigned spin = 1; __atomic_load_n(&go, __ATOMIC_ACQUIRE) < n; ++spin) {
+        if (0 == spin % 20000) {
+            (void) sched_yield();
+        }
+    }
+}
+
+static void *takes(void *unused)
+{
+    for (uint32_t i = 0; i < OFFERS; ++i) {
+        await(2u * i + 1);
+        taken[i] = spec_claim_take(&(spec_claim_t){.at = &raced, .no = i});
+        __atomic_fetch_add(&go, 1, __ATOMIC_ACQ_REL);
+    }
+    return unused;
+}
+
+static void of_two_threads_too(void **state)
+{
+    (void) state;
+    pthread_t thread;
+    unsigned won = 0, delay = 0; /* so long that either may be first */
+    go = 0;
+    assert_int_equal(pthread_create(&thread, NULL, takes, NULL), 0);
+    for (uint32_t i = 0; i < OFFERS; ++i) {
+        const spec_claim_t claim = {.at = &raced, .no = i};
+        spec_claim_offer(&claim);
+        __atomic_fetch_add(&go, 1, __ATOMIC_ACQ_REL);
+        for (unsigned spin = 0; spin < delay; ++spin) {
+            (void) __atomic_load_n(&go, __ATOMIC_RELAXED);
+        }
+        back[i] = spec_claim_withdraw(&claim);
+        delay = back[i] ? (delay + 1) % 5000 : delay - (delay > 0);
+        await(2u * i + 2);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (unsigned i = 0; i < OFFERS; ++i) {
+        assert_int_equal(taken[i] + back[i], 1);
+        won += taken[i];
+    }
+    printf("# of %d offers %u were taken\n", OFFERS, won);
 }
 
 static void revokes_of_several_tags(void **state)
@@ -559,6 +723,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_may_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(the_hold_outlives_the_rtrs, setup, teardown),
         cmocka_unit_test_setup_teardown(several_cancels_in_one_bin, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_in_use_is_withdrawn, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_are_withdrawn_once, setup, teardown),
+        cmocka_unit_test(one_of_the_two_has_it),
+        cmocka_unit_test(of_two_threads_too),
         cmocka_unit_test_setup_teardown(revokes_of_several_tags, setup, teardown),
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_peer_holds_nothing_back, setup, teardown),

@@ -43,6 +43,7 @@ typedef struct receive {
     uint64_t capacity;
     uint64_t handle; /* 0 when closed */
     bool cancel_asked;
+    uint64_t word;            /* if its offer can be withdrawn */
     const message_t *writer;  /* whose data is in the buffer */
     const message_t *matched; /* what it got by MPI's rules */
     bool fin;
@@ -109,6 +110,7 @@ typedef struct world {
     rng_t rng;
     unsigned senders;
     bool fifo, write_late;
+    bool words, all_words; /* offers that can be withdrawn: any, all */
     sender_t sender[SENDERS];
     spec_match_t match;
     spec_handle_table_t handles;
@@ -121,8 +123,8 @@ typedef struct world {
 } world_t;
 
 /* What happened, over all schedules: shows that the interesting cases were met. */
-static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away, yielded,
-    matched_meanwhile, past_ring;
+static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away,
+    yielded, matched_meanwhile, past_ring, withdrawn;
 static uint64_t seed_now;
 
 #define CHECK(condition)                                                                           \
@@ -318,6 +320,10 @@ static void speculate(world_t *w, receive_t *r)
 {
     sender_t *s = &w->sender[r->src];
     spec_offer_t offer;
+    if (w->words && (w->all_words || rng_percent(&w->rng, 70))) {
+        r->posted.claim = (spec_claim_t){.at = &r->word, .no = (uint32_t) (r->handle >> 32)};
+        spec_claim_offer(&r->posted.claim);
+    }
     /* The model has r as its last receive already. */
     bool expected = !model_wildcard_waits(&w->model, r->src, r->tag) && !is_on_hold(s, r->tag);
     CHECK(expected == spec_recv_speculate(&s->recv, &w->match, &r->posted, &offer));
@@ -328,8 +334,12 @@ static void speculate(world_t *w, receive_t *r)
     CHECK(offer.k == model_pending_exact(&w->model, r->src, r->tag) - 1);
     CHECK(offer.no == s->ctl.n);
     rtr_t *rtr = must_alloc(sizeof(*rtr));
-    rtr->ctl = (spec_ctl_t){
-        .item = {.no = offer.no}, .tag = r->tag, .e = offer.e, .k = offer.k, .length = r->capacity};
+    rtr->ctl = (spec_ctl_t){.item = {.no = offer.no},
+                            .tag = r->tag,
+                            .e = offer.e,
+                            .k = offer.k,
+                            .length = r->capacity,
+                            .claim = r->posted.claim};
     rtr->r = r->handle;
     rtr->first = offer.e - s->start;
     array_add(&s->ctl, rtr);
@@ -360,6 +370,27 @@ static void post(world_t *w, int32_t src, int32_t tag, uint64_t capacity, bool m
     }
 }
 
+/* How many messages with this tag, from the given one on. */
+static uint32_t sent_since(const sender_t *s, uint32_t first, int32_t tag)
+{
+    uint32_t n = 0;
+    for (size_t i = first; i < s->log.n; ++i) {
+        n += ((const message_t *) s->log.item[i])->tag == tag;
+    }
+    return n;
+}
+
+/* Has its message been sent, whichever way? If the receives before it get theirs. */
+static bool is_sent(const sender_t *s, const receive_t *r)
+{
+    uint32_t before = 0;
+    for (const spec_node_t *n = spec_list_first(&r->posted.bin->posted); n != &r->posted.node;
+         n = spec_list_next(&r->posted.bin->posted, n)) {
+        ++before;
+    }
+    return sent_since(s, s->recv.msgs.nxt - s->start, r->tag) > before;
+}
+
 static void cancel(world_t *w, receive_t *r)
 {
     sender_t *s = ANY == r->src ? NULL : &w->sender[r->src];
@@ -368,7 +399,10 @@ static void cancel(world_t *w, receive_t *r)
         spec_recv_cancel(NULL == s ? NULL : &s->recv, &w->match, &r->posted, fresh);
     ++cancels[outcome];
     CHECK((SPEC_CANCEL_TOO_LATE == outcome) == (PENDING != r->state));
-    if (SPEC_CANCEL_ASK == outcome) {
+    /* Nobody waits for a sender that need not do anything. */
+    CHECK(!w->all_words || (SPEC_CANCEL_ASK != outcome && SPEC_CANCEL_WAIT != outcome)
+          || is_sent(s, r));
+    if (spec_cancel_asks(outcome)) {
         rtr_t *revoke = must_alloc(sizeof(*revoke));
         CHECK(NULL != s);
         CHECK(fresh->no == s->ctl.n);
@@ -379,7 +413,11 @@ static void cancel(world_t *w, receive_t *r)
     } else {
         free(fresh);
     }
-    if (SPEC_CANCEL_DONE == outcome) {
+    if (spec_cancel_is_done(outcome)) {
+        withdrawn += 0 != r->word;
+        if (r->cancel_asked) {
+            --w->open_cancels;
+        }
         cancelled(w, r);
     } else if (PENDING == r->state && !r->cancel_asked) {
         r->cancel_asked = true;
@@ -388,16 +426,6 @@ static void cancel(world_t *w, receive_t *r)
 }
 
 /* ---- a sender ---- */
-
-/* How many messages with this tag, from the given one on. */
-static uint32_t sent_since(const sender_t *s, uint32_t first, int32_t tag)
-{
-    uint32_t n = 0;
-    for (size_t i = first; i < s->log.n; ++i) {
-        n += ((const message_t *) s->log.item[i])->tag == tag;
-    }
-    return n;
-}
 
 /* The RTR that names the message which is sent now, taken out of the list, or NULL. */
 static rtr_t *named_by_the_rule(sender_t *s, int32_t tag)
@@ -443,6 +471,7 @@ static void send(world_t *w, unsigned src, int32_t tag, uint64_t length, bool is
               == (!can_put               ? SPEC_RTR_MISPREDICTED
                   : length > ctl->length ? SPEC_RTR_TOO_SHORT
                                          : SPEC_RTR_USED));
+        fate = SPEC_RTR_USED == fate ? spec_send_take(ctl) : fate;
         ++fates[fate];
         if (SPEC_RTR_USED == fate) {
             msg->is_match = true;
@@ -734,6 +763,8 @@ static void schedule(uint64_t seed, uint32_t steps)
     w.senders = 1 + rng_below(&w.rng, SENDERS);
     w.fifo = rng_percent(&w.rng, 30);
     w.write_late = rng_percent(&w.rng, 50);
+    w.words = rng_percent(&w.rng, 60);
+    w.all_words = w.words && rng_percent(&w.rng, 60);
     /* Sometimes one side runs ahead, packets linger, or nobody cancels. */
     w.weight_send = 5 + rng_below(&w.rng, 20);
     w.weight_post = 5 + rng_below(&w.rng, 20);
@@ -820,6 +851,8 @@ static void the_hard_cases_were_met(void **state)
     assert_true(fates[SPEC_RTR_REVOKED] > rounds / 10);
     assert_true(fates[SPEC_RTR_TOO_OLD] > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_ASK] > rounds / 10);
+    assert_true(cancels[SPEC_CANCEL_DONE_ASK] > rounds / 10);
+    assert_true(withdrawn > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_WAIT] > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_DONE] > rounds / 10);
     assert_true(cancels[SPEC_CANCEL_TOO_LATE] > rounds / 10);
@@ -844,9 +877,11 @@ static int report(void **state)
             printf(", %s %llu", name[i], (unsigned long long) fates[i]);
         }
     }
-    printf("\n# cancels at once %llu, asked %llu, waited %llu, too late %llu; revoked away %llu, "
+    printf("\n# cancels at once %llu, with a REVOKE %llu, asked %llu, waited %llu, too late %llu; "
+           "revoked away %llu, "
            "matched meanwhile %llu; past the ring %llu\n",
            (unsigned long long) cancels[SPEC_CANCEL_DONE],
+           (unsigned long long) cancels[SPEC_CANCEL_DONE_ASK],
            (unsigned long long) cancels[SPEC_CANCEL_ASK],
            (unsigned long long) cancels[SPEC_CANCEL_WAIT],
            (unsigned long long) cancels[SPEC_CANCEL_TOO_LATE], (unsigned long long) revoked_away,

@@ -9,6 +9,7 @@
 #include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_cancel.h"
+#include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_lost.h"
@@ -51,7 +52,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
     spec_retry_init(&mca_pml_spec.retry);
-    mca_pml_spec.revokes = 0;
+    mca_pml_spec.revokes = mca_pml_spec.late_revokes = 0;
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     for (size_t i = 0; i < OWN_LISTS; ++i) {
@@ -80,6 +81,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_cids_fini();
     mca_pml_spec_hellos_fini();
     mca_pml_spec_lost_fini();
+    mca_pml_spec_claims_fini();
     mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);

@@ -98,6 +98,17 @@ static mca_pml_spec_last_seq_t *last_seqs_of(mca_pml_spec_comm_t *comm, uint32_t
     return last_seqs;
 }
 
+/* REVOKEs whose answers will find no communicator. Its lock is held. */
+static int32_t unanswered(mca_pml_spec_comm_t *comm)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < comm->size; ++i) {
+        mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
+        n += NULL == peer ? 0 : spec_recv_answer_all(&peer->recv);
+    }
+    return (int32_t) n;
+}
+
 /* What the peer's ledger keeps. */
 static void drop_rtrs(mca_pml_spec_peer_t *peer)
 {
@@ -194,6 +205,7 @@ int mca_pml_spec_del_comm(ompi_communicator_t *ompi_comm)
      * lock and then they are counted. */
     mca_pml_spec_comm_retain(comm);
     mca_pml_spec_lock(&slot->lock);
+    (void) mca_pml_spec_add32(&mca_pml_spec.late_revokes, unanswered(comm));
     mca_pml_spec_lock(&mca_pml_spec.lock);
     __atomic_store_n(&slot->comm, NULL, __ATOMIC_RELEASE);
     slot->last_seqs = last_seqs;

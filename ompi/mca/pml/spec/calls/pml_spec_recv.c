@@ -74,7 +74,7 @@ static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         }
     }
     if (OPAL_LIKELY(plan.offers)) {
-        mca_pml_spec_rtr_prepare(recvreq);
+        plan.offers = mca_pml_spec_rtr_prepare(recvreq);
     }
     return plan;
 }

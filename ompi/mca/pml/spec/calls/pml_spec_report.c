@@ -373,10 +373,19 @@ static bool is_wanted(void)
 }
 
 /* Answers that came after the last process has left MPI would find nobody, and over some transports end the process that
- * sends them. The peers are in MPI_Finalize soon, and answer there; where a job outlives processes nobody knows, and nobody waits. */
+ * sends them. The peers are in MPI_Finalize soon, and answer there; where a job outlives processes nobody knows, and nobody waits.
+ * If a process was lost, what it owes in communicators that are freed is not known. */
+static bool owes_answers(void)
+{
+    return MCA_PML_SPEC_SEEN(mca_pml_spec.revokes)
+           > (MCA_PML_SPEC_SEEN(mca_pml_spec.lost_n) > 0
+                  ? MCA_PML_SPEC_SEEN(mca_pml_spec.late_revokes)
+                  : 0);
+}
+
 static void await_revoked(void)
 {
-    while (MCA_PML_SPEC_SEEN(mca_pml_spec.revokes) > 0 && !mca_pml_spec_outlives()) {
+    while (owes_answers() && !mca_pml_spec_outlives()) {
         opal_progress();
     }
 }

@@ -64,6 +64,9 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
                 && spec_policy_leaves_put(&peer->policy, length, mca_pml_spec_now_ns())))) {
         issue.fate = SPEC_RTR_SHARED;
     }
+    if (NULL != issue.ctl && SPEC_RTR_USED == issue.fate) {
+        issue.fate = spec_send_take(issue.ctl);
+    }
     const bool uses = NULL != issue.ctl && SPEC_RTR_USED == issue.fate;
     if (uses) {
         sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;

@@ -24,6 +24,7 @@
 #ifndef SPEC_MATCH_H
 #define SPEC_MATCH_H
 
+#include "spec_claim.h"
 #include "spec_list.h"
 
 #include <stdint.h>
@@ -37,7 +38,9 @@ typedef struct spec_bin {
     int32_t src, tag;
     uint32_t posted_n; /* receives in `posted` */
     uint32_t rtr_n;    /* of those, how many have an RTR out (spec_recv.h) */
-    uint32_t revoking;    /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    uint32_t revoking; /* REVOKE exchanges under way: no new RTR meanwhile (spec_recv.h) */
+    uint64_t
+        last_in_use; /* meanwhile, if rtr_n > 0: `order` of the last receive that may be written to */
     spec_node_t posted;
     spec_node_t unexp;
 } spec_bin_t;
@@ -48,8 +51,9 @@ typedef struct spec_posted {
     spec_bin_t *bin;
     uint64_t order; /* position in the order of posting, over all bins */
     int32_t src, tag;
-    bool has_rtr;       /* an RTR for it was sent and not revoked */
+    bool has_rtr;       /* an RTR for it was sent, and not withdrawn or revoked */
     bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
+    spec_claim_t claim; /* with has_rtr: who may have the buffer (spec_recv.h) */
 } spec_posted_t;
 
 /* The shapes of pattern under which an unexpected message can be found. */
@@ -73,9 +77,9 @@ typedef struct spec_match {
     spec_bin_t *free_bins;
     struct spec_slab *slabs;
     uint64_t next_order;
-    uint32_t posted_n;  /* receives posted, all patterns */
-    uint32_t wild_n;    /* of those, with a wildcard */
-    uint32_t unexp_n;   /* unexpected messages; read without the lock, too */
+    uint32_t posted_n;              /* receives posted, all patterns */
+    uint32_t wild_n;                /* of those, with a wildcard */
+    uint32_t unexp_n;               /* unexpected messages; read without the lock, too */
     uint32_t posted_max, unexp_max; /* longest each has been */
     bool indexed[SPEC_SHAPES];      /* which indexes of unexpected messages exist */
     spec_node_t arrival;            /* all unexpected messages, oldest first */

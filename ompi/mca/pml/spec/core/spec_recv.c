@@ -37,6 +37,27 @@ bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec
     return true;
 }
 
+/* Take back all offers of the bin that are not in use. */
+static void withdraw(spec_bin_t *bin)
+{
+    for (spec_node_t *n = spec_list_first(&bin->posted); NULL != n;
+         n = spec_list_next(&bin->posted, n)) {
+        spec_posted_t *p = SPEC_ENTRY(n, spec_posted_t, node);
+        if (p->has_rtr && spec_claim_withdraw(&p->claim)) {
+            p->has_rtr = false;
+            --bin->rtr_n;
+        } else if (p->has_rtr) {
+            bin->last_in_use = p->order;
+        }
+    }
+}
+
+/* Is an RTR in use of p, or of a receive behind it? */
+static bool is_counted_on(const spec_posted_t *p)
+{
+    return p->bin->rtr_n > 0 && p->order <= p->bin->last_in_use;
+}
+
 spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p,
                                spec_revoke_t *fresh)
 {
@@ -44,18 +65,19 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
     if (NULL == bin) {
         return SPEC_CANCEL_TOO_LATE;
     }
-    if (0 == bin->rtr_n && 0 == bin->revoking) {
-        spec_match_remove_posted(m, p);
-        return SPEC_CANCEL_DONE;
+    const bool asks = bin->rtr_n > 0 && 0 == bin->revoking;
+    if (asks) {
+        withdraw(bin);
+        ++bin->revoking;
+        *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
+        spec_list_append(&r->revokes, &fresh->node);
     }
-    p->cancel_wanted = true;
-    if (bin->revoking > 0) {
-        return SPEC_CANCEL_WAIT;
+    if (is_counted_on(p)) {
+        p->cancel_wanted = true;
+        return asks ? SPEC_CANCEL_ASK : SPEC_CANCEL_WAIT;
     }
-    ++bin->revoking;
-    *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
-    spec_list_append(&r->revokes, &fresh->node);
-    return SPEC_CANCEL_ASK;
+    spec_match_remove_posted(m, p);
+    return asks ? SPEC_CANCEL_DONE_ASK : SPEC_CANCEL_DONE;
 }
 
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)

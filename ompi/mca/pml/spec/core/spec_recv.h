@@ -9,12 +9,13 @@
  * wildcard receive posted before R could take one of them (then no RTR is sent), or one of the k
  * is cancelled (then the RTR is revoked first).
  *
- * Taking back. The sender may be writing into R's buffer at any time, so a receive whose bin has
- * an RTR out leaves the queue by MPI_Cancel only after REVOKE(t) -> REVOKED(t, S): the sender
- * dropped every RTR of this tag that it still kept, and no message with sequence >= S uses one.
- * When I have processed all messages before S, what is still in the queue is nobody's target. The
- * whole bin is revoked, because cancelling one receive changes k for those behind it, whether or
- * not it had an RTR itself. While that goes on nothing new speculates in it.
+ * Taking back. The sender may be writing into R's buffer at any time, and the receives behind R have said k with R
+ * counted. So the first MPI_Cancel in a bin that has RTRs out withdraws all of them (spec_claim.h). Those that it cannot
+ * withdraw the sender is using, or may be. R leaves the queue at once if there is none of these at R or behind it. Else
+ * a message for R has been sent (or nobody can tell), and R waits for it, or for the exchange that follows in any case:
+ * REVOKE(t) -> REVOKED(t, S), by which the sender drops every RTR of this tag that it still keeps. No message with
+ * sequence >= S uses one. When I have processed all messages before S, what is still in the queue is nobody's target.
+ * Until then nothing new speculates in the bin.
  *
  * RTR and REVOKE are numbered per stream, so that at the sender no REVOKE overtakes an RTR.
  *
@@ -52,6 +53,7 @@ typedef struct spec_revoke {
 typedef enum spec_cancel {
     SPEC_CANCEL_TOO_LATE, /* it has its message (or was cancelled) already */
     SPEC_CANCEL_DONE,     /* out of the queue, nobody writes: complete it as cancelled */
+    SPEC_CANCEL_DONE_ASK, /* the same; and send REVOKE(revoke->no, tag) */
     SPEC_CANCEL_ASK,      /* send REVOKE(revoke->no, tag); the cancel completes later */
     SPEC_CANCEL_WAIT,     /* a REVOKE for the bin is under way: the cancel completes later */
 } spec_cancel_t;
@@ -73,11 +75,23 @@ static inline uint32_t spec_recv_likely_seq(const spec_recv_t *r, const spec_pos
 
 /* May the receive just posted speculate? Call directly after spec_match_post, under the same lock.
  * On true, p is marked as having an RTR and *offer says what to send; it must then be sent, because
- * it holds a number of the control stream. */
+ * it holds a number of the control stream. p->claim is the caller's: its word offers already. */
 bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer);
 
+/* Is a REVOKE to be sent? */
+static inline bool spec_cancel_asks(spec_cancel_t outcome)
+{
+    return SPEC_CANCEL_ASK == outcome || SPEC_CANCEL_DONE_ASK == outcome;
+}
+
+/* Is the receive cancelled? */
+static inline bool spec_cancel_is_done(spec_cancel_t outcome)
+{
+    return SPEC_CANCEL_DONE == outcome || SPEC_CANCEL_DONE_ASK == outcome;
+}
+
 /* Cancel p. r is the stream of p's source, NULL for SPEC_ANY. `fresh` is memory for a REVOKE; it
- * is consumed only on SPEC_CANCEL_ASK. */
+ * is consumed only if spec_cancel_asks. */
 spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p,
                                spec_revoke_t *fresh);
 

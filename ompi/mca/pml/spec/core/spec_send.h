@@ -20,6 +20,7 @@
 #ifndef SPEC_SEND_H
 #define SPEC_SEND_H
 
+#include "spec_claim.h"
 #include "spec_stream.h"
 
 /* Tags remembered: an RTR is useful if fewer messages than this were issued while it travelled.
@@ -28,7 +29,7 @@
 #    define SPEC_RING 256u
 #endif
 /* RTRs kept per receiver; more are dropped. Bounds what a peer can make us hold. */
-#define SPEC_KEPT_MAX 1024u
+#define SPEC_KEPT_MAX       1024u
 #define SPEC_LEDGER_BUCKETS 256u
 
 /* An item of a receiver's control stream: an RTR, or a REVOKE. It is in one of three: kept in the stream, kept in
@@ -37,9 +38,10 @@ typedef struct spec_ctl {
     spec_item_t item; /* in the stream, later in its bin */
     bool is_revoke;
     int32_t tag;
-    uint32_t e, k;   /* of an RTR */
-    uint32_t due;    /* of a kept RTR */
-    uint64_t length; /* of an RTR: size of the receiver's buffer in bytes */
+    uint32_t e, k;      /* of an RTR */
+    uint32_t due;       /* of a kept RTR */
+    uint64_t length;    /* of an RTR: size of the receiver's buffer in bytes */
+    spec_claim_t claim; /* of an RTR: to be taken before it is used */
 } spec_ctl_t;
 
 /* What became of an RTR. */
@@ -93,12 +95,18 @@ spec_ctl_t *spec_send_consult(spec_send_t *s, int32_t tag, uint64_t length, bool
 /* Issue a message: gives it a sequence number and settles the RTR that named it.
  * length: bytes of the message; can_put: large enough for rendezvous and fit for RDMA.
  * Returns the number. *rtr is NULL, or the RTR that named this message, now the caller's: to be
- * used if *fate is SPEC_RTR_USED, else only to be counted and freed. */
+ * used if *fate is SPEC_RTR_USED and then spec_send_take, else only to be counted and freed. */
 static inline uint32_t spec_send_issue(spec_send_t *s, int32_t tag, uint64_t length, bool can_put,
                                        spec_ctl_t **rtr, spec_rtr_fate_t *fate)
 {
     *rtr = NULL == s->ledger ? NULL : spec_send_consult(s, tag, length, can_put, fate);
     return s->nxt++;
+}
+
+/* The last thing before an RTR is used: USED, or the receiver has withdrawn it meanwhile. USED is for good. */
+static inline spec_rtr_fate_t spec_send_take(const spec_ctl_t *rtr)
+{
+    return spec_claim_take(&rtr->claim) ? SPEC_RTR_USED : SPEC_RTR_REVOKED;
 }
 
 #endif

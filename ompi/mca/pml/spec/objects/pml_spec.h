@@ -59,6 +59,7 @@ typedef struct mca_pml_spec_module {
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
     volatile int32_t revokes; /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
+    volatile int32_t late_revokes; /* of them, those of communicators that were freed */
 
     opal_free_list_t frags;     /* mca_pml_spec_frag_t */
     opal_free_list_t transfers; /* mca_pml_spec_transfer_t */

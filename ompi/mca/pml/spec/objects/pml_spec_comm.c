@@ -41,6 +41,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     spec_list_init(&fresh->waiting);
     spec_list_init(&fresh->keys);
     fresh->is_self = fresh->proc == ompi_proc_local();
+    fresh->is_near = fresh->is_self || OPAL_PROC_ON_LOCAL_NODE(fresh->proc->super.proc_flags);
     if (comm->is_global || fresh->is_self) {
         fresh->ctx = comm->cid;
         fresh->ctx_known = true;

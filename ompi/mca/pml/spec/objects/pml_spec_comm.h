@@ -40,7 +40,8 @@ typedef struct mca_pml_spec_peer {
     bool ctx_known;
     bool greeted; /* a HELLO has been sent (send_lock) */
     bool is_self;
-    bool shut; /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
+    bool is_near; /* on this host: pml_spec_claims.h */
+    bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     const uint32_t
         *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
@@ -56,7 +57,8 @@ typedef struct mca_pml_spec_peer {
     volatile int32_t announced; /* large sends whose RTS is out and that are not done */
     spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
-    spec_node_t keys; /* further keys of RTRs: pml_spec_keys.h */
+    struct mca_pml_spec_page *page; /* words of its offers: pml_spec_claims.h; NULL: not known */
+    spec_node_t keys;               /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
     spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
 

@@ -44,6 +44,7 @@ typedef struct mca_pml_spec_rtr {
     mca_btl_base_module_t *btl; /* by which it came */
     uint64_t r;
     uint64_t addr;
+    uint8_t back_epoch; /* of a REVOKE */
     uint16_t key_len;
     char key[MCA_PML_SPEC_KEY_MAX];
 } mca_pml_spec_rtr_t;

@@ -110,7 +110,8 @@ typedef struct mca_pml_spec_rtr_hdr {
     uint64_t addr;
     uint64_t name; /* of the process that sends the RTR */
     uint16_t key_len;
-    uint16_t reserved[3];
+    uint16_t page_fd;  /* where the word of the offer is, among the open files of process */
+    uint32_t page_pid; /* page_pid; 0: it has none (core/spec_claim.h) */
 } mca_pml_spec_rtr_hdr_t;
 
 /* Then: key_len bytes of key. */
@@ -133,15 +134,16 @@ typedef struct mca_pml_spec_revoke_hdr {
     int32_t tag;
     uint32_t no;
     uint64_t name;
-    uint32_t e;    /* echoed as s by a process that keeps nothing of this communicator */
-    int32_t dst;   /* rank of the process that is asked, for the answer's src */
-    uint16_t back; /* ctx of the answer */
-    uint16_t reserved[3];
+    uint32_t e;         /* echoed as s by a process that keeps nothing of this communicator */
+    int32_t dst;        /* rank of the process that is asked, for the answer's src */
+    uint16_t back;      /* ctx of the answer, */
+    uint8_t back_epoch; /* and its epoch at the process that asks */
+    uint8_t reserved[5];
 } mca_pml_spec_revoke_hdr_t;
 
 typedef struct mca_pml_spec_revoked_hdr {
     uint8_t type;
-    uint8_t reserved;
+    uint8_t epoch; /* of the process that asked */
     uint16_t ctx;
     int32_t src; /* rank of the process that answers */
     int32_t tag;

@@ -14,6 +14,7 @@
 #include "pml_spec_rtr.h"
 
 #include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_control.h"
 #include "../services/pml_spec_copy.h"
 #include "../services/pml_spec_hello.h"
@@ -68,7 +69,8 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
     const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
-    return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl));
+    return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl))
+           && mca_pml_spec_claims_serve(recvreq->peer);
 }
 
 bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
@@ -77,10 +79,13 @@ bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
     return NULL != bml_btl && NULL != bml_btl->btl->btl_register_mem;
 }
 
-void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
+bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
     (void) mca_pml_spec_recv_handle(recvreq);
+    if (OPAL_UNLIKELY(!mca_pml_spec_claims_offer(recvreq))) {
+        return false;
+    }
     recvreq->rtr_btl = bml_btl;
     recvreq->owed = (int64_t) recvreq->capacity;
     if (NULL != bml_btl->btl->btl_register_mem) {
@@ -95,6 +100,7 @@ void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
             mca_pml_spec_keys_offer(recvreq);
         }
     }
+    return true;
 }
 
 void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
@@ -122,6 +128,7 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
         packet->hdr.key_len = (uint16_t) recvreq->rtr_btl->btl->btl_registration_handle_size;
         memcpy(packet->key, recvreq->key[0].handle, packet->hdr.key_len);
     }
+    mca_pml_spec_claims_tell(recvreq, &packet->hdr);
 }
 
 void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_packet_t *packet)
@@ -226,6 +233,7 @@ static void answer_revoke(mca_bml_base_endpoint_t *endpoint, const mca_pml_spec_
                           uint16_t ctx, int32_t me, uint32_t s)
 {
     const mca_pml_spec_revoked_hdr_t hdr = {.type = MCA_PML_SPEC_REVOKED,
+                                            .epoch = revoke->back_epoch,
                                             .ctx = ctx,
                                             .src = me,
                                             .tag = revoke->ctl.tag,
@@ -349,6 +357,9 @@ static void rtr_arrived(const mca_pml_spec_packet_t *packet)
         rtr->addr = hdr->addr;
         rtr->key_len = hdr->key_len;
         memcpy(rtr->key, hdr + 1, hdr->key_len);
+        if (OPAL_UNLIKELY(!mca_pml_spec_claims_find(peer, hdr, &rtr->ctl.claim))) {
+            rtr->ctl.length = 0; /* no message fits, but its number counts */
+        }
         MCA_PML_SPEC_COUNT(rtr_arrived);
         control_arrived(peer, rtr);
     }
@@ -405,6 +416,7 @@ static void revoke_arrived(const mca_pml_spec_packet_t *packet)
     }
     mca_pml_spec_rtr_t *revoke = rtr_new();
     revoke->ctl = (spec_ctl_t){.item = {.no = hdr->no}, .is_revoke = true, .tag = hdr->tag};
+    revoke->back_epoch = hdr->back_epoch;
     if (NULL == comm) {
         revoke_without_comm(hdr, revoke);
         rtr_free(revoke);

@@ -40,6 +40,7 @@ static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_recv_request_t *re
         .e = peer->recv.msgs.nxt,
         .dst = peer->rank,
         .back = peer->comm->cid,
+        .back_epoch = peer->comm->epoch,
     };
 }
 
@@ -47,7 +48,10 @@ static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_recv_request_t *re
 static void end_lost(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
                      spec_cancel_t outcome)
 {
-    if (SPEC_CANCEL_DONE == outcome) {
+    if (SPEC_CANCEL_DONE_ASK == outcome) {
+        mca_pml_spec_revokes_finish(peer);
+    }
+    if (spec_cancel_is_done(outcome)) {
         complete_cancelled(recvreq);
     } else if (SPEC_CANCEL_TOO_LATE == outcome) {
         if (mca_pml_spec_claim_lost(&recvreq->life)) {
@@ -75,7 +79,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
     const spec_cancel_t outcome =
         spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
-    const bool asks = SPEC_CANCEL_ASK == outcome;
+    const bool asks = spec_cancel_asks(outcome);
     mca_pml_spec_revoke_hdr_t hdr;
     if (asks) {
         (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
@@ -93,11 +97,14 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     }
     if (OPAL_UNLIKELY(lost)) {
         end_lost(recvreq, peer, outcome);
-    } else if (asks) {
+        return OMPI_SUCCESS;
+    }
+    if (asks) {
         MCA_PML_SPEC_COUNT(revokes_sent);
         mca_pml_spec_control_send(mca_pml_spec_endpoint(peer), NULL, &hdr, sizeof(hdr));
-    } else if (SPEC_CANCEL_DONE == outcome) {
-        complete_cancelled(recvreq);
+    }
+    if (spec_cancel_is_done(outcome)) {
+        complete_cancelled(recvreq); /* which may be what keeps the communicator */
     }
     return OMPI_SUCCESS;
 }
@@ -117,6 +124,19 @@ void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
     mca_pml_spec_recvs_cancelled(&cancelled);
 }
 
+/* An answer for a communicator that is gone. False: none is missing. */
+static bool take_late(void)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const bool is_missing = MCA_PML_SPEC_SEEN(mca_pml_spec.late_revokes) > 0;
+    if (is_missing) {
+        (void) mca_pml_spec_add32(&mca_pml_spec.late_revokes, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    return is_missing;
+}
+
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
 {
     (void) btl;
@@ -124,7 +144,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
     if (NULL == hdr) {
         return;
     }
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(hdr->ctx);
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
     mca_pml_spec_peer_t *peer = NULL != comm && (uint32_t) hdr->src < comm->size
                                     ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src])
                                     : NULL;
@@ -137,7 +157,7 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
     if (expected) {
         (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
         mca_pml_spec_revokes_finish(peer);
-    } else {
+    } else if (NULL != comm || !take_late()) {
         mca_pml_spec_refuse("REVOKED", "nothing was revoked");
     }
     if (NULL != comm) {

@@ -1,0 +1,227 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Pages of words that processes of one host share, so that an offered buffer can be withdrawn without its sender. */
+#include "../objects/pml_spec_compat.h" /* first: it asks for GNU's functions */
+
+#include "pml_spec_claims.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Words of receives that are pending together lie in lines of the cache of their own, as long as there are enough. */
+#define LINES 511u
+#define WORDS (8u * LINES)
+#define MAGIC UINT64_C(0x706d6c2f73706563)
+
+/* What a peer may have changed is never relied on: see core/spec_claim.h. */
+typedef struct mca_pml_spec_page {
+    uint64_t magic;
+    uint64_t name; /* of the receiver */
+    uint64_t words;
+    uint64_t reserved[5];
+    uint64_t word[WORDS];
+} page_t;
+_Static_assert(sizeof(page_t) == 32768, "whole pages of the system");
+
+static uint64_t *word_of(page_t *page, uint32_t index)
+{
+    return &page->word[index % LINES * 8 + index / LINES];
+}
+
+/* Of another process; page NULL: it cannot be reached. */
+typedef struct theirs {
+    struct theirs *next;
+    uint64_t name;
+    page_t *page;
+} theirs_t;
+
+/* Under the lock; `mine` is read without. Nothing of MPI is called under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static page_t *mine;
+static int my_fd = -1;
+static uint32_t my_pid;
+static bool has_tried;
+static theirs_t *others;
+
+static page_t *map(int fd)
+{
+    void *at = mmap(NULL, sizeof(page_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return MAP_FAILED == at ? NULL : at;
+}
+
+/* The memory is set aside, and the file cannot shrink: so no access fails later. */
+static page_t *make(void)
+{
+    const int fd = memfd_create("pml_spec_claims", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) {
+        return NULL;
+    }
+    page_t *page = NULL;
+    if (fd <= UINT16_MAX && 0 == posix_fallocate(fd, 0, sizeof(page_t))
+        && 0 == fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+        page = map(fd);
+    }
+    if (NULL == page) {
+        (void) close(fd);
+        return NULL;
+    }
+    page->magic = MAGIC;
+    page->name = mca_pml_spec.my_name;
+    page->words = WORDS;
+    my_fd = fd;
+    my_pid = (uint32_t) getpid();
+    return page;
+}
+
+static page_t *my_page(void)
+{
+    page_t *page = MCA_PML_SPEC_SEEN(mine);
+    if (OPAL_LIKELY(NULL != page)) {
+        return page;
+    }
+    (void) pthread_mutex_lock(&lock);
+    if (!has_tried) {
+        has_tried = true;
+        page = make();
+        __atomic_store_n(&mine, page, __ATOMIC_RELEASE);
+    }
+    page = mine;
+    (void) pthread_mutex_unlock(&lock);
+    return page;
+}
+
+bool mca_pml_spec_claims_serve(const mca_pml_spec_peer_t *peer)
+{
+    return !peer->is_near || NULL != my_page();
+}
+
+bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq)
+{
+    spec_claim_t *claim = &recvreq->posted.claim;
+    const uint32_t index = (uint32_t) recvreq->handle;
+    claim->at = NULL;
+    if (!recvreq->peer->is_near) {
+        return true;
+    }
+    if (OPAL_UNLIKELY(index >= WORDS)) {
+        return false;
+    }
+    claim->at = word_of(my_page(), index);
+    claim->no = (uint32_t) (recvreq->handle >> 32);
+    spec_claim_offer(claim);
+    return true;
+}
+
+void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
+                              mca_pml_spec_rtr_hdr_t *hdr)
+{
+    if (NULL != recvreq->posted.claim.at) {
+        hdr->page_pid = my_pid;
+        hdr->page_fd = (uint16_t) my_fd;
+    }
+}
+
+/* ---- the sender ---- */
+
+static bool looks_right(const struct stat *status)
+{
+    return S_ISREG(status->st_mode) && (off_t) sizeof(page_t) == status->st_size;
+}
+
+/* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
+static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
+{
+    char path[64];
+    struct stat status;
+    page_t *page = NULL;
+    (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) hdr->page_pid,
+                    (unsigned) hdr->page_fd);
+    const int fd =
+        0 == stat(path, &status) && looks_right(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        return NULL;
+    }
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && looks_right(&status)) {
+        page = map(fd);
+    }
+    (void) close(fd);
+    if (NULL != page && (MAGIC != page->magic || hdr->name != page->name || WORDS != page->words)) {
+        (void) munmap(page, sizeof(*page));
+        page = NULL;
+    }
+    return page;
+}
+
+/* The page of another process, found once; the lock is held. NULL: memory is out. */
+static theirs_t *theirs_of(const mca_pml_spec_rtr_hdr_t *hdr)
+{
+    theirs_t *theirs = others;
+    while (NULL != theirs && theirs->name != hdr->name) {
+        theirs = theirs->next;
+    }
+    if (NULL == theirs && NULL != (theirs = malloc(sizeof(*theirs)))) {
+        *theirs = (theirs_t){.next = others, .name = hdr->name, .page = reach(hdr)};
+        others = theirs;
+        MCA_PML_SPEC_VERBOSE(10, "words of process %llx: %s", (unsigned long long) hdr->name,
+                             NULL == theirs->page ? "not reached, so its RTRs are not used"
+                                                  : "found");
+    }
+    return theirs;
+}
+
+static page_t *page_of(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr)
+{
+    page_t *page = MCA_PML_SPEC_SEEN(peer->page);
+    if (OPAL_LIKELY(NULL != page)) {
+        return page;
+    }
+    if (peer->is_self) {
+        page = my_page();
+    } else {
+        (void) pthread_mutex_lock(&lock);
+        const theirs_t *theirs = theirs_of(hdr);
+        page = NULL == theirs ? NULL : theirs->page;
+        (void) pthread_mutex_unlock(&lock);
+    }
+    __atomic_store_n(&peer->page, page, __ATOMIC_RELEASE);
+    return page;
+}
+
+bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr,
+                              spec_claim_t *claim)
+{
+    const uint32_t index = (uint32_t) hdr->r;
+    claim->at = NULL;
+    if (0 == hdr->page_pid) {
+        return true;
+    }
+    page_t *page = page_of(peer, hdr);
+    if (OPAL_UNLIKELY(NULL == page || index >= WORDS)) {
+        return false;
+    }
+    claim->at = word_of(page, index);
+    claim->no = (uint32_t) (hdr->r >> 32);
+    return true;
+}
+
+void mca_pml_spec_claims_fini(void)
+{
+    while (NULL != others) {
+        theirs_t *theirs = others;
+        others = theirs->next;
+        if (NULL != theirs->page) {
+            (void) munmap(theirs->page, sizeof(*theirs->page));
+        }
+        free(theirs);
+    }
+    if (NULL != mine) {
+        (void) munmap(mine, sizeof(*mine));
+        (void) close(my_fd);
+    }
+    mine = NULL;
+    has_tried = false;
+}

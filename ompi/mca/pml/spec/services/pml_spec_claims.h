@@ -1,0 +1,27 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The words by which an offered buffer is taken or withdrawn (core/spec_claim.h), for processes of one host.
+ *
+ * They are the receiver's: one page for the process, made when it offers its first buffer to a process of its host. It has
+ * no name in a file system, so that nothing of it outlives the process; each RTR tells where it is found below /proc. The word
+ * of a receive is that of its handle. A sender that cannot reach the page (another user, a container with processes of its own)
+ * uses no RTR of this receiver, and says STOP. */
+#ifndef PML_SPEC_CLAIMS_H
+#define PML_SPEC_CLAIMS_H
+
+#include "../objects/pml_spec_request.h"
+
+/* At the receiver: may buffers be offered to this peer? Yes to those of other hosts, whose offers have no word. */
+bool mca_pml_spec_claims_serve(const mca_pml_spec_peer_t *peer);
+/* Its word offers; recvreq has a handle. False: there is no word for it, so that it must not be offered. */
+bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq);
+/* Where its word is, for its RTR. */
+void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
+                              mca_pml_spec_rtr_hdr_t *hdr);
+
+/* At the sender: the word of an RTR. False: it has one that cannot be reached, so that it must not be used. Called under no lock. */
+bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr,
+                              spec_claim_t *claim);
+
+void mca_pml_spec_claims_fini(void);
+
+#endif
