@@ -32,13 +32,6 @@ static fake_t *begin(void)
     return fake;
 }
 
-static lazy_counters_t counted(fake_t *fake)
-{
-    lazy_counters_t n;
-    lazy_count(fake->cache, &n);
-    return n;
-}
-
 /* Pages of every other place, so that none is merged with another. */
 static lazy_status_t try_page(fake_t *fake, unsigned page, lazy_entry_t **e)
 {
