@@ -302,7 +302,8 @@ static void freed(size_t n)
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "cancel_local", 120);
-    const bool begun = tl_option("--begun", 1);
+    /* Up to this size messages that have begun end without the sender: what a socket has no room for needs it, under ob1 too. */
+    const size_t begun = (size_t) tl_option("--begun", 300000);
     static const size_t sizes[] = {64, 5000, 70000, 300000, 2 << 20};
     if (tl.size < 2) {
         printf("SKIP: two processes are needed\n");
@@ -322,7 +323,7 @@ int main(int argc, char **argv)
             }
             const case_t some = {.n = sizes[i], .count = 5, .left = 2, .reached = true, .way = way};
             before(&some);
-            if (begun && FREES != way) {
+            if (sizes[i] <= begun && FREES != way) {
                 after(sizes[i], 1, way);
                 after(sizes[i], 4, way);
             }
