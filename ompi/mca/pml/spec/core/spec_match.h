@@ -53,7 +53,7 @@ typedef struct spec_posted {
     int32_t src, tag;
     bool has_rtr;       /* an RTR for it was sent, and not withdrawn or revoked */
     bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
-    spec_claim_t claim; /* with has_rtr: who may have the buffer (spec_recv.h) */
+    spec_claim_t claim; /* with has_rtr: which end may have the buffer (spec_recv.h) */
 } spec_posted_t;
 
 /* The shapes of pattern under which an unexpected message can be found. */

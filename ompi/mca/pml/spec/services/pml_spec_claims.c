@@ -126,7 +126,7 @@ void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
 
 /* ---- the sender ---- */
 
-static bool looks_right(const struct stat *status)
+static bool is_a_page(const struct stat *status)
 {
     return S_ISREG(status->st_mode) && (off_t) sizeof(page_t) == status->st_size;
 }
@@ -140,12 +140,12 @@ static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
     (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) hdr->page_pid,
                     (unsigned) hdr->page_fd);
     const int fd =
-        0 == stat(path, &status) && looks_right(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+        0 == stat(path, &status) && is_a_page(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) {
         return NULL;
     }
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && looks_right(&status)) {
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && is_a_page(&status)) {
         page = map(fd);
     }
     (void) close(fd);
