@@ -47,7 +47,7 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
     mca_bml_base_btl_t *btl[MCA_PML_SPEC_STRIPES];
     size_t n = mca_pml_spec_rdma_btls(endpoint, btl);
     for (size_t i = 0; i < n; ++i) {
-        if ((btl[i]->btl_flags & MCA_BTL_FLAGS_PUT) && NULL != btl[i]->btl->btl_put) {
+        if (mca_pml_spec_can_put(btl[i])) {
             return btl[i];
         }
     }

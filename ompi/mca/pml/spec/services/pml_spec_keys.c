@@ -2,6 +2,8 @@
 /* Registration keys for further transports, sent ahead of an offered buffer and kept at the sender. */
 #include "pml_spec_keys.h"
 
+#include "pml_spec_transfer.h"
+
 #include "pml_spec_control.h"
 
 void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
@@ -14,7 +16,7 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
     }
     const size_t n = mca_pml_spec_rdma_btls(peer->endpoint, btl);
     for (size_t i = 0; i < n && recvreq->keys < MCA_PML_SPEC_STRIPES; ++i) {
-        if (btl[i] == recvreq->rtr_btl || !(btl[i]->btl_flags & MCA_BTL_FLAGS_PUT)
+        if (btl[i] == recvreq->rtr_btl || !mca_pml_spec_can_put(btl[i])
             || NULL == btl[i]->btl->btl_register_mem) {
             continue;
         }

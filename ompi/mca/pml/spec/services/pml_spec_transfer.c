@@ -3,6 +3,8 @@
  * last one, and calls back once when all have completed. */
 #include "pml_spec_transfer.h"
 
+#include <string.h>
+
 #include "pml_spec_patience.h"
 
 #include "opal/include/spec/promises.h"
@@ -14,12 +16,19 @@ static inline bool is_aligned(uint64_t a, uint64_t b, uint64_t c, size_t alignme
     return alignment < 2 || 0 == ((a | b | c) & (alignment - 1));
 }
 
+bool mca_pml_spec_can_put(const mca_bml_base_btl_t *btl)
+{
+    return (btl->btl_flags & MCA_BTL_FLAGS_PUT) && NULL != btl->btl->btl_put
+           && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.speculation
+               || 0 != strcmp(btl->btl->btl_component->btl_version.mca_component_name, "ofi"));
+}
+
 bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *bml_btl, bool put, uint64_t local,
                            uint64_t remote, uint64_t length, bool has_key)
 {
     const mca_btl_base_module_t *btl = bml_btl->btl;
-    const uint32_t flag = put ? MCA_BTL_FLAGS_PUT : MCA_BTL_FLAGS_GET;
-    if (!(bml_btl->btl_flags & flag) || (put ? NULL == btl->btl_put : NULL == btl->btl_get)) {
+    if (put ? !mca_pml_spec_can_put(bml_btl)
+            : !(bml_btl->btl_flags & MCA_BTL_FLAGS_GET) || NULL == btl->btl_get) {
         return false;
     }
     if (NULL != btl->btl_register_mem && !has_key) {

@@ -44,6 +44,11 @@ typedef struct mca_pml_spec_stripe {
     uint64_t offset, length;
 } mca_pml_spec_stripe_t;
 
+/* Can `btl` put, and have the bytes arrived when a put is complete? libfabric's ofi_rxd, which may be what Open MPI's btl/ofi
+ * uses, was seen to complete puts whose last bytes never came; so puts of that BTL are used only if the user wants every
+ * receive to speculate. */
+bool mca_pml_spec_can_put(const mca_bml_base_btl_t *btl);
+
 /* May `btl` move length bytes between these addresses with put (or get)? has_key: the other side's
  * registration with this transport is known. */
 bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *btl, bool put, uint64_t local, uint64_t remote,
