@@ -21,7 +21,16 @@
  * init prints  parity row=init size=0 kb= errors=0: the most memory that the largest of the processes had, in KiB. */
 #include "bench.h"
 
-enum { TAG = 3, TAG_DONE = 4, MOST = 4000, WINDOW = 64, DEEP = 16, BLOCK = 512, STRIDE = 1024, WARM = 3 };
+enum {
+    TAG = 3,
+    TAG_DONE = 4,
+    MOST = 4000,
+    WINDOW = 64,
+    DEEP = 16,
+    BLOCK = 512,
+    STRIDE = 1024,
+    WARM = 3
+};
 
 struct run {
     size_t size;
@@ -73,8 +82,8 @@ static double sendrecv(struct run *r)
 {
     MPI_Barrier(bench.ctl);
     const double start = bench_now();
-    MPI_Sendrecv(r->out, r->count, r->type, r->peer, TAG, r->in, r->count, r->type, r->peer, TAG, bench.comm,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(r->out, r->count, r->type, r->peer, TAG, r->in, r->count, r->type, r->peer, TAG,
+                 bench.comm, MPI_STATUS_IGNORE);
     return since(start);
 }
 
@@ -109,7 +118,8 @@ static double stream(struct run *r, int window)
         if (0 == bench.rank) {
             MPI_Isend(r->out, r->count, r->type, r->peer, TAG, bench.comm, &request[i]);
         } else {
-            MPI_Irecv(r->in + (size_t) i * r->size, r->count, r->type, r->peer, TAG, bench.comm, &request[i]);
+            MPI_Irecv(r->in + (size_t) i * r->size, r->count, r->type, r->peer, TAG, bench.comm,
+                      &request[i]);
         }
     }
     MPI_Waitall(window, request, MPI_STATUSES_IGNORE);
@@ -152,8 +162,8 @@ static const struct kind {
     const char *name;
     row_t row;
     const char *sizes;
-    int places;          /* for messages that arrive */
-    size_t block;        /* of a type with gaps; 0: bytes */
+    int places;   /* for messages that arrive */
+    size_t block; /* of a type with gaps; 0: bytes */
     enum { NO_WINDOW, FENCED, LOCKED } window;
     bool one_way;
 } kinds[] = {
@@ -184,7 +194,8 @@ static void set_type(struct run *r, const struct kind *kind)
     r->type = MPI_BYTE;
     r->count = (int) r->size;
     if (kind->block > 0) {
-        MPI_Type_vector((int) (r->size / kind->block), (int) kind->block, STRIDE, MPI_BYTE, &r->type);
+        MPI_Type_vector((int) (r->size / kind->block), (int) kind->block, STRIDE, MPI_BYTE,
+                        &r->type);
         MPI_Type_commit(&r->type);
         r->count = 1;
     }
@@ -193,7 +204,8 @@ static void set_type(struct run *r, const struct kind *kind)
 static void open_window(struct run *r, const struct kind *kind)
 {
     if (NO_WINDOW != kind->window) {
-        MPI_Win_allocate((MPI_Aint) (r->size + 8), 1, MPI_INFO_NULL, bench.comm, &r->target, &r->win);
+        MPI_Win_allocate((MPI_Aint) (r->size + 8), 1, MPI_INFO_NULL, bench.comm, &r->target,
+                         &r->win);
     }
     if (FENCED == kind->window) {
         MPI_Win_fence(0, r->win);
@@ -281,8 +293,8 @@ static void line(const struct kind *kind, size_t size, double ms)
     const double median = stat_median(us, kept);
     const long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("parity row=%s size=%zu us=%.4f repetitions=%zu noisy=%d errors=%ld\n", kind->name, size, median, kept,
-               noisy, errors);
+        printf("parity row=%s size=%zu us=%.4f repetitions=%zu noisy=%d errors=%ld\n", kind->name,
+               size, median, kept, noisy, errors);
         fflush(stdout);
     }
     if (kind->block > 0) {
@@ -314,7 +326,8 @@ static double first(void)
         if (turn == rank) {
             MPI_Send(token, sizeof(token), MPI_BYTE, 1 - rank, TAG, MPI_COMM_WORLD);
         } else {
-            MPI_Recv(token, sizeof(token), MPI_BYTE, 1 - rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(token, sizeof(token), MPI_BYTE, 1 - rank, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         }
     }
     return core_clock_us() - start;
@@ -351,7 +364,9 @@ static int init_only(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *all = "first,pingpong,ready,sendrecv,isend,irecv,bandwidth,rate,vector,column,put,lock", *rows = all;
+    const char
+        *all = "first,pingpong,ready,sendrecv,isend,irecv,bandwidth,rate,vector,column,put,lock",
+        *rows = all;
     for (int i = 1; i + 1 < argc; ++i) {
         rows = 0 == strcmp(argv[i], "--rows") ? argv[i + 1] : rows;
     }
