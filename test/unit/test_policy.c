@@ -56,25 +56,40 @@ static void short_and_waiting_receives_are_no_exchange(void **state)
     assert_false(spec_policy_notes_recv(&small) || spec_policy_notes_recv(&waits));
     assert_true(spec_policy_before_recv(&p, &small).poll);
     const spec_recv_plan_t plan = spec_policy_before_recv(&p, &waits);
-    assert_true(plan.poll && !plan.poll_on && !plan.exchanges);
+    assert_true(plan.poll && plan.offers && !plan.exchanges);
 }
 
 static void a_receive_polls_unless_it_has_nothing_to_save(void **state)
 {
     (void) state;
     spec_policy_t p = {.run = {0}};
-    spec_before_recv_t recv = {.capacity = LARGE, .waits = true, .copied = true};
+    spec_before_recv_t recv = {.capacity = LARGE, .waits = true};
     spec_recv_plan_t plan = spec_policy_before_recv(&p, &recv);
-    assert_true(!plan.poll
-                && !plan.poll_on); /* adaptation has stopped it, and the call waits next */
+    /* Adaptation has stopped it, and the call waits next. */
+    assert_true(!plan.poll && !plan.offers && plan.watches);
     recv.offers = true;
     plan = spec_policy_before_recv(&p, &recv);
-    assert_true(plan.poll && plan.poll_on);
+    assert_true(plan.poll && plan.offers && !plan.watches);
     recv.waits = false;
-    plan = spec_policy_before_recv(&p, &recv);
-    assert_true(plan.poll && !plan.poll_on);
+    assert_true(spec_policy_before_recv(&p, &recv).poll);
     recv.offers = false;
     assert_true(spec_policy_before_recv(&p, &recv).poll);
+}
+
+/* Its sender would copy while it has nothing to do. */
+static void a_receive_that_waits_and_can_copy_offers_nothing(void **state)
+{
+    (void) state;
+    spec_policy_t p = {.run = {0}};
+    spec_before_recv_t recv = {.capacity = LARGE, .waits = true, .copied = true, .offers = true};
+    spec_recv_plan_t plan = spec_policy_before_recv(&p, &recv);
+    assert_true(!plan.poll && !plan.offers && !plan.watches);
+    recv.offers = false;
+    plan = spec_policy_before_recv(&p, &recv);
+    assert_true(!plan.poll && !plan.offers && !plan.watches);
+    recv.waits = false;
+    recv.offers = true;
+    assert_true(spec_policy_before_recv(&p, &recv).offers);
 }
 
 static void a_run_leaves_every_other_put(void **state)
@@ -118,6 +133,7 @@ int main(void)
         cmocka_unit_test(in_an_exchange_the_second_announces_first),
         cmocka_unit_test(short_and_waiting_receives_are_no_exchange),
         cmocka_unit_test(a_receive_polls_unless_it_has_nothing_to_save),
+        cmocka_unit_test(a_receive_that_waits_and_can_copy_offers_nothing),
         cmocka_unit_test(a_run_leaves_every_other_put),
         cmocka_unit_test(patience_of_each_way_learns_its_own),
         cmocka_unit_test(a_burst_gathers),

@@ -75,14 +75,15 @@ typedef struct spec_before_recv {
     uint64_t capacity;
     bool waits;  /* MPI_Recv */
     bool offers; /* it is to send an RTR, adaptation lets it; else it would, but for adaptation */
-    bool copied; /* a processor moves the data */
+    bool copied; /* this processor can copy the message as soon as its RTS is here */
 } spec_before_recv_t;
 
 typedef struct spec_recv_plan {
     bool exchanges; /* SPEC_SAW_RETURN is to be told if it finds its message */
     bool leaves;    /* what may have arrived is left alone; SPEC_SAW_RETURN is to be told */
     bool poll;      /* first, for the RTS */
-    bool poll_on;   /* and for a moment more */
+    bool offers;    /* an RTR is sent, if the rule of RTRs allows it */
+    bool watches;   /* adaptation has stopped that: would it have been of use? */
 } spec_recv_plan_t;
 
 /* Does the plan change the policy (is the lock needed)? */
@@ -92,17 +93,19 @@ static inline bool spec_policy_notes_recv(const spec_before_recv_t *recv)
 }
 
 /* An RTS that has arrived is answered at once; without an RTR to save, a call that waits next sees it soon enough. One
- * that waits has nothing to do but poll, and an RTR that leaves while the RTS is on its way is work for nothing at both ends:
- * where a processor moves the data it gains nothing either to be ahead of the sender by less than a moment. */
+ * that waits and can copy the message itself sends no RTR: it has nothing to do but that, and the sender may have to compute. */
 static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
                                                        const spec_before_recv_t *recv)
 {
     const bool exchanges = spec_policy_notes_recv(recv);
     const bool leaves = exchanges && spec_exchange_leaves(&p->exchange);
+    const bool copies = recv->waits && recv->copied;
+    const bool offers = recv->offers && !copies;
     return (spec_recv_plan_t){.exchanges = exchanges,
                               .leaves = leaves,
-                              .poll = !leaves && (recv->offers || !recv->waits),
-                              .poll_on = recv->waits && recv->offers && recv->copied};
+                              .poll = !leaves && (offers || !recv->waits),
+                              .offers = offers,
+                              .watches = !recv->offers && !copies};
 }
 
 /* ---- what happened ---- */

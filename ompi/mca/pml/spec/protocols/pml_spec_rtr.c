@@ -71,10 +71,12 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl));
 }
 
-bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
+bool mca_pml_spec_rtr_copies(const mca_pml_spec_recv_request_t *recvreq)
 {
-    const mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
-    return NULL != bml_btl && NULL != bml_btl->btl->btl_register_mem;
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
+    const mca_bml_base_btl_t *bml_btl = NULL == endpoint ? NULL : putting_btl(endpoint);
+    return NULL != bml_btl && NULL == bml_btl->btl->btl_register_mem
+           && (bml_btl->btl_flags & MCA_BTL_FLAGS_GET);
 }
 
 void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
