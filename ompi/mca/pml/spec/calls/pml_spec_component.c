@@ -39,6 +39,15 @@ static const struct parameter {
      "complete for the sender; longer ones are sent from the user's buffer where the transport "
      "can do that. Unit: bytes, any size; default 4096. The copy costs less than tracking a "
      "request up to a few KiB"},
+    {"eager_max", MCA_BASE_VAR_TYPE_LONG, 5, &mca_pml_spec.eager_max, -1, 0, 0,
+     "Up to this size a message goes out with its data, without a handshake, where processors copy "
+     "the "
+     "data (shared memory): at least what the transport's own eager limit says, at most what fits "
+     "its "
+     "largest packet. Unit: bytes, any size; default -1: measured, from what a copy and a single "
+     "copy "
+     "by the kernel take on this machine (pml_spec_verbose 20 prints it); longer for messages that "
+     "are sent one right after the other. 0: the transport's own limit"},
     {"hold_max", MCA_BASE_VAR_TYPE_SIZE_T, 5, &mca_pml_spec.hold_max, 268435456, 0, 0,
      "Memory that persistent requests keep registered for as long as they exist, so that no "
      "start registers; what is beyond it is registered in advance only, and may be evicted. "

@@ -28,12 +28,12 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
     if (!stopped && !mca_pml_spec_rtr_predicts(recvreq)) {
         return plan;
     }
-    const bool copied = blocking && mca_pml_spec_rtr_copies(recvreq);
+    const bool wins = spec_costs_offers(peer->way, blocking);
     const spec_before_recv_t before = {.capacity = recvreq->capacity,
                                        .waits = blocking,
                                        .offers =
-                                           !stopped && !copied && mca_pml_spec_adapt_may(peer, tag),
-                                       .copied = copied};
+                                           !stopped && wins && mca_pml_spec_adapt_may(peer, tag),
+                                       .wins = wins};
     const bool notes = spec_policy_notes_recv(&before);
     if (notes) {
         mca_pml_spec_lock(&peer->send_lock);
@@ -93,7 +93,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
     (void) mca_pml_spec_add32(&peer->offers, 1);
     mca_pml_spec_rtr_build(recvreq, offer, &packet);
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
-        mca_pml_spec_why_recv(recvreq, true, true);
+        mca_pml_spec_why_recv(recvreq, true, true, true);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     mca_pml_spec_rtr_send(peer, &packet);
@@ -113,7 +113,8 @@ static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_com
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
         mca_pml_spec_why_recv(recvreq, false,
-                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
+                              spec_recv_may_speculate(&comm->match, &recvreq->posted),
+                              plan->offers || plan->watches);
     }
 }
 

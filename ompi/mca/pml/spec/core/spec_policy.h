@@ -6,15 +6,17 @@
  *
  *   spec_adapt.h     per envelope: does the receiver send RTRs at all? (its answer is an argument here)
  *   spec_exchange.h  in a two-way exchange of copies, which side copies when
- *   spec_run.h       in a run of copies one way, which messages the receiver copies
+ *   spec_run.h       in a run of copies one way, which messages the receiver copies, and which bring their data
  *   spec_patience.h  how long to wait for an RTR or RTS that is about to come
  *   spec_burst.h     which small sends wait for others to leave with
+ *   spec_costs.h     up to which size a message brings its data; whether receiver first can win on a transport
  *
  * Pure; times in nanoseconds, lengths in bytes. Threads: the caller's lock, but for what says otherwise. */
 #ifndef SPEC_POLICY_H
 #define SPEC_POLICY_H
 
 #include "spec_burst.h"
+#include "spec_costs.h"
 #include "spec_exchange.h"
 #include "spec_patience.h"
 #include "spec_run.h"
@@ -62,6 +64,12 @@ static inline bool spec_policy_leaves_put(spec_policy_t *p, uint64_t length, uin
     return spec_run_leaves(&p->run, length, now);
 }
 
+/* A message that goes out with its data if it is one of a run. Is it? Without the lock. */
+static inline bool spec_policy_brings(spec_policy_t *p, uint64_t now)
+{
+    return spec_run_brings(&p->run, now);
+}
+
 /* A small nonblocking send. Does it wait for others? Without the lock. */
 static inline bool spec_policy_gathers(spec_policy_t *p, uint32_t polls, size_t length,
                                        uint32_t most)
@@ -75,7 +83,7 @@ typedef struct spec_before_recv {
     uint64_t capacity;
     bool waits;  /* MPI_Recv */
     bool offers; /* it is to send an RTR, adaptation lets it; else it would, but for adaptation */
-    bool copied; /* this processor can copy the message as soon as its RTS is here */
+    bool wins;   /* receiver first may win: spec_costs_offers */
 } spec_before_recv_t;
 
 typedef struct spec_recv_plan {
@@ -92,20 +100,18 @@ static inline bool spec_policy_notes_recv(const spec_before_recv_t *recv)
     return !recv->waits && recv->capacity >= SPEC_EXCHANGE_LEAST;
 }
 
-/* An RTS that has arrived is answered at once; without an RTR to save, a call that waits next sees it soon enough. One
- * that waits and can copy the message itself sends no RTR: it has nothing to do but that, and the sender may have to compute. */
+/* An RTS that has arrived is answered at once; without an RTR to save, a call that waits next sees it soon enough. */
 static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
                                                        const spec_before_recv_t *recv)
 {
     const bool exchanges = spec_policy_notes_recv(recv);
     const bool leaves = exchanges && spec_exchange_leaves(&p->exchange);
-    const bool copies = recv->waits && recv->copied;
-    const bool offers = recv->offers && !copies;
+    const bool offers = recv->offers && recv->wins;
     return (spec_recv_plan_t){.exchanges = exchanges,
                               .leaves = leaves,
                               .poll = !leaves && (offers || !recv->waits),
                               .offers = offers,
-                              .watches = !recv->offers && !copies};
+                              .watches = !recv->offers && recv->wins};
 }
 
 /* ---- what happened ---- */

@@ -8,6 +8,7 @@
 #include "pml_spec_compat.h"
 
 #include "../core/spec_adapt.h"
+#include "../core/spec_costs.h"
 #include "../core/spec_flow.h"
 #include "../core/spec_handle.h"
 #include "../core/spec_list.h"
@@ -46,6 +47,7 @@ typedef struct mca_pml_spec_module {
     size_t hold_max;
     int free_list_inc;
     long unexpected_max; /* bytes; -1: by the memory of the host */
+    long eager_max;      /* bytes; -1: by what copies cost */
     int adapt_threshold; /* percent */
     int adapt_window;
     int adapt_entries;
@@ -62,6 +64,9 @@ typedef struct mca_pml_spec_module {
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
     volatile int32_t revokes; /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
+
+    spec_costs_t costs; /* pml_spec_costs.h; under lock, as the next */
+    bool costs_measured;
 
     opal_free_list_t frags;     /* mca_pml_spec_frag_t */
     opal_free_list_t transfers; /* mca_pml_spec_transfer_t */

@@ -16,6 +16,7 @@
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_control.h"
 #include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
 #include "../services/pml_spec_patience.h"
@@ -62,21 +63,13 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
-        || recvreq->capacity <= recvreq->peer->eager_limit
+        || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
         || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)) {
         return false;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
     const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
     return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl));
-}
-
-bool mca_pml_spec_rtr_copies(const mca_pml_spec_recv_request_t *recvreq)
-{
-    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
-    const mca_bml_base_btl_t *bml_btl = NULL == endpoint ? NULL : putting_btl(endpoint);
-    return NULL != bml_btl && NULL == bml_btl->btl->btl_register_mem
-           && (bml_btl->btl_flags & MCA_BTL_FLAGS_GET);
 }
 
 void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)

@@ -15,8 +15,6 @@ typedef struct mca_pml_spec_rtr_packet {
 /* Is it worth to speculate for this receive (size, transport, parameter)? */
 bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq);
 
-/* Would this processor copy the message itself as soon as its RTS is here (a get that needs no registration)? The peer is known. */
-bool mca_pml_spec_rtr_copies(const mca_pml_spec_recv_request_t *recvreq);
 /* Get the handle and the registration that an RTR needs. */
 void mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq);
 /* Offer recvreq's buffer to its source: build the packet (under the communicator's lock), send. */
