@@ -10,7 +10,7 @@ static spec_policy_t exchanging(void)
 {
     spec_policy_t p = {.run = {0}};
     const spec_before_recv_t recv = {.capacity = LARGE, .offers = true, .wins = true};
-    const spec_before_send_t send = {.length = LARGE, .waits = true, .may_come = true};
+    const spec_before_send_t send = {.length = LARGE, .may_come = true};
     for (int i = 0; i < SPEC_EXCHANGE_SURE; ++i) {
         assert_false(spec_policy_before_recv(&p, &recv).leaves);
         spec_policy_observed(&p, SPEC_SAW_RETURN, 0, NOW);
@@ -37,7 +37,7 @@ static void in_an_exchange_the_second_announces_first(void **state)
     (void) state;
     spec_policy_t p = exchanging();
     const spec_before_recv_t recv = {.capacity = LARGE, .offers = true, .wins = true};
-    const spec_before_send_t send = {.length = LARGE, .waits = true, .may_come = true};
+    const spec_before_send_t send = {.length = LARGE, .may_come = true};
     const spec_recv_plan_t before = spec_policy_before_recv(&p, &recv);
     assert_true(before.exchanges && before.leaves && !before.poll);
     spec_policy_observed(&p, SPEC_SAW_RETURN, 0, NOW);

@@ -130,7 +130,6 @@ static bool before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t 
     }
     const spec_before_send_t before = {
         .length = length,
-        .waits = MCA_PML_SPEC_BY_SEND == by,
         .may_come = NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
                     && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)};
     spec_send_plan_t plan;

@@ -34,7 +34,6 @@ typedef struct spec_policy {
 
 typedef struct spec_before_send {
     uint64_t length;
-    bool waits;    /* the call waits for the message next (MPI_Send) */
     bool may_come; /* the receiver sends RTRs: it has sent one, and adaptation has not stopped it */
 } spec_before_send_t;
 
@@ -54,7 +53,7 @@ static inline spec_send_plan_t spec_policy_before_send(spec_policy_t *p,
                                                        const spec_before_send_t *send, uint64_t now)
 {
     const bool announce = spec_policy_times_send(p, send->length)
-                          && spec_exchange_send(&p->exchange, send->waits, now);
+                          && spec_exchange_send(&p->exchange, now);
     return (spec_send_plan_t){.announce = announce, .poll = !announce && send->may_come};
 }
 
