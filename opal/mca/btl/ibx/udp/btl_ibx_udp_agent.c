@@ -1,46 +1,51 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Finds a processor to spare for the helper thread, from hwloc's topology and the number of processes on the host. */
+/* Finds a processor to spare for the helper thread, from the processors that this process and the launcher may use and the number
+ * of processes on the host.
+ *
+ * The kernel is asked, not hwloc: loading a topology takes tens of milliseconds and some MiB, of every process that
+ * starts with this component there. */
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* sched_getaffinity */
+#endif
+
 #include "udp/btl_ibx_udp_agent.h"
 
 #include "udp/btl_ibx_udp_module.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
-/* The processors that this process may use; the caller frees. NULL: not known. */
-static hwloc_bitmap_t allowed(void)
+/* Of a host with more processors nothing is known. */
+#define PROCESSORS 8192
+
+typedef struct processors {
+    cpu_set_t set[PROCESSORS / CPU_SETSIZE];
+} processors_t;
+
+static bool has(const processors_t *p, int at)
 {
-    if (OPAL_SUCCESS != opal_hwloc_base_get_topology() || NULL == opal_hwloc_topology) {
-        return NULL;
-    }
-    hwloc_bitmap_t mine = hwloc_bitmap_alloc();
-    if (NULL != mine && 0 != hwloc_get_cpubind(opal_hwloc_topology, mine, HWLOC_CPUBIND_PROCESS)) {
-        hwloc_bitmap_free(mine);
-        mine = NULL;
-    }
-    return mine;
+    return CPU_ISSET_S((size_t) at, sizeof(*p), p->set);
 }
 
-/* The processor for the agent's thread; NULL: the system decides. */
-static hwloc_bitmap_t place;
+/* Those that a process may use; how many, or 0: not known. */
+static int allowed(pid_t pid, processors_t *p)
+{
+    return 0 == sched_getaffinity(pid, sizeof(*p), p->set) ? CPU_COUNT_S(sizeof(*p), p->set) : 0;
+}
+
+/* The processor for the agent's thread; -1: the system decides. */
+static int place = -1;
 
 /* Of the processors that several processes share, the agent of number `me` gets one from the upper half:
  * processes that are not bound are put on the lower ones first. */
-static void choose_place(hwloc_const_bitmap_t mine, unsigned me)
+static void choose_place(const processors_t *mine, unsigned me)
 {
-    int at = hwloc_bitmap_last(mine);
-    for (unsigned i = 0; i < me && at >= 0; ++i) {
-        do {
-            --at;
-        } while (at >= 0 && !hwloc_bitmap_isset(mine, (unsigned) at));
-    }
-    if (NULL == place && at >= 0) {
-        place = hwloc_bitmap_alloc();
-    }
-    if (NULL != place && at >= 0) {
-        hwloc_bitmap_only(place, (unsigned) at);
-    }
+    int at = PROCESSORS - 1;
+    for (unsigned passed = 0; at >= 0 && !(has(mine, at) && passed++ == me); --at) {}
+    place = at >= 0 ? at : place;
 }
 
 static void tell(const char *what, const char *why)
@@ -55,9 +60,10 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
                                         [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
                                         [MCA_BTL_IBX_ASYNC_BACKUP] =
                                             "only for a silent application"};
-    hwloc_bitmap_t mine = MCA_BTL_IBX_ASYNC_OFF == wanted ? NULL : allowed();
+    processors_t mine, others;
+    const int n = MCA_BTL_IBX_ASYNC_OFF == wanted ? 0 : allowed(0, &mine);
     char why[160] = "btl_ibx_iwarp_async";
-    if (NULL == mine) {
+    if (0 == n) {
         if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
             wanted = MCA_BTL_IBX_ASYNC_BACKUP;
             snprintf(why, sizeof(why), "it is not known which processors this process may use");
@@ -65,9 +71,9 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
         tell(names[wanted], why);
         return wanted;
     }
-    const int n = hwloc_bitmap_weight(mine);
-    const int all = hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_PU);
-    /* Not bound: all processes of the host share all processors. Bound: the set is this process's. */
+    /* Not bound: all processes of the host share all processors, as the one that started them does. Bound: the set is this
+     * process's. */
+    const int all = allowed(getppid(), &others);
     const int sharers = n < all ? 1 : (int) mca_btl_ibx_local_ranks();
     const bool spare = n >= 2 * sharers;
     if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
@@ -76,9 +82,8 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
                  spare ? "one to spare for each" : "none to spare");
     }
     if (MCA_BTL_IBX_ASYNC_ON == wanted && spare) {
-        choose_place(mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
+        choose_place(&mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
     }
-    hwloc_bitmap_free(mine);
     tell(names[wanted], why);
     return wanted;
 }
@@ -89,7 +94,10 @@ void mca_btl_ibx_udp_agent_bind(void *context)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    if (NULL != place) {
-        (void) hwloc_set_cpubind(opal_hwloc_topology, place, HWLOC_CPUBIND_THREAD);
+    if (place >= 0) {
+        processors_t one;
+        CPU_ZERO_S(sizeof(one), one.set);
+        CPU_SET_S((size_t) place, sizeof(one), one.set);
+        (void) sched_setaffinity(0, sizeof(one), one.set);
     }
 }
