@@ -75,6 +75,10 @@ static void a_receive_polls_unless_it_has_nothing_to_save(void **state)
     assert_true(spec_policy_before_recv(&p, &recv).poll);
     recv.offers = false;
     assert_true(spec_policy_before_recv(&p, &recv).poll);
+    recv.capacity = SMALL;
+    assert_false(spec_policy_before_recv(&p, &recv).poll);
+    recv.offers = true;
+    assert_true(spec_policy_before_recv(&p, &recv).poll);
 }
 
 static void a_receive_that_cannot_win_offers_nothing(void **state)

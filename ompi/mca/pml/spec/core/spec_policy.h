@@ -52,8 +52,8 @@ static inline bool spec_policy_times_send(const spec_policy_t *p, uint64_t lengt
 static inline spec_send_plan_t spec_policy_before_send(spec_policy_t *p,
                                                        const spec_before_send_t *send, uint64_t now)
 {
-    const bool announce = spec_policy_times_send(p, send->length)
-                          && spec_exchange_send(&p->exchange, now);
+    const bool announce =
+        spec_policy_times_send(p, send->length) && spec_exchange_send(&p->exchange, now);
     return (spec_send_plan_t){.announce = announce, .poll = !announce && send->may_come};
 }
 
@@ -99,7 +99,8 @@ static inline bool spec_policy_notes_recv(const spec_before_recv_t *recv)
     return !recv->waits && recv->capacity >= SPEC_EXCHANGE_LEAST;
 }
 
-/* An RTS that has arrived is answered at once; without an RTR to save, a call that waits next sees it soon enough. */
+/* An RTS that has arrived is answered at once. Without an RTR to save, a call that waits next sees it soon enough, and what is
+ * not large is soon copied then. */
 static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
                                                        const spec_before_recv_t *recv)
 {
@@ -108,7 +109,7 @@ static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
     const bool offers = recv->offers && recv->wins;
     return (spec_recv_plan_t){.exchanges = exchanges,
                               .leaves = leaves,
-                              .poll = !leaves && (offers || !recv->waits),
+                              .poll = !leaves && (offers || exchanges),
                               .offers = offers,
                               .watches = !recv->offers && recv->wins};
 }
