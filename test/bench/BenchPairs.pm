@@ -261,8 +261,21 @@ sub print_end {
     print map { "  $_\n" } @missed;
 }
 
-# Each experiment over each transport; the exit code.
+# Each experiment over each transport, and the end; the exit code.
 sub run_all {
+    my ($self, @what) = @_;
+    my $status = $self->run_each(@what);
+    $self->finish;
+    return $status;
+}
+
+sub finish {
+    my ($self) = @_;
+    $self->write_file;
+    $self->print_end;
+}
+
+sub run_each {
     my ($self, $name, $pairs, @experiments) = @_;
     $| = 1;
     my $status = 0;
@@ -274,8 +287,6 @@ sub run_all {
             $status = 1;
         }
     }
-    $self->write_file;
-    $self->print_end;
     return $status;
 }
 

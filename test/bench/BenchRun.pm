@@ -14,6 +14,7 @@ use File::Basename qw(dirname);
 use File::Temp qw(tempfile);
 use Getopt::Long qw(GetOptionsFromArray);
 use POSIX qw(uname);
+use Time::HiRes qw(time);
 
 my $here;
 BEGIN { $here = dirname(abs_path(__FILE__)) }
@@ -125,26 +126,31 @@ sub placement {
 }
 
 # One run under PML 'a' or 'b': its records. Dies with a text for the user when the run failed. core_ns keeps how near the
-# processors were to each other at its start and end (bench_machine.h), as far as it is known.
+# processors were to each other at its start and end (bench_machine.h), as far as it is known. A transport 'any' is Open MPI's
+# choice; {env_a}, {env_b}: variables of the environment for the runs of one PML.
 sub run {
     my ($self, $which, $processes, $program, @arguments) = @_;
     my $path = "$self->{programs}/$program";
     -x $path or die "there is no program $path: build it first, or give --programs DIR\n";
     my $btl = $self->{btl} =~ /self/ ? $self->{btl} : "self,$self->{btl}";
+    my %more = %{$self->{"env_$which"} // {}};
+    local @ENV{keys %more} = values %more;
     my @mca = map { my ($key, $value) = split ' ', $_, 2; ('--mca', $key, $value // '') }
         @{$self->{mca}}, @{$self->{"mca_$which"}};
     my @words = ('-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
-        '--mca', 'pml', $self->{"pml_$which"}, '--mca', 'btl', $btl, @mca);
+        '--mca', 'pml', $self->{"pml_$which"}, 'any' eq $self->{btl} ? () : ('--mca', 'btl', $btl), @mca);
     return $self->execute($self->{mpirun}, mpi_words($self->{mpirun}, @words), $path, @arguments);
 }
 
-# Runs a command that prints records: these. Dies and keeps core_ns as run does.
+# Runs a command that prints records: these, each with wall_ms, the time of the command. Dies and keeps core_ns as run does.
 sub execute {
     my ($self, @command) = @_;
     print STDERR "@command\n" if $self->{verbose};
+    my $start = time;
     my ($status, $output, $errors) = command($self->{timeout}, @command);
+    my $wall_ms = 1e3 * (time - $start);
     my @all = parse($output);
-    my @records = grep { $_->{bench} ne 'machine' } @all;
+    my @records = map { {%$_, wall_ms => $wall_ms} } grep { $_->{bench} ne 'machine' } @all;
     $self->{core_ns} = [grep { $_ > 0 } map { $_->{core_ns} } grep { $_->{bench} eq 'machine' } @all];
     my $wrong = $status eq 'timeout' ? "was not done after $self->{timeout} seconds"
         : $status & 127 ? 'was ended by signal ' . ($status & 127)

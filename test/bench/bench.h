@@ -87,10 +87,9 @@ static inline long bench_number(const char *name, long otherwise, long least)
     return value;
 }
 
-/* '--name 0,64K,1M' into sizes; returns how many. */
-static inline int bench_sizes(const char *name, const char *otherwise, size_t *sizes)
+/* '0,64K,1M' into sizes; returns how many, or -1. */
+static inline int bench_parse_sizes(const char *text, size_t *sizes)
 {
-    const char *text = bench_option(name, otherwise);
     int n = 0;
     for (const char *at = text; n < BENCH_SIZES;) {
         char *end;
@@ -117,7 +116,18 @@ static inline int bench_sizes(const char *name, const char *otherwise, size_t *s
         }
         at = end + 1;
     }
-    bench_usage("%s: '%s' is no list of sizes such as 0,64K,1M", name, text);
+    return -1;
+}
+
+/* The same of '--name LIST'. */
+static inline int bench_sizes(const char *name, const char *otherwise, size_t *sizes)
+{
+    const char *text = bench_option(name, otherwise);
+    const int n = bench_parse_sizes(text, sizes);
+    if (n < 0) {
+        bench_usage("%s: '%s' is no list of sizes such as 0,64K,1M", name, text);
+    }
+    return n;
 }
 
 /* Number of the word in a list that ends with NULL. */
@@ -276,10 +286,14 @@ static inline void bench_print_machine(const char *when)
     }
 }
 
-/* ranks: how many are needed at least; exactly as many if exact. */
+/* ranks: how many are needed at least; exactly as many if exact. A program may have called MPI_Init itself. */
 static inline void bench_init(int *argc, char ***argv, int ranks, bool exact)
 {
-    MPI_Init(argc, argv);
+    int begun;
+    MPI_Initialized(&begun);
+    if (!begun) {
+        MPI_Init(argc, argv);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench.size);
     bench.argc = *argc;

@@ -34,7 +34,8 @@ static const struct {
     LIST(mca_pml_base_send_requests, mca_pml_spec_send_request_t),
     LIST(mca_pml_base_recv_requests, mca_pml_spec_recv_request_t),
 };
-enum { OWN_LISTS = 4, LIST_GROWTH = 64 };
+/* A list begins with a page of objects at most, so that the first message need not wait for more. */
+enum { OWN_LISTS = 4, FIRST_OBJECTS = 4, LIST_GROWTH = 64 };
 
 int mca_pml_spec_enable(bool enable)
 {
@@ -62,8 +63,8 @@ int mca_pml_spec_enable(bool enable)
     int rc = OMPI_SUCCESS;
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && OMPI_SUCCESS == rc; ++i) {
         rc = opal_free_list_init(lists[i].list, lists[i].size, opal_cache_line_size, lists[i].class,
-                                 0, opal_cache_line_size, 0, -1, LIST_GROWTH, NULL,
-                                 0, NULL, NULL, NULL);
+                                 0, opal_cache_line_size, FIRST_OBJECTS, -1,
+                                 LIST_GROWTH, NULL, 0, NULL, NULL, NULL);
     }
     return rc;
 }

@@ -73,6 +73,15 @@ static const spec_parameter_t parameters[] = {
                         "memory of the host or of the control group, divided by the processes of "
                         "the job on the host, but at least 64 MiB. Unit: bytes, range -1 to "
                         "1024G, default -1."),
+    SPEC_NUMBER("eager_max", 5, &mca_pml_spec.eager_max, -1, -1, TIB,
+                .help = "A message up to this size goes out with its data, without a handshake, "
+                        "where processors copy the data (shared memory): at least what the "
+                        "transport's own eager limit says, at most what fits its largest packet. "
+                        "-1 means that the size follows from what a copy and a single copy by the "
+                        "kernel take on this machine, as is measured (pml_spec_verbose 20 prints "
+                        "it), and is longer for messages that are sent one right after the other; "
+                        "0 means the transport's own limit. Unit: bytes, range -1 to 1024G, "
+                        "default -1."),
     SPEC_NUMBER("stripe_min", 5, &mca_pml_spec.stripe_min, 65536, 1, TIB,
                 .help = "A large message is divided among several transports only if each part "
                         "has at least this size. A larger value helps where the transports "

@@ -128,6 +128,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
     sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
     sendreq->seq = seq;
     sendreq->stage = 0;
+    sendreq->fits = true;
     sendreq->gathers = false;
     sendreq->stopped = false;
     mca_pml_spec_send_begin(sendreq, NULL);

@@ -9,30 +9,6 @@
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_why.h"
 
-/* For how long a receive that waits next polls on for the RTS, nanoseconds. */
-#define POLL_ON_NS UINT64_C(2000)
-
-static void poll_for_rts(const mca_pml_spec_peer_t *peer, bool on)
-{
-    const mca_pml_spec_comm_t *comm = peer->comm;
-    const uint32_t before = MCA_PML_SPEC_GLANCE(comm->match.unexp_n);
-    const uint64_t end = on ? mca_pml_spec_now_ns() + POLL_ON_NS : 0;
-    if (!mca_pml_spec_may_poll()) {
-        return;
-    }
-    do {
-        (void) mca_pml_spec_poll(peer);
-    } while (on && before == MCA_PML_SPEC_GLANCE(comm->match.unexp_n)
-             && mca_pml_spec_now_ns() < end);
-}
-
-/* What is decided before it is posted. */
-typedef struct plan {
-    bool offers;  /* send an RTR, if the rule allows it then */
-    bool watches; /* adaptation has stopped that: would it have been of use? */
-    spec_recv_plan_t policy;
-} plan_t;
-
 static void note_return(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_lock(&peer->send_lock);
@@ -40,11 +16,11 @@ static void note_return(mca_pml_spec_peer_t *peer)
     mca_pml_spec_unlock(&peer->send_lock);
 }
 
-static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
+static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
-    plan_t plan = {.offers = false};
+    spec_recv_plan_t plan = {.offers = false};
     if (recvreq->capacity <= mca_pml_spec.eager_min || NULL == peer) {
         return plan;
     }
@@ -52,23 +28,22 @@ static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     if (!stopped && !mca_pml_spec_rtr_predicts(recvreq)) {
         return plan;
     }
-    plan.offers = !stopped && mca_pml_spec_adapt_may(peer, tag);
-    plan.watches = !plan.offers;
+    const bool wins = spec_costs_offers(peer->way, blocking);
     const spec_before_recv_t before = {.capacity = recvreq->capacity,
                                        .waits = blocking,
-                                       .offers = plan.offers,
-                                       .copied = blocking && plan.offers
-                                                 && !mca_pml_spec_rtr_registers(recvreq)};
+                                       .offers =
+                                           !stopped && wins && mca_pml_spec_adapt_may(peer, tag),
+                                       .wins = wins};
     const bool notes = spec_policy_notes_recv(&before);
     if (notes) {
         mca_pml_spec_lock(&peer->send_lock);
     }
-    plan.policy = spec_policy_before_recv(&peer->policy, &before);
+    plan = spec_policy_before_recv(&peer->policy, &before);
     if (notes) {
         mca_pml_spec_unlock(&peer->send_lock);
     }
-    if (plan.policy.poll) {
-        poll_for_rts(peer, plan.policy.poll_on);
+    if (plan.poll) {
+        (void) mca_pml_spec_poll(peer);
         if (!blocking) {
             mca_pml_spec_patience_for_rts(recvreq);
         }
@@ -81,7 +56,7 @@ static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 
 /* Give it the unexpected message that it wants. The communicator's lock is held, and is released if there is one. */
 static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
-                            const plan_t *plan)
+                            const spec_recv_plan_t *plan)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     spec_unexp_t *unexp = 0 == comm->match.unexp_n
@@ -100,8 +75,7 @@ static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_c
     }
     mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_deliver_frag(recvreq, frag);
-    if (plan->policy.exchanges
-        && (plan->policy.leaves || (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))) {
+    if (plan->exchanges && (plan->leaves || (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))) {
         note_return(peer);
     }
     return true;
@@ -119,7 +93,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
     (void) mca_pml_spec_add32(&peer->offers, 1);
     mca_pml_spec_rtr_build(recvreq, offer, &packet);
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
-        mca_pml_spec_why_recv(recvreq, true, true);
+        mca_pml_spec_why_recv(recvreq, true, true, true);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     mca_pml_spec_rtr_send(peer, &packet);
@@ -127,7 +101,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
 
 /* It is posted without an RTR. The communicator's lock is held. */
 static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
-                          const plan_t *plan)
+                          const spec_recv_plan_t *plan)
 {
     /* Would it have sent an RTR, and is it likely to get a message that is sampled? */
     if (plan->watches
@@ -139,7 +113,8 @@ static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_com
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
         mca_pml_spec_why_recv(recvreq, false,
-                              spec_recv_may_speculate(&comm->match, &recvreq->posted));
+                              spec_recv_may_speculate(&comm->match, &recvreq->posted),
+                              plan->offers || plan->watches);
     }
 }
 
@@ -158,7 +133,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         }
         spec_policy_observed(&peer->policy, SPEC_SAW_RECEIVE, 0, 0);
     }
-    const plan_t plan = before_recv(recvreq, blocking);
+    const spec_recv_plan_t plan = before_recv(recvreq, blocking);
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;
     mca_pml_spec_lock(&comm->slot->lock);
@@ -183,7 +158,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         wait_silently(recvreq, comm, &plan);
         mca_pml_spec_unlock(&comm->slot->lock);
     }
-    if (plan.policy.leaves) {
+    if (plan.leaves) {
         note_return(peer);
     }
     return OMPI_SUCCESS;

@@ -6,6 +6,7 @@
 #include "../objects/pml_spec_upward.h"
 #include "../protocols/pml_spec_protocols.h"
 #include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_why.h"
@@ -37,8 +38,7 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
 static bool can_put(const mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
-    return sendreq->req_send.req_bytes_packed > peer->eager_limit && sendreq->is_flat
-           && (peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
+    return !sendreq->fits && sendreq->is_flat && (peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
 }
 
 /* What giving a message its number settled. */
@@ -78,7 +78,7 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
     }
     sendreq->first = first_data(sendreq, uses);
     sendreq->gathers = MCA_PML_SPEC_BY_ISEND == by && NULL != peer->polls
-                       && sendreq->first == length && length <= peer->eager_limit
+                       && sendreq->first == length && sendreq->fits
                        && MCA_PML_BASE_SEND_BUFFERED != sendreq->req_send.req_send_mode
                        && spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
                                               (uint32_t) mca_pml_spec.gather);
@@ -102,15 +102,15 @@ static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, c
         rtr = SPEC_ENTRY(issue->ctl, mca_pml_spec_rtr_t, ctl);
         if (SPEC_RTR_USED != issue->fate) {
             mca_pml_spec_rtr_drop(peer, rtr, issue->fate);
-            if (length <= peer->eager_limit) {
+            if (sendreq->fits) {
                 mca_pml_spec_adapt_say(peer, tag, sendreq->seq);
             }
             rtr = NULL;
         }
     }
-    sendreq->stopped = (length > peer->eager_limit
-                        || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
-                       && mca_pml_spec_adapt_is_stopped(peer, tag);
+    sendreq->stopped =
+        (!sendreq->fits || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode)
+        && mca_pml_spec_adapt_is_stopped(peer, tag);
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
         mca_pml_spec_why_send(sendreq, NULL != rtr, issue->fate);
     }
@@ -133,7 +133,6 @@ static bool before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t 
     }
     const spec_before_send_t before = {
         .length = length,
-        .waits = MCA_PML_SPEC_BY_SEND == by,
         .may_come = NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
                     && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)};
     spec_send_plan_t plan;
@@ -266,6 +265,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         /* Complete for MPI before the transfer. */
         mca_pml_spec_complete(&base->req_ompi);
     }
+    sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat);
     const bool announce = before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         send_issue(sendreq, by, announce);

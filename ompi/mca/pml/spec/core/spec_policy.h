@@ -6,15 +6,17 @@
  *
  *   spec_adapt.h     per envelope: does the receiver send RTRs at all? (its answer is an argument here)
  *   spec_exchange.h  in a two-way exchange of copies, which side copies when
- *   spec_run.h       in a run of copies one way, which messages the receiver copies
+ *   spec_run.h       in a run of copies one way, which messages the receiver copies, and which bring their data
  *   spec_patience.h  how long to wait for an RTR or RTS that is about to come
  *   spec_burst.h     which small sends wait for others to leave with
+ *   spec_costs.h     up to which size a message brings its data; whether receiver first can win on a transport
  *
  * Pure; times in nanoseconds, lengths in bytes. Threads: the caller's lock, but for what says otherwise. */
 #ifndef SPEC_POLICY_H
 #define SPEC_POLICY_H
 
 #include "spec_burst.h"
+#include "spec_costs.h"
 #include "spec_exchange.h"
 #include "spec_patience.h"
 #include "spec_run.h"
@@ -32,7 +34,6 @@ typedef struct spec_policy {
 
 typedef struct spec_before_send {
     uint64_t length;
-    bool waits;    /* the call waits for the message next (MPI_Send) */
     bool may_come; /* the receiver sends RTRs: it has sent one, and adaptation has not stopped it */
 } spec_before_send_t;
 
@@ -51,8 +52,8 @@ static inline bool spec_policy_times_send(const spec_policy_t *p, uint64_t lengt
 static inline spec_send_plan_t spec_policy_before_send(spec_policy_t *p,
                                                        const spec_before_send_t *send, uint64_t now)
 {
-    const bool announce = spec_policy_times_send(p, send->length)
-                          && spec_exchange_send(&p->exchange, send->waits, now);
+    const bool announce =
+        spec_policy_times_send(p, send->length) && spec_exchange_send(&p->exchange, now);
     return (spec_send_plan_t){.announce = announce, .poll = !announce && send->may_come};
 }
 
@@ -60,6 +61,12 @@ static inline spec_send_plan_t spec_policy_before_send(spec_policy_t *p,
 static inline bool spec_policy_leaves_put(spec_policy_t *p, uint64_t length, uint64_t now)
 {
     return spec_run_leaves(&p->run, length, now);
+}
+
+/* A message that goes out with its data if it is one of a run. Is it? Without the lock. */
+static inline bool spec_policy_brings(spec_policy_t *p, uint64_t now)
+{
+    return spec_run_brings(&p->run, now);
 }
 
 /* A small nonblocking send. Does it wait for others? Without the lock. */
@@ -75,14 +82,15 @@ typedef struct spec_before_recv {
     uint64_t capacity;
     bool waits;  /* MPI_Recv */
     bool offers; /* it is to send an RTR, adaptation lets it; else it would, but for adaptation */
-    bool copied; /* a processor moves the data */
+    bool wins;   /* receiver first may win: spec_costs_offers */
 } spec_before_recv_t;
 
 typedef struct spec_recv_plan {
     bool exchanges; /* SPEC_SAW_RETURN is to be told if it finds its message */
     bool leaves;    /* what may have arrived is left alone; SPEC_SAW_RETURN is to be told */
     bool poll;      /* first, for the RTS */
-    bool poll_on;   /* and for a moment more */
+    bool offers;    /* an RTR is sent, if the rule of RTRs allows it */
+    bool watches;   /* adaptation has stopped that: would it have been of use? */
 } spec_recv_plan_t;
 
 /* Does the plan change the policy (is the lock needed)? */
@@ -91,18 +99,19 @@ static inline bool spec_policy_notes_recv(const spec_before_recv_t *recv)
     return !recv->waits && recv->capacity >= SPEC_EXCHANGE_LEAST;
 }
 
-/* An RTS that has arrived is answered at once; without an RTR to save, a call that waits next sees it soon enough. One
- * that waits has nothing to do but poll, and an RTR that leaves while the RTS is on its way is work for nothing at both ends:
- * where a processor moves the data it gains nothing either to be ahead of the sender by less than a moment. */
+/* An RTS that has arrived is answered at once. Without an RTR to save, a call that waits next sees it soon enough, and what is
+ * not large is soon copied then. */
 static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
                                                        const spec_before_recv_t *recv)
 {
     const bool exchanges = spec_policy_notes_recv(recv);
     const bool leaves = exchanges && spec_exchange_leaves(&p->exchange);
+    const bool offers = recv->offers && recv->wins;
     return (spec_recv_plan_t){.exchanges = exchanges,
                               .leaves = leaves,
-                              .poll = !leaves && (recv->offers || !recv->waits),
-                              .poll_on = recv->waits && recv->offers && recv->copied};
+                              .poll = !leaves && (offers || exchanges),
+                              .offers = offers,
+                              .watches = !recv->offers && recv->wins};
 }
 
 /* ---- what happened ---- */

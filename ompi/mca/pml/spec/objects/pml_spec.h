@@ -8,6 +8,7 @@
 #include "pml_spec_compat.h"
 
 #include "../core/spec_adapt.h"
+#include "../core/spec_costs.h"
 #include "../core/spec_flow.h"
 #include "../core/spec_handle.h"
 #include "../core/spec_list.h"
@@ -45,6 +46,7 @@ typedef struct mca_pml_spec_module {
     size_t stripe_min;
     size_t persistent_max;
     long unexpected_max; /* bytes; -1: by the memory of the host */
+    long eager_max;      /* bytes; -1: by what copies cost */
     int adapt_threshold; /* percent */
     size_t patience_max; /* microseconds */
     int gather;          /* messages */
@@ -60,6 +62,9 @@ typedef struct mca_pml_spec_module {
     uint64_t my_name;
     volatile int32_t revokes; /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
     volatile int32_t late_revokes; /* of them, those of communicators that were freed */
+
+    spec_costs_t costs; /* pml_spec_costs.h; under lock, as the next */
+    bool costs_measured;
 
     opal_free_list_t frags;     /* mca_pml_spec_frag_t */
     opal_free_list_t transfers; /* mca_pml_spec_transfer_t */

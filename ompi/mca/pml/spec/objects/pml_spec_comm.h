@@ -43,6 +43,10 @@ typedef struct mca_pml_spec_peer {
     bool is_near; /* on this host: pml_spec_claims.h */
     bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
+    size_t eager_most;  /* the same of the largest packet */
+    spec_way_t way;
+    spec_ends_t ends; /* pml_spec_costs.h */
+    bool ends_known;
     const uint32_t
         *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 

@@ -6,6 +6,29 @@
 
 #include "opal/include/spec/promises.h"
 
+/* How large messages to it move. What gets without a registration copies with the processor that calls it. */
+static spec_way_t way_of(mca_bml_base_endpoint_t *endpoint)
+{
+    mca_bml_base_btl_t *btl[MCA_PML_SPEC_STRIPES];
+    const size_t n = mca_pml_spec_rdma_btls(endpoint, btl);
+    if (!(endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET))) {
+        return SPEC_BY_FRAGMENTS;
+    }
+    for (size_t i = 0; i < n; ++i) {
+        if (!(btl[i]->btl_flags & MCA_BTL_FLAGS_GET) || NULL != btl[i]->btl->btl_register_mem) {
+            return SPEC_BY_RDMA;
+        }
+    }
+    return n > 0 ? SPEC_BY_SINGLE : SPEC_BY_RDMA;
+}
+
+/* Bytes of data that fit an eager message in a packet of so many. */
+static size_t data_of(size_t packet)
+{
+    const size_t data = packet - sizeof(mca_pml_spec_match_hdr_t);
+    return data < SPEC_FLOW_DATA_MAX ? data : SPEC_FLOW_DATA_MAX;
+}
+
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 {
     if (mca_pml_spec_lost(peer)) {
@@ -17,18 +40,20 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
                              mca_pml_spec_host_of(&peer->proc->super));
         return NULL;
     }
-    size_t limit = SIZE_MAX;
+    size_t limit = SIZE_MAX, most = SIZE_MAX;
     const uint32_t *polls = mca_btl_ibx_polls(endpoint->btl_eager.bml_btls[0].btl);
     for (size_t i = 0; i < endpoint->btl_eager.arr_size; ++i) {
         const mca_btl_base_module_t *btl = endpoint->btl_eager.bml_btls[i].btl;
         limit = btl->btl_eager_limit < limit ? btl->btl_eager_limit : limit;
+        most = btl->btl_max_send_size < most ? btl->btl_max_send_size : most;
         if (NULL == mca_btl_ibx_polls(btl)) {
             polls = NULL;
         }
     }
-    limit -= sizeof(mca_pml_spec_match_hdr_t);
     peer->polls = polls;
-    peer->eager_limit = limit < SPEC_FLOW_DATA_MAX ? limit : SPEC_FLOW_DATA_MAX;
+    peer->eager_limit = data_of(limit);
+    peer->way = peer->is_self ? SPEC_BY_RDMA : way_of(endpoint);
+    peer->eager_most = SPEC_BY_RDMA == peer->way ? peer->eager_limit : data_of(most);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
     return endpoint;

@@ -37,6 +37,7 @@ typedef struct mca_pml_spec_send_request {
     volatile int32_t life;
     char *flat; /* the data if it is one block (also of size 0), else NULL */
     bool is_flat;
+    bool fits;    /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;

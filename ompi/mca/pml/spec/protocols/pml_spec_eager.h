@@ -89,7 +89,7 @@ static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvr
 static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
                                             bool has_rtr)
 {
-    return !has_rtr && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_limit
+    return !has_rtr && sendreq->fits
            && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode;
 }
 

@@ -17,6 +17,7 @@
 #include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_control.h"
 #include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
 #include "../services/pml_spec_patience.h"
@@ -63,7 +64,7 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
-        || recvreq->capacity <= recvreq->peer->eager_limit
+        || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
         || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)) {
         return false;
     }
@@ -71,12 +72,6 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
     return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl))
            && mca_pml_spec_claims_serve(recvreq->peer);
-}
-
-bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq)
-{
-    const mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
-    return NULL != bml_btl && NULL != bml_btl->btl->btl_register_mem;
 }
 
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)

@@ -15,8 +15,6 @@ typedef struct mca_pml_spec_rtr_packet {
 /* Is it worth to speculate for this receive (size, transport, parameter)? */
 bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq);
 
-/* Does its RTR need the buffer registered? If not, a processor writes into it. After rtr_predicts. */
-bool mca_pml_spec_rtr_registers(const mca_pml_spec_recv_request_t *recvreq);
 /* Get the handle, the word and the registration that an RTR needs. False: it must not be offered. */
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq);
 /* Offer recvreq's buffer to its source: build the packet (under the communicator's lock), send. */

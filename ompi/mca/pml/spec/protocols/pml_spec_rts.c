@@ -39,7 +39,7 @@ static void offer_key(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *
 /* May RDMA carry the message at all? If so the RTS carries no data. */
 static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
 {
-    return sendreq->is_flat && sendreq->req_send.req_bytes_packed > sendreq->peer->eager_limit
+    return sendreq->is_flat && !sendreq->fits
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
 }
 

@@ -65,7 +65,7 @@ static inline void mca_pml_spec_flow_wants(mca_pml_spec_comm_t *comm, int32_t sr
 /* The most that the first packet of a message can cost. */
 static inline uint32_t mca_pml_spec_flow_most(const mca_pml_spec_peer_t *peer, size_t length)
 {
-    return spec_flow_cost(length < peer->eager_limit ? length : peer->eager_limit);
+    return spec_flow_cost(length <= peer->eager_most ? length : peer->eager_limit);
 }
 
 /* Spend, if there is enough and nobody waits. The caller holds send_lock. */

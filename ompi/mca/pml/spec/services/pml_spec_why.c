@@ -33,6 +33,32 @@ static const char *const fates[SPEC_RTR_FATES] = {
     [SPEC_RTR_REFUSED] = "its RTR was nonsense",
 };
 
+/* Of messages that come one by one, as far as it is known. */
+static size_t eager_end(const mca_pml_spec_peer_t *peer)
+{
+    return MCA_PML_SPEC_SEEN(peer->ends_known) ? (size_t) peer->ends.alone : peer->eager_limit;
+}
+
+void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *costs)
+{
+    char why[160] = "";
+    if (NULL != costs && costs->known) {
+        (void) snprintf(
+            why, sizeof(why),
+            ": a single copy by the kernel takes %u ns, and %u ns for each KiB; a copy by this "
+            "process %u ns for each KiB",
+            costs->call_ns, costs->single_ps * 128 / 125, costs->copy_ps * 128 / 125);
+    } else if (NULL != costs) {
+        (void) snprintf(why, sizeof(why), ": a single copy by the kernel could not be measured");
+    }
+    opal_output(
+        mca_pml_spec.output,
+        "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
+        "to %zu, with gaps up to %zu%s",
+        peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.run,
+        (size_t) peer->ends.gaps, why);
+}
+
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                            spec_rtr_fate_t fate)
 {
@@ -41,7 +67,7 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
     const int32_t tag = sendreq->req_send.req_base.req_tag;
     const uint32_t flags = peer->endpoint->btl_flags_or;
     const bool synchronous = MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode;
-    const bool eager = !rtr && length <= peer->eager_limit && !synchronous;
+    const bool eager = !rtr && sendreq->fits && !synchronous;
     const bool rdma = sendreq->is_flat && (flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
     bool stopped;
     if (!is_news(&mca_pml_spec.adapt_out, peer, tag,
@@ -61,14 +87,14 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
         : eager ? "eager"
         : rdma  ? "sender first (RTS)"
                 : "sender first (RTS), by copy",
-        length, peer->eager_limit, synchronous ? ", synchronous" : "",
+        length, eager_end(peer), synchronous ? ", synchronous" : "",
         sendreq->is_flat ? "one block" : "with gaps", flags & MCA_BTL_FLAGS_PUT ? " put" : "",
         flags & MCA_BTL_FLAGS_GET ? " get" : "",
         flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
         stopped ? ", the receiver was told STOP" : "");
 }
 
-typedef enum { NONE, FIRST, SMALL, OFF, GAPS, NO_PUT, BEHIND, STOPPED } reason_t;
+typedef enum { NONE, FIRST, SMALL, OFF, GAPS, NO_PUT, BEHIND, STOPPED, WAITS } reason_t;
 
 static const char *const reasons[] = {
     [FIRST] = "it stands before its message, which may be large",
@@ -78,9 +104,11 @@ static const char *const reasons[] = {
     [NO_PUT] = "no transport can put",
     [BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
     [STOPPED] = "the sender said STOP",
+    [WAITS] = "it waits, and can copy the message itself",
 };
 
-void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed)
+void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed,
+                           bool wins)
 {
     const mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
@@ -89,11 +117,12 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
         return;
     }
     const reason_t reason = rtr                                                        ? FIRST
-                            : recvreq->capacity <= peer->eager_limit                   ? SMALL
+                            : recvreq->capacity <= eager_end(peer)                     ? SMALL
                             : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
                             : !recvreq->is_flat                                        ? GAPS
                             : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
                             : !allowed                                                 ? BEHIND
+                            : !wins                                                    ? WAITS
                                                                                        : STOPPED;
     if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
         opal_output(
@@ -101,6 +130,6 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
             "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
             "%zu bytes (eager up to %zu)",
             peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
-            recvreq->capacity, peer->eager_limit);
+            recvreq->capacity, eager_end(peer));
     }
 }

@@ -16,7 +16,11 @@
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                            spec_rtr_fate_t fate);
 
-/* Called with a receive from an exact source that found no message. */
-void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed);
+/* Called with a receive from an exact source that found no message; wins: receiver first may, on its transport. */
+void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed,
+                           bool wins);
+
+/* Called when it is decided where eager ends for a peer; costs: what that was decided from, or NULL. */
+void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *costs);
 
 #endif

@@ -1,0 +1,102 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Up to which size a message goes out with its data (eager), from what moving it costs on this machine.
+ *
+ * Two ways to move n bytes between two processors of a host:
+ *
+ *   by fragments    the sender copies into memory that both have, the receiver out of it. Each copy meets lines that the other
+ *                   processor has: a first few that are waited for, then so many times what a copy in this processor's own
+ *                   caches takes. One packet.
+ *   a single copy   the receiver has the kernel copy from the sender's memory: a system call, and pages that it must find. Two
+ *                   packets, RTS and FIN.
+ *
+ * A message by itself takes both copies of the first way one after the other. In a run of messages the two processors
+ * copy at the same time, so that a message takes the time of one copy, but of two packets in the second way.
+ *
+ * A message with gaps can only go by fragments: without RTS it has one packet less.
+ *
+ * Pure. Sizes in bytes, of data. */
+#ifndef SPEC_COSTS_H
+#define SPEC_COSTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What this processor measured. */
+typedef struct spec_costs {
+    bool known;
+    uint32_t call_ns;   /* a single copy of next to nothing */
+    uint32_t single_ps; /* each byte more of it */
+    uint32_t copy_ps;   /* each byte of a copy in its own caches */
+} spec_costs_t;
+
+/* Of what needs a second processor to be measured, the usual: how much longer a copy takes whose lines another processor has,
+ * what the first of these lines cost, what a packet costs each of its ends. */
+#define SPEC_COSTS_FAR       3u
+#define SPEC_COSTS_FIRST_NS  200u
+#define SPEC_COSTS_PACKET_NS 100u
+
+/* How a transport moves large messages. */
+typedef enum spec_way {
+    SPEC_BY_RDMA,      /* by itself, or nothing is known of it */
+    SPEC_BY_FRAGMENTS, /* in no other way */
+    SPEC_BY_SINGLE,    /* a processor copies from the other's memory */
+} spec_way_t;
+
+typedef struct spec_ends {
+    uint64_t alone; /* a message by itself */
+    uint64_t run;   /* one of a run; at least alone */
+    uint64_t gaps;  /* one that is not one block */
+} spec_ends_t;
+
+/* Where a packet that costs `more` and `ps` for each byte is no dearer than another way that costs `fixed` and `other_ps`: up to
+ * this many bytes, of `most`. */
+static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixed,
+                                       uint64_t other_ps, uint64_t most)
+{
+    if (more > fixed) {
+        return 0;
+    }
+    if (ps <= other_ps) {
+        return most;
+    }
+    const uint64_t n = (fixed - more) * 1000 / (ps - other_ps);
+    return n < most ? n : most;
+}
+
+/* least: what the transport's own limit lets go eager; most: what fits its largest packet. */
+static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_way_t way, uint64_t least,
+                                          uint64_t most)
+{
+    spec_ends_t ends = {.alone = least, .run = least, .gaps = least};
+    if (SPEC_BY_RDMA == way || most <= least) {
+        return ends;
+    }
+    ends.gaps = most;
+    if (SPEC_BY_FRAGMENTS == way) {
+        ends.alone = ends.run = most;
+    } else if (c->known) {
+        const uint64_t copy = (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
+        const uint64_t alone =
+            spec_costs_meet(2 * SPEC_COSTS_FIRST_NS, 2 * copy, c->call_ns, c->single_ps, most);
+        const uint64_t run =
+            spec_costs_meet(SPEC_COSTS_FIRST_NS, copy,
+                            (uint64_t) c->call_ns + 2 * SPEC_COSTS_PACKET_NS, c->single_ps, most);
+        ends.alone = alone > least ? alone : least;
+        ends.run = run > ends.alone ? run : ends.alone;
+    }
+    return ends;
+}
+
+/* May receiver first win? Not where the receiver could copy the message itself, waits, and so has nothing better to do. */
+static inline bool spec_costs_offers(spec_way_t way, bool waits)
+{
+    return SPEC_BY_FRAGMENTS != way && !(SPEC_BY_SINGLE == way && waits);
+}
+
+/* Two samples of each way (nanoseconds for little and for much, which is `bytes` more) into what a byte costs. */
+static inline uint32_t spec_costs_ps(uint64_t little_ns, uint64_t much_ns, uint64_t bytes)
+{
+    return much_ns <= little_ns ? 0 : (uint32_t) ((much_ns - little_ns) * 1000 / bytes);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which messages go out with their data: core/spec_costs.h bound to a peer's transports.
+ *
+ * What a copy and a single copy by the kernel cost is measured once in a process, in some 50 us, when the first message that is
+ * longer than a transport's own eager limit is sent or received; so nothing is paid before, and there is nothing to be kept in a file.
+ *
+ * Threads: any. A peer's ends are written once, before ends_known. */
+#ifndef PML_SPEC_COSTS_H
+#define PML_SPEC_COSTS_H
+
+#include "../objects/pml_spec_request.h"
+
+/* Slow path of the next two. Takes send_lock. */
+void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer);
+
+/* The ends of eager for a peer that has an endpoint. */
+static inline const spec_ends_t *mca_pml_spec_ends(mca_pml_spec_peer_t *peer)
+{
+    if (OPAL_UNLIKELY(!MCA_PML_SPEC_SEEN(peer->ends_known))) {
+        mca_pml_spec_costs_learn(peer);
+    }
+    return &peer->ends;
+}
+
+/* Up to which size are messages that come one by one eager? */
+static inline bool mca_pml_spec_is_short(mca_pml_spec_peer_t *peer, size_t length)
+{
+    return length <= peer->eager_limit
+           || (length <= peer->eager_most && length <= mca_pml_spec_ends(peer)->alone);
+}
+
+/* Does the message go out with its data, if its mode lets it? Asked once for each send. */
+static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat)
+{
+    if (OPAL_LIKELY(length <= peer->eager_limit)) {
+        return true;
+    }
+    if (length > peer->eager_most) {
+        return false;
+    }
+    const spec_ends_t *ends = mca_pml_spec_ends(peer);
+    return length <= (is_flat ? ends->alone : ends->gaps)
+           || (length <= ends->run && spec_policy_brings(&peer->policy, mca_pml_spec_now_ns()));
+}
+
+#endif

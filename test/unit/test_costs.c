@@ -1,0 +1,119 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* core/spec_costs.h: where eager ends, on machines that there are and on made-up ones. */
+#include "spec_costs.h"
+#include "spec_unit.h"
+
+enum { LEAST = 4080, MOST = 32752 };
+
+/* A system call is cheap: a virtual machine on a recent processor. */
+static const spec_costs_t quick = {.known = true, .call_ns = 400, .single_ps = 31, .copy_ps = 17};
+/* One in a sandbox that looks at every call. */
+static const spec_costs_t dear = {.known = true, .call_ns = 4000, .single_ps = 31, .copy_ps = 17};
+static const spec_costs_t unknown;
+
+static void cheap_calls_leave_the_transports_limit(void **state)
+{
+    (void) state;
+    const spec_ends_t ends = spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST);
+    assert_int_equal(ends.alone, LEAST);
+    /* Two processors copy: a run is worth it for longer. */
+    assert_true(ends.run > 2 * LEAST && ends.run < MOST);
+}
+
+static void dear_calls_make_it_the_fragment(void **state)
+{
+    (void) state;
+    const spec_ends_t ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, MOST);
+    assert_int_equal(ends.alone, MOST);
+    assert_int_equal(ends.run, MOST);
+}
+
+static void between_them_it_follows_the_call(void **state)
+{
+    (void) state;
+    uint64_t last = 0;
+    for (uint32_t call = 400; call <= 3000; call += 100) {
+        const spec_costs_t c = {.known = true, .call_ns = call, .single_ps = 31, .copy_ps = 17};
+        const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
+        assert_true(ends.alone >= last && ends.alone >= LEAST && ends.alone <= MOST);
+        assert_true(ends.run >= ends.alone && ends.run <= MOST);
+        last = ends.alone;
+    }
+    assert_int_equal(last, MOST);
+    const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 31, .copy_ps = 17};
+    /* (1000 - 2 * 200) ns, 2 * 3 * 17 - 31 ps */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, 600000 / 71);
+    /* (1000 + 2 * 100 - 200) ns, 3 * 17 - 31 ps */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, 1 << 20).run, 1000000 / 20);
+}
+
+static void a_single_copy_that_is_slower_by_the_byte_never_pays(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 400, .single_ps = 300, .copy_ps = 17};
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, MOST);
+}
+
+static void dear_copies_leave_even_runs_the_limit(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 400, .single_ps = 31, .copy_ps = 1000};
+    const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
+    assert_int_equal(ends.alone, LEAST);
+    assert_int_equal(ends.run, LEAST);
+}
+
+static void fragments_alone_take_the_fragment(void **state)
+{
+    (void) state;
+    const spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, LEAST, MOST);
+    assert_int_equal(ends.alone, MOST);
+    assert_int_equal(ends.run, MOST);
+    assert_int_equal(ends.gaps, MOST);
+}
+
+static void what_is_not_known_stays(void **state)
+{
+    (void) state;
+    spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST);
+    assert_int_equal(ends.alone, LEAST);
+    assert_int_equal(ends.run, LEAST);
+    assert_int_equal(ends.gaps, MOST); /* fragments in any case */
+    ends = spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST);
+    assert_true(LEAST == ends.alone && LEAST == ends.run && LEAST == ends.gaps);
+    /* A transport whose fragments are no longer than its eager packets. */
+    ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, 1024);
+    assert_true(LEAST == ends.alone && LEAST == ends.run && LEAST == ends.gaps);
+}
+
+static void receiver_first_wins_where_it_has_better_to_do(void **state)
+{
+    (void) state;
+    assert_true(spec_costs_offers(SPEC_BY_RDMA, true) && spec_costs_offers(SPEC_BY_RDMA, false));
+    assert_true(spec_costs_offers(SPEC_BY_SINGLE, false));
+    assert_false(spec_costs_offers(SPEC_BY_SINGLE, true));
+    assert_false(spec_costs_offers(SPEC_BY_FRAGMENTS, false));
+}
+
+static void a_byte_costs_the_difference(void **state)
+{
+    (void) state;
+    assert_int_equal(spec_costs_ps(400, 1424, 32768), 31);
+    assert_int_equal(spec_costs_ps(400, 399, 32768), 0); /* disturbed */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cheap_calls_leave_the_transports_limit),
+        cmocka_unit_test(dear_calls_make_it_the_fragment),
+        cmocka_unit_test(between_them_it_follows_the_call),
+        cmocka_unit_test(a_single_copy_that_is_slower_by_the_byte_never_pays),
+        cmocka_unit_test(dear_copies_leave_even_runs_the_limit),
+        cmocka_unit_test(fragments_alone_take_the_fragment),
+        cmocka_unit_test(what_is_not_known_stays),
+        cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
+        cmocka_unit_test(a_byte_costs_the_difference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
