@@ -9,36 +9,36 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#define PAGE      4096u
+#define PAGE 4096u
 /* Beside the header's: the kernel takes 16 at a time, and of what it takes in two parts it makes a checksum. */
 #define PAGES_MAX 15
 
-void iw_zerocopy_open(iw_zerocopy_t *l)
+void iw_zerocopy_open(iw_zerocopy_t *zerocopy)
 {
-    l->works = false;
-    if (0 != pipe2(l->pipe, O_CLOEXEC | O_NONBLOCK)) {
-        l->pipe[0] = l->pipe[1] = -1;
+    zerocopy->works = false;
+    if (0 != pipe2(zerocopy->pipe, O_CLOEXEC | O_NONBLOCK)) {
+        zerocopy->pipe[0] = zerocopy->pipe[1] = -1;
         return;
     }
-    l->works = PAGE == (unsigned) sysconf(_SC_PAGESIZE)
-               && fcntl(l->pipe[1], F_SETPIPE_SZ, 2 * PAGES_MAX * PAGE) > 0;
+    zerocopy->works = PAGE == (unsigned) sysconf(_SC_PAGESIZE)
+                      && fcntl(zerocopy->pipe[1], F_SETPIPE_SZ, 2 * PAGES_MAX * PAGE) > 0;
 }
 
-void iw_zerocopy_close(iw_zerocopy_t *l)
+void iw_zerocopy_close(iw_zerocopy_t *zerocopy)
 {
-    if (l->pipe[0] >= 0) {
-        close(l->pipe[0]);
-        close(l->pipe[1]);
-        l->pipe[0] = l->pipe[1] = -1;
+    if (zerocopy->pipe[0] >= 0) {
+        close(zerocopy->pipe[0]);
+        close(zerocopy->pipe[1]);
+        zerocopy->pipe[0] = zerocopy->pipe[1] = -1;
     }
-    l->works = false;
+    zerocopy->works = false;
 }
 
 /* Throw away what is left in the pipe. */
-static void empty(iw_zerocopy_t *l)
+static void empty(iw_zerocopy_t *zerocopy)
 {
-    iw_zerocopy_close(l);
-    iw_zerocopy_open(l);
+    iw_zerocopy_close(zerocopy);
+    iw_zerocopy_open(zerocopy);
 }
 
 static unsigned pages(const struct iovec *piece, unsigned count)
@@ -59,36 +59,37 @@ static bool is_report(int error)
            || EMSGSIZE == error;
 }
 
-iw_zerocopy_result_t iw_zerocopy_send(iw_zerocopy_t *l, int socket, const struct iovec *piece, unsigned count)
+iw_zerocopy_result_t iw_zerocopy_send(iw_zerocopy_t *zerocopy, int socket,
+                                      const struct iovec *piece, unsigned count)
 {
     size_t length = piece[0].iov_len;
     for (unsigned i = 1; i < count; ++i) {
         length += piece[i].iov_len;
     }
-    if (!l->works || pages(piece + 1, count - 1) > PAGES_MAX) {
+    if (!zerocopy->works || pages(piece + 1, count - 1) > PAGES_MAX) {
         return IW_ZEROCOPY_NOT;
     }
     errno = 0; /* also when only a part fits */
-    if ((ssize_t) piece[0].iov_len != write(l->pipe[1], piece[0].iov_base, piece[0].iov_len)
+    if ((ssize_t) piece[0].iov_len != write(zerocopy->pipe[1], piece[0].iov_base, piece[0].iov_len)
         || (ssize_t) (length - piece[0].iov_len)
-               != vmsplice(l->pipe[1], piece + 1, count - 1, SPLICE_F_NONBLOCK)) {
+               != vmsplice(zerocopy->pipe[1], piece + 1, count - 1, SPLICE_F_NONBLOCK)) {
         const bool is_refused = ENOSYS == errno || EPERM == errno || EACCES == errno;
-        empty(l);
-        l->works = l->works && !is_refused;
+        empty(zerocopy);
+        zerocopy->works = zerocopy->works && !is_refused;
         return IW_ZEROCOPY_NOT;
     }
-    const ssize_t sent = splice(l->pipe[0], NULL, socket, NULL, length, SPLICE_F_NONBLOCK);
+    const ssize_t sent = splice(zerocopy->pipe[0], NULL, socket, NULL, length, SPLICE_F_NONBLOCK);
     if (sent == (ssize_t) length) {
         return IW_ZEROCOPY_SENT;
     }
     const int error = errno;
-    empty(l);
+    empty(zerocopy);
     if (sent > 0) {
         return IW_ZEROCOPY_BROKEN;
     }
     if (EAGAIN == error || ENOBUFS == error || ENOMEM == error) {
         return IW_ZEROCOPY_BUSY;
     }
-    l->works = l->works && is_report(error);
+    zerocopy->works = zerocopy->works && is_report(error);
     return IW_ZEROCOPY_NOT;
 }
