@@ -314,7 +314,9 @@ static void a_firewall_does_not_end_batches(void **state)
     }
     kernel.many =
         (faulty_t){.times = UINT32_MAX, .error = ENOSYS}; /* would be hit if it was asked */
-    transfer(e, 1000000, 1);
+    for (unsigned i = 0; i < 50 && 0 == kernel.many.hits; ++i) {
+        transfer(e, 1000000, 1); /* on a busy machine all datagrams of one may leave singly */
+    }
     assert_true(kernel.many.hits > 0);
     ends_close(e);
 }
