@@ -90,9 +90,9 @@ static bool value_of(int index, MPI_Datatype type, double *value)
     MPI_T_cvar_handle_free(&handle);
     *value = MPI_INT == type             ? raw.i
              : MPI_UNSIGNED == type      ? raw.u
-             : MPI_UNSIGNED_LONG == type ? (double) raw.l
+             : MPI_UNSIGNED_LONG == type ? (double) (long) raw.l /* Open MPI's type for long, too */
              : MPI_DOUBLE == type        ? raw.d
-                                         : (double) raw.ll;
+                                         : (double) (long long) raw.ll;
     return is_read;
 }
 

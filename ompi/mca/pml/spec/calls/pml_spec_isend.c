@@ -121,6 +121,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     MCA_PML_BASE_SEND_START(&sendreq->req_send);
     base->req_free_called = false;
+    base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
     sendreq->life = 0;
     sendreq->status = OMPI_SUCCESS;
     sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;

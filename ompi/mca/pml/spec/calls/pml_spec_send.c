@@ -241,6 +241,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     }
     MCA_PML_BASE_SEND_START(&sendreq->req_send);
     base->req_free_called = false;
+    base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
     sendreq->life = 0;
     sendreq->status = OMPI_SUCCESS;
     sendreq->noticed = false;
@@ -260,7 +261,6 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
             base->req_ompi.req_complete = REQUEST_COMPLETED;
             return rc;
         }
-        base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS;
         base->req_ompi.req_status._ucount = length;
         /* Complete for MPI before the transfer. */
         mca_pml_spec_complete(&base->req_ompi);
