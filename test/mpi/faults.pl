@@ -98,7 +98,7 @@ sub in_use {
     return 0;
 }
 
-sub report {
+sub report($$@) {
     my ($good, $what, $code, $took, $out, $left) = @_;
     $good &&= '' eq $left;
     printf "%s faults: %s: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $what, $code, $took;

@@ -55,7 +55,7 @@ my $jobs = 0;
 my @rows;
 my %running; # processes that must not stay behind
 
-sub result {
+sub result($$@) {
     my ($good, $what, @why) = @_;
     printf "%s hostile: %s\n", $good ? 'ok     ' : 'FAILED ', $what;
     print map { "        | $_\n" } @why if !$good;

@@ -48,7 +48,7 @@ sub job {
     return ($? & 127 ? 128 + ($? & 127) : $? >> 8, time - $then, $out);
 }
 
-sub report {
+sub report($$@) {
     my ($good, $what, $code, $took, $out) = @_;
     printf "%s linkcut: %s: mpirun ended with %d, %.1f s later\n", $good ? 'ok     ' : 'FAILED ', $what, $code, $took;
     print map { "        | $_\n" } grep { defined } (split /\n/, $out)[0 .. 40] if !$good;

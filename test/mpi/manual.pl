@@ -22,7 +22,7 @@ my $top = abs_path("$FindBin::Bin/../..");
 $programs = abs_path($programs);
 my ($passed, $failed, $skipped) = (0, 0, 0);
 
-sub result {
+sub result($$@) {
     my ($fault, $name) = @_;
     print length $fault ? "FAILED  manual: $name: $fault\n" : "ok      manual: $name\n";
     length $fault ? ++$failed : ++$passed;

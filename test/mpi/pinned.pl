@@ -22,7 +22,7 @@ sub job {
     return ($? >> 8, $out);
 }
 
-sub result {
+sub result($$@) {
     my ($good, $name, $text) = @_;
     print $good ? "ok      pinned: $name\n" : "FAILED  pinned: $name\n$text\n";
     $good ? ++$passed : ++$failed;

@@ -29,7 +29,7 @@ sub mpirun {
     return scalar `timeout -k 5 100 $mpirun $program 2>&1 </dev/null`;
 }
 
-sub result {
+sub result($$@) {
     my ($good, $name, $text) = @_;
     print $good ? "ok      $name\n" : "FAILED  $name\n$text\n";
     $good ? ++$passed : ++$failed;

@@ -25,7 +25,7 @@ sub job {
     return ($? >> 8, $out);
 }
 
-sub result {
+sub result($$@) {
     my ($good, $name, $text) = @_;
     print $good ? "ok      report: $name\n" : "FAILED  report: $name\n$text\n";
     $good ? ++$passed : ++$failed;

@@ -34,7 +34,7 @@ my %wrong = (
     btl_ibx_fault_out => ['drop=0.1x', 'drop'],
 );
 
-sub result {
+sub result($$@) {
     my ($fault, $name, $out) = @_;
     print length $fault ? "FAILED  wrongwords: $name: $fault\n" . $out =~ s/^/           | /gmr : "ok      wrongwords: $name\n";
     length $fault ? ++$failed : ++$passed;
