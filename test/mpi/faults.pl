@@ -63,12 +63,12 @@ sub job {
     my $out = do { local $/; open(my $in, '<', $out_file); <$in> } // '';
     unlink $out_file;
     my $left = '';
-    for (1 .. 20) { # mpirun has told them to end
+    for (1 .. 100) { # mpirun has told them to end; on a busy machine that takes its time
         last if !processes($mark);
         sleep 0.1;
     }
     if (my @pids = processes($mark)) {
-        $left .= "processes left: @pids\n";
+        $left .= "process $_ is left: " . state_of($_) . "\n" for @pids;
         kill 'KILL', @pids;
     }
     my %after = shared_files();
@@ -77,6 +77,13 @@ sub job {
     my @ours = grep { !m{/vader_segment|/sm_segment} && !in_use($_) } @new;
     $left .= "left in shared memory: @ours\n" if @ours;
     return ($code, $took, $out, $left);
+}
+
+# What the kernel says of a process: running or asleep, and which signals it was sent, ignores or handles.
+sub state_of {
+    my ($pid) = @_;
+    open(my $in, '<', "/proc/$pid/status") or return 'ended since';
+    return join ', ', map { s/\s+/ /gr } grep { /^(State|PPid|Threads|SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt):/ } <$in>;
 }
 
 # Until there are n processes, but not for ever.
