@@ -24,6 +24,11 @@ static qp_t *uds;
 static queue_t held_back;
 static uint64_t dice;
 
+void fake_datagrams_reset(void)
+{
+    dice = 0;
+}
+
 static unsigned percent(void)
 {
     dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407) + fake.seed;

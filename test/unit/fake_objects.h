@@ -123,6 +123,9 @@ extern node_t fake_nodes[FAKE_NODES + 1];
 extern cm_id_t *fake_ids;
 extern unsigned fake_next_port, fake_next_number;
 
+/* Which datagrams are lost, doubled and late begins anew: the same in every run. */
+void fake_datagrams_reset(void);
+
 static inline void ring(int fd)
 {
     const uint64_t one = 1;

@@ -27,6 +27,7 @@ void fake_reset(void)
                     .registrations_left = -1,
                     .queue_pairs_left = -1};
     fake_next_port = 5000;
+    fake_datagrams_reset();
     for (unsigned i = 1; i <= FAKE_NODES; ++i) {
         node_t *node = &fake_nodes[i];
         clear(&node->async);

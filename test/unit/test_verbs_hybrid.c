@@ -450,6 +450,34 @@ static void goodbye_is_no_error(void **state)
     vb_port_unlock(process[0].port);
 }
 
+/* While the way to the peer is between both, and its goodbye by datagrams is lost. */
+static void goodbye_by_connection_is_enough(void **state)
+{
+    (void) state;
+    begin(2, 10, 8);
+    want(0, 1, 50);
+    for (unsigned i = 0; VB_SWITCH_LEAVING != way(0, 1); ++i) {
+        assert_true(i < 100000);
+        progress(&process[0]);
+        fake.lost = VB_SWITCH_ASKED == way(0, 1) ? 100 : 0;
+        progress(&process[1]);
+    }
+    fake.lost = 100;
+    stop_process(&process[1]);
+    vb_hdr_t hdr;
+    struct ibv_sge piece = {.addr = (uintptr_t) &hdr, .length = sizeof(hdr)};
+    vb_status_t status = VB_AGAIN;
+    process[0].wanted[1] = process[0].sent[1];
+    for (unsigned i = 0; VB_AGAIN == status && i < 100; ++i) {
+        progress(&process[0]);
+        vb_port_lock(process[0].port);
+        status = vb_post_send(process[0].peer[1], &hdr, 9, &piece, 1, VB_INLINE, NULL);
+        vb_port_unlock(process[0].port);
+    }
+    assert_int_equal(status, VB_ENDED);
+    assert_int_equal(process[0].lost, 0);
+}
+
 static void a_device_that_fails_is_told_of(void **state)
 {
     (void) state;
@@ -591,6 +619,7 @@ int main(void)
         TEST(a_message_before_its_turn),
         TEST(a_killed_peer_is_told_of),
         TEST(goodbye_is_no_error),
+        TEST(goodbye_by_connection_is_enough),
         TEST(a_device_that_fails_is_told_of),
         TEST(memory_with_a_shared_queue),
         TEST(memory_without),

@@ -468,6 +468,13 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
     return true;
 }
 
+void vb_hybrid_parted(vb_peer_t *peer)
+{
+    if (NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way)) {
+        lose(peer, VB_ENDED);
+    }
+}
+
 bool vb_hybrid_has_left(const vb_peer_t *peer)
 {
     return NULL == peer->mate || peer->mate->way.has_left;

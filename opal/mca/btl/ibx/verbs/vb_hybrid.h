@@ -51,6 +51,8 @@ bool vb_hybrid_admits(vb_peer_t *peer);
 bool vb_hybrid_opened(vb_peer_t *peer);
 /* It has failed. True: the peer is not lost for that. */
 bool vb_hybrid_outlives(vb_peer_t *peer);
+/* The peer's goodbye came by it; the one by datagrams may be lost, and is not sent again. What waits ends. */
+void vb_hybrid_parted(vb_peer_t *peer);
 /* May a message come by it? */
 bool vb_hybrid_has_left(const vb_peer_t *peer);
 /* The place of a connection is free again. */

@@ -141,6 +141,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         control_done(rx, buffer);
         if (VB_BYE == hdr.type) {
             vb_peer_step(peer, VB_ON_GOODBYE);
+            vb_hybrid_parted(peer);
             port->config.ready(port->config.context, peer); /* what waits is to fail */
         }
         return false;
