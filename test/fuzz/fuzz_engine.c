@@ -137,7 +137,10 @@ static void post(world_t *w, unsigned i, script_t *s)
 {
     iw_peer_t *p = w->peer[i];
     unsigned kind = next(s), length = next16(s) % MEMORY, to = next16(s) % (MEMORY + 16);
-    unsigned flags = (kind >> 4 & 3) == 1 ? IW_FENCE : 0;
+    const bool writes = 3 == kind % 8 || 4 == kind % 8;
+    unsigned flags = (kind >> 4 & 3) == 1                    ? IW_FENCE
+                     : (kind >> 4 & 3) == 2 && kind % 8 <= 4 ? (writes ? IW_BULK : IW_BEHIND)
+                                                             : 0;
     struct iovec piece[2] = {{w->memory[i], length / 2},
                              {w->memory[i] + length / 2, length - length / 2}};
     iw_status_t status;

@@ -247,6 +247,82 @@ static void reads_overtake_writes_and_no_fence(void **state)
     free(sink);
 }
 
+/* Small messages pass a large write; what is to be behind it is, whatever is lost. */
+static void messages_pass_a_bulk_write(void **state)
+{
+    (void) state;
+    enum { SIZE = 4000000, NOTES = 4 };
+    static char name;
+    for (unsigned seed = 1; seed <= 8; ++seed) {
+        const iw_fault_rates_t rates = {
+            .drop = seed * 10000, .reorder = seed * 20000, .duplicate = 10000, .delay_ns = MS};
+        pair_t t;
+        uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), note[NOTES][8] = {{0}};
+        pair_init(&t, &rates, seed);
+        const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE);
+        const struct iovec piece = {source, SIZE};
+        iw_completion_t c;
+        fill(source, seed, SIZE);
+        for (unsigned i = 0; i < NOTES; ++i) {
+            post_one(&t.link, 1, note[i], sizeof(note[i]));
+        }
+        assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, IW_BULK, &name), IW_OK);
+        assert_int_equal(send_bytes(t.a, "behind", 7, IW_INLINE | IW_BEHIND | IW_QUIET), IW_OK);
+        assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, IW_BULK | IW_QUIET, NULL), IW_OK);
+        assert_int_equal(send_bytes(t.a, "one", 4, IW_INLINE | IW_QUIET), IW_OK);
+        assert_int_equal(send_bytes(t.a, "two", 4, IW_INLINE | IW_QUIET), IW_OK);
+        static const char *const order[] = {"one", "two", "behind"};
+        for (unsigned i = 0; i < 3; ++i) {
+            expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+            assert_string_equal(c.context, order[i]);
+            assert_int_equal(filled(sink, seed, SIZE), 2 == i);
+        }
+        expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
+        assert_ptr_equal(c.context, &name);
+        /* The queue is empty in the end: nothing is left to be behind. */
+        assert_int_equal(send_bytes(t.a, "last", 5, IW_INLINE | IW_BEHIND | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_string_equal(c.context, "last");
+        link_fini(&t.link);
+        free(source);
+        free(sink);
+    }
+}
+
+/* Both queues have messages of several segments. */
+static void no_message_between_segments(void **state)
+{
+    (void) state;
+    enum { LONG = 9000, SENDS = 20, SIZE = SENDS * LONG };
+    pair_t t;
+    uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), *notes = must_alloc(2 * SIZE);
+    pair_init(&t, NULL, 5);
+    const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE);
+    iw_completion_t c;
+    fill(source, 1, SIZE);
+    for (unsigned i = 0; i < 2 * SENDS; ++i) {
+        post_one(&t.link, 1, notes + i * LONG, LONG);
+    }
+    for (unsigned i = 0; i < SENDS; ++i) {
+        const struct iovec piece = {source, 100 + i * 700};
+        const unsigned length = LONG - i * 300;
+        assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, IW_BULK | IW_QUIET, NULL), IW_OK);
+        assert_int_equal(send_bytes(t.a, source, length, IW_BEHIND | IW_QUIET), IW_OK);
+        assert_int_equal(send_bytes(t.a, source, LONG, IW_QUIET), IW_OK);
+    }
+    unsigned behind = 0;
+    for (unsigned i = 0; i < 2 * SENDS; ++i) {
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_memory_equal(c.context, source, c.length);
+        behind += behind < SENDS && LONG - behind * 300 == c.length;
+    }
+    assert_int_equal(behind, SENDS);
+    link_fini(&t.link);
+    free(source);
+    free(sink);
+    free(notes);
+}
+
 /* No receive buffer: the sender waits, loses nothing and takes it for no congestion. */
 static void waits_for_receive_buffers(void **state)
 {
@@ -698,6 +774,8 @@ int main(void)
         cmocka_unit_test(writes_are_in_place_before_the_send),
         cmocka_unit_test(reads_bring_data_and_hold_back_fenced_sends),
         cmocka_unit_test(reads_overtake_writes_and_no_fence),
+        cmocka_unit_test(messages_pass_a_bulk_write),
+        cmocka_unit_test(no_message_between_segments),
         cmocka_unit_test(waits_for_receive_buffers),
         cmocka_unit_test(quota_leaves_buffers_for_others),
         cmocka_unit_test(limit_event_comes_once_for_each_arming),

@@ -37,12 +37,11 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * for this, and no component links against another: read it with mca_btl_ibx_promises(), which reads
  * only a module whose component is named ibx and which begins with this struct of this version.
  *
- * MCA_BTL_IBX_ORDERED: for one endpoint of one module, a message given to btl_send or btl_sendi after a
- * btl_put was is seen by the peer - its callback is called - only after all data of that put is in the
- * peer's memory, whatever gets lost or overtaken and however many puts there are. It need not wait for
- * the put's callback; a FIN directly behind its put leaves while both processes compute. The message goes
- * the same way whatever `order` says: there is one order for each endpoint, MCA_BTL_IBX_ORDER, and
- * descriptors of btl_alloc and btl_prepare_src carry it in their field `order`.
+ * MCA_BTL_IBX_ORDERED: for one endpoint of one module, a message with order MCA_BTL_IBX_ORDER given to btl_send
+ * or btl_sendi after a btl_put was is seen by the peer - its callback is called - only after all data of that
+ * put is in the peer's memory, whatever gets lost or overtaken and however many puts there are. It need not
+ * wait for the put's callback; a FIN directly behind its put leaves while both processes compute. Messages with
+ * another order pass the puts that are under way. (Descriptors have it from btl_alloc and btl_prepare_src.)
  * MCA_BTL_IBX_FENCED: a message with order MCA_BTL_IBX_ORDER given after a btl_get leaves only after all data
  * of that get is here, so that a FIN may be given directly behind its get. Without this promise, or with
  * another order, nothing is said about what is posted behind a get (its data comes the other way: wait for
@@ -57,7 +56,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * connection has ended, and the message is not delivered either. */
 
 #define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
-#define MCA_BTL_IBX_VERSION UINT32_C(2) /* changes when the meaning of anything here does */
+#define MCA_BTL_IBX_VERSION UINT32_C(3) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_ORDER = 0 };
 enum { MCA_BTL_IBX_REG_PIN = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */

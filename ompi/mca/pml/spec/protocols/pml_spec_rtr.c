@@ -9,7 +9,8 @@
  *     <---- MATCH(seq, R, bytes) --   = MATCH and FIN in one, when the data is there
  *
  * When another message to the receiver leaves before the put is done, MATCH(seq, R, 0) goes ahead
- * of it and FIN follows later, so that nothing queues behind a large transfer. Which RTR belongs
+ * of it and FIN follows later, so that nothing queues behind a large transfer. Where messages pass a put
+ * that is under way, MATCH goes ahead of the large ones at once. Which RTR belongs
  * to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_rtr.h"
 
@@ -22,6 +23,8 @@
 #include "../services/pml_spec_keys.h"
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_transfer.h"
+
+#include "opal/include/spec/promises.h"
 
 enum { NEW, WRITING, COPYING };
 
@@ -491,15 +494,34 @@ void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer)
     }
 }
 
-/* By copy, because RDMA is not to be had for this range. */
-static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+/* Tells the receiver ahead of the data which message used its RTR. */
+static void tell_match(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_match_notice_t match;
-    MCA_PML_SPEC_COUNT(fallbacks);
     if (take_notice(sendreq, 0, &match)) {
         mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
     }
+}
+
+/* By copy, because RDMA is not to be had for this range. */
+static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+{
+    MCA_PML_SPEC_COUNT(fallbacks);
+    tell_match(sendreq);
     mca_pml_spec_copy_send(sendreq, offset, length);
+}
+
+/* Data that takes so long that what is sent behind it passes it, where the transport lets it (promises.h). What passes is
+ * matched in the order of the calls: the receiver must know of this message before. For less, a packet is saved. */
+#define PASSED_LEAST (UINT64_C(128) << 10)
+
+static bool is_passed(mca_bml_base_btl_t *const *btl, size_t n, uint64_t length)
+{
+    bool passed = false;
+    for (size_t i = 0; i < n && length >= PASSED_LEAST; ++i) {
+        passed |= 0 != (mca_btl_ibx_promises(btl[i]->btl) & MCA_BTL_IBX_ORDERED);
+    }
+    return passed;
 }
 
 /* By the transport of the data, so that it follows the data. */
@@ -541,6 +563,26 @@ static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl,
     return rtr->btl == btl && rtr->key_len > 0 ? rtr : mca_pml_spec_keys_find(keys, btl);
 }
 
+static void put(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *rtr,
+                const spec_node_t *keys, const mca_pml_spec_stripe_t *stripe)
+{
+    const mca_pml_spec_rtr_t *key = key_for(stripe->btl->btl, rtr, keys);
+    const mca_pml_spec_transfer_args_t args = {.is_put = true,
+                                               .btl = stripe->btl,
+                                               .local = sendreq->flat + stripe->offset,
+                                               .remote = rtr->addr + stripe->offset,
+                                               .offset = stripe->offset,
+                                               .length = stripe->length,
+                                               .key = NULL == key ? rtr->key : key->key,
+                                               .key_len = NULL == key ? 0 : key->key_len,
+                                               .request = sendreq,
+                                               .tell = put_tell,
+                                               .done = put_done};
+    if (!mca_pml_spec_transfer_start(&args)) {
+        write_by_copy(sendreq, stripe->offset, stripe->length);
+    }
+}
+
 void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     mca_bml_base_btl_t *candidate[MCA_PML_SPEC_STRIPES];
@@ -548,7 +590,8 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     mca_pml_spec_stripe_t stripe[MCA_PML_SPEC_STRIPES];
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     const uint64_t local = (uint64_t) (uintptr_t) sendreq->flat;
-    size_t n = 0, candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
+    size_t n = 0;
+    const size_t candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
 
     spec_node_t keys;
     spec_list_init(&keys);
@@ -571,26 +614,14 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         rtr_free(rtr);
         return;
     }
+    if (is_passed(usable, n, length)) {
+        tell_match(sendreq);
+    }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    /* Held, so that the request is still here afterwards to tell whether the puts were copies. */
-    (void) mca_pml_spec_add64(&sendreq->left, 1);
+    (void) mca_pml_spec_add64(&sendreq->left, 1); /* to see below whether the puts were copies */
     for (size_t i = 0; i < stripes; ++i) {
-        const mca_pml_spec_rtr_t *key = key_for(stripe[i].btl->btl, rtr, &keys);
-        if (!mca_pml_spec_transfer_start(
-                &(mca_pml_spec_transfer_args_t){.is_put = true,
-                                                .btl = stripe[i].btl,
-                                                .local = sendreq->flat + stripe[i].offset,
-                                                .remote = rtr->addr + stripe[i].offset,
-                                                .offset = stripe[i].offset,
-                                                .length = stripe[i].length,
-                                                .key = NULL == key ? rtr->key : key->key,
-                                                .key_len = NULL == key ? 0 : key->key_len,
-                                                .request = sendreq,
-                                                .tell = put_tell,
-                                                .done = put_done})) {
-            write_by_copy(sendreq, stripe[i].offset, stripe[i].length);
-        }
+        put(sendreq, rtr, &keys, &stripe[i]);
     }
     mca_pml_spec_keys_free(&keys);
     rtr_free(rtr);

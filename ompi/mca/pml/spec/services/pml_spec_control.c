@@ -20,15 +20,21 @@ static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
            && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
 }
 
-/* In the transport's order, so that it stays behind the transfers before it (promises.h; others
- * ignore it). */
+/* What tells of data stays behind the transfers before it (promises.h; other transports ignore it). */
+static uint8_t order_of(const void *hdr)
+{
+    const mca_pml_spec_match_notice_t *notice = hdr;
+    const bool tells = MCA_PML_SPEC_FIN == notice->match.type
+                       || (MCA_PML_SPEC_MATCH == notice->match.type && notice->bytes > 0);
+    return tells ? MCA_BTL_IBX_ORDER : MCA_BTL_NO_ORDER;
+}
+
 static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
 {
     const uint8_t type = *(const uint8_t *) hdr;
     const uint32_t flags =
         MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL;
-    const uint8_t order = MCA_PML_SPEC_FIN == type || MCA_PML_SPEC_MATCH == type ? MCA_BTL_IBX_ORDER
-                                                                                 : MCA_BTL_NO_ORDER;
+    const uint8_t order = order_of(hdr);
     mca_btl_base_descriptor_t *des = NULL;
 
     if (NULL != bml_btl->btl->btl_sendi

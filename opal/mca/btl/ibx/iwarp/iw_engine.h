@@ -10,7 +10,8 @@
  * Words: as in verbs. A peer is another process; its connection is made when the first datagram
  * goes either way. Messages to one peer arrive in the order of the calls, a send is delivered after
  * the data of the writes before it is in place, and with IW_FENCE after the data of the reads
- * before it. Reads overtake writes, unless they have IW_FENCE, or something posted before them and not sent has.
+ * before it. Reads overtake writes, unless they have IW_FENCE, or something posted before them and not sent has. Writes
+ * with IW_BULK are overtaken by what is posted behind them, unless it has IW_BEHIND.
  *
  * Memory: a peer is allocated when it is added, which the caller does when it first wants to talk,
  * or when `unknown` is called because the peer does. Nothing is allocated for each message, packet
@@ -160,6 +161,9 @@ enum iw_post_flag {
     /* Before the first piece there are IW_HEADROOM_SIZE bytes for the engine's headers until completion: a
      * short message then leaves as one piece. */
     IW_HEADROOM = 16,
+    /* Not together with IW_FENCE. */
+    IW_BULK = 32,   /* of a write: it takes turns with what is posted later */
+    IW_BEHIND = 64, /* of a send: delivered after the data of the writes with IW_BULK before it is in place */
 };
 #define IW_HEADROOM_SIZE 96
 

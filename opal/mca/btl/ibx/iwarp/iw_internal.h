@@ -152,6 +152,9 @@ typedef enum iw_state {
     IW_CLOSING, /* removed; a CLOSE is to be sent, then it is freed */
 } iw_state_t;
 
+/* Where the next segment can come from. Those that have something take turns, a segment each. */
+enum { IW_QUEUE_SENDS, IW_QUEUE_BULK, IW_QUEUE_RESPONSES, IW_QUEUES };
+
 /* What goes to the peer. RFC 793's names: una <= next, in serial order. */
 typedef struct iw_peer_tx {
     uint64_t next_pn;
@@ -167,7 +170,7 @@ typedef struct iw_peer_tx {
     uint8_t rnr_count;   /* times in a row that it had no receive buffer */
     bool limited;        /* the window was what held back */
     bool large;          /* a message is longer than a datagram: larger ones would pay */
-    bool responses_turn; /* before sends */
+    uint8_t turn;        /* IW_QUEUE_..., from which the last segment was cut */
     bool ping_pending;
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
@@ -175,6 +178,7 @@ typedef struct iw_peer_tx {
     iw_link_t requests;
     iw_link_t sends;
     iw_link_t asks; /* reads ahead of sends: no fence was in there when they came */
+    iw_link_t bulk; /* writes that others may pass, and what must not pass these */
     iw_link_t responses;
 } iw_peer_tx_t;
 
@@ -397,7 +401,7 @@ static inline void iw_ready(iw_peer_t *p)
 static inline bool iw_wants_out(const iw_peer_t *p)
 {
     return !iw_list_empty(&p->tx.sends) || !iw_list_empty(&p->loss.lost) || !iw_list_empty(&p->tx.asks)
-           || !iw_list_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
+           || !iw_list_empty(&p->tx.bulk) || !iw_list_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
 

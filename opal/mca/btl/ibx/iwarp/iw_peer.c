@@ -78,6 +78,7 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     iw_list_init(&p->tx.requests);
     iw_list_init(&p->tx.sends);
     iw_list_init(&p->tx.asks);
+    iw_list_init(&p->tx.bulk);
     iw_list_init(&p->tx.responses);
     iw_list_init(&p->loss.in_flight);
     iw_list_init(&p->loss.lost);

@@ -74,15 +74,19 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
 }
 
 /* A read is one small packet, and its answer uses the other direction: behind a large write it would not begin before
- * that has left. A fence behind which it was posted it must not overtake, which would wait for it. */
+ * that has left. A fence behind which it was posted it must not overtake, which would wait for it.
+ * Segments are numbered when they are cut, and messages delivered in that order: what is behind a write in its queue, or
+ * comes when that is empty, is delivered after its data. */
 static void enqueue(iw_peer_t *p, iw_request_t *r)
 {
     const bool is_fenced = 0 != (r->flags & IW_FENCE);
     if (IW_DO_READ == r->operation && !is_fenced && 0 == p->tx.fences) {
         iw_list_append(&p->tx.asks, &r->queue);
     } else {
+        const bool is_bulk =
+            r->flags & IW_BULK || (r->flags & IW_BEHIND && !iw_list_empty(&p->tx.bulk));
         p->tx.fences += is_fenced;
-        iw_list_append(&p->tx.sends, &r->queue);
+        iw_list_append(is_bulk ? &p->tx.bulk : &p->tx.sends, &r->queue);
     }
     iw_ready(p);
 }

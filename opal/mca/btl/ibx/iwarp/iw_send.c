@@ -29,16 +29,38 @@ static iw_request_t *first_send(const iw_peer_t *p)
     return blocked ? NULL : r;
 }
 
-/* Our requests and the peer's reads take turns. */
+static iw_request_t *first_of(const iw_link_t *list)
+{
+    return iw_list_empty(list) ? NULL : IW_ITEM(list->next, iw_request_t, queue);
+}
+
+static bool is_send(const iw_request_t *r)
+{
+    return NULL != r && IW_DO_SEND == r->operation;
+}
+
 static iw_request_t *next_request(iw_peer_t *p)
 {
-    iw_request_t *send = first_send(p);
-    if (iw_list_empty(&p->tx.responses)) {
-        return send;
+    iw_request_t *first[IW_QUEUES] = {
+        [IW_QUEUE_SENDS] = first_send(p),
+        [IW_QUEUE_BULK] = first_of(&p->tx.bulk),
+        [IW_QUEUE_RESPONSES] = first_of(&p->tx.responses),
+    };
+    /* No message begins between the segments of another. */
+    const iw_request_t *send = first_of(&p->tx.sends), *behind = first[IW_QUEUE_BULK];
+    if (is_send(behind) && is_send(send) && send->cut > 0) {
+        first[IW_QUEUE_BULK] = NULL;
+    } else if (is_send(behind) && behind->cut > 0 && is_send(first[IW_QUEUE_SENDS])) {
+        first[IW_QUEUE_SENDS] = NULL;
     }
-    p->tx.responses_turn = !p->tx.responses_turn;
-    return NULL == send || p->tx.responses_turn ? IW_ITEM(p->tx.responses.next, iw_request_t, queue)
-                                             : send;
+    for (unsigned i = 1; i <= IW_QUEUES; ++i) {
+        const unsigned queue = (p->tx.turn + i) % IW_QUEUES;
+        if (NULL != first[queue]) {
+            p->tx.turn = (uint8_t) queue;
+            return first[queue];
+        }
+    }
+    return NULL;
 }
 
 /* The next segment of a request; NULL: out of memory. */

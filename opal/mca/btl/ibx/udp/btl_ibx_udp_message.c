@@ -24,10 +24,16 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_base_descriptor_t, frag_const
 
 /* ---- out ---- */
 
+/* What is ordered is behind the data of all puts before it (promises.h). */
+static unsigned behind_puts(uint8_t order)
+{
+    return MCA_BTL_IBX_ORDER == order ? IW_BEHIND : 0;
+}
+
 /* A fragment with room for `room` bytes. What is sent from the user's memory needs a place for headers only, and
  * many such fragments wait for their acknowledgement. */
 static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
-                                    size_t room, uint32_t flags)
+                                    size_t room, uint8_t order, uint32_t flags)
 {
     opal_free_list_t *list = room <= MCA_BTL_IBX_UDP_HEADER_ROOM  ? &module->headers.list
                              : room <= MCA_BTL_IBX_UDP_SMALL_ROOM ? &module->smalls.list
@@ -39,7 +45,7 @@ static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_bt
         frag->users = 0;
         frag->is_complete = false;
         frag->is_freed = false;
-        frag->base.order = MCA_BTL_IBX_ORDER; /* whatever is asked for: there is one */
+        frag->base.order = order;
         frag->base.des_flags = flags;
         frag->base.des_cbfunc = NULL;
         frag->base.des_segment_count = 1;
@@ -58,11 +64,10 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
                                              size_t size, uint32_t flags)
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
-    (void) order;
     if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, size, flags);
+    mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, size, order, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
@@ -90,7 +95,6 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *bt
                                                    size_t reserve, size_t *size, uint32_t flags)
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
-    (void) order;
     if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
         return NULL;
     }
@@ -98,7 +102,7 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *bt
     length = *size < length ? *size : length;
     const bool in_place = length > 0 && !opal_convertor_need_buffers(convertor);
     mca_btl_ibx_udp_frag_t *frag =
-        frag_new(module, endpoint, in_place ? reserve : reserve + length, flags);
+        frag_new(module, endpoint, in_place ? reserve : reserve + length, order, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
@@ -133,11 +137,12 @@ static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
         {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->segment[0].seg_len},
         {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
     };
-    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count, IW_HEADROOM, frag);
+    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count,
+                        IW_HEADROOM | behind_puts(frag->base.order), frag);
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
- * as well, because a message comes after the data of those before it (promises.h). lock is held. */
+ * as well, because an ordered message comes after the data of those before it (promises.h). lock is held. */
 static bool is_next(mca_btl_ibx_udp_module_t *module)
 {
     return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
@@ -297,7 +302,7 @@ void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_
 /* A message that the engine copies, from the stack. */
 static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                          opal_convertor_t *convertor, const void *header, size_t header_size,
-                         size_t payload_size, mca_btl_base_tag_t tag)
+                         size_t payload_size, uint8_t order, mca_btl_base_tag_t tag)
 {
     char packet[IW_INLINE_MAX];
     bool sent = false;
@@ -308,7 +313,7 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
     if (OPAL_LIKELY(NULL != peer && is_next(module))) {
         struct iovec piece = {.iov_base = packet,
                               .iov_len = sizeof(mca_btl_ibx_udp_hdr_t) + header_size + payload_size};
-        sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET, NULL);
+        sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET | behind_puts(order), NULL);
         if (OPAL_LIKELY(sent)) {
             mca_btl_ibx_udp_flush(module);
         }
@@ -320,10 +325,10 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
 /* A longer one, in a fragment that the PML never sees. */
 static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                            opal_convertor_t *convertor, const void *header, size_t header_size,
-                           size_t payload_size, mca_btl_base_tag_t tag)
+                           size_t payload_size, uint8_t order, mca_btl_base_tag_t tag)
 {
-    mca_btl_ibx_udp_frag_t *frag =
-        frag_new(module, endpoint, header_size + payload_size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, header_size + payload_size, order,
+                                            MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return false;
     }
@@ -355,9 +360,10 @@ int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
     if (OPAL_LIKELY(size <= btl->btl_max_send_size && !endpoint->is_self)) {
         const bool sent =
             sizeof(mca_btl_ibx_udp_hdr_t) + size <= IW_INLINE_MAX
-                ? sendi_inline(module, endpoint, convertor, header, header_size, payload_size, tag)
+                ? sendi_inline(module, endpoint, convertor, header, header_size, payload_size,
+                               order, tag)
                 : sendi_fragment(module, endpoint, convertor, header, header_size, payload_size,
-                                 tag);
+                                 order, tag);
         if (OPAL_LIKELY(sent)) {
             return OPAL_SUCCESS;
         }

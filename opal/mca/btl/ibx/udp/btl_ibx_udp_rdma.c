@@ -89,7 +89,8 @@ static bool issue(mca_btl_ibx_job_t *job)
         iw_status_t status = IW_DEAD;
         if (NULL != peer) {
             status = MCA_BTL_IBX_PUT == job->type
-                         ? iw_post_write(peer, &piece, 1, job->stag, job->remote + job->issued, 0, job)
+                         ? iw_post_write(peer, &piece, 1, job->stag, job->remote + job->issued,
+                                         IW_BULK, job)
                          : iw_post_read(peer, piece.iov_base, n, job->stag,
                                         job->remote + job->issued, 0, job);
         }
