@@ -33,7 +33,6 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     assert_true(iw_fault_parse(&pc.faults_out, faults));
     pc.fault_seed = 1 + i;
     pc.segment = segment;
-    pc.zerocopy = IW_ZEROCOPY_ON; /* what a test sees is not to depend on the machine's speed */
     if (NULL != end_tune) {
         end_tune(&pc);
     }

@@ -8,7 +8,6 @@
 #endif
 
 #include "iw_intake.h"
-#include "iw_zerocopy.h"
 #include "iw_poll.h"
 #include "iw_port.h"
 
@@ -81,8 +80,6 @@ struct iw_port {
     delayed_t *delayed; /* sorted by time */
     peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
-    iw_zerocopy_t zerocopy;
-    iw_zerocopy_cost_t zerocopy_cost;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];
