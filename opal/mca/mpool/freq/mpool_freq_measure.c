@@ -57,7 +57,7 @@ static bool path_of(char *path, const char *name)
     const char *dir = mca_mpool_freq_component.cost_dir;
     char host[256] = "";
     if (NULL == dir || '\0' == *dir) {
-        dir = mca_mpool_freq_job_dir();
+        dir = opal_process_info.job_session_dir; /* goes away with the job */
     }
     if (NULL == dir || 0 != gethostname(host, sizeof(host) - 1)) {
         return false;
