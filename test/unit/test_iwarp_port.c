@@ -5,7 +5,6 @@
 
 #include "iw_agent.h"
 #include "iw_ends.h"
-#include "iw_zerocopy.h"
 #include "iw_memory.h"
 
 #include <arpa/inet.h>
@@ -19,106 +18,12 @@ static void data_goes_through(void **state)
     for (int segment = 0; segment < 2; ++segment) {
         end_t *e = ends_open("", segment, 30 * S);
         transfer(e, 1000000, 20);
-        const uint64_t lent = iw_port_counters(e[0].port)->zerocopied;
-        if (segment && 0 == lent) {
-            print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
-        }
         for (int i = 0; i < 2; ++i) {
             const iw_counters_t *c = iw_engine_counters(e[i].engine);
             assert_int_equal(c->refused_tag + c->refused_length + c->refused_header, 0);
         }
         ends_close(e);
     }
-}
-
-static void tune_lend_auto(iw_port_config_t *c)
-{
-    c->zerocopy = IW_ZEROCOPY_AUTO;
-}
-
-/* Lending and copying by turns, until it is known which is cheaper: both bring the data. */
-static void lending_is_measured(void **state)
-{
-    (void) state;
-    enum { LARGE = 17, ROUNDS = 60 }; /* large datagrams in a transfer */
-    end_tune = tune_lend_auto;
-    end_t *e = ends_open("", true, 30 * S);
-    end_tune = NULL;
-    transfer(e, LARGE * 57344, ROUNDS);
-    const uint64_t lent = iw_port_counters(e[0].port)->zerocopied;
-    if (0 == lent) {
-        print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
-    } else {
-        print_message("lent: %u of %u\n", (unsigned) lent, LARGE * ROUNDS);
-        assert_in_range(lent, IW_COST_FIRST, LARGE * ROUNDS - IW_COST_FIRST);
-    }
-    assert_int_equal(iw_engine_counters(e[1].engine)->refused_tag, 0);
-    ends_close(e);
-}
-
-/* Pages on loan: whatever pieces a datagram has, and whatever the kernel may have against it, it arrives
- * once and whole, and the header can be overwritten at once. */
-static void lending(void **state)
-{
-    (void) state;
-    enum { LENGTHS = 7, MAX = 61440 };
-    static const size_t lengths[LENGTHS] = {1, 100, 4096, 32768, 57343, 57344, 61440};
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    socklen_t size = sizeof(a);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int in = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), out = socket(AF_INET, SOCK_DGRAM, 0);
-    assert_int_equal(bind(in, (struct sockaddr *) &a, sizeof(a)), 0);
-    assert_int_equal(getsockname(in, (struct sockaddr *) &a, &size), 0);
-    assert_int_equal(connect(out, (struct sockaddr *) &a, sizeof(a)), 0);
-    uint8_t *data = must_alloc(MAX + 4096 + 128), *got = must_alloc(1 << 16), header[64];
-    rng_t rng = {9};
-    for (size_t i = 0; i < MAX + 4096 + 128; ++i) {
-        data[i] = (uint8_t) rng_next(&rng);
-    }
-    iw_zerocopy_t zerocopy;
-    iw_zerocopy_open(&zerocopy);
-    if (!zerocopy.works) {
-        print_message("SKIP: no pipe large enough here\n");
-    }
-    unsigned lent = 0, refused = 0;
-    for (size_t offset = 0; zerocopy.works && offset < 4096; offset += 117) {
-        for (unsigned i = 0; i < LENGTHS; ++i) {
-            const size_t half = lengths[i] / 2;
-            struct iovec piece[3] = {{header, sizeof(header)},
-                                     {data + offset, half},
-                                     {data + offset + half + 64, lengths[i] - half}};
-            memset(header, (int) i, sizeof(header));
-            const iw_zerocopy_result_t result = iw_zerocopy_send(&zerocopy, out, piece, 3);
-            memset(header, 0xee, sizeof(header));
-            ssize_t n = recv(in, got, 1 << 16, 0);
-            if (IW_ZEROCOPY_SENT != result) {
-                assert_int_equal(result, IW_ZEROCOPY_NOT); /* too many pages */
-                assert_true(n < 0);
-                ++refused;
-                continue;
-            }
-            ++lent;
-            assert_int_equal(n, sizeof(header) + lengths[i]);
-            memset(header, (int) i, sizeof(header));
-            assert_memory_equal(got, header, sizeof(header));
-            assert_memory_equal(got + sizeof(header), data + offset, half);
-            assert_memory_equal(got + sizeof(header) + half, data + offset + half + 64,
-                                lengths[i] - half);
-        }
-    }
-    assert_true(!zerocopy.works || (lent > 100 && refused > 0));
-    /* Nobody there any more: the error is the socket's, and lending goes on. */
-    close(in);
-    struct iovec piece[2] = {{header, sizeof(header)}, {data, 40000}};
-    for (int i = 0; zerocopy.works && i < 4; ++i) {
-        const iw_zerocopy_result_t result = iw_zerocopy_send(&zerocopy, out, piece, 2);
-        assert_true(IW_ZEROCOPY_SENT == result || IW_ZEROCOPY_NOT == result);
-    }
-    assert_true(zerocopy.works || 0 == lent);
-    iw_zerocopy_close(&zerocopy);
-    close(out);
-    free(data);
-    free(got);
 }
 
 /* Many small messages: the kernel gets them as trains. */
@@ -146,9 +51,9 @@ static void trains(void **state)
     ends_close(e);
 }
 
-/* A large datagram, which is lent, and a small one behind it, which could be the end of its train: both arrive. Nothing
+/* A large datagram, and a small one behind it, which could be the end of its train: both arrive. Nothing
  * else can lose them here, so every datagram that was sent comes in. */
-static void what_follows_a_loan(void **state)
+static void what_follows_a_large_datagram(void **state)
 {
     (void) state;
     enum { SIZE = 40000, ROUNDS = 500 };
@@ -173,52 +78,8 @@ static void what_follows_a_loan(void **state)
                             *to = iw_engine_counters(e[1 - i].engine);
         assert_int_equal(from->packets_out - from->unsent, to->packets_in);
     }
-    if (0 == iw_port_counters(e[0].port)->zerocopied) {
-        print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
-    }
     iw_deregister(e[1].engine, stag);
     free(data);
-    ends_close(e);
-}
-
-/* Pages that are lent are written before the receiver reads them, all of them each time: what was sent is refused, and what
- * is sent again is a copy. */
-static void what_is_lent_may_be_written(void **state)
-{
-    (void) state;
-    enum { SIZE = 1 << 20, PARTS = SIZE / 50000 };
-    end_t *e = ends_open("", true, 30 * S);
-    uint8_t *data = must_alloc(SIZE), *back = must_alloc(SIZE);
-    memset(data, 0x44, SIZE);
-    const uint32_t stag = iw_register(e[1].engine, data, SIZE, IW_REMOTE_READ);
-    const uint64_t until = iw_port_now() + 120 * S; /* a bound against hanging, not a measure */
-    iw_completion_t c;
-    for (int round = 0; round < 12; ++round) {
-        const bool is_warm =
-            round >= 8; /* connected sockets are there, and what the path carries is known */
-        const uint64_t before = iw_engine_counters(e[0].engine)->refused_tag;
-        assert_int_equal(iw_post_read(e[0].peer, back, SIZE, stag, 0, 0, NULL), IW_OK);
-        while (0 == iw_engine_poll(e[0].engine, &c, 1)) {
-            assert_true(iw_port_now() < until);
-            iw_port_progress(e[1].port, e[1].engine);
-            for (size_t at = 0; is_warm && at < SIZE; at += 4096) {
-                ++data[at];
-            }
-            iw_port_progress(e[0].port, e[0].engine);
-        }
-        assert_int_equal(c.status, IW_OK);
-        assert_int_equal(c.what, IW_READ);
-        assert_in_range(iw_engine_counters(e[0].engine)->refused_tag - before, 0,
-                        is_warm ? PARTS : 0);
-    }
-    if (0 == iw_port_counters(e[1].port)->zerocopied) {
-        print_message("SKIP: this kernel does not take pages on loan (splice to UDP)\n");
-    } else {
-        assert_true(iw_engine_counters(e[0].engine)->refused_tag > 0);
-    }
-    iw_deregister(e[1].engine, stag);
-    free(data);
-    free(back);
     ends_close(e);
 }
 
@@ -434,7 +295,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
         iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
         assert_true(NULL != agent && iw_agent_start(agent));
         for (int i = 0; i < 10; ++i) {
-            iw_agent_progress(agent);
+            agent_progress(agent, &e[1]);
         }
         struct iovec piece = {source, SIZE}, note = {source, 100};
         iw_agent_lock(agent);
@@ -510,7 +371,7 @@ static void the_agent_sends_what_waits(void **state)
         config.mode = (iw_agent_mode_t) mode;
         iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
         assert_true(NULL != agent && iw_agent_start(agent));
-        iw_agent_progress(agent); /* for the last time */
+        agent_progress(agent, &e[1]); /* for the last time */
         const uint64_t until = iw_port_now() + 60 * S;
         for (uint32_t number = 0; number < 100; ++number) {
             struct iovec piece = {&number, sizeof(number)};
@@ -554,7 +415,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
     assert_true(NULL != agent && iw_agent_start(agent));
     const struct timespec a_while = {.tv_nsec = 1000000};
     for (int i = 0; i < 50; ++i) { /* the application is there, and the agent has seen that */
-        iw_agent_progress(agent);
+        agent_progress(agent, &e[1]);
         iw_agent_lock(agent);
         iw_agent_flush(agent);
         iw_agent_unlock(agent);
@@ -774,11 +635,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_goes_through),
-        cmocka_unit_test(lending),
-        cmocka_unit_test(lending_is_measured),
         cmocka_unit_test(trains),
-        cmocka_unit_test(what_follows_a_loan),
-        cmocka_unit_test(what_is_lent_may_be_written),
+        cmocka_unit_test(what_follows_a_large_datagram),
         cmocka_unit_test(a_conversation_is_not_joined),
         cmocka_unit_test(messages_stay),
         cmocka_unit_test(data_goes_through_faults),

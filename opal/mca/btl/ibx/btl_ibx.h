@@ -36,7 +36,6 @@ typedef struct mca_btl_ibx_component {
     int port_min, port_range;
     bool segment;
     char *rcache; /* name of the component, auto or none */
-    int zerocopy;
     bool direct;
     char *fault_in, *fault_out, *fault_register;
     unsigned long long fault_seed;

@@ -6,7 +6,6 @@
 #include "btl_ibx_fault.h"
 #include "btl_ibx_sleep.h"
 #include "iwarp/iw_auth.h"
-#include "iwarp/iw_zerocopy_cost.h"
 #include "udp/btl_ibx_udp.h"
 #include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_stats.h"
@@ -82,8 +81,6 @@ static const char *refuse_faults(const char *text)
 
 static const mca_base_var_enum_value_t auths[] = {
     {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
-static const mca_base_var_enum_value_t zerocopies[] = {
-    {IW_ZEROCOPY_OFF, "off"}, {IW_ZEROCOPY_ON, "on"}, {IW_ZEROCOPY_AUTO, "auto"}, {0, NULL}};
 static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
                                                    {MCA_BTL_IBX_ASYNC_ON, "on"},
                                                    {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
@@ -165,10 +162,6 @@ static const spec_parameter_t parameters[] = {
     SPEC_SWITCH("iwarp_segment", 9, C(segment), true,
                 .help = "The kernel or the adapter cuts and joins runs of datagrams (UDP_SEGMENT, UDP_GRO), if it can. No "
                         "unit, 0 or 1, default 1."),
-    SPEC_CHOICE("iwarp_zerocopy", 9, C(zerocopy), IW_ZEROCOPY_AUTO, zerocopies, .was = "iwarp_lend",
-                .help = "The kernel takes large payloads by reference (splice) instead of copying them, if it can: on, "
-                        "always; off, never; auto, where that takes less time, as is measured while the program runs. No "
-                        "unit, one of on, off, auto, default auto."),
     SPEC_SWITCH("iwarp_direct", 9, C(direct), true, .was = "iwarp_place",
                 .help = "The kernel writes large payloads that answer an RDMA Read to where they belong, before they are "
                         "verified there, instead of into a buffer from which they are copied. Until the read completes "

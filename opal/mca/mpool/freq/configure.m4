@@ -18,9 +18,5 @@ AC_DEFUN([MCA_opal_mpool_freq_CONFIG], [
     AS_IF([test -n "$OPAL_LIB_NAME"], [mpool_freq_OPAL=lib$OPAL_LIB_NAME.la], [mpool_freq_OPAL=lib${OPAL_LIB_PREFIX}open-pal.la])
     AC_SUBST([mpool_freq_OPAL])
 
-    HWLOC_LIBS=-lhwloc
-    mpool_freq_LIBS=$HWLOC_LIBS
-    AC_SUBST([HWLOC_LIBS])
-    AC_SUBST([mpool_freq_LIBS])
-    AC_CHECK_HEADER([hwloc.h], [$1], [$2])
+    $1
 ])

@@ -47,7 +47,6 @@ enum {
     X(frees_refused, "frees of memory that was not allocated here, ignored")                       \
     X(segments, "segments mapped")                                                                 \
     X(segments_huge, "segments on huge pages (MAP_HUGETLB)")                                       \
-    X(segments_bound, "segments bound to the NUMA node of the process")                            \
     X(registrations, "registrations of segments with a transport")                                 \
     X(registrations_failed, "registrations of segments that a transport refused")                  \
     X(deregistrations, "registrations of segments given back")

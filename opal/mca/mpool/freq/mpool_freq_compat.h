@@ -18,7 +18,6 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
-#include "opal/mca/hwloc/base/base.h"
 #include "opal/mca/memory/base/base.h"
 #include "opal/mca/mpool/base/base.h"
 #include "opal/mca/mpool/mpool.h"
@@ -44,12 +43,6 @@
         static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
                         __opal_attribute_unused__ MPI_Comm fresh)
 
-/* Where files of this job on this host go; NULL: nowhere. They go away with the job. */
-static inline const char *mca_mpool_freq_job_dir(void)
-{
-    return opal_process_info.job_session_dir;
-}
-
 #else /* 5.0, 6.0 */
 
 /* 6.0 knows no help texts but those of its own tree. */
@@ -61,11 +54,6 @@ static inline const char *mca_mpool_freq_job_dir(void)
 
 #    define MCA_MPOOL_FREQ_COPY_ATTR(name)                                                         \
         static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
-
-static inline const char *mca_mpool_freq_job_dir(void)
-{
-    return opal_process_info.job_session_dir;
-}
 
 #endif
 

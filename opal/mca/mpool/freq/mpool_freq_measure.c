@@ -32,18 +32,11 @@ static bool again(void *context, void *registration, void *base, size_t size)
     return t->again(t->context, registration, base, size);
 }
 
-static double place(void *context)
-{
-    const mca_mpool_freq_transport_t *t = context;
-    return t->place(t->context);
-}
-
 static bool measure(const mca_mpool_freq_transport_t *transport, freq_costs_t *costs)
 {
     const freq_probe_t probe = {.take = take,
                                 .give = give,
                                 .again = NULL == transport->again ? NULL : again,
-                                .place = NULL == transport->place ? NULL : place,
                                 .context = (void *) transport};
     return freq_measure(&probe, mca_mpool_freq_component.measure_ms * 1e6, costs);
 }
@@ -57,7 +50,7 @@ static bool path_of(char *path, const char *name)
     const char *dir = mca_mpool_freq_component.cost_dir;
     char host[256] = "";
     if (NULL == dir || '\0' == *dir) {
-        dir = mca_mpool_freq_job_dir();
+        dir = opal_process_info.job_session_dir; /* goes away with the job */
     }
     if (NULL == dir || 0 != gethostname(host, sizeof(host) - 1)) {
         return false;
@@ -69,7 +62,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 7"
+#define FORMAT "mpool/freq costs 8"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {
@@ -84,7 +77,7 @@ static bool parse(FILE *file, const char *name, freq_costs_t *costs)
         }
     }
     char end[8];
-    return 4 == fscanf(file, "%lf %lf %lf %7s", &costs->v, &costs->search, &costs->p, end)
+    return 3 == fscanf(file, "%lf %lf %7s", &costs->v, &costs->search, end)
            && 0 == strcmp(end, "end") && freq_costs_are_sane(costs);
 }
 
@@ -129,7 +122,7 @@ static void write_file(const char *path, const char *name, const freq_costs_t *c
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         (void) fprintf(file, "%.3f %.3f\n", costs->r[i], costs->c[i]);
     }
-    const bool ok = fprintf(file, "%.3f %.3f %.3f end\n", costs->v, costs->search, costs->p) > 0;
+    const bool ok = fprintf(file, "%.3f %.3f end\n", costs->v, costs->search) > 0;
     if (0 != fclose(file) || !ok || 0 != rename(fresh, path)) {
         (void) unlink(fresh);
     }

@@ -1,9 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* See mpool_freq_segment.h: memory from the kernel (huge pages, near the process), its registrations with the network, and
+/* See mpool_freq_segment.h: memory from the kernel (huge pages), its registrations with the network, and
  * the time between MPI_Init and MPI_Finalize in which those can be made. */
 #include "mpool_freq_segment.h"
 
-#include <hwloc.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -71,30 +70,6 @@ static char *map_huge(size_t *size, size_t alignment)
     return base;
 }
 
-/* With several NUMA nodes and the process bound to one of them: there. The first touch usually says
- * the same, but huge pages and another thread's first touch do not. */
-static void bind_near(char *base, size_t size)
-{
-    if (OPAL_SUCCESS != opal_hwloc_base_get_topology()
-        || hwloc_get_nbobjs_by_type(opal_hwloc_topology, HWLOC_OBJ_NUMANODE) < 2) {
-        return;
-    }
-    hwloc_cpuset_t cpus = hwloc_bitmap_alloc();
-    hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
-    if (NULL != cpus && NULL != nodes
-        && 0 == hwloc_get_cpubind(opal_hwloc_topology, cpus, HWLOC_CPUBIND_PROCESS)) {
-        hwloc_cpuset_to_nodeset(opal_hwloc_topology, cpus, nodes);
-        if (1 == hwloc_bitmap_weight(nodes)
-            && 0
-                   == hwloc_set_area_membind(opal_hwloc_topology, base, size, nodes,
-                                             HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_BYNODESET)) {
-            mca_mpool_freq_count(&mca_mpool_freq_component.counters.segments_bound);
-        }
-    }
-    hwloc_bitmap_free(cpus);
-    hwloc_bitmap_free(nodes);
-}
-
 static void raise_to(_Atomic uint64_t *most, uint64_t value)
 {
     uint64_t was = atomic_load(most);
@@ -135,7 +110,6 @@ mca_mpool_freq_segment_t *mca_mpool_freq_segment_new(size_t size, size_t alignme
     }
     segment->size = size;
     segment->is_pool = is_pool;
-    bind_near(segment->base, size);
     mca_mpool_freq_count(&counters->segments);
     raise_to(&counters->bytes_mapped_most, atomic_fetch_add(&counters->bytes_mapped, size) + size);
     return segment;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Segments: memory from the kernel, on huge pages and near the process where that helps, and
+/* Segments: memory from the kernel, on huge pages where that helps, and
  * registered with the transports of the process.
  *
  * Registering goes through the BTL modules themselves (btl_register_mem with any endpoint, all

@@ -64,9 +64,8 @@ static inline uint32_t iw_build_length(const iw_packet_t *k)
  * headers go before the data, where that has room before it (such data is in memory of the caller's own, not of the
  * program), or the data is copied behind them.
  *
- * What is apart is read twice, for the tag and by the kernel - or, if it takes the pages by reference (iw_zerocopy.h), by the
- * receiver. A program may write it meanwhile, when it is a window of MPI's unified memory model, and then the receiver
- * refuses the tag. So only parts of long messages stay apart, and that only the first time: `again` says that this one was
+ * What is apart is read twice, for the tag and by the kernel. A program may write it meanwhile, when it is a window of MPI's
+ * unified memory model, and then the receiver refuses the tag. So only parts of long messages stay apart, and that only the first time: `again` says that this one was
  * sent before, and perhaps refused. A copy is what its tag says, so nothing is refused for that twice. */
 void iw_build_join(iw_engine_t *e, iw_packet_t *k, const iw_request_t *r, bool again);
 

@@ -97,7 +97,7 @@ void iw_engine_destroy(iw_engine_t *e)
 
 /* ---- completions ---- */
 
-/* There is a place for every completion that can come: those there are, one for each receive buffer
+/* There is room for every completion that can come: those there are, one for each receive buffer
  * free or in a message under way, each request, each peer's end, and the limit. Called before any
  * of these grows by one, so that completing never fails. */
 bool iw_done_reserve(iw_engine_t *e)
@@ -192,6 +192,17 @@ bool iw_deregister(iw_engine_t *e, uint32_t stag)
 bool iw_guard(iw_engine_t *e, uint32_t stag, const atomic_uint *uses)
 {
     return iw_memory_guard(&e->memory, stag, uses);
+}
+
+iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
+                      uint64_t length, uint8_t **at)
+{
+    return NULL != peer
+                   && IW_ACCESS_OK
+                          == iw_memory_check(&peer->engine->memory, stag, peer, rights, to, length,
+                                             at, NULL)
+               ? IW_OK
+               : IW_REMOTE_ACCESS;
 }
 
 bool iw_engine_is_connected(const iw_engine_t *e)

@@ -42,7 +42,7 @@
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_COPY_MAX                                                                                \
     8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
-#define IW_PAYLOAD_MAX    57344u /* whole pages, as many as a kernel takes by reference (iw_zerocopy.h) */
+#define IW_PAYLOAD_MAX    57344u /* whole pages */
 #define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
@@ -348,7 +348,7 @@ struct iw_engine {
     uint64_t told;         /* and bytes that they may have in flight */
 };
 
-#define IW_CONN_INDEX_BITS 20 /* of a connection's number: its place; the others are random */
+#define IW_CONN_INDEX_BITS 20 /* of a connection's number: its index; the others are random */
 #define IW_CONN_INDEX_MASK ((1u << IW_CONN_INDEX_BITS) - 1)
 
 /* iw_engine.c */

@@ -16,7 +16,6 @@
 
 #include "iw_engine.h"
 #include "iw_fault.h"
-#include "iw_zerocopy_cost.h"
 
 #include <poll.h>
 
@@ -27,7 +26,6 @@ typedef struct iw_port_config {
     uint32_t ports;       /* so many from that one on will do, the first that is free; 0: only that one */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
-    iw_zerocopy_mode_t zerocopy;  /* large payloads go to the kernel by reference (iw_zerocopy.h) if it can */
     bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
     bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
@@ -43,13 +41,11 @@ typedef struct iw_port_counters {
     uint64_t joins; /* times the kernel was asked to join datagrams to trains */
     uint64_t send_calls;
     uint64_t trains;  /* messages to the kernel that were several datagrams */
-    uint64_t zerocopied;/* datagrams whose payload the kernel did not copy */
     uint64_t too_big; /* datagrams larger than the interface takes */
     uint64_t busy;    /* times the kernel had no room */
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
     uint64_t absences; /* times the network said that a silent peer is not there */
     uint64_t errors;  /* other errors of sending */
-    int last_error;   /* of sending or receiving */
 } iw_port_counters_t;
 
 void iw_port_config_default(iw_port_config_t *config);

@@ -8,7 +8,6 @@
 #endif
 
 #include "iw_intake.h"
-#include "iw_zerocopy.h"
 #include "iw_poll.h"
 #include "iw_port.h"
 
@@ -49,7 +48,7 @@ typedef struct delayed {
     uint8_t data[];
 } delayed_t;
 
-/* A connected socket, or a candidate for one. A peer has one place, by its address. */
+/* A connected socket, or a candidate for one. A peer has one entry, by its address. */
 typedef struct peer_socket {
     iw_address_t to;
     int socket;    /* -1: none yet */
@@ -81,8 +80,6 @@ struct iw_port {
     delayed_t *delayed; /* sorted by time */
     peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
-    iw_zerocopy_t zerocopy;
-    iw_zerocopy_cost_t zerocopy_cost;
 
     struct mmsghdr in[SLOTS];
     struct iovec in_piece[SLOTS];

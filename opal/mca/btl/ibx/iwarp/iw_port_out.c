@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Sends datagrams through the socket: several by one call, large payloads without a copy, peers that get many by a connected
- * socket; and reads what the network reports of peers that are silent. */
+/* Sends datagrams through the socket: several by one call, peers that get many by a connected socket; and reads what the
+ * network reports of peers that are silent. */
 #define _GNU_SOURCE /* sendmmsg */
 #include "iw_port_internal.h"
 
@@ -12,9 +12,8 @@
 
 /* ---- sending ---- */
 
-static void add_pieces(iw_port_t *p, struct msghdr *h, const iw_packet_t *k)
+static void add_pieces(struct msghdr *h, const iw_packet_t *k)
 {
-    (void) p;
     memcpy(h->msg_iov + h->msg_iovlen, k->piece, k->count * sizeof(k->piece[0]));
     h->msg_iovlen += k->count;
 }
@@ -30,26 +29,13 @@ static void set_train(struct msghdr *h, control_t *control, uint16_t size)
     memcpy(CMSG_DATA(c), &size, sizeof(size));
 }
 
-/* What is in one piece with its headers is a copy, and would be copied once more to be given by reference. */
-static bool is_large(const iw_packet_t *k)
-{
-    return k->length >= IW_ZEROCOPY_MIN && k->count > 1 && !k->probe && !k->may_fragment;
-}
-
-static bool is_zerocopy(const iw_port_t *p, const iw_packet_t *k)
-{
-    return p->zerocopy.works && p->zerocopy_cost.zerocopies && is_large(k);
-}
-
-/* Packets from i on that can be one train: one peer, one size, the last may be shorter. One sent without a copy goes alone: those
- * behind it would not be sent. */
+/* Packets from i on that can be one train: one peer, one size, the last may be shorter. */
 static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
 {
     const iw_packet_t *first = &p->packet[i];
     size_t bytes = first->length;
     unsigned n = 1;
-    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit
-        || is_zerocopy(p, first)) {
+    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit) {
         return 1;
     }
     while (i + n < count && n < TRAIN_MAX) {
@@ -80,7 +66,7 @@ static unsigned arrange(iw_port_t *p, unsigned count)
             .msg_name = &k->to, .msg_namelen = iw_address_length(&k->to), .msg_iov = piece};
         p->first[n] = i;
         for (unsigned j = 0; j < train; ++j) {
-            add_pieces(p, h, &p->packet[i + j]);
+            add_pieces(h, &p->packet[i + j]);
         }
         if (train > 1) {
             set_train(h, &p->out_control[n], (uint16_t) k->length);
@@ -175,7 +161,6 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
         }
         /* Never again. */
         p->segment = false;
-        p->count.last_error = error;
         iw_engine_unsent(e, k, count);
         return message + 1;
     }
@@ -191,7 +176,6 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
     }
     /* As if the network had lost it: the engine sends it again, or gives the peer up in time. */
     ++p->count.errors;
-    p->count.last_error = error;
     return message + 1;
 }
 
@@ -250,41 +234,6 @@ static int peer_socket_of(iw_port_t *p, const iw_address_t *to)
 
 _Static_assert(PEER_SOCKETS == 1 << (32 - 28), "hash and number of sockets");
 
-static void peer_socket_close(iw_port_t *p, int socket)
-{
-    for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
-        if (p->peer_socket[i].socket == socket) {
-            close(socket);
-            p->peer_socket[i].socket = -1;
-            p->peer_socket[i].heat = 0;
-        }
-    }
-}
-
-static bool can_zerocopy(const iw_port_t *p, unsigned message)
-{
-    return is_zerocopy(p, &p->packet[p->first[message]]);
-}
-
-/* One message without copying. 1: sent, 0: it must be copied, -1: as sendmsg. */
-static int send_zerocopy(iw_port_t *p, int own, const iw_packet_t *k)
-{
-    switch (iw_zerocopy_send(&p->zerocopy, own, k->piece, k->count)) {
-    case IW_ZEROCOPY_SENT:
-        ++p->count.zerocopied;
-        return 1;
-    case IW_ZEROCOPY_BROKEN:
-        peer_socket_close(p, own);
-        errno = EAGAIN; /* what is left for this socket goes another time */
-        return -1;
-    case IW_ZEROCOPY_BUSY:
-        errno = EAGAIN;
-        return -1;
-    default:
-        return 0;
-    }
-}
-
 /* As sendmmsg, which a sandbox may refuse. What refuses one of the messages does so too if it is sent alone. */
 static int send_many(iw_port_t *p, int s, unsigned done, unsigned count)
 {
@@ -314,16 +263,8 @@ static int send_some(iw_port_t *p, int s, unsigned done, unsigned count)
     if (k->may_fragment) {
         return send_cut(p, h, &k->to);
     }
-    if (s != p->socket && can_zerocopy(p, done)) {
-        const int sent = send_zerocopy(p, s, k);
-        if (0 != sent) {
-            return sent;
-        }
-        return sendmsg(s, h, MSG_DONTWAIT) < 0 ? -1 : 1;
-    }
     unsigned end = done + 1;
-    while (end < count && !p->packet[p->first[end]].may_fragment
-           && (s == p->socket || !can_zerocopy(p, end))) {
+    while (end < count && !p->packet[p->first[end]].may_fragment) {
         ++end;
     }
     count = end;
@@ -486,7 +427,7 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 static bool send_alone(iw_port_t *p)
 {
     const iw_packet_t *k = p->packet;
-    if (k->count > 1 || k->asks || k->may_fragment || is_zerocopy(p, k)) {
+    if (k->count > 1 || k->asks || k->may_fragment) {
         return false;
     }
     const int own = peer_socket_of(p, &k->to);
@@ -516,35 +457,6 @@ static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
     }
 }
 
-static unsigned count_large(const iw_port_t *p, unsigned count)
-{
-    unsigned large = 0;
-    for (unsigned i = 0; i < count; ++i) {
-        large += is_large(&p->packet[i]);
-    }
-    return large;
-}
-
-/* A batch with large payloads, in the way that is to be used or tried. False: the kernel has no room. */
-static bool send_large(iw_port_t *p, iw_engine_t *e, unsigned count, unsigned large)
-{
-    const bool zerocopies = iw_zerocopy_cost_choose(&p->zerocopy_cost);
-    const uint64_t before = p->count.zerocopied;
-    size_t bytes = 0;
-    for (unsigned i = 0; i < count; ++i) {
-        bytes += p->packet[i].length;
-    }
-    const unsigned messages = arrange(p, count);
-    const uint64_t begin = iw_port_now();
-    if (!send_messages(p, e, messages)) {
-        return false;
-    }
-    if (p->count.zerocopied - before == (zerocopies ? large : 0)) {
-        iw_zerocopy_cost_took(&p->zerocopy_cost, bytes, iw_port_now() - begin);
-    }
-    return true;
-}
-
 void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     /* A bound, so that receiving has its turn. */
@@ -553,13 +465,8 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         if (0 == count) {
             continue;
         }
-        const unsigned large = p->zerocopy.works ? count_large(p, count) : 0;
         if (p->faulty && iw_fault_active(&p->fault_out)) {
             send_meddled(p, now, count);
-        } else if (large > 0) {
-            if (!send_large(p, e, count, large)) {
-                return;
-            }
         } else if (1 == count && send_alone(p)) {
             continue;
         } else if (!send_messages(p, e, arrange(p, count))) {

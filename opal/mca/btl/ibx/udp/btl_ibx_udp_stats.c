@@ -17,7 +17,6 @@
     X(send_calls, port->send_calls, "system calls that send")                                      \
     X(trains, port->trains, "runs of datagrams that were sent as one (UDP_SEGMENT)")               \
     X(joins, port->joins, "times the kernel was asked to join incoming datagrams (UDP_GRO)")       \
-    X(zerocopies, port->zerocopied, "datagrams whose payload the kernel took by reference")        \
     X(port_busy, port->busy, "times the kernel had no room for a datagram")                        \
     X(port_too_big, port->too_big, "datagrams larger than the interface takes")                    \
     X(port_absences, port->absences, "times the network said that a silent process is not there")  \

@@ -180,12 +180,6 @@ void vb_port_close(vb_port_t *port);
  * that use it. 0 if it does not say. */
 uint64_t vb_device_rnr(const vb_abilities_t *able);
 
-/* ns that a message of two pieces with a completion of its own costs beyond one of a single piece without:
- * what sending in place costs besides registering. Measured, in some hundred microseconds, with a queue pair that
- * is not connected; negative: the device does not let that be measured. Takes no lock; not while the port is
- * closed. */
-double vb_port_cost_of_pieces(vb_port_t *port);
-
 /* How many RDMA devices there are. */
 int vb_devices(void);
 /* The device and port with this address. False: none. Only device and port of able are set. */
@@ -197,8 +191,6 @@ void vb_port_unlock(vb_port_t *port);
 
 const vb_abilities_t *vb_port_abilities(const vb_port_t *port);
 vb_counters_t *vb_port_counters(vb_port_t *port);
-/* The shared queue's window; NULL: each link has its own. */
-const ibx_window_t *vb_port_window(const vb_port_t *port);
 /* Connections, and those on their way; receive buffers wanted by all windows. lock is held. */
 uint32_t vb_port_links(const vb_port_t *port);
 uint32_t vb_port_wanted(const vb_port_t *port);
