@@ -8,6 +8,10 @@
  *   --size BYTES    of each, at least 8 (8)
  *   --sleep MS      how long the receiver makes no call (100)
  *   --unsafe N      blocking sends of everybody before the first receive (0: not tried; a limit may make them wait for ever)
+ *   --flight N      sends that are kept in flight to a receiver that makes no call until no more of them become complete, or 100
+ *                   times --messages were sent (0: not tried)
+ *   --keeps KIB     the most that the sender may grow by then (0: not looked at)
+ *   --unheard N     blocking sends to a receiver that makes no call until all have returned (0: not tried; MPI promises it of none)
  *   --receives N    posted to a sender that makes no call (2000)
  *   --takes KIB     the most that unexpected messages may take (0: not looked at) */
 #include "testlib.h"
@@ -119,6 +123,87 @@ static void unsafe(int n)
     FREE(buf);
 }
 
+/* Resident memory of this process, bytes. */
+static long long resident(void)
+{
+    long long pages = 0, all;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (NULL != statm) {
+        if (2 != fscanf(statm, "%lld %lld", &all, &pages)) {
+            pages = 0;
+        }
+        fclose(statm);
+    }
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Some sends in flight: one that is complete is followed by the next, until the receiver, which makes no call meanwhile,
+ * has had `most`, or none is complete after many tests. Then the sender has grown by what waits in it for the receiver. */
+static int keep_in_flight(int flight, int most)
+{
+    enum { TESTS = 200000 };
+    int n = 0;
+    for (; n < flight; ++n) {
+        write_message(place(n), n);
+        MPI_Isend(place(n), (int) size, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &request[n]);
+    }
+    for (int in_vain = 0; n < most && in_vain < TESTS; ++in_vain) {
+        int at, done;
+        MPI_Testany(flight, request, &at, &done, MPI_STATUS_IGNORE);
+        if (done) {
+            write_message(place(at), n++);
+            MPI_Isend(place(at), (int) size, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &request[at]);
+            in_vain = 0;
+        }
+    }
+    return n;
+}
+
+static void in_flight(int flight, int most)
+{
+    tl_step("%d sends of %zu bytes in flight to a receiver that makes no call", flight, size);
+    int n;
+    if (tl.rank & 1) {
+        tl_outside_await();
+        MPI_Recv(&n, 1, MPI_INT, peer, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < n; ++i) {
+            MPI_Recv(place(0), (int) size, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            verify(place(0), i);
+        }
+        return;
+    }
+    const long long before = resident(), bar = tl_option("--keeps", 0) << 10;
+    n = keep_in_flight(flight, most);
+    const long long grown = resident() - before;
+    CHECK(0 == bar || grown <= bar, "the sender grew by %lld KiB with %d messages", grown / 1024,
+          n);
+    tl_outside_tell();
+    MPI_Send(&n, 1, MPI_INT, peer, TAG + 1, MPI_COMM_WORLD);
+    MPI_Waitall(flight, request, MPI_STATUSES_IGNORE);
+}
+
+/* Blocking sends to a receiver that makes no call until all of them have returned. */
+static void unheard(int n)
+{
+    tl_step("%d blocking sends of %zu bytes to a receiver that makes no call until they are over",
+            n, size);
+    if (tl.rank & 1) {
+        tl_outside_await();
+    }
+    for (int i = 0; i < n; ++i) {
+        if (tl.rank & 1) {
+            MPI_Recv(place(0), (int) size, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            verify(place(0), i);
+        } else {
+            write_message(place(0), i);
+            MPI_Send(place(0), (int) size, MPI_BYTE, peer, TAG, MPI_COMM_WORLD);
+        }
+    }
+    if (!(tl.rank & 1)) {
+        tl_outside_tell();
+    }
+}
+
 /* The sender makes no call until all are posted, and a while longer. */
 static void many_receives(int n)
 {
@@ -158,11 +243,18 @@ int main(int argc, char **argv)
         tl_skip("ranks work in pairs");
         return tl_finish();
     }
+    tl_outside_start();
     area = tl_buf((size_t) messages * size);
     request = malloc((size_t) messages * sizeof(*request));
     ahead();
     if (tl_option("--unsafe", 0) > 0) {
         unsafe((int) tl_option("--unsafe", 0));
+    }
+    if (tl_option("--unheard", 0) > 0 && tl.rank < 2) {
+        unheard((int) tl_option("--unheard", 0));
+    }
+    if (tl_option("--flight", 0) > 0 && tl.rank < 2) {
+        in_flight((int) tl_option("--flight", 0), 100 * messages);
     }
     many_receives((int) tl_option("--receives", 2000));
     const long long bar = tl_option("--takes", 0) << 10,

@@ -10,44 +10,7 @@
  * and the buffers of cancelled receives, which are given to something else at once, stay as they are. */
 #include "testlib.h"
 
-#include <sys/stat.h>
-
 enum { MOST = 200, TAG = 3 };
-
-/* ---- what is said beside MPI ---- */
-
-static char path[256];
-static int signals;
-
-static void outside_name(char *name, size_t size)
-{
-    (void) snprintf(name, size, "%s.%d", path, signals);
-}
-
-static void outside_tell(void)
-{
-    char name[300];
-    outside_name(name, sizeof(name));
-    FILE *file = fopen(name, "w");
-    CHECK(NULL != file, "the file %s was not made", name);
-    if (NULL != file) {
-        (void) fclose(file);
-    }
-    ++signals;
-}
-
-/* Calls nothing of MPI. */
-static void outside_await(void)
-{
-    char name[300];
-    struct stat status;
-    outside_name(name, sizeof(name));
-    while (0 != stat(name, &status)) {
-        (void) usleep(100);
-    }
-    (void) unlink(name);
-    ++signals;
-}
 
 /* ---- a receive, and how it ends ---- */
 
@@ -141,7 +104,7 @@ static void before(const case_t *c)
         if (c->reached) {
             tl_tell(1);
         }
-        outside_await();
+        tl_outside_await();
         for (int i = 0; i < c->count; ++i) {
             tl_fill(buf[0], bytes, key + (uint64_t) i);
             MPI_Send(buf[0], (int) bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
@@ -169,7 +132,7 @@ static void before(const case_t *c)
             UNTOUCHED(buf[i], 0, c->n);
             tl_fill(buf[i], c->n, key + 1000 + (uint64_t) i);
         }
-        outside_tell();
+        tl_outside_tell();
         take(c, request, buf, c->left, key);
         for (int i = 0; i < c->count; ++i) {
             if (i >= c->left) {
@@ -200,8 +163,8 @@ static void after(size_t n, int count, way_t way)
             tl_fill(buf[i], n, key + (uint64_t) i);
             MPI_Isend(buf[i], (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request[i]);
         }
-        outside_tell();
-        outside_await();
+        tl_outside_tell();
+        tl_outside_await();
         MPI_Waitall(count, request, MPI_STATUSES_IGNORE);
     } else if (1 == tl.rank) {
         int taken = 0;
@@ -209,7 +172,7 @@ static void after(size_t n, int count, way_t way)
             MPI_Irecv(buf[i], (int) n, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request[i]);
         }
         tl_tell(0);
-        outside_await();
+        tl_outside_await();
         for (int i = 0; i < count; ++i) {
             MPI_Cancel(&request[i]);
         }
@@ -221,7 +184,7 @@ static void after(size_t n, int count, way_t way)
                 ++taken;
             }
         }
-        outside_tell();
+        tl_outside_tell();
         const case_t rest = {.n = n, .count = count};
         take(&rest, NULL, NULL, taken, key);
     }
@@ -240,7 +203,7 @@ static void again(size_t n)
     char *buf = tl_buf(n);
     if (0 == tl.rank) {
         tl_hear(1);
-        outside_await();
+        tl_outside_await();
         tl_fill(buf, n, key);
         MPI_Send(buf, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
     } else if (1 == tl.rank) {
@@ -258,7 +221,7 @@ static void again(size_t n)
             UNTOUCHED(buf, 0, n);
         }
         MPI_Start(&request);
-        outside_tell();
+        tl_outside_tell();
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         VERIFY(buf, n, key);
         MPI_Request_free(&request);
@@ -309,11 +272,7 @@ int main(int argc, char **argv)
         printf("SKIP: two processes are needed\n");
         return tl_finish();
     }
-    if (0 == tl.rank) {
-        (void) snprintf(path, sizeof(path), "%s/cancel_local.%ld",
-                        NULL == getenv("TMPDIR") ? "/tmp" : getenv("TMPDIR"), (long) getpid());
-    }
-    MPI_Bcast(path, sizeof(path), MPI_CHAR, 0, MPI_COMM_WORLD);
+    tl_outside_start();
     for (size_t i = 0; i < TL_N(sizes); ++i) {
         for (way_t way = WAIT; way < WAYS; ++way) {
             for (int k = 0; k < 4; ++k) {

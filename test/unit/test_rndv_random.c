@@ -154,11 +154,11 @@ static void check_quiet(world_t *w)
     for (unsigned i = 0; i < w->senders; ++i) {
         sender_t *s = &w->sender[i];
         CHECK(spec_list_is_empty(&s->recv.revokes));
-        CHECK(spec_list_is_empty(&s->recv.msgs.early));
+        CHECK(spec_stream_is_empty(&s->recv.msgs));
         CHECK(s->recv.msgs.nxt == s->send.nxt);
         CHECK(s->kept.n == spec_send_kept(&s->send));
         CHECK(NULL == s->send.ledger
-              || (spec_list_is_empty(&spec_send_ctl(&s->send)->early)
+              || (spec_stream_is_empty(spec_send_ctl(&s->send))
                   && spec_send_ctl(&s->send)->nxt == s->ctl.n));
         for (size_t j = 0; j < s->kept.n; ++j) {
             receive_t *r = spec_handle_find(&w->handles, ((rtr_t *) s->kept.item[j])->r);

@@ -59,7 +59,8 @@ static void permute(uint32_t first, bool use_fast_path, uint64_t seed)
     }
     assert_int_equal(expected, first + ITEMS);
     assert_int_equal(s.nxt, first + ITEMS);
-    assert_true(spec_list_is_empty(&s.early));
+    assert_true(spec_stream_is_empty(&s));
+    assert_null(s.bucket);
 }
 
 static void any_order_comes_out_in_order(void **state)
@@ -127,7 +128,7 @@ static void duplicates_are_refused(void **state)
         for (uint32_t i = 0; i < 6; ++i) {
             assert_false(spec_stream_keep(&s, &b[i].item));
         }
-        assert_true(spec_list_is_empty(&s.early));
+        assert_true(spec_stream_is_empty(&s));
     }
 }
 
@@ -151,7 +152,78 @@ static void duplicates_amid_a_random_order(void **state)
         }
         assert_int_equal(taken, ITEMS);
         assert_int_equal(expected, ITEMS);
-        assert_true(spec_list_is_empty(&s.early));
+        assert_true(spec_stream_is_empty(&s));
+    }
+}
+
+/* The most items of a bucket. */
+static uint32_t longest(spec_stream_t *s)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i <= s->mask; ++i) {
+        uint32_t n = 0;
+        const spec_node_t *head = spec_stream_bucket(s, i);
+        for (spec_node_t *at = spec_list_first(head); NULL != at; at = spec_list_next(head, at)) {
+            ++n;
+        }
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Two transports: every second message goes by one that has no room for long, so that its messages come when all of the
+ * other one's are here - and of these, too, every second one late. However many are kept, no search is long. */
+static void finds_one_among_many(void **state)
+{
+    (void) state;
+    enum { MANY = 60000 };
+    static spec_item_t items[MANY];
+    spec_stream_t s;
+    uint32_t expected = 0;
+    spec_stream_init(&s);
+    memset(items, 0, sizeof(items));
+    for (uint32_t i = 0; i < MANY; ++i) {
+        items[i].no = i;
+    }
+    for (uint32_t i = 1; i < MANY; i += 2) {
+        assert_true(arrive(&s, &items[i], &expected));
+        if (1 == i % 1000) {
+            assert_true(longest(&s) <= 2 * SPEC_STREAM_SHARE);
+        }
+    }
+    assert_int_equal(s.n, MANY / 2);
+    assert_true(longest(&s) <= 2 * SPEC_STREAM_SHARE);
+    for (uint32_t i = 0; i < MANY; i += 4) {
+        assert_true(arrive(&s, &items[i + 2], &expected));
+        assert_true(arrive(&s, &items[i], &expected));
+    }
+    assert_int_equal(expected, MANY);
+    assert_true(spec_stream_is_empty(&s));
+    assert_null(s.bucket);
+}
+
+static void the_end_gives_all_back(void **state)
+{
+    (void) state;
+    for (uint32_t n = 0; n <= ITEMS; n += 1 + n / 2) {
+        static spec_item_t items[ITEMS];
+        spec_stream_t s;
+        spec_node_t left;
+        uint32_t back = 0;
+        spec_stream_init(&s);
+        spec_list_init(&left);
+        memset(items, 0, sizeof(items));
+        for (uint32_t i = 0; i < n; ++i) {
+            items[i].no = 3 * i + 1;
+            assert_true(spec_stream_keep(&s, &items[i]));
+        }
+        spec_stream_drain(&s, &left);
+        while (NULL != spec_list_pop(&left)) {
+            ++back;
+        }
+        assert_int_equal(back, n);
+        assert_true(spec_stream_is_empty(&s));
+        assert_null(spec_stream_take(&s));
     }
 }
 
@@ -163,6 +235,8 @@ int main(void)
         cmocka_unit_test(goes_on_at_the_wrap),
         cmocka_unit_test(duplicates_are_refused),
         cmocka_unit_test(duplicates_amid_a_random_order),
+        cmocka_unit_test(finds_one_among_many),
+        cmocka_unit_test(the_end_gives_all_back),
     };
     return cmocka_run_group_tests_name("spec_stream", tests, NULL, NULL);
 }

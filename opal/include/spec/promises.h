@@ -52,6 +52,9 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
  * follow: until one without the flag takes it along, or the component's progress is called. If it lies in the BTL's
  * buffer its callback is called by the next progress, and btl_send does not return 1. *polls counts the calls of progress.
+ * MCA_BTL_IBX_BLOCKS in des_flags: the caller can do nothing else until the message is complete. It is complete as soon as it
+ * is copied, however many before it are not acknowledged; without the flag one behind many may be complete no earlier than
+ * its acknowledgement. A transport without the promise MCA_BTL_IBX_GATHERS ignores it.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 
@@ -60,7 +63,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
 
 enum { MCA_BTL_IBX_ORDER = 0 };
 enum { MCA_BTL_IBX_REG_PIN = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
-enum { MCA_BTL_IBX_MORE = 1 << 30 };     /* beyond MCA_BTL_DES_* */
+enum { MCA_BTL_IBX_MORE = 1 << 30, MCA_BTL_IBX_BLOCKS = 1 << 29 }; /* beyond MCA_BTL_DES_* */
 enum {
     MCA_BTL_IBX_ORDERED = 1,
     MCA_BTL_IBX_FENCED = 2,

@@ -123,8 +123,10 @@ static void drop_rtrs(mca_pml_spec_peer_t *peer)
 
 static void peer_free(mca_pml_spec_peer_t *peer)
 {
-    spec_node_t *n;
-    while (NULL != (n = spec_list_pop(&peer->recv.msgs.early))) {
+    spec_node_t early, *n;
+    spec_list_init(&early);
+    spec_stream_drain(&peer->recv.msgs, &early);
+    while (NULL != (n = spec_list_pop(&early))) {
         mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
     }
     while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {

@@ -55,9 +55,9 @@ static direct_t send_copied(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_b
                             const void *data, size_t length, int32_t tag, uint32_t seq)
 {
     volatile bool sent = false;
-    const mca_pml_spec_sent_t how =
-        mca_pml_spec_eager_copy(peer, bml_btl, data, length, tag, seq, MCA_PML_SPEC_EAGER_FLAGS,
-                                mark_sent, (void *) (uintptr_t) &sent);
+    const mca_pml_spec_sent_t how = mca_pml_spec_eager_copy(
+        peer, bml_btl, data, length, tag, seq, MCA_PML_SPEC_EAGER_FLAGS | MCA_BTL_IBX_BLOCKS,
+        mark_sent, (void *) (uintptr_t) &sent);
     while (MCA_PML_SPEC_UNDER_WAY == how && !sent) {
         opal_progress();
     }
@@ -105,7 +105,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         mca_pml_spec_adapt_say(peer, tag, *seq);
     }
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
-    if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq))) {
+    if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq, wait))) {
         if (gathers) {
             (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
                                        (uint32_t) mca_pml_spec.gather);
@@ -116,7 +116,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
 }
 
 /* A message that send_directly() numbered and found no room for. */
-static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
+static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq, bool blocks)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     MCA_PML_BASE_SEND_START(&sendreq->req_send);
@@ -131,6 +131,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq)
     sendreq->stage = 0;
     sendreq->fits = true;
     sendreq->gathers = false;
+    sendreq->blocks = blocks;
     sendreq->stopped = false;
     mca_pml_spec_send_begin(sendreq, NULL);
 }
@@ -184,7 +185,7 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
     }
     *request = &sendreq->req_send.req_base.req_ompi;
     if (OPAL_UNLIKELY(NUMBERED == direct)) {
-        send_later(sendreq, seq);
+        send_later(sendreq, seq, false);
         return OMPI_SUCCESS;
     }
     int rc = mca_pml_spec_send_start(sendreq, MCA_PML_SPEC_BY_ISEND);
@@ -220,7 +221,7 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
     request = &sendreq->req_send.req_base.req_ompi;
     int rc = OMPI_SUCCESS;
     if (OPAL_UNLIKELY(NUMBERED == direct)) {
-        send_later(sendreq, seq);
+        send_later(sendreq, seq, true);
     } else {
         rc = mca_pml_spec_send_start(sendreq, MCA_PML_BASE_SEND_BUFFERED == mode
                                                   ? MCA_PML_SPEC_BY_ISEND

@@ -244,6 +244,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
     sendreq->life = 0;
     sendreq->status = OMPI_SUCCESS;
+    sendreq->blocks = MCA_PML_SPEC_BY_SEND == by;
     sendreq->noticed = false;
     sendreq->proto = NULL;
     sendreq->stage = 0;

@@ -85,9 +85,7 @@ void spec_send_close_ledger(spec_send_t *s, spec_node_t *left)
             bin_retire(l, &l->bucket[i]);
         }
     }
-    while (NULL != (n = spec_list_pop(&l->ctl.early))) {
-        spec_list_append(left, n);
-    }
+    spec_stream_drain(&l->ctl, left);
     while (NULL != l->free_bins) {
         tag_bin_t *bin = l->free_bins;
         l->free_bins = bin->chain;

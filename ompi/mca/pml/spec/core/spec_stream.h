@@ -6,17 +6,26 @@
  * messages of a sender at the receiver, and for RTR and REVOKE of a receiver at the sender. Open
  * MPI's transports promise delivery but not order, within one and across several.
  *
- * Cost: nothing for the item that is next; keeping is a walk from the far end, because items come
- * nearly in order. */
+ * Cost: nothing for the item that is next. Kept items are found by a hash of their number, not by a walk in their
+ * order: tens of thousands may be ahead of one that a transport had no room for. The numbers lie close together, so
+ * their lowest bits spread them evenly. Without memory for more buckets it is only slower.
+ *
+ * Threads: none here; the caller's lock covers each. */
 #ifndef SPEC_STREAM_H
 #define SPEC_STREAM_H
 
 #include "spec_list.h"
 #include "spec_seq.h"
 
+/* Items of a bucket, on average, before there are more buckets. */
+#define SPEC_STREAM_SHARE 4u
+
 typedef struct spec_stream {
     uint32_t nxt;
-    spec_node_t early; /* kept items, by number */
+    uint32_t n;          /* kept items */
+    uint32_t mask;       /* buckets - 1; a power of two minus one */
+    spec_node_t one;     /* the only bucket while there are few */
+    spec_node_t *bucket; /* NULL: `one` */
 } spec_stream_t;
 
 /* Embedded in what is kept. */
@@ -27,41 +36,53 @@ typedef struct spec_item {
 
 static inline void spec_stream_init(spec_stream_t *s)
 {
-    s->nxt = 0;
-    spec_list_init(&s->early);
+    *s = (spec_stream_t){.nxt = 0};
+    spec_list_init(&s->one);
+}
+
+static inline bool spec_stream_is_empty(const spec_stream_t *s)
+{
+    return 0 == s->n;
+}
+
+static inline spec_node_t *spec_stream_bucket(spec_stream_t *s, uint32_t no)
+{
+    return NULL == s->bucket ? &s->one : &s->bucket[no & s->mask];
+}
+
+/* The kept item of this number, or NULL. */
+static inline spec_item_t *spec_stream_find(spec_stream_t *s, uint32_t no)
+{
+    const spec_node_t *head = spec_stream_bucket(s, no);
+    for (spec_node_t *n = spec_list_first(head); NULL != n; n = spec_list_next(head, n)) {
+        if (no == SPEC_ENTRY(n, spec_item_t, node)->no) {
+            return SPEC_ENTRY(n, spec_item_t, node);
+        }
+    }
+    return NULL;
 }
 
 /* Keep an item until its turn. False: a duplicate, the caller keeps it. */
-static inline bool spec_stream_keep(spec_stream_t *s, spec_item_t *item)
-{
-    if (spec_seq_before(item->no, s->nxt)) {
-        return false;
-    }
-    spec_node_t *at = s->early.prev;
-    while (at != &s->early) {
-        int32_t ahead = spec_seq_diff(item->no, SPEC_ENTRY(at, spec_item_t, node)->no);
-        if (0 == ahead) {
-            return false;
-        }
-        if (ahead > 0) {
-            break;
-        }
-        at = at->prev;
-    }
-    spec_list_insert_after(at, &item->node);
-    return true;
-}
+bool spec_stream_keep(spec_stream_t *s, spec_item_t *item);
+
+/* Nothing is kept: the memory for it goes. */
+void spec_stream_shrink(spec_stream_t *s);
 
 /* Take the kept item whose turn it is, or NULL; counts as processed. */
 static inline spec_item_t *spec_stream_take(spec_stream_t *s)
 {
-    spec_node_t *n = spec_list_first(&s->early);
-    if (NULL == n || SPEC_ENTRY(n, spec_item_t, node)->no != s->nxt) {
-        return NULL;
+    spec_item_t *item = spec_stream_is_empty(s) ? NULL : spec_stream_find(s, s->nxt);
+    if (NULL != item) {
+        spec_list_remove(&item->node);
+        ++s->nxt;
+        if (0 == --s->n && NULL != s->bucket) {
+            spec_stream_shrink(s);
+        }
     }
-    spec_list_remove(n);
-    ++s->nxt;
-    return SPEC_ENTRY(n, spec_item_t, node);
+    return item;
 }
+
+/* All that is kept goes to the end of a list, in no order: the stream ends. */
+void spec_stream_drain(spec_stream_t *s, spec_node_t *left);
 
 #endif

@@ -216,7 +216,7 @@ INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *pack
     }
     mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
     if (OPAL_UNLIKELY(NULL == peer) || OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)
-        || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.msgs.early))
+        || OPAL_UNLIKELY(!spec_stream_is_empty(&peer->recv.msgs))
         || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.revokes))) {
         arrive_slowly(comm, packet, proto);
         return;

@@ -39,6 +39,7 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool fits;    /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
+    bool blocks;  /* the call that began it waits for it and does nothing else */
     bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
     uint32_t set_apart; /* credit: pml_spec_flow.h */

@@ -22,15 +22,17 @@ typedef enum mca_pml_spec_sent {
 
 /* The same for a message of a request. */
 #define MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq)                                                       \
-    (MCA_PML_SPEC_EAGER_FLAGS | ((sendreq)->gathers ? MCA_BTL_IBX_MORE : 0u))
+    (MCA_PML_SPEC_EAGER_FLAGS | ((sendreq)->gathers ? MCA_BTL_IBX_MORE : 0u)                       \
+     | ((sendreq)->blocks ? MCA_BTL_IBX_BLOCKS : 0u))
 
 /* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
- * it has none or no room now; else the message needs nothing more of this process. Inline, because
- * every small message goes this way. */
+ * it has none or no room now; else the message needs nothing more of this process. blocks: the caller
+ * waits for it (MCA_BTL_IBX_BLOCKS). Inline, because every small message goes this way. */
 static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                            const void *data, size_t length, int32_t tag,
-                                           uint32_t seq)
+                                           uint32_t seq, bool blocks)
 {
+    const uint32_t flags = MCA_PML_SPEC_EAGER_FLAGS | (blocks ? MCA_BTL_IBX_BLOCKS : 0u);
     struct {
         mca_pml_spec_match_hdr_t match;
         char data[MCA_PML_SPEC_TINY_COPY];
@@ -47,13 +49,11 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
             memcpy(packet.data, data, length);
         }
         rc = mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
-                                MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS, MCA_PML_SPEC_EAGER,
-                                NULL);
+                                MCA_BTL_NO_ORDER, flags, MCA_PML_SPEC_EAGER, NULL);
     } else if (!mca_pml_spec.threaded) {
         mca_pml_spec_bytes_convertor_set(&mca_pml_spec.bytes, data, length);
         rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
-                                length, MCA_BTL_NO_ORDER, MCA_PML_SPEC_EAGER_FLAGS,
-                                MCA_PML_SPEC_EAGER, NULL);
+                                length, MCA_BTL_NO_ORDER, flags, MCA_PML_SPEC_EAGER, NULL);
     } else {
         return false;
     }

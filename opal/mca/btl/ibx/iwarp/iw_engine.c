@@ -215,6 +215,11 @@ const iw_counters_t *iw_engine_counters(const iw_engine_t *e)
     return &e->count;
 }
 
+size_t iw_engine_posted(const iw_engine_t *e)
+{
+    return e->requests.in_use * e->requests.size;
+}
+
 size_t iw_engine_memory(const iw_engine_t *e)
 {
     size_t bytes = sizeof(*e) + IW_COPIES + e->conns * sizeof(*e->conn)

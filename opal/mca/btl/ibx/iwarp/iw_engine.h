@@ -264,6 +264,8 @@ void iw_engine_timers(iw_engine_t *engine, uint64_t now);
 void iw_engine_alarm(iw_engine_t *engine, uint64_t at);
 
 const iw_counters_t *iw_engine_counters(const iw_engine_t *engine);
+/* Bytes of requests that are not complete, with what was copied when they were posted. */
+size_t iw_engine_posted(const iw_engine_t *engine);
 /* Bytes allocated for all purposes; what one peer costs, without and with having talked. */
 size_t iw_engine_memory(const iw_engine_t *engine);
 

@@ -24,6 +24,10 @@ _Static_assert(sizeof(mca_btl_ibx_udp_hdr_t) == 8, "what follows the header stay
 #define MCA_BTL_IBX_UDP_HEADER_ROOM 256 /* bytes that a fragment has room for of which the message is the user's memory */
 #define MCA_BTL_IBX_UDP_SMALL_ROOM  4352 /* the same, of a copied message of up to 4 KiB: one for each of many peers is soon touched */
 
+/* Bytes of copies that may wait for their acknowledgement while their sends are complete. More than what a path holds that
+ * a few sends in flight keep busy. */
+#define MCA_BTL_IBX_UDP_AHEAD ((size_t) 4 << 20)
+
 /* What is sent from a fragment, and what the engine puts before it. */
 typedef struct mca_btl_ibx_udp_body {
     _Alignas(64) uint8_t hole[8];       /* so that user data behind 16 bytes of a PML begins a cache line */

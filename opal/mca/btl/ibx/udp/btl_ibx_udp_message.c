@@ -3,7 +3,9 @@
  *
  * A fragment belongs to the PML until it is sent, to the engine until it is acknowledged, and can be
  * reused when both are done with it. What lies in the buffer of a fragment that is ours (btl_ibx_fragment.h) is
- * complete for the PML as soon as the engine has it: the engine sends it again from there if need be. Everything
+ * complete for the PML as soon as the engine has it: the engine sends it again from there if need be. But when
+ * MCA_BTL_IBX_UDP_AHEAD bytes of such copies are not acknowledged, more are complete with their acknowledgement: a
+ * program that keeps a few sends in flight shall not have what its peer is late with in this memory. Everything
  * else is complete when it is acknowledged. */
 #include "udp/btl_ibx_udp_message.h"
 
@@ -52,6 +54,34 @@ static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_bt
         frag->segment[0].seg_addr.pval = frag->body->data;
     }
     return frag;
+}
+
+/* What a copied message takes until it is acknowledged. */
+static size_t memory_of(const mca_btl_ibx_udp_frag_t *frag)
+{
+    return ((const mca_btl_ibx_udp_buffers_t *) frag->list)->each; /* its first member */
+}
+
+/* The engine has a fragment that is complete for the PML. lock is held. */
+static void get_ahead(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
+{
+    frag->is_complete = true;
+    module->ahead += memory_of(frag);
+}
+
+void mca_btl_ibx_udp_acknowledged(mca_btl_ibx_udp_module_t *module,
+                                  const mca_btl_ibx_udp_frag_t *frag)
+{
+    if (frag->is_complete) {
+        module->ahead -= memory_of(frag);
+    }
+}
+
+/* Do so many copies wait for acknowledgements that a send without MCA_BTL_IBX_BLOCKS does, too? lock is held. */
+static bool is_ahead(const mca_btl_ibx_udp_module_t *module, uint32_t flags)
+{
+    return OPAL_UNLIKELY(module->ahead + iw_engine_posted(module->engine) >= MCA_BTL_IBX_UDP_AHEAD)
+           && !(flags & MCA_BTL_IBX_BLOCKS);
 }
 
 static void frag_return(mca_btl_ibx_udp_frag_t *frag)
@@ -178,7 +208,6 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
     mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) des;
     const uint32_t flags = des->des_flags;
-    const bool at_once = mca_btl_ibx_is_sent_at_once(des);
 
     frag->body->hdr.tag = tag;
     frag->endpoint = endpoint;
@@ -187,11 +216,14 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     }
     mca_btl_ibx_udp_lock(module);
     iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
+    const bool at_once = mca_btl_ibx_is_sent_at_once(des) && !is_ahead(module, flags);
     const bool gathers = at_once && IW_OK == status && (flags & MCA_BTL_IBX_MORE);
     const bool tell = at_once && IW_OK == status && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
-        frag->is_complete = at_once;
         frag->users = tell || gathers ? 2 : 1;
+        if (at_once) {
+            get_ahead(module, frag);
+        }
         if (gathers) {
             opal_list_append(&module->gathered, (opal_list_item_t *) frag);
         }
@@ -302,7 +334,7 @@ void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_
 /* A message that the engine copies, from the stack. */
 static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                          opal_convertor_t *convertor, const void *header, size_t header_size,
-                         size_t payload_size, uint8_t order, mca_btl_base_tag_t tag)
+                         size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag)
 {
     char packet[IW_INLINE_MAX];
     bool sent = false;
@@ -310,7 +342,7 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
     mca_btl_ibx_assemble(packet + sizeof(mca_btl_ibx_udp_hdr_t), header, header_size, convertor, payload_size);
     mca_btl_ibx_udp_lock(module);
     iw_peer_t *peer = mca_btl_ibx_udp_peer(endpoint);
-    if (OPAL_LIKELY(NULL != peer && is_next(module))) {
+    if (OPAL_LIKELY(NULL != peer && is_next(module) && !is_ahead(module, flags))) {
         struct iovec piece = {.iov_base = packet,
                               .iov_len = sizeof(mca_btl_ibx_udp_hdr_t) + header_size + payload_size};
         sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET | behind_puts(order), NULL);
@@ -325,7 +357,7 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
 /* A longer one, in a fragment that the PML never sees. */
 static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                            opal_convertor_t *convertor, const void *header, size_t header_size,
-                           size_t payload_size, uint8_t order, mca_btl_base_tag_t tag)
+                           size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag)
 {
     mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, header_size + payload_size, order,
                                             MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
@@ -336,10 +368,10 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
     frag->segment[0].seg_len = header_size + payload_size;
     frag->body->hdr.tag = tag;
     frag->users = 1;
-    frag->is_complete = true;
     mca_btl_ibx_udp_lock(module);
-    const bool sent = is_next(module) && IW_OK == post(frag);
+    const bool sent = is_next(module) && !is_ahead(module, flags) && IW_OK == post(frag);
     if (OPAL_LIKELY(sent)) {
+        get_ahead(module, frag);
         mca_btl_ibx_udp_flush(module);
     }
     mca_btl_ibx_udp_unlock(module);
@@ -358,12 +390,11 @@ int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *e
     const size_t size = header_size + payload_size;
 
     if (OPAL_LIKELY(size <= btl->btl_max_send_size && !endpoint->is_self)) {
-        const bool sent =
-            sizeof(mca_btl_ibx_udp_hdr_t) + size <= IW_INLINE_MAX
-                ? sendi_inline(module, endpoint, convertor, header, header_size, payload_size,
-                               order, tag)
-                : sendi_fragment(module, endpoint, convertor, header, header_size, payload_size,
-                                 order, tag);
+        const bool sent = sizeof(mca_btl_ibx_udp_hdr_t) + size <= IW_INLINE_MAX
+                              ? sendi_inline(module, endpoint, convertor, header, header_size,
+                                             payload_size, order, flags, tag)
+                              : sendi_fragment(module, endpoint, convertor, header, header_size,
+                                               payload_size, order, flags, tag);
         if (OPAL_LIKELY(sent)) {
             return OPAL_SUCCESS;
         }

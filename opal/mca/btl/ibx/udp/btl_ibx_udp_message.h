@@ -27,7 +27,11 @@ MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_udp_sendi);
 /* Tell the senders of the fragments that waited for others that these have left. lock is held, but not while one is told. */
 void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module);
 
-/* The engine is done with a fragment. lock is not held. */
+/* The engine gives a fragment back. lock is held. */
+void mca_btl_ibx_udp_acknowledged(mca_btl_ibx_udp_module_t *module,
+                                  const mca_btl_ibx_udp_frag_t *frag);
+
+/* The same, for the PML. lock is not held. */
 void mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag, int status);
 
 /* These put fragments that cannot go any more into the module's list. lock is held. */

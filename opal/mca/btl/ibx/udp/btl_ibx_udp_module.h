@@ -46,6 +46,7 @@ struct mca_btl_ibx_udp_module {
     mca_btl_ibx_udp_buffers_t smalls;  /* with room for MCA_BTL_IBX_UDP_SMALL_ROOM */
     mca_btl_ibx_udp_buffers_t headers; /* with room for MCA_BTL_IBX_UDP_HEADER_ROOM */
     opal_free_list_t keys;
+    size_t ahead; /* bytes of fragments that are complete for the PML and not acknowledged */
     opal_list_t gathered;      /* fragments that wait for others, posted; their senders are told */
     opal_list_t waiting_frags; /* the engine had no room; in their order */
     opal_list_t waiting_jobs;

@@ -67,6 +67,11 @@ static void retry(mca_btl_ibx_module_t *base)
 static bool on_completion(mca_btl_ibx_udp_module_t *module, const iw_completion_t *c)
 {
     switch (c->what) {
+    case IW_SENT:
+        if (NULL != c->context) {
+            mca_btl_ibx_udp_acknowledged(module, c->context);
+        }
+        return true;
     case IW_WRITTEN:
     case IW_READ:
         return mca_btl_ibx_udp_job_part_done(c->context, status_of(c));
