@@ -330,7 +330,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     *n = 0;
     opener = getpid();
     if (!c->is_asked) {
-        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+        SPEC_TELL(20, opal_btl_base_framework.framework_output,
                             "btl/ibx: not used: btl does not name ibx, pml does not name spec, btl_ibx_always is not set");
         return NULL;
     }
