@@ -78,7 +78,35 @@ sub labels {
 }
 
 # Runs a command with a time limit: (status, standard output, standard error). status is 'timeout' or as in $?.
+# What a program may expect of pml A in place of B where overlap was measured: the last words of a first try. receive, send: the
+# shares that were hidden, {a, b}, of a receive that was posted first and of the send to it; undefined if not measured.
+sub overlap_verdict {
+    my ($name_a, $name_b, $receive, $send) = @_;
+    return '' if !$receive || !$send;
+    my $percent = sub { my ($v) = @_; return sprintf '%.0f %%', 100 * ($v < 0 ? 0 : $v > 1 ? 1 : $v) };
+    my ($of_receive, $of_send) = map { my $s = $_; "$name_a hides " . $percent->($s->{a}) . ", $name_b " . $percent->($s->{b}) } $receive, $send;
+    my $words = 'Your own program on this machine: ';
+    if ($receive->{a} - $receive->{b} < 0.1) {
+        $words .= "nothing to gain from overlap: of a receive that is posted first $of_receive.";
+    } elsif ($send->{b} - $send->{a} < 0.1) {
+        $words .= "receives that are posted before their message is sent cost less, whatever the other process does: $of_receive of them.";
+    } else {
+        $words .= "a receive that is posted before its message is sent costs less if its sender has nothing to compute then ($of_receive). "
+            . "Where both ends compute there is nothing to gain: a processor moves the data here, and what the receiver gains the sender pays (of the send $of_send). "
+            . 'An adapter that moves data by itself changes that.';
+    }
+    my ($text, $column) = ('', 0);
+    for (split / /, $words) {
+        if ($column + length > 98) { $text .= "\n"; $column = 0 }
+        $text .= ($column ? ' ' : '') . $_;
+        $column += 1 + length;
+    }
+    return "$text\n";
+}
+
 my $child;
+# What follows when somebody ends a run (Ctrl-C, TERM), once its processes have been told to end.
+our $on_interrupt = sub { exit 130 };
 sub command {
     my ($seconds, @command) = @_;
     my ($log, $log_name) = tempfile('bench-XXXXXX', TMPDIR => 1, UNLINK => 1);
@@ -96,7 +124,7 @@ sub command {
     my $late = 0;
     # mpirun ends its processes when it is told to end.
     my $end = sub { kill 'TERM', -$child; sleep 3; kill 'KILL', -$child };
-    local $SIG{INT} = local $SIG{TERM} = sub { $end->(); exit 130 };
+    local $SIG{INT} = local $SIG{TERM} = sub { alarm 0; $end->(); $on_interrupt->() };
     local $SIG{ALRM} = sub { $late = 1; $end->() };
     alarm $seconds;
     while (defined(my $line = <$pipe>)) {

@@ -34,6 +34,17 @@ is((BenchPairs::ratios('us', pair(1, 0)))[0], 'nan', 'no ratio to nothing');
 is((BenchPairs::ratios('us', pair('absent', 1)))[0], 'nan', 'no ratio of what is absent');
 is((BenchPairs::values_of('a', 'us', pair('absent', 1)))[0], 'absent', 'absent is not 0');
 
+# What a first try ends with.
+{
+    my $paid = BenchRun::overlap_verdict('spec', 'ob1', {a => 0.99, b => 0.02}, {a => 0.1, b => 0.95});
+    like($paid, qr/^Your own program on this machine: a receive .*spec hides 99 %, ob1 2 %/s, 'a receive gains');
+    like($paid =~ s/\n/ /gr, qr/Where both ends compute there is nothing to gain/, 'and the sender pays');
+    unlike(BenchRun::overlap_verdict('spec', 'ob1', {a => 0.99, b => 0.02}, {a => 0.9, b => 0.95}), qr/nothing to gain/, 'nobody pays where an adapter moves the data');
+    like(BenchRun::overlap_verdict('spec', 'ob1', {a => 0.05, b => 0.02}, {a => 0.9, b => 0.9}), qr/: nothing to gain/, 'nothing is hidden');
+    is(BenchRun::overlap_verdict('spec', 'ob1', undef, undef), '', 'what was not measured is not told');
+    is_deeply([grep { length > 100 } split /\n/, $paid], [], 'lines of 100 columns');
+}
+
 # States of the machine.
 ok(BenchPairs::same_state(38, 40, 41, 39), 'near and near');
 ok(!BenchPairs::same_state(38, 40, 155, 39), 'far away for a moment');

@@ -20,7 +20,7 @@ sub near { my ($got, $wanted, $name, $by) = @_; ok(defined $got && abs($got - $w
 # ---- points, ratios, verdicts ----
 
 my $figure = {
-    id => 'x', chapter => 'c', title => 't', paper => '000', expected => 'e', x => 'size', baseline => 'b', sides => ['a', 'b'], seconds => 1,
+    id => 'x', chapter => 'c', title => 't', paper => '000 fig. 1', expected => 'e', x => 'size', baseline => 'b', sides => ['a', 'b'], seconds => 1,
     values => [{key => 'us', unit => 'us', better => 'less'}],
 };
 # Side a takes twice as long as b in each round, while the machine becomes slower from round to round.
@@ -115,7 +115,7 @@ for my $f (@figures) {
         ok(@runs && !grep({ !defined $_->{program} || $_->{processes} < 1 } @runs), "$f->{id}: runs of mode $mode");
         ok(!grep({ !-e "$FindBin::RealBin/$_->{program}.c" } @runs), "$f->{id}: their programs are there");
     }
-    ok($f->{paper} =~ /^00[0-4] (fig|table)/, "$f->{id}: names its figure of a paper");
+    ok($f->{paper} =~ /^00[0-4] (fig|table)|^no figure of a paper$/, "$f->{id}: names its figure of a paper");
 }
 my $reduced = $reduce{overlap}->({raw => 0.98, total_us => 52, compute_us => 50});
 near($reduced->{hidden}, 98, 'overlap: percent');
@@ -185,6 +185,22 @@ my @measured = ([$figure, $data->{figures}[0], Report::Stats::summary($figure, $
 my $page = Report::Page::page($data, @measured);
 is(Report::Page::malformed($page), undef, 'the page is well-formed');
 
+unlike($page, qr/Corresponds to 00\d/, 'what a paper is about comes before its code');
+is(Report::Page::paper('000 fig. 6.8, table 6.1; 002 fig. 3.14'), 'thesis on message progress and overlap, fig. 6.8, table 6.1 (000); thesis on DCFA, fig. 3.14 (002)', 'several papers');
+is(Report::Page::paper('no figure of a paper'), 'no figure of a paper', 'none');
+
+# How long would have been enough: two rounds of 40 s in a set of which the figure has a tenth.
+{
+    my $short = {%{$data->{figures}[0]}, rounds => 2, longest => 40};
+    my %of = (%$data, mode => 'default', total => 10 * $figure->{seconds});
+    my @few = Report::Stats::summary($figure, [grep { $_->{round} < 3 } drifting(2)]);
+    my $said = Report::Page::page(\%of, [$figure, $short, @few]);
+    like($said, qr/too few rounds to tell: 2 of 3; enough would be: --only x --minutes 21</, 'at a glance: how long is enough');
+    like($said, qr/<dd>Too few to tell: 2 of 3; enough would be: --only x --minutes 21\.</, 'and beside the figure');
+    is(Report::Page::enough(\%of, $figure, {rounds => 3}), '', 'three are enough');
+    like(Report::Page::enough({mode => 'quick', total => 900}, $figure, {rounds => 1, longest => 0.1}), qr/--minutes 15$/, 'after a quick run the usual one');
+}
+
 # ---- pages of text ----
 
 {
@@ -219,9 +235,16 @@ is(Report::Plot::quoted("a\"b\nc`d\\"), '"a b c d "', 'a name cannot leave its q
 is(Report::Plot::embedded('<?xml?><svg id="a"><use xlink:href="#b"/><g clip-path="url(#c)"/></svg>', 'p', 'x'),
     '<svg role="img" aria-label="x" id="p-a"><use xlink:href="#p-b"/><g clip-path="url(#p-c)"/></svg>', 'names of a plot are its own');
 SKIP: {
-    skip 'gnuplot is not installed', 2 if !Report::Plot::available();
+    skip 'gnuplot is not installed', 6 if !Report::Plot::available();
     my $svg = Report::Plot::svg($plot, 'p', 'a plot');
     like($svg, qr/^<svg.*<\/svg>\s*$/s, 'gnuplot draws');
     is(Report::Page::malformed($svg), undef, 'well-formed');
+    # What is drawn wider than a narrow page has its text made smaller there.
+    for my $wide (0, 1) {
+        my ($width) = Report::Plot::svg($plot, 'p', 'a plot', $wide) =~ /viewBox=["']0 0 (\d+)/;
+        cmp_ok($width, '<=', 500, "a plot is at most 500 pixels wide: $width");
+        my ($font) = Report::Plot::svg($plot, 'p', 'a plot', $wide) =~ /font-size=["']([\d.]+)/;
+        cmp_ok($font, '>=', 12, "and its text not small: $font");
+    }
 }
 done_testing;

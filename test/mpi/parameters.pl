@@ -3,7 +3,7 @@
 # Every parameter and every counter of our components, as ompi_info shows them: a help text, a unit for what is a number,
 # a default that is what the text says and in the range that it gives; and docs/user/parameters.md and the man pages say the
 # same. The program tools walks what MPI_T shows of them while a job runs.
-# parameters.pl --write FILE writes that document anew, and the section in each man page in docs/man.
+# parameters.pl --write FILE writes that document anew, and the two sections in each man page in docs/man.
 # What Open MPI registers for each transport is its own affair.
 use strict;
 use warnings;
@@ -61,13 +61,16 @@ sub roff {
     return $text =~ s/\\/\\e/gr =~ s/-/\\-/gr =~ s/^([.'])/\\&$1/gmr;
 }
 
-# A man page with its section of parameters as it should be; nothing if it has none.
+# A man page with its sections of parameters and of counters as they should be; nothing if it lacks one.
 sub man_page {
     my ($path, $section) = @_;
     open my $in, '<', $path or return undef;
     my $page = do { local $/; <$in> };
-    my ($begin, $end) = ('.\" Parameters: made by test/mpi/parameters.pl', '.\" End of parameters');
-    return $page =~ s/(\Q$begin\E\n).*?(\Q$end\E\n)/$1$section$2/s ? $page : undef;
+    for my $what (qw(parameters counters)) {
+        my ($begin, $end) = ('.\" ' . ucfirst($what) . ': made by test/mpi/parameters.pl', ".\\\" End of $what");
+        $page =~ s/(\Q$begin\E\n).*?(\Q$end\E\n)/$1$section->{$what}$2/s or return undef;
+    }
+    return $page;
 }
 
 my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/user/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
@@ -78,6 +81,15 @@ my %theirs;
 for my $other (qw(tcp self vader sm)) {
     my ($parameter) = registered("btl", $other);
     $theirs{$_ =~ s{_${other}_}{_ibx_}r} = $parameter->{$_}{help} for keys %$parameter;
+}
+# The version of all four is that of the package, not that of Open MPI.
+chomp(my $package = `sh $FindBin::Bin/../../config/version.sh` =~ s/[a-z].*//r);
+my $info = `timeout 60 ompi_info --parsable 2>/dev/null </dev/null`;
+for (qw(pml:spec btl:ibx rcache:lazy mpool:freq)) {
+    my ($version) = $info =~ /^mca:$_:version:"?component:([\d.]+)/m;
+    my $good = ($version // 'none') eq $package;
+    print $good ? 'ok      ' : 'FAILED  ', "parameters: the version of $_ is " . ($version // 'none') . ", that of the package $package\n";
+    $good ? ++$passed : ++$failed;
 }
 for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     my ($framework, $component) = @$_;
@@ -96,14 +108,20 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
         $text .= sprintf "| `%s` | %s | %s | %s |\n", $name, map { s/\|/\\|/gr } $p->{level} // '', length($p->{value} // '') ? $p->{value} : 'none', $p->{help} // '';
         $section .= ".TP\n.BR $name \" (level $p->{level})\"\n" . roff($p->{help} // '') . "\n";
     }
-    $page{"mca_${framework}_$component.7"} = $section;
     $text .= "\n| counter | meaning |\n|---|---|\n" if %$counter;
+    my $counters = '';
+    my %said;    # no two have the same words
     for my $name (sort keys %$counter) {
-        my $good = length $counter->{$name} > 5 && $counter->{$name} !~ /\b(of|as) (these|those)\b|^(bytes )?of them\b|\bsuch\b|\b(did not|said so)$/;
-        print "FAILED  parameters: $name: no description, or one that needs another counter's: $counter->{$name}\n" if !$good;
+        my $good = length $counter->{$name} > 5 && !$said{$counter->{$name}}++ && $counter->{$name} !~ /\b(of|as) (these|those)\b|^(bytes )?of them\b|\bsuch\b|\b(did not|said so)$/;
+        print "FAILED  parameters: $name: no description, or another counter's, or one that needs another counter's: $counter->{$name}\n" if !$good;
         $good ? ++$passed : ++$failed;
         $text .= "| `$name` | " . $counter->{$name} =~ s/\|/\\|/gr . " |\n";
+        $counters .= ".TP\n.B $name\n" . roff($counter->{$name}) . "\n";
     }
+    $page{"mca_${framework}_$component.7"} = {parameters => $section, counters => $counters};
+    # A component of which ompi_info shows no counter has lost them all.
+    print %$counter ? '' : "FAILED  parameters: $framework/$component: ompi_info shows no counter\n";
+    ++$failed unless %$counter;
     my $some = keys %$parameter;
     print $some ? "ok      " : "FAILED  ", "parameters: $framework/$component: ", scalar(keys %$parameter), ' parameters, ', scalar(keys %$counter), " counters\n";
     $some ? ++$passed : ++$failed;
@@ -114,7 +132,7 @@ if (defined $write) {
     close $out or die "$write: $!\n";
     for my $name (sort keys %page) {
         my $path = "$man/$name";
-        my $now = man_page($path, $page{$name}) // die "$path has no section of parameters\n";
+        my $now = man_page($path, $page{$name}) // die "$path lacks a section of parameters or of counters\n";
         open my $page, '>', $path or die "$path: $!\n";
         print $page $now;
         close $page or die "$path: $!\n";

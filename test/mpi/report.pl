@@ -44,6 +44,11 @@ if ($pml ne 'spec') {
 
 my ($code, $out) = job(4, '--mca pml_spec_summary 1', 'stress --seconds 3');
 my $tables = () = $out =~ /summary of 4 processes/g;
+my ($about) = $out =~ /^The counters above.*?\n(.*?)^  RTRs:/ms;
+my @undescribed = grep { ($about // '') !~ /^  $_ +\w.{8}/m } $out =~ /^  (\w+) +\d+ +\d+ +\d+ +\d+ +\d+$/mg;
+result(!@undescribed, 'each counter of the summary is described', "not described: @undescribed\n$out");
+result($out =~ /^What it means:\n  \S/m && $out =~ /^  \d+ of \d+ receives were posted late/m, 'the summary ends with conclusions', $out);
+result(!grep({ length > 100 } $out =~ /^(?:pml\/spec:|  ).*$/mg), 'no line of the summary is wider than 100 columns', $out);
 result($code == 0 && $tables == 1 && $out =~ /RTRs: \d+ sent = / && $out !~ /DOES NOT ADD UP/, 'the summary of a random exchange adds up', $out);
 ($code, $out) = job(2, '', 'selfsend');
 result($code == 0 && $out !~ /summary/, 'no summary unless asked for', $out);
@@ -72,6 +77,13 @@ for my $what (sort keys %unfit) {
     result($code == 0 && $out =~ /Reason: .*$reason/ && $out =~ /Line: +$line\n/ && get() eq $text,
         "a profile $what is refused, left alone, and the run goes on", $out);
 }
+# What is told in steps: for a person, on a terminal.
+($code, $out) = job(2, '--mca pml_spec_verbose 100 --mca rcache_base_verbose 100', 'stress --seconds 2');
+my @told = $out =~ /^(?:\[[^]]*\] (?:why|RTR|receive|sends|receives|profile|words|flow|refused|pml\/spec|rcache\/lazy)\b|    ).*$/mg;
+my @wide = grep { length > 100 } @told;
+result(@told > 50 && !@wide, 'verbose lines have at most 100 columns', scalar(@told) . " lines\n" . join("\n", @wide));
+my @bare = grep { /\(-?\d+\)$|\b(?:fate|type|state|error|status|reason) -?\d+\b/ } @told;
+result(!@bare && $out =~ /RTR for tag -?\d+ dropped: \w/, 'and no bare number of an enum', join("\n", @bare));
 # (It is written beside its file and renamed.)
 mkdir "$dir/other.new" or die "$dir/other.new: $!\n";
 ($code, $out) = job(2, "--mca pml_spec_profile $dir/other", 'adaptation --misses 60');

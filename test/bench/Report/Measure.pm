@@ -28,7 +28,7 @@ sub runs {
 # run failed twice is given up. options: mode, scale (of the time allowed), sides (Report::Sides), tell => sub (round, rounds, side).
 sub figure {
     my ($figure, %o) = @_;
-    my %result = (id => $figure->{id}, state => 'measured', left_out => [], failed => [], repeated => [], rounds => 0, records => []);
+    my %result = (id => $figure->{id}, state => 'measured', left_out => [], failed => [], repeated => [], rounds => 0, longest => 0, records => []);
     my $start = time;
     for my $need (@{$figure->{needs} // []}) {
         my $why = $o{sides}->missing($need);
@@ -75,6 +75,7 @@ sub figure {
         push @{$result{records}}, map { {%$_, mixed => $mixed} } @made;
         ++$result{rounds};
         $longest = time - $begun if time - $begun > $longest;
+        $result{longest} = $longest;
     }
     if (!@{$result{records}}) {
         @result{qw(state reason)} = ('failed', "no side could be measured: $result{failed}[0][1]");

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use utf8;
 use BenchRun;
+use POSIX 'ceil';
 use Report::Plot;
 use Report::Stats;
 
@@ -30,7 +31,7 @@ dl.said dd { margin: 0; }
 dl.said ul { margin: 0; padding-left: 1.1rem; }
 .plots { display: flex; flex-wrap: wrap; gap: .6rem 1rem; margin: .8rem 0; }
 figure { margin: 0; flex: 1 1 26rem; max-width: 30rem; break-inside: avoid; }
-figure.wide { flex-basis: 100%; max-width: 45rem; }
+figure.wide { flex-basis: 100%; max-width: 40rem; }
 figcaption { font: 600 .85rem/1.3 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif; color: #333; margin: 0 0 .1rem .4rem; }
 svg { width: 100%; height: auto; display: block; }
 .scroll { overflow-x: auto; }
@@ -46,6 +47,7 @@ th.n, td.n { text-align: right; }
 .absent { border-left: 3px solid #b8962e; padding: .1rem 0 .1rem .8rem; }
 details > summary { cursor: pointer; font: .85rem 'Helvetica Neue', Arial, sans-serif; color: #0b4f8a; }
 code { font-size: .88em; }
+@media (max-width: 34rem) { body { margin: 1rem auto; padding: 0 .5rem; } dl.said { grid-template-columns: 1fr; } figure, figure.wide { flex-basis: 100%; max-width: 100%; } }
 @media print {
   @page { margin: 16mm 14mm; }
   body { font-size: 10pt; max-width: none; margin: 0; padding: 0; }
@@ -76,6 +78,14 @@ sub number {
     return $size >= 99.95 ? sprintf('%.0f', $v) : $size >= 9.995 ? sprintf('%.1f', $v) : sprintf '%.2f', $v;
 }
 sub ratio { my ($v) = @_; return $v >= 9.995 ? sprintf('%.1f', $v) : sprintf '%.2f', $v }
+
+# A figure's place in the papers: what the paper is about first, its code behind.
+my %paper = ('000' => 'thesis on message progress and overlap', '001' => 'speculative rendezvous', '002' => 'thesis on DCFA',
+    '003' => 'receive window scaling', '004' => 'zero-copy in SCI-MPICH');
+sub paper {
+    my ($of) = @_;
+    return join '; ', map { /^(00\d) (.*)/ && $paper{$1} ? "$paper{$1}, $2 ($1)" : $_ } split /; */, $of;
+}
 
 sub x_text { my ($figure, $x) = @_; return $figure->{x} eq 'size' && Report::Stats::is_number($x) ? BenchRun::size_text($x) : $x }
 
@@ -185,6 +195,20 @@ sub tables {
     } @panels;
 }
 
+# How long would be enough for a spread: in words that go on after 'too few rounds to tell'. about: total (seconds of all figures).
+sub enough {
+    my ($about, $figure, $result) = @_;
+    my $made = $result->{rounds};
+    return '' if $made >= Report::Stats::FEWEST;
+    my $said = ": $made of " . Report::Stats::FEWEST;
+    # Report::Measure gives the first three rounds twice a figure's share, and one round may take twice as long as another.
+    my $round = $result->{longest} // ($made ? $result->{seconds} / $made : $figure->{seconds});
+    my $share = Report::Stats::FEWEST * $round / $figure->{seconds};
+    my $minutes = ceil($share * ($about->{total} // 0) / 60 + 1);
+    return $said . ($about->{mode} eq 'full' ? sprintf '; a round takes %.0f s', $round
+        : sprintf '; enough would be: --only %s --minutes %d', $figure->{id}, $minutes < 15 ? 15 : $minutes);
+}
+
 # ---- the page ----
 
 sub list { my (@items) = @_; return @items == 1 ? esc($items[0]) : '<ul>' . join('', map { '<li>' . esc($_) . '</li>' } @items) . '</ul>' }
@@ -193,9 +217,9 @@ sub list { my (@items) = @_; return @items == 1 ? esc($items[0]) : '<ul>' . join
 sub told { my ($error) = @_; return $error =~ s/:?\s*\n.*//sr }
 
 sub figure_html {
-    my ($figure, $result, $number, @points) = @_;
+    my ($about, $figure, $result, $number, @points) = @_;
     my $html = "<section id=\"$figure->{id}\"><h3>$number. " . esc($figure->{title}) . '</h3>';
-    $html .= '<p class="where">Corresponds to ' . esc($figure->{paper}) . '</p>';
+    $html .= '<p class="where">Corresponds to ' . esc(paper($figure->{paper})) . '</p>';
     $html .= '<p>' . esc($figure->{shown}) . '</p>' if $figure->{shown};
     $html .= '<dl class="said"><dt>Expected</dt><dd>' . list(ref $figure->{expected} ? @{$figure->{expected}} : $figure->{expected}) . '</dd>';
     if ($result->{state} ne 'measured') {
@@ -207,6 +231,8 @@ sub figure_html {
     $html .= '<dt>Left out</dt><dd>' . list(@out) . '</dd>' if @out;
     my @again = map { "$_->[0]: " . told($_->[1]) } @{$result->{repeated}};
     $html .= '<dt>Repeated</dt><dd>' . list(@again) . '</dd>' if @again;
+    my $few = grep { ($_->{verdict} // '') eq 'few' } @points;
+    $html .= '<dt>Rounds</dt><dd>Too few to tell' . esc(enough($about, $figure, $result)) . '.</dd>' if $few;
     $html .= '<dt>Departures</dt><dd>' . esc($figure->{departures}) . '</dd>' if $figure->{departures};
     $html .= '</dl>';
     my @plots = Report::Plot::of_figure($figure, @points);
@@ -236,7 +262,7 @@ sub page {
             $chapter = $figure->{chapter};
             $body .= '<h2>' . esc($chapter) . "</h2>\n";
         }
-        $body .= figure_html($figure, $result, $n, @points);
+        $body .= figure_html($about, $figure, $result, $n, @points);
         my %count = (better => 0, worse => 0, same => 0, few => 0);
         ++$count{$_->{verdict}} for grep { $_->{verdict} } @points;
         my $all = $count{better} + $count{worse} + $count{same} + $count{few};
@@ -247,10 +273,10 @@ sub page {
     for (@rows) {
         my ($number, $figure, $result, $all, $count) = @$_;
         my $remark = $result->{state} ne 'measured' ? "not measured: $result->{reason}"
-            : $count->{few} ? 'too few rounds to tell' : @{$result->{failed}} ? 'a side failed' : @{$result->{left_out}} ? 'some sides left out' : '';
-        $remark =~ s/\s*(\n| \(|;).*//s;
+            : $count->{few} ? 'too few rounds to tell' . enough($about, $figure, $result) : @{$result->{failed}} ? 'a side failed' : @{$result->{left_out}} ? 'some sides left out' : '';
+        $remark =~ s/\s*(\n| \(|;).*//s if $remark =~ /^not/;
         my @numbers = $all ? ($all, @$count{qw(better worse same)}) : ('', '', '', '');
-        $glance .= "<tr><td class=\"n\">$number</td><td><a href=\"#$figure->{id}\">" . esc($figure->{title}) . '</a></td><td>' . esc($figure->{paper})
+        $glance .= "<tr><td class=\"n\">$number</td><td><a href=\"#$figure->{id}\">" . esc($figure->{title}) . '</a></td><td>' . esc(paper($figure->{paper}))
             . '</td>' . join('', map { "<td class=\"n\">$_</td>" } @numbers) . '<td class="q">' . esc($remark) . "</td></tr>\n";
     }
     $glance .= '</tbody></table>';
@@ -282,7 +308,7 @@ $notes
 <div class="scroll">$glance</div>
 <h2>How to read it</h2>
 <p>In each round every side of a figure runs once, in fresh processes, right after each other; the order turns round from round to round. A ratio is that of one round, so that what changes slowly on the machine cancels. Shown are medians, with the quartiles beside them (error bars in the plots). $rule In the tables + is better and − worse.</p>
-<p>Remarks: <em>noisy</em>: other programs had the processors most of the time, or there were more processes than processors; <em>mixed</em>: the processors were not equally near to each other in the rounds. Papers: 000 M. J. Rashti, thesis (2010); 001 Rashti and Afsahi, speculative rendezvous (2009); 002 M. Si, DCFA thesis (2012); 003 receive window scaling for shared receive queues; 004 zero-copy in SCI-MPICH.</p>
+<p>Remarks: <em>noisy</em>: other programs had the processors most of the time, or there were more processes than processors; <em>mixed</em>: the processors were not equally near to each other in the rounds. Papers: M. J. Rashti, thesis (000, 2010); Rashti and Afsahi, speculative rendezvous (001, 2009); M. Si, DCFA thesis (002, 2012); receive window scaling for shared receive queues (003); zero-copy in SCI-MPICH (004).</p>
 <p>Sides are called message layer/transport:</p>
 $words
 <h2>The machine</h2>

@@ -25,7 +25,7 @@ sub page {
     my ($data, $figure, $result, @points) = @_;
     my $text = "# $figure->{title}\n\n$made\n\n- Date: $data->{started}\n- Machine: " . machine($data) . "\n- Run: $data->{mode}, "
         . "$result->{rounds} rounds (`report --only $figure->{id}`)" . join('', map { "\n- Note: $_" } @{$data->{notes} // []}) . "\n";
-    $text .= "- Corresponds to $figure->{paper}\n\n";
+    $text .= "- Corresponds to " . Report::Page::paper($figure->{paper}) . "\n\n";
     $text .= "$figure->{shown}\n\n" if $figure->{shown};
     $text .= join('', map { "- $_\n" } Report::Page::found($figure, @points)) . "\n" if grep { $_->{verdict} } @points;
     $text .= "Medians and quartiles. A ratio is that of two runs of one round, with its quartiles.\n";

@@ -14,6 +14,9 @@ my @looks = (
     {colour => '#3aa6c4', mark => 6, dash => 2}, {colour => '#a02c2c', mark => 8, dash => 3},
 );
 
+# Pixels. On a page of 500 of them a plot is seen as it is drawn, and its text is not made smaller.
+use constant {WIDTH => 480, WIDEST => 500, FONT => 14};
+
 sub available { return scalar grep { -x "$_/gnuplot" } split /:/, $ENV{PATH} // '' }
 
 # Text within gnuplot's double quotes, without its own markup (noenhanced).
@@ -58,7 +61,7 @@ sub script {
         $many && !$words && $_ % 2 ? () : quoted($label) . ' ' . $place->{$all[$_]}
     } 0 .. $#all;
     my @lines = (
-        "set terminal svg size $width,$height dynamic noenhanced font 'Helvetica,Arial,sans-serif,13' linewidth 1.3 background '#ffffff'",
+        "set terminal svg size $width,$height dynamic noenhanced font 'Helvetica,Arial,sans-serif," . FONT . "' linewidth 1.3 background '#ffffff'",
         'set encoding utf8', 'set border 3 lc rgb "#555555"', 'set tics nomirror out scale 0.6 textcolor rgb "#222222"',
         'set grid ytics lc rgb "#dddddd" lt 1 lw 0.6', 'set key outside below left Left reverse horizontal maxcols '
             . $columns . ' samplen 2.6 spacing 1.1',
@@ -114,7 +117,7 @@ sub embedded {
 sub svg {
     my ($plot, $prefix, $alt, $wide) = @_;
     return if !available();
-    my $width = $wide ? 720 : 480;
+    my $width = $wide ? WIDEST : WIDTH;
     my $columns = columns($plot, $width);
     my $rows = int((@{$plot->{series}} + $columns - 1) / $columns);
     require File::Temp;

@@ -20,6 +20,7 @@
 #include "opal/mca/btl/base/btl_base_error.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/include/spec/tell.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -41,7 +42,8 @@
 
 _Static_assert(310 == BTL_VERSION, "btl/ibx is written for BTL 3.1.0 (4.1) and 3.3.0 (5.0, 6.0)");
 
-#    define MCA_BTL_IBX_MODULE_EXTRAS .btl_ft_event = NULL
+#    define MCA_BTL_IBX_COMPONENT_VERSION MCA_BTL_BASE_VERSION_3_1_0
+#    define MCA_BTL_IBX_MODULE_EXTRAS     .btl_ft_event = NULL
 /* A put that is reported is in the target's memory: nobody asks. */
 #    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION 0
 
@@ -106,6 +108,7 @@ static inline uint32_t mca_btl_ibx_local_rank(void)
 
 _Static_assert(330 == BTL_VERSION, "btl/ibx is written for BTL 3.1.0 (4.1) and 3.3.0 (5.0, 6.0)");
 
+#    define MCA_BTL_IBX_COMPONENT_VERSION      MCA_BTL_BASE_VERSION_3_3_0
 #    define MCA_BTL_IBX_MODULE_EXTRAS          .btl_accelerator_max_send_size = 0
 /* A put that is reported is in the target's memory: without this osc/rdma makes messages of puts. */
 #    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION

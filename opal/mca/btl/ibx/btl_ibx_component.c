@@ -323,7 +323,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     *n = 0;
     opener = getpid();
     if (!c->is_asked) {
-        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+        SPEC_TELL(20, opal_btl_base_framework.framework_output,
                             "btl/ibx: not used: btl does not name ibx, pml does not name spec, btl_ibx_always is not set");
         return NULL;
     }
@@ -360,7 +360,10 @@ static int progress(void)
 __attribute__((visibility("default"))) mca_btl_ibx_component_t mca_btl_ibx_component = {
     .super = {
         .btl_version = {
-            MCA_BTL_DEFAULT_VERSION("ibx"),
+            /* Not MCA_BTL_DEFAULT_VERSION, which says the version of Open MPI instead of this component's. */
+            MCA_BTL_IBX_COMPONENT_VERSION,
+            .mca_component_name = "ibx",
+            MCA_BASE_MAKE_VERSION(component, SPEC_VERSION_MAJOR, SPEC_VERSION_MINOR, SPEC_VERSION_RELEASE),
             .mca_open_component = ibx_open,
             .mca_close_component = ibx_close,
             .mca_register_component_params = ibx_register,

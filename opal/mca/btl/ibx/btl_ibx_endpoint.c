@@ -154,7 +154,7 @@ void mca_btl_ibx_report_lost(const mca_btl_base_endpoint_t *endpoint, const char
     if (0 > asprintf(&info, "%s: %s", where, why)) {
         info = NULL;
     }
-    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl/ibx: the process on host %s is lost (%s)",
+    SPEC_TELL(1, opal_btl_base_framework.framework_output, "btl/ibx: the process on host %s is lost (%s)",
                         mca_btl_ibx_host_of(endpoint->proc), NULL == info ? why : info);
     if (NULL != module->error) {
         module->error(&module->super, MCA_BTL_ERROR_FLAGS_NONFATAL, endpoint->proc, info);

@@ -43,7 +43,7 @@ void mca_btl_ibx_fault_open(void)
     seed += OPAL_PROC_MY_NAME.vpid * 1000u;
     atomic_store(&random_state, seed);
     rate = (uint32_t) (share * MILLION + 0.5);
-    opal_output(0, "btl/ibx: faults on purpose, seed %llu, in registrations",
+    spec_tell(0, "btl/ibx: faults on purpose, seed %llu, in registrations",
                 (unsigned long long) seed);
 }
 
@@ -64,7 +64,7 @@ bool mca_btl_ibx_fault_registration(void)
 void mca_btl_ibx_fault_close(void)
 {
     if (0 != rate) {
-        opal_output(0, "btl/ibx: faults on purpose: %llu of %llu registrations failed",
+        spec_tell(0, "btl/ibx: faults on purpose: %llu of %llu registrations failed",
                     (unsigned long long) atomic_load(&failed),
                     (unsigned long long) atomic_load(&asked));
     }

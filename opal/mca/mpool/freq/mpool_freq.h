@@ -17,6 +17,7 @@
 #include "mpool_freq_compat.h"
 
 #include "opal/include/spec/promises.h"
+#include "opal/include/spec/tell.h"
 
 #include "core/freq_hints.h"
 #include "core/freq_rule.h"

@@ -12,6 +12,7 @@
 
 #include "core/lazy_cache.h"
 #include "opal/include/spec/promises.h"
+#include "opal/include/spec/tell.h"
 
 typedef struct mca_rcache_lazy_module {
     mca_rcache_base_module_t super;

@@ -18,6 +18,7 @@
 #include "opal/memoryhooks/memory.h"
 #include "opal/runtime/opal_params.h"
 #include "opal/sys/timer.h"
+#include "opal/util/error.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"

@@ -15,8 +15,7 @@
 #define HELP_FILE "help-mpi-rcache-lazy.txt"
 
 #define VERBOSE(level, ...)                                                                        \
-    opal_output_verbose(level, opal_rcache_base_framework.framework_output,                        \
-                        "rcache/lazy: " __VA_ARGS__)
+    SPEC_TELL(level, opal_rcache_base_framework.framework_output, "rcache/lazy: " __VA_ARGS__)
 
 /* Flags that make a registration another one: with them set it serves those without them, not the
  * other way around. The core treats them as rights. */
@@ -71,8 +70,8 @@ static void end(void *context, lazy_entry_t *e)
     mca_rcache_lazy_module_t *module = context;
     const int rc = module->resources.deregister_mem(module->resources.reg_data, registration_of(e));
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
-        VERBOSE(1, "%s: [%p, %p) could not be deregistered: error %d", module->name,
-                (void *) lazy_base(e), (void *) lazy_bound(e), rc);
+        VERBOSE(1, "%s: [%p, %p) could not be deregistered: %s", module->name,
+                (void *) lazy_base(e), (void *) lazy_bound(e), opal_strerror(rc));
     }
 }
 

@@ -63,7 +63,7 @@ void mca_rcache_lazy_ucx_listen(void)
     if (NULL != listen && NULL != dlsym(ucm, "ucm_unset_event_handler")
         && 0 == listen(MEMORY_GOES | INSTALL_NOTHING, -1, memory_goes, NULL)) {
         library = ucm;
-        opal_output_verbose(10, opal_rcache_base_framework.framework_output,
+        SPEC_TELL(10, opal_rcache_base_framework.framework_output,
                             "rcache/lazy: UCX tells of memory that goes away, too");
         return;
     }

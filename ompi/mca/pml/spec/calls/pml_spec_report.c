@@ -2,6 +2,7 @@
 /* Gathers the counters of all processes for the summary, and reads and writes the profile, at the end of a job. */
 #include "pml_spec_report.h"
 
+#include "../core/spec_conclude.h"
 #include "../core/spec_profile.h"
 #include "../objects/pml_spec_explain.h"
 #include "../services/pml_spec_adapt.h"
@@ -71,6 +72,8 @@ static row_t row_of(const snapshot_t *all, int ranks, size_t offset)
     return row;
 }
 
+enum { NAME = 22 }; /* columns of a counter's name */
+
 static double percent(uint64_t part, uint64_t whole)
 {
     return 0 == whole ? 0 : 100.0 * (double) part / (double) whole;
@@ -81,10 +84,11 @@ static uint64_t total(const snapshot_t *all, int ranks, size_t offset)
     return row_of(all, ranks, offset).sum;
 }
 
+#define TOTAL(name) total(all, ranks, offsetof(snapshot_t, counters.name))
+
 /* Every RTR that was sent has one end. */
 static void print_identity(FILE *out, const snapshot_t *all, int ranks)
 {
-#define TOTAL(name) total(all, ranks, offsetof(snapshot_t, counters.name))
     const uint64_t sent = TOTAL(rtr_sent), arrived = TOTAL(rtr_arrived), used = TOTAL(rtr_used),
                    crossed = TOTAL(rtr_crossed), mispredicted = TOTAL(rtr_mispredicted),
                    revoked = TOTAL(rtr_revoked),
@@ -93,13 +97,12 @@ static void print_identity(FILE *out, const snapshot_t *all, int ranks)
                    unmatched =
                        TOTAL(rtr_abandoned) + total(all, ranks, offsetof(snapshot_t, rtr_kept));
     const uint64_t ended = used + crossed + mispredicted + dropped + revoked + unmatched;
-    fprintf(
-        out,
-        "  RTRs: %llu sent = %llu used + %llu crossed + %llu mispredicted + %llu dropped + %llu "
-        "revoked + %llu unmatched",
-        (unsigned long long) sent, (unsigned long long) used, (unsigned long long) crossed,
-        (unsigned long long) mispredicted, (unsigned long long) dropped,
-        (unsigned long long) revoked, (unsigned long long) unmatched);
+    fprintf(out,
+            "  RTRs: %llu sent = %llu used + %llu crossed + %llu mispredicted + %llu dropped\n"
+            "    + %llu revoked + %llu unmatched",
+            (unsigned long long) sent, (unsigned long long) used, (unsigned long long) crossed,
+            (unsigned long long) mispredicted, (unsigned long long) dropped,
+            (unsigned long long) revoked, (unsigned long long) unmatched);
     if (sent > arrived) {
         fprintf(out, " + %llu still under way", (unsigned long long) (sent - arrived));
     }
@@ -109,30 +112,60 @@ static void print_identity(FILE *out, const snapshot_t *all, int ranks)
         TOTAL(bytes_eager) + TOTAL(bytes_put) + TOTAL(bytes_get) + TOTAL(bytes_copied);
     fprintf(out, "  RTRs used: %.1f %%; control bytes: %.4f %% of data\n", percent(used, sent),
             percent(TOTAL(bytes_control), data));
-#undef TOTAL
+}
+
+static void print_conclusions(FILE *out, const snapshot_t *all, int ranks)
+{
+    char text[SPEC_CONCLUDE_TEXT];
+    const uint64_t copied = TOTAL(bytes_copied);
+    const spec_totals_t t = {
+        .sent_eager = TOTAL(sent_eager),
+        .sent_rts = TOTAL(sent_rts),
+        .sent_rtr = TOTAL(sent_rtr),
+        .late = TOTAL(rts_unexpected) + TOTAL(rtr_crossed),
+        .rtr_sent = TOTAL(rtr_sent),
+        .rtr_shared = TOTAL(rtr_shared),
+        .rtr_in_vain = TOTAL(rtr_mispredicted) + TOTAL(rtr_too_short) + TOTAL(rtr_revoked),
+        .bytes = TOTAL(bytes_eager) + TOTAL(bytes_put) + TOTAL(bytes_get) + copied,
+        .bytes_copied = copied,
+        .queued = TOTAL(queued),
+        .fallbacks = TOTAL(fallbacks),
+        .refused = TOTAL(refused),
+    };
+    (void) spec_conclude(&t, text);
+    fprintf(out, "What it means:\n%s", text);
 }
 
 static void print_summary(const snapshot_t *all, int ranks)
 {
     char *text = NULL;
     size_t size = 0;
+    bool told[MCA_PML_SPEC_COUNTERS_N] = {false};
     FILE *out = open_memstream(&text, &size);
     if (NULL == out) {
         return;
     }
-    fprintf(out, "pml/spec: summary of %d processes\n  %-22s %16s %16s %6s %16s %6s\n", ranks, "",
+    fprintf(out, "pml/spec: summary of %d processes\n  %-*s %16s %16s %6s %16s %6s\n", ranks, NAME, "",
             "all", "least", "rank", "most", "rank");
     for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
         const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
         const row_t row = row_of(all, ranks, offsetof(snapshot_t, counters) + counter->offset);
         if (row.max > 0) {
-            fprintf(out, "  %-22s %16llu %16llu %6d %16llu %6d\n", counter->name,
+            told[i] = true;
+            fprintf(out, "  %-*s %16llu %16llu %6d %16llu %6d\n", NAME, counter->name,
                     (unsigned long long) (mca_pml_spec_is_mark(counter) ? row.max : row.sum),
                     (unsigned long long) row.min, row.min_rank, (unsigned long long) row.max,
                     row.max_rank);
         }
     }
+    fprintf(out, "The counters above, each of a process since MPI_Init:\n");
+    for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
+        if (told[i]) {
+            fprintf(out, "  %-*s%s\n", NAME, mca_pml_spec_counter[i].name, mca_pml_spec_counter[i].text);
+        }
+    }
     print_identity(out, all, ranks);
+    print_conclusions(out, all, ranks);
     fclose(out);
     fputs(text, stderr); /* in one piece: other processes write too */
     free(text);

@@ -124,6 +124,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     frag->unexp.src = hdr->src;
     frag->unexp.tag = hdr->tag;
     MCA_PML_SPEC_COUNT(unexpected);
+    MCA_PML_SPEC_COUNT_N(rts_unexpected, MCA_PML_SPEC_RTS == hdr->type);
     if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for the queue of unexpected messages");

@@ -202,7 +202,7 @@ static inline void mca_pml_spec_count(uint64_t *counter, uint64_t n)
 #define MCA_PML_SPEC_VERBOSE(level, ...)                                                           \
     do {                                                                                           \
         if (OPAL_UNLIKELY(mca_pml_spec.verbose >= (level))) {                                      \
-            opal_output(mca_pml_spec.output, __VA_ARGS__);                                         \
+            spec_tell(mca_pml_spec.output, __VA_ARGS__);                                           \
         }                                                                                          \
     } while (0)
 

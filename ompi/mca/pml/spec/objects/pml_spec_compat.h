@@ -32,6 +32,8 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/include/spec/tell.h"
+#include "opal/util/error.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 

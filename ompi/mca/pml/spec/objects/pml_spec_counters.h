@@ -37,19 +37,19 @@
     X(stops_sent, "times STOP was said (few of a receiver's RTRs were of use)")                    \
     X(stops, "times STOP was heard: an envelope sends no RTRs for now")                            \
     X(resumes, "times an envelope that was stopped began to send RTRs again")                      \
-    X(patience_waits,                                                                              \
-      "sends that waited for an RTR, and receives for an RTS: the last came just too late")        \
+    X(patience_waits, "sends that waited for an RTR, receives for an RTS: the last came too late") \
     X(patience_met, "sends and receives whose RTR or RTS came while they waited for it")           \
     X(patience_us, "microseconds that sends and receives waited for an RTR or RTS")                \
     X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one, and waited for it")                     \
     X(unexpected, "messages that arrived before their receive")                                    \
+    X(rts_unexpected, "messages announced by RTS that arrived before their receive")               \
     X(slabs_mapped, "pieces of memory taken from the system to keep packets in")                   \
     X(slabs_unmapped, "pieces of memory for packets given back to the system")                     \
     X(credits, "CREDIT packets sent: a sender may send more messages unasked")                     \
     X(withheld, "times a sender got no more credit for a while (pml_spec_unexpected_max)")         \
-    X(queued, "sends that waited for credit of their receiver, or to know its communicator id")    \
+    X(queued, "sends that waited for credit of the receiver, or for its communicator's id")        \
     X(pending, "packets and transfers that had to wait for the transport")                         \
     X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
     X(refused, "packets refused because they made no sense")                                       \

@@ -212,9 +212,9 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         && NULL != recvreq->peer
         && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
         mca_pml_spec_abort(recvreq->status,
-                           "pml/spec: a receive from rank %d failed (error %d) after its "
+                           "pml/spec: a receive from rank %d failed (%s) after its "
                            "request was freed, so that nobody can be told",
-                           base->req_peer, recvreq->status);
+                           base->req_peer, opal_strerror(recvreq->status));
     }
     if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
         recv_return(recvreq);

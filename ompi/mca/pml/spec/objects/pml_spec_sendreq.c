@@ -113,9 +113,9 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         && !(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)
         && !mca_pml_spec_lost(sendreq->peer)) {
         mca_pml_spec_abort(sendreq->status,
-                           "pml/spec: a send to rank %d failed (error %d) after its request "
+                           "pml/spec: a send to rank %d failed (%s) after its request "
                            "was freed, so that nobody can be told",
-                           base->req_peer, sendreq->status);
+                           base->req_peer, opal_strerror(sendreq->status));
     }
     if (mca_pml_spec_end(&base->req_ompi, &sendreq->life, told)) {
         send_return(sendreq);

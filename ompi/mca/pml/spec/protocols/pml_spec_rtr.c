@@ -23,6 +23,7 @@
 #include "../services/pml_spec_keys.h"
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_transfer.h"
+#include "../services/pml_spec_why.h"
 
 #include "opal/include/spec/promises.h"
 
@@ -211,7 +212,7 @@ static const struct {
 
 void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
 {
-    MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped (%d)", rtr->ctl.tag, (int) fate);
+    MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped: %s", rtr->ctl.tag, mca_pml_spec_why_fate(fate));
     if (rtr->ctl.is_revoke) {
         rtr_free(rtr);
         return;

@@ -150,7 +150,7 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
         free(lost);
         return;
     }
-    opal_output(0,
+    spec_tell(0,
                 "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
                 "host %s (%s). "
                 "Requests with it end in an error.",

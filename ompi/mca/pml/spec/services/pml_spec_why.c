@@ -33,6 +33,23 @@ static const char *const fates[SPEC_RTR_FATES] = {
     [SPEC_RTR_REFUSED] = "its RTR was nonsense",
 };
 
+const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate)
+{
+    static const char *const words[SPEC_RTR_FATES] = {
+        [SPEC_RTR_KEPT] = "its communicator ends",
+        [SPEC_RTR_USED] = "it is used",
+        [SPEC_RTR_CROSSED] = "its message is under way already",
+        [SPEC_RTR_TOO_OLD] = "it came too late to tell for which message it is",
+        [SPEC_RTR_MISPREDICTED] = "its message is small or not fit for RDMA",
+        [SPEC_RTR_TOO_SHORT] = "its buffer is shorter than its message",
+        [SPEC_RTR_FULL] = "too many are kept",
+        [SPEC_RTR_REVOKED] = "the receiver took it back",
+        [SPEC_RTR_SHARED] = "its message is left to the receiver",
+        [SPEC_RTR_REFUSED] = "it is nonsense",
+    };
+    return words[fate];
+}
+
 /* Of messages that come one by one, as far as it is known. */
 static size_t eager_end(const mca_pml_spec_peer_t *peer)
 {
@@ -51,7 +68,7 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
     } else if (NULL != costs) {
         (void) snprintf(why, sizeof(why), ": a single copy by the kernel could not be measured");
     }
-    opal_output(
+    spec_tell(
         mca_pml_spec.output,
         "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
         "to %zu, with gaps up to %zu%s",
@@ -78,7 +95,7 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                  &stopped)) {
         return;
     }
-    opal_output(
+    spec_tell(
         mca_pml_spec.output,
         "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
         "%s, transports can%s%s%s, %s%s",
@@ -125,7 +142,7 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
                             : !wins                                                    ? WAITS
                                                                                        : STOPPED;
     if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
-        opal_output(
+        spec_tell(
             mca_pml_spec.output,
             "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
             "%zu bytes (eager up to %zu)",

@@ -20,6 +20,9 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
 void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed,
                            bool wins);
 
+/* What became of an RTR, in words. */
+const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate);
+
 /* Called when it is decided where eager ends for a peer; costs: what that was decided from, or NULL. */
 void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *costs);
 

@@ -206,7 +206,7 @@ static void set_faults(iw_port_config_t *config, uint32_t module)
             (void) !getrandom(&config->fault_seed, 4, 0);
         }
         config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
-        opal_output(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
+        spec_tell(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
     }
 }
 
@@ -258,7 +258,7 @@ static void trace(void *context, const iw_peer_t *peer, const char *from, const 
 {
     const mca_btl_ibx_udp_module_t *module = context;
     const uint64_t name = iw_peer_identity(peer);
-    opal_output(opal_btl_base_framework.framework_output, "btl/ibx: %s to process %u.%u: %s -> %s%s%s",
+    spec_tell(opal_btl_base_framework.framework_output, "btl/ibx: %s to process %u.%u: %s -> %s%s%s",
                 module->base.interface.name, (unsigned) (name >> 32), (unsigned) name, from, to,
                 IW_OK == why ? "" : "; ", IW_OK == why ? "" : iw_status_name(why));
 }
@@ -371,7 +371,7 @@ int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ib
         }
         modules[index] = &module->base.super;
         mca_btl_ibx_udp_modules[mca_btl_ibx_udp_modules_n++] = module;
-        opal_output_verbose(20, opal_btl_base_framework.framework_output, "btl/ibx: module %u on %s, %s, %u Mb/s%s",
+        SPEC_TELL(20, opal_btl_base_framework.framework_output, "btl/ibx: module %u on %s, %s, %u Mb/s%s",
                             index, interface[i].name,
                             mca_btl_ibx_address_text(iw_port_address(module->port), text, sizeof(text)),
                             module->base.super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");

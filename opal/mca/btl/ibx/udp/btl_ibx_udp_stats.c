@@ -29,9 +29,9 @@
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")
 #define LEVELS(X)                                                                                  \
-    X(window_size, module->window.current, "receive buffers wanted now")                           \
-    X(window_most, module->window.most, "most receive buffers wanted")                             \
-    X(window_bytes, bytes, "bytes of the receive window now")                                      \
+    X(window_size, module->window.current, "receive buffers for UDP wanted now")                   \
+    X(window_most, module->window.most, "most receive buffers for UDP wanted at once")             \
+    X(window_bytes, bytes, "bytes of the receive buffers for UDP now")                             \
     X(peers, peers, "processes talked to now")                                                     \
     X(stack_bytes, iw_engine_memory(module->engine), "bytes held by the protocol stack now")
 

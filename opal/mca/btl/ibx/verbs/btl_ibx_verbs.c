@@ -225,7 +225,7 @@ static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb
                   const char *why)
 {
     const mca_btl_ibx_verbs_module_t *module = context;
-    opal_output(opal_btl_base_framework.framework_output,
+    spec_tell(opal_btl_base_framework.framework_output,
                 "btl/ibx: %s to process %u.%u: %s, %s: %s%s%s",
                 vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
                 (unsigned) vb_peer_name(peer), vb_conn_event_name(event), vb_conn_state_name(from),
@@ -236,7 +236,7 @@ static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
                       vb_switch_event_t event)
 {
     const mca_btl_ibx_verbs_module_t *module = context;
-    opal_output(opal_btl_base_framework.framework_output,
+    spec_tell(opal_btl_base_framework.framework_output,
                 "btl/ibx: %s, way to process %u.%u: %s, %s: %s",
                 vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
                 (unsigned) vb_peer_name(peer), vb_switch_event_name(event), vb_switch_state_name(from),
@@ -397,7 +397,7 @@ static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    opal_output_verbose(
+    SPEC_TELL(
         20, opal_btl_base_framework.framework_output,
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
         "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
@@ -535,7 +535,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
             opal_show_help(HELP_FILE, "no device", true, why,
                            NULL == options->if_include ? "" : options->if_include);
         } else {
-            opal_output_verbose(1, opal_btl_base_framework.framework_output,
+            SPEC_TELL(1, opal_btl_base_framework.framework_output,
                                 "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
         }
     }

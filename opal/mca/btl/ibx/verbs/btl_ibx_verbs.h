@@ -68,7 +68,7 @@ static inline int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *opti
                                          mca_btl_base_module_t **modules, int max)
 {
     (void) modules, (void) max;
-    opal_output_verbose(1, opal_btl_base_framework.framework_output,
+    SPEC_TELL(1, opal_btl_base_framework.framework_output,
                         "btl/ibx: no RDMA adapter is used: this build has no verbs");
     if (options->is_only) {
         BTL_ERROR(

@@ -107,7 +107,7 @@ static int register_memory(void *context, void *base, size_t size,
     reg->mr =
         ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
     if (NULL == reg->mr) {
-        opal_output_verbose(20, opal_btl_base_framework.framework_output,
+        SPEC_TELL(20, opal_btl_base_framework.framework_output,
                             "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base,
                             strerror(errno));
         /* The cache gives up what it keeps and asks again. */

@@ -9,15 +9,15 @@
 /* X(name, where it is, description). c: the port's counters; module. */
 #define COUNTS(X)                                                                                  \
     X(connects, c->connected, "connections made")                                                  \
-    X(asked, c->asked, "attempts to connect to others")                                            \
-    X(accepted, c->accepted, "attempts of others accepted")                                        \
-    X(crossed, c->crossed, "attempts of others that crossed one of ours, which stood")             \
-    X(rejected, c->rejected, "attempts of others rejected for the moment")                         \
-    X(refused, c->strangers, "attempts refused for good: not of this job, or another version")     \
-    X(retried, c->retried, "attempts of ours that were rejected or failed")                        \
-    X(timed_out, c->timed_out, "attempts of ours that got no answer in time")                      \
-    X(queued, c->queued, "peers whose attempt waited for others' to end")                          \
-    X(repeated, c->repeated, "first words of connections that were said again")                    \
+    X(asked, c->asked, "connection requests sent to peers")                                            \
+    X(accepted, c->accepted, "connection requests of peers accepted")                                        \
+    X(crossed, c->crossed, "connection requests of peers that crossed one of ours, which stood")             \
+    X(rejected, c->rejected, "connection requests of peers rejected for the moment")                         \
+    X(refused, c->strangers, "connection requests refused for good: another job or version")     \
+    X(retried, c->retried, "connection requests of ours that were rejected or failed")                        \
+    X(timed_out, c->timed_out, "connection requests of ours that got no answer in time")                      \
+    X(queued, c->queued, "peers whose connection request waited for others to end")                          \
+    X(repeated, c->repeated, "first messages of connections that were sent again")                    \
     X(lost, c->lost, "processes lost")                                                             \
     X(bad_messages, c->bad_messages, "messages that ended a connection by what they said")         \
     X(stale, c->stale, "completions of connections that were gone")                                \
@@ -51,7 +51,7 @@
     X(switched, c->switched, "peers that went from datagrams to a connection")                     \
     X(stayed, c->stayed, "connections that could not be had: the peer stayed with datagrams")      \
     X(way_messages, c->way_messages, "messages about the change from datagrams to a connection")   \
-    X(full, c->full, "attempts of others refused because there were btl_ibx_max_rc connections")
+    X(full, c->full, "connection requests of peers refused: there were btl_ibx_max_rc connections")
 #define LEVELS(X)                                                                                  \
     X(connections, vb_port_links(module->port), "connections now")                                 \
     X(connections_most, use.connections_most, "most connections at once, with datagrams")          \
@@ -76,10 +76,10 @@ static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, su
 _Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
 
 static const mca_btl_ibx_stat_t table[] = {
-#define ROW(name, where, text) {"verbs_" #name, text, false, &stats},
+#define ROW(name, where, text) {"verbs_" #name, "adapters: " text, false, &stats},
     COUNTS(ROW)
 #undef ROW
-#define ROW(name, where, text) {"verbs_" #name, text, true, &stats},
+#define ROW(name, where, text) {"verbs_" #name, "adapters: " text, true, &stats},
         LEVELS(ROW)
 #undef ROW
 };
