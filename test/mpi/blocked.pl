@@ -68,9 +68,12 @@ report(fault_of($code, $out, 0), 'tcp alone', $took, $out);
 report(fault_of($code, $out, 0) || ($out !~ /segments_in/ ? 'ibx carried nothing' : ''), 'ibx, nothing is dropped', $took, $out);
 for ([input => 'what comes to n1'], [output => 'what leaves n1'], ['input output' => 'both directions']) {
     cut(split ' ', $_->[0]);
-    ($code, $took, $out) = job($ibx);
+    my @job = job($ibx);
+    my @plain = job('');
     mend();
-    report(fault_of($code, $out, 1), "UDP is dropped: $_->[1]", $took, $out);
+    report(fault_of(@job[0, 2], 1), "UDP is dropped: $_->[1]", @job[1, 2]);
+    # By itself ibx is for jobs under spec alone.
+    report(fault_of(@plain[0, 2], 'spec' eq $pml ? 1 : 0), "the same, no list of transports", @plain[1, 2]);
 }
 print "$passed passed, $failed failed, 0 skipped\n";
 exit($failed > 0);

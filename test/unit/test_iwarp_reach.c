@@ -198,6 +198,26 @@ static void who_was_stopped_itself_asks_first(void **state)
     link_fini(&l);
 }
 
+/* Who is heard is there: its answers are waited for a little longer. */
+static void who_is_heard_is_waited_for(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 9);
+    const uint64_t began = l.now;
+    ends[1].begins = l.now + 300 * MS;
+    l.deaf[1] = true;
+    while (is_open(0) || is_open(1)) {
+        l.deaf[1] = l.now < began + 600 * MS;
+        step(&l, 0);
+        step(&l, 1);
+        link_run(&l, l.now + MS);
+    }
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+    assert_int_equal(ends[1].reach.verdict, IW_REACH_YES);
+    link_fini(&l);
+}
+
 static void a_lossy_path_is_one(void **state)
 {
     iw_fault_rates_t rates;
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(who_was_given_up_gives_up),
         cmocka_unit_test(a_peer_that_is_late),
         cmocka_unit_test(who_was_stopped_itself_asks_first),
+        cmocka_unit_test(who_is_heard_is_waited_for),
         cmocka_unit_test(a_lossy_path_is_one),
         cmocka_unit_test(both_come_to_the_same),
         cmocka_unit_test(strangers_bytes),

@@ -13,7 +13,7 @@
 #define MS        UINT64_C(1000000)
 #define PAUSE_MS  1 /* the longest sleep: the agent's thread may take what would end it */
 
-/* Could another transport take a process of another host? */
+/* Could another transport carry messages to another host? */
 static bool has_other_transport(void)
 {
     static const char *const near[] = {"self", "sm", "vader", "smcuda", "ibx"};
@@ -23,7 +23,7 @@ static bool has_other_transport(void)
         for (size_t i = 0; i < sizeof(near) / sizeof(*near); ++i) {
             is_near |= 0 == strcmp(near[i], selected->btl_component->btl_version.mca_component_name);
         }
-        if (!is_near) {
+        if (!is_near && 0 != (selected->btl_module->btl_flags & MCA_BTL_FLAGS_SEND)) {
             return true;
         }
     }
@@ -88,10 +88,13 @@ static bool begins(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     char path[256];
     mca_btl_ibx_module_t *module = endpoint->base.module;
+    if (!endpoint->is_remote || IW_REACH_NONE != endpoint->reach.verdict) {
+        return false; /* only callers of this change that, and Open MPI lets in one at a time */
+    }
     path_name(endpoint, path, sizeof(path));
     const bool is_known = spec_is_told(path);
     mca_btl_ibx_lock(module);
-    const bool is_new = endpoint->is_remote && IW_REACH_NONE == endpoint->reach.verdict && !endpoint->base.is_dead;
+    const bool is_new = !endpoint->base.is_dead;
     const bool in_vain = is_new && is_known && IW_CONTACT_NONE == contact_with(endpoint);
     if (in_vain) {
         refuse(endpoint);
