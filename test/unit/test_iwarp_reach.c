@@ -222,7 +222,8 @@ static void a_lossy_path_is_one(void **state)
 {
     iw_fault_rates_t rates;
     (void) state;
-    assert_true(iw_fault_parse(&rates, "drop=0.2,duplicate=0.2,reorder=0.2,corrupt=0.05,truncate=0.05"));
+    assert_true(
+        iw_fault_parse(&rates, "drop=0.2,duplicate=0.2,reorder=0.2,corrupt=0.05,truncate=0.05"));
     for (uint64_t seed = 0; seed < 2000; ++seed) {
         link_t l;
         begin(&l, &rates, seed);

@@ -48,14 +48,16 @@ static inline bool spec_is_told(const char *what)
     return spec_told_path(path, what) && 0 == access(path, F_OK);
 }
 
-/* From now on it has. True: by nobody before, so it is the caller's to tell. Without a session directory that is the
- * first process of the host's, once. */
+/* From now on it has. True: by nobody before, so it is the caller's to tell. Without a session directory each process tells,
+ * once: silence is worse. */
 static inline bool spec_tell_once(const char *what)
 {
     static _Atomic uint64_t told;
     char path[SPEC_EXPLAIN_PATH];
     uint64_t bit = 5381;
-    const int file = spec_told_path(path, what) ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    errno = 0;
+    const int file =
+        spec_told_path(path, what) ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
     if (file >= 0) {
         close(file);
         return true;
@@ -67,7 +69,7 @@ static inline bool spec_tell_once(const char *what)
         bit = 33 * bit + (unsigned char) *what++;
     }
     bit = UINT64_C(1) << bit % 64;
-    return 0 == opal_process_info.my_local_rank && 0 == (atomic_fetch_or(&told, bit) & bit);
+    return 0 == (atomic_fetch_or(&told, bit) & bit);
 }
 
 /* Tells a topic of a help file, whether or not it was told. What follows is what the text has places for. */
@@ -89,7 +91,7 @@ static inline void spec_explain_now(const char *file, const char *topic, ...)
         char spec_explained[SPEC_EXPLAIN_PATH / 2];                                                \
         snprintf(spec_explained, sizeof(spec_explained), "%s-%s-%s", file, topic, about);          \
         if (spec_tell_once(spec_explained)) {                                                      \
-            spec_explain_now(file, topic, ##__VA_ARGS__);                                            \
+            spec_explain_now(file, topic, ##__VA_ARGS__);                                          \
         }                                                                                          \
     } while (0)
 

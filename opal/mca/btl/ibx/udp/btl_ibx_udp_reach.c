@@ -10,18 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS        UINT64_C(1000000)
-#define PAUSE_MS  1 /* the longest sleep: the agent's thread may take what would end it */
+#define MS       UINT64_C(1000000)
+#define PAUSE_MS 1 /* the longest sleep: the agent's thread may take what would end it */
 
 /* Could another transport carry messages to another host? */
 static bool has_other_transport(void)
 {
     static const char *const near[] = {"self", "sm", "vader", "smcuda", "ibx"};
     mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
+                       mca_btl_base_selected_module_t) {
         bool is_near = false;
         for (size_t i = 0; i < sizeof(near) / sizeof(*near); ++i) {
-            is_near |= 0 == strcmp(near[i], selected->btl_component->btl_version.mca_component_name);
+            is_near |=
+                0 == strcmp(near[i], selected->btl_component->btl_version.mca_component_name);
         }
         if (!is_near && 0 != (selected->btl_module->btl_flags & MCA_BTL_FLAGS_SEND)) {
             return true;
@@ -38,7 +40,8 @@ static mca_btl_ibx_udp_module_t *module_of(const mca_btl_ibx_udp_endpoint_t *end
 /* Names what is not reached: a host by an interface. */
 static void path_name(const mca_btl_ibx_udp_endpoint_t *endpoint, char *text, size_t size)
 {
-    snprintf(text, size, "path %s %s", endpoint->base.module->interface.name, mca_btl_ibx_host_of(endpoint->base.proc));
+    snprintf(text, size, "path %s %s", endpoint->base.module->interface.name,
+             mca_btl_ibx_host_of(endpoint->base.proc));
 }
 
 /* ---- telling ---- */
@@ -47,24 +50,28 @@ static void path_name(const mca_btl_ibx_udp_endpoint_t *endpoint, char *text, si
 static bool is_mine_to_tell(const mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     const int order = strcmp(mca_btl_ibx_host(), mca_btl_ibx_host_of(endpoint->base.proc));
-    return 0 != order ? order < 0 : mca_btl_ibx_name_of(opal_proc_local_get()) < endpoint->base.name;
+    return 0 != order ? order < 0
+                      : mca_btl_ibx_name_of(opal_proc_local_get()) < endpoint->base.name;
 }
 
 static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, bool is_heard, uint64_t now)
 {
     const char *host = mca_btl_ibx_host_of(endpoint->base.proc);
-    const char *what = is_heard ? "datagrams from there arrive here, but no answer to ours" : "nothing came from there";
+    const char *what = is_heard ? "datagrams from there arrive here, but no answer to ours"
+                                : "nothing came from there";
     const unsigned ms = (unsigned) ((now - endpoint->reach.began) / MS);
     char path[256], from[96], to[96];
     (void) mca_btl_ibx_address_text(iw_port_address(module_of(endpoint)->port), from, sizeof(from));
     (void) mca_btl_ibx_address_text(&endpoint->address, to, sizeof(to));
     opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                        "btl/ibx: process %s on host %s is left to other transports: %u datagrams in %u ms from %s to %s, %s",
-                        OPAL_NAME_PRINT(endpoint->base.proc->proc_name), host, endpoint->reach.asked, ms, from, to, what);
+                        "btl/ibx: process %s on host %s is left to other transports: %u datagrams "
+                        "in %u ms from %s to %s, %s",
+                        OPAL_NAME_PRINT(endpoint->base.proc->proc_name), host,
+                        endpoint->reach.asked, ms, from, to, what);
     path_name(endpoint, path, sizeof(path));
     if (spec_tell_once(path) && is_mine_to_tell(endpoint)) {
-        spec_explain_now("help-mpi-btl-ibx.txt", "path blocked", mca_btl_ibx_host(), host, from, to, endpoint->reach.asked, ms,
-                         what);
+        spec_explain_now("help-mpi-btl-ibx.txt", "path blocked", mca_btl_ibx_host(), host, from, to,
+                         endpoint->reach.asked, ms, what);
     }
 }
 
@@ -145,7 +152,8 @@ static void take_in(void)
 void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs)
 {
     const size_t most = n * mca_btl_ibx_udp_modules_n;
-    mca_btl_ibx_udp_endpoint_t **asked = 0 == most || !has_other_transport() ? NULL : malloc(most * sizeof(*asked));
+    mca_btl_ibx_udp_endpoint_t **asked =
+        0 == most || !has_other_transport() ? NULL : malloc(most * sizeof(*asked));
     size_t open = 0;
     for (size_t i = 0; NULL != asked && i < most; ++i) {
         mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i / n];
