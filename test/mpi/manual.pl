@@ -55,8 +55,26 @@ sub messages {
     return \%messages;
 }
 
+# A topic that the code tells and the file lacks is told as an error of its own; text that mpirun gathers may be lost.
+sub check_told {
+    my ($messages) = @_;
+    for my $c (sort keys %$messages) {
+        my ($framework, $name) = split /\//, $c;
+        my (%told, @faults);
+        for my $path (split /\n/, `find $top/ompi/mca/$c $top/opal/mca/$c -name '*.[ch]' 2>/dev/null`) {
+            my $code = contents($path);
+            push @faults, ($path =~ m{([^/]+)$})[0] . ' calls opal_show_help' if $code =~ /\bopal_show_v?help\s*\(/;
+            $told{$_} = 1 for $code =~ /\w*_explain(?:_now)?\s*\((?:\s*(?:"help-[^"]*"|[A-Z_]*HELP[A-Z_]*)\s*,)?\s*"(?!help-)([^"]+)"/g;
+        }
+        push @faults, map { "there is no message '$_'" } grep { !defined $messages->{$c}{$_} } sort keys %told;
+        push @faults, map { "nothing tells '$_'" } grep { !$told{$_} } sort keys %{ $messages->{$c} };
+        result(join('; ', @faults), "messages of $c are those that are told");
+    }
+}
+
 sub check_messages {
     my $messages = messages();
+    check_told($messages);
     my ($component, %entry) = ('');
     for (split /\n(?=##)/, contents("$top/docs/user/troubleshooting.md")) {
         if (/^## (.*)/) { $component = $1 }

@@ -33,6 +33,7 @@ typedef struct link {
     uint64_t free_at[LINK_ENGINES];
     size_t mtu;             /* longer datagrams vanish unless they may be cut */
     bool cut[LINK_ENGINES]; /* this one is not reachable */
+    bool deaf[LINK_ENGINES]; /* nothing reaches it, but what it sends arrives */
     bool gone[LINK_ENGINES]; /* and who asks hears that it is not there */
     uint64_t asleep[LINK_ENGINES]; /* it does nothing until then, and what comes waits */
     size_t waiting[LINK_ENGINES]; /* bytes that wait, of */
@@ -164,7 +165,7 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
     if (l->gone[to] && k->asks) {
         iw_engine_unreachable(l->engine[from], &k->to);
     }
-    if (l->cut[from] || l->cut[to] || l->gone[to]
+    if (l->cut[from] || l->cut[to] || l->deaf[to] || l->gone[to]
         || (0 != l->mtu && n > l->mtu && !k->may_fragment)) {
         return;
     }

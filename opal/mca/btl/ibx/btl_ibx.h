@@ -6,6 +6,8 @@
 
 #include "btl_ibx_compat.h"
 
+#include "opal/include/spec/explain.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +21,10 @@ struct mca_btl_base_registration_handle_t {
     };
 };
 #define MCA_BTL_IBX_HANDLE_SIZE sizeof(struct mca_btl_base_registration_handle_t)
+
+/* Tells a topic of the help texts, with this host's name and what follows, once on this host for all that it is `about`. */
+#define mca_btl_ibx_explain(topic, about, ...)                                                     \
+    spec_explain("help-mpi-btl-ibx.txt", topic, about, mca_btl_ibx_host(), ##__VA_ARGS__)
 
 typedef struct mca_btl_ibx_component {
     mca_btl_base_component_3_0_0_t super;

@@ -89,6 +89,16 @@ static inline uint32_t mca_btl_ibx_local_ranks(void)
     return (uint32_t) opal_process_info.num_local_peers + 1;
 }
 
+/* How many processes the job has; 0: not known. */
+static inline uint32_t mca_btl_ibx_job_size(void)
+{
+    const opal_process_name_t all = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
+    uint32_t size = 0, *at = &size;
+    int rc;
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &all, &at, OPAL_UINT32);
+    return OPAL_SUCCESS == rc ? size : 0;
+}
+
 /* My number among these. */
 static inline uint32_t mca_btl_ibx_local_rank(void)
 {
@@ -165,6 +175,12 @@ static inline uint32_t mca_btl_ibx_local_ranks(void)
     return opal_process_info.num_local_peers + 1;
 }
 
+/* How many processes the job has; 0: not known. */
+static inline uint32_t mca_btl_ibx_job_size(void)
+{
+    return opal_process_info.num_procs;
+}
+
 /* My number among these. */
 static inline uint32_t mca_btl_ibx_local_rank(void)
 {
@@ -172,6 +188,12 @@ static inline uint32_t mca_btl_ibx_local_rank(void)
 }
 
 #endif
+
+/* This one. */
+static inline const char *mca_btl_ibx_host(void)
+{
+    return mca_btl_ibx_host_of(opal_proc_local_get());
+}
 
 static inline uint64_t mca_btl_ibx_name_of(const opal_proc_t *proc)
 {

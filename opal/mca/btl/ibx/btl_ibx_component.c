@@ -19,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HELP_FILE "help-mpi-btl-ibx.txt"
 #define MS UINT64_C(1000000)
 
 /* ---- parameters ---- */
@@ -310,7 +309,7 @@ static int find_interfaces(mca_btl_ibx_interface_t *found, bool is_only)
     }
     const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude);
     if (0 == n && is_only && is_given(c->if_include)) {
-        opal_show_help(HELP_FILE, "no interface", true, c->if_include);
+        mca_btl_ibx_explain("no interface", "", c->if_include);
     }
     return n;
 }

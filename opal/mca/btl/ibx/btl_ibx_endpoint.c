@@ -14,6 +14,7 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->proc = NULL;
     endpoint->is_self = false;
     endpoint->is_dead = false;
+    endpoint->is_refused = false;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
@@ -54,8 +55,13 @@ mca_btl_base_endpoint_t *mca_btl_ibx_endpoint_of(mca_btl_ibx_module_t *module, o
 int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    if (NULL != module->transport->reach) {
+        module->transport->reach(n, procs);
+    }
     for (size_t i = 0; i < n; ++i) {
-        endpoints[i] = mca_btl_ibx_endpoint_of((mca_btl_ibx_module_t *) btl, procs[i]);
+        mca_btl_base_endpoint_t *endpoint = mca_btl_ibx_endpoint_of(module, procs[i]);
+        endpoints[i] = NULL == endpoint || endpoint->is_refused ? NULL : endpoint;
         if (NULL != endpoints[i] && NULL != reachable) {
             const int rc = opal_bitmap_set_bit(reachable, (int) i);
             if (OPAL_SUCCESS != rc) {

@@ -33,7 +33,8 @@ struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     uint64_t name;
     bool is_self;
-    bool is_dead; /* reported, or deleted; nothing is sent any more. Under the lock */
+    bool is_dead; /* reported, deleted or refused; nothing is sent any more. Under the lock */
+    bool is_refused; /* it is not reached, and was never given to the PML */
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
@@ -70,6 +71,9 @@ typedef struct mca_btl_ibx_transport {
     /* A new endpoint for a process as it published itself, without what is common, in no list. NULL: the module does not reach
      * it. Asks the runtime: lock is not held. */
     mca_btl_base_endpoint_t *(*endpoint_new)(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self);
+    /* Before endpoints of these processes are given to the PML: refuses those that are not reached. NULL: all are taken to be.
+     * lock is not held. */
+    void (*reach)(size_t n, opal_proc_t **procs);
     /* A process that spoke first has this endpoint; data: what it said, or NULL. lock is held. */
     void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
     /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */

@@ -26,6 +26,8 @@
 
 #include <pthread.h>
 
+#include "opal/include/spec/explain.h"
+
 #define MCA_MPOOL_FREQ_HELP "help-mpi-mpool-freq.txt"
 
 enum {

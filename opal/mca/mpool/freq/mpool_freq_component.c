@@ -92,7 +92,7 @@ static int freq_query(const char *text, int *priority, mca_mpool_base_module_t *
 {
     freq_hints_t hints;
     if (!freq_hints_parse(&hints, text, "freq")) {
-        opal_show_help(MCA_MPOOL_FREQ_HELP, "bad hints", true, text);
+        spec_explain(MCA_MPOOL_FREQ_HELP, "bad hints", "", text, opal_process_info.nodename);
         return OPAL_ERR_BAD_PARAM;
     }
     const bool is_asked = hints.is_named || hints.must_be_shared || hints.must_be_aligned;

@@ -276,7 +276,7 @@ static void *module_alloc(mca_mpool_base_module_t *mpool, size_t size, size_t al
         base = NULL;
     }
     if (NULL == base && module->must_be_shared && !mca_mpool_freq_is_wrapped) {
-        opal_show_help(MCA_MPOOL_FREQ_HELP, "must be shared", true, size);
+        spec_explain(MCA_MPOOL_FREQ_HELP, "must be shared", "", size, opal_process_info.nodename);
     }
     return base;
 }

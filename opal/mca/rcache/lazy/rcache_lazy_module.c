@@ -4,7 +4,8 @@
 
 #include "core/lazy_limits.h"
 
-#include <stdatomic.h>
+#include "opal/include/spec/explain.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,6 @@ static void end(void *context, lazy_entry_t *e)
 static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bound)
 {
     mca_rcache_lazy_module_t *module = context;
-    static atomic_flag told = ATOMIC_FLAG_INIT;
     switch (event) {
     case LAZY_LOST_IN_USE:
         VERBOSE(1,
@@ -91,10 +91,8 @@ static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bo
             1,
             "%s: [%p, %p) cannot be registered for lack of resources, and nothing is left to evict",
             module->name, (void *) base, (void *) bound);
-        if (!atomic_flag_test_and_set(&told)) {
-            opal_show_help(HELP_FILE, "no resources", true, mca_rcache_lazy_host(), (int) getpid(),
-                           module->name, (unsigned long) (bound - base));
-        }
+        spec_explain(HELP_FILE, "no resources", "", mca_rcache_lazy_host(), (int) getpid(), module->name,
+                     (unsigned long) (bound - base));
         break;
     }
 }
@@ -202,7 +200,7 @@ static bool has_hooks(const char *name)
     if (0 == opal_leave_pinned && !opal_leave_pinned_pipeline) {
         VERBOSE(1, "%s: mpi_leave_pinned is 0, so no registration is kept", name);
     } else {
-        opal_show_help(HELP_FILE, "no hooks", true, mca_rcache_lazy_host(), (int) getpid(), name);
+        spec_explain(HELP_FILE, "no hooks", "", mca_rcache_lazy_host(), (int) getpid(), name);
     }
     return false;
 }

@@ -99,7 +99,7 @@ bool mca_pml_spec_refuse_device(const void *buf)
     if (!mca_pml_spec_on_device(buf)) {
         return false;
     }
-    mca_pml_spec_explain_alone("device buffer", buf);
+    mca_pml_spec_explain("device buffer", buf);
     return true;
 }
 

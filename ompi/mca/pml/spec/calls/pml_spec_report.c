@@ -219,13 +219,13 @@ static void summarise(int rank, int ranks)
 static void explain_profile(const char *why, unsigned line)
 {
     if (0 == mca_pml_spec_my_rank()) {
-        mca_pml_spec_explain_alone("profile refused", mca_pml_spec.profile, line, why);
+        mca_pml_spec_explain("profile refused", mca_pml_spec.profile, line, why);
     }
 }
 
 static void explain_unwritten(const char *why)
 {
-    mca_pml_spec_explain_alone("profile not written", mca_pml_spec.profile, why);
+    mca_pml_spec_explain("profile not written", mca_pml_spec.profile, why);
 }
 
 static void preset(void *context, const spec_profile_stop_t *s)
@@ -456,7 +456,7 @@ void mca_pml_spec_report_arm(void)
                != ompi_attr_set_c(COMM_ATTR, MPI_COMM_SELF, &MPI_COMM_SELF->c_keyhash, key, NULL,
                                   false)) {
         if (is_wanted()) {
-            mca_pml_spec_explain_alone("no report");
+            mca_pml_spec_explain("no report");
         }
         return;
     }

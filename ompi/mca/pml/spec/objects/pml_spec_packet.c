@@ -54,7 +54,7 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        mca_pml_spec_explain_alone("packet refused",
+        mca_pml_spec_explain("packet refused",
                                    mca_pml_spec_host_of(&ompi_proc_local()->super), what, why);
     }
 }

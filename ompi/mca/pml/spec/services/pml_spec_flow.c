@@ -63,7 +63,7 @@ static struct {
 static bool explain(mca_pml_spec_pending_t *pending)
 {
     (void) pending;
-    mca_pml_spec_explain_alone("unexpected messages", shortage.me, shortage.rank, shortage.cid,
+    mca_pml_spec_explain("unexpected messages", shortage.me, shortage.rank, shortage.cid,
                                mca_pml_spec_host_of(&ompi_proc_local()->super),
                                (unsigned long long) shortage.bytes,
                                (unsigned long long) mca_pml_spec.store.limit);

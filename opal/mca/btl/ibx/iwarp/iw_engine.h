@@ -148,6 +148,16 @@ void iw_engine_leave(iw_engine_t *engine);
  * the first answer is waited for as on a path around the world (RFC 9002, 6.2.2); if it is far too short, some datagrams
  * are sent that are not needed. */
 void iw_peer_expect(iw_peer_t *peer, uint64_t round_trip);
+/* What is known of the way to a peer and back. */
+typedef enum iw_contact {
+    IW_CONTACT_NONE,     /* nothing has come from it */
+    IW_CONTACT_HEARD,    /* something has, but no answer: nothing is known to have arrived there */
+    IW_CONTACT_ANSWERED, /* it has answered: both directions work, or did */
+    IW_CONTACT_ENDED,    /* the connection is over */
+} iw_contact_t;
+iw_contact_t iw_peer_contact(const iw_peer_t *peer);
+/* Asks for an answer, by a small datagram that is not sent again. It leaves with the next iw_engine_output. */
+void iw_peer_ask(iw_peer_t *peer);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 

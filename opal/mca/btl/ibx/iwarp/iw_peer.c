@@ -94,6 +94,22 @@ void iw_peer_expect(iw_peer_t *p, uint64_t round_trip)
     p->path.rtt.initial = round_trip;
 }
 
+iw_contact_t iw_peer_contact(const iw_peer_t *p)
+{
+    if (IW_DOWN == p->state || IW_CLOSING == p->state) {
+        return IW_CONTACT_ENDED;
+    }
+    return p->confirmed ? IW_CONTACT_ANSWERED : 0 != p->remote_generation ? IW_CONTACT_HEARD : IW_CONTACT_NONE;
+}
+
+void iw_peer_ask(iw_peer_t *p)
+{
+    if (IW_IDLE == p->state || IW_ACTIVE == p->state) {
+        p->tx.ping_pending = true;
+        iw_ready(p);
+    }
+}
+
 void *iw_peer_user(const iw_peer_t *p)
 {
     return p->user;

@@ -9,6 +9,7 @@
 #include "udp/btl_ibx_udp_message.h"
 #include "udp/btl_ibx_udp_rcache.h"
 #include "udp/btl_ibx_udp_rdma.h"
+#include "udp/btl_ibx_udp_reach.h"
 #include "udp/btl_ibx_udp_stats.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define HELP_FILE "help-mpi-btl-ibx.txt"
 #define MS UINT64_C(1000000)
 
 uint32_t mca_btl_ibx_udp_modules_n;
@@ -106,6 +106,7 @@ static const mca_btl_ibx_transport_t transport = {
     .lock = lock,
     .unlock = unlock,
     .endpoint_new = mca_btl_ibx_udp_endpoint_new,
+    .reach = mca_btl_ibx_udp_reach,
     .meet = mca_btl_ibx_udp_meet,
     .part = mca_btl_ibx_udp_part,
     .tell_ended = tell_ended,
@@ -223,13 +224,13 @@ static void tell_no_port(const mca_btl_ibx_interface_t *interface)
 {
     const int why = errno, first = mca_btl_ibx_component.port_min;
     if (EADDRINUSE != why || 0 == first) {
-        opal_show_help(HELP_FILE, "no socket", true, interface->name, strerror(why));
+        mca_btl_ibx_explain("no socket", interface->name, interface->name, strerror(why));
         return;
     }
     char text[96];
-    opal_show_help(HELP_FILE, "all ports taken", true, mca_btl_ibx_host_of(opal_proc_local_get()), interface->name,
-                   mca_btl_ibx_address_text(&interface->address, text, sizeof(text)), first,
-                   first + (int) ports() - 1);
+    mca_btl_ibx_explain("all ports taken", interface->name, interface->name,
+                        mca_btl_ibx_address_text(&interface->address, text, sizeof(text)), first,
+                        first + (int) ports() - 1);
 }
 
 /* False: not possible (told). */
@@ -293,7 +294,7 @@ static bool open_engine(mca_btl_ibx_udp_module_t *module)
             return true;
         }
     }
-    opal_show_help(HELP_FILE, "out of memory", true, module->base.interface.name);
+    mca_btl_ibx_explain("out of memory", module->base.interface.name, module->base.interface.name);
     return false;
 }
 
@@ -316,7 +317,7 @@ static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t asy
     agent.context = module;
     module->agent = iw_agent_create(&agent, module->port, module->engine);
     if (NULL == module->agent) {
-        opal_show_help(HELP_FILE, "no thread", true, module->base.interface.name, strerror(errno));
+        mca_btl_ibx_explain("no thread", "", strerror(errno));
     }
     return NULL != module->agent;
 }
@@ -357,6 +358,20 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     return module;
 }
 
+/* Where a job has several hosts a process may be asked for as soon as it has published itself, while it does something else.
+ * Without a cache Open MPI's hooks may yet be written over the code that a thread is in: it begins with the first peer. */
+static void start_agents(void)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n && mca_btl_ibx_job_size() > mca_btl_ibx_local_ranks(); ++i) {
+        mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
+        if (NULL != module->base.rcache) {
+            mca_btl_ibx_udp_lock(module);
+            mca_btl_ibx_udp_agent_start(module);
+            mca_btl_ibx_udp_unlock(module);
+        }
+    }
+}
+
 int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ibx_interface_t *interface, int n,
                          mca_btl_base_module_t **modules)
 {
@@ -376,6 +391,7 @@ int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ib
                             mca_btl_ibx_address_text(iw_port_address(module->port), text, sizeof(text)),
                             module->base.super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
     }
+    start_agents();
     return (int) mca_btl_ibx_udp_modules_n;
 }
 

@@ -103,9 +103,5 @@ void mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_module_t *module)
         return;
     }
     module->is_alone = true;
-    /* Not a help text: the lock is held, and to send one may run progress. */
-    opal_output(0,
-                "btl/ibx: no thread can be started for interface %s (%s): data moves only while the program calls MPI. Is "
-                "there a limit on threads (ulimit -u)? With btl_ibx_iwarp_async off none is tried.",
-                module->base.interface.name, strerror(errno));
+    mca_btl_ibx_explain("no thread", "", strerror(errno));
 }

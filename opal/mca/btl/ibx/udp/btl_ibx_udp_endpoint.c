@@ -14,6 +14,8 @@
 static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     endpoint->peer = NULL;
+    endpoint->is_remote = false;
+    endpoint->reach = (iw_reach_t){.verdict = IW_REACH_NONE};
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, NULL);
@@ -31,15 +33,12 @@ static mca_btl_ibx_modex_t *published(const opal_proc_t *proc)
     mca_btl_ibx_modex_t *modex = data;
     if (size < mca_btl_ibx_modex_size(0) || MCA_BTL_IBX_MODEX_VERSION != modex->version
         || modex->count > MCA_BTL_IBX_INTERFACES || size < mca_btl_ibx_modex_size(modex->count)) {
-        BTL_ERROR(("btl/ibx: the process on host %s published addresses that make no sense here "
-                   "(another version?); it is not reached by ibx", mca_btl_ibx_host_of(proc)));
+        mca_btl_ibx_explain("another version", mca_btl_ibx_host_of(proc), mca_btl_ibx_host_of(proc));
         free(data);
         return NULL;
     }
     if (modex->auth != (uint8_t) mca_btl_ibx_component.auth) {
-        BTL_ERROR(("btl/ibx: btl_ibx_iwarp_auth is not the same here and on host %s; the process "
-                   "there is not reached by ibx. Set it for all processes alike",
-                   mca_btl_ibx_host_of(proc)));
+        mca_btl_ibx_explain("another auth", mca_btl_ibx_host_of(proc), mca_btl_ibx_host_of(proc));
         free(data);
         return NULL;
     }
@@ -66,6 +65,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *modu
     const bool reached = pair >= 0 && (is_self || mca_btl_ibx_has_route(&module->interface.address, &address));
     mca_btl_ibx_udp_endpoint_t *endpoint = reached ? OBJ_NEW(mca_btl_ibx_udp_endpoint_t) : NULL;
     if (NULL != endpoint) {
+        endpoint->is_remote = !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
         endpoint->address = address;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
     }
@@ -148,14 +148,17 @@ void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned se
         return;
     }
     mca_btl_ibx_udp_describe(endpoint, text, sizeof(text));
-    /* Not a help text: mpirun of Open MPI 4.1 was seen to lose one that came in the middle of a job. */
-    opal_output(
-        0,
-        "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has "
-        "ended: it may be "
-        "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
-        OPAL_NAME_PRINT(endpoint->proc->proc_name), mca_btl_ibx_host_of(endpoint->proc), text,
-        seconds, c->silent_timeout_ms / 1000);
+    char what[64];
+    snprintf(what, sizeof(what), "silent %llx", (unsigned long long) endpoint->name);
+    if (spec_tell_once(what)) {
+        opal_output(
+            0,
+            "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has "
+            "ended: it may be "
+            "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
+            OPAL_NAME_PRINT(endpoint->proc->proc_name), mca_btl_ibx_host_of(endpoint->proc), text,
+            seconds, c->silent_timeout_ms / 1000);
+    }
 }
 
 void mca_btl_ibx_udp_lost(mca_btl_base_endpoint_t *endpoint, iw_status_t status)

@@ -15,6 +15,7 @@
 #include "iwarp/iw_agent.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
+#include "iwarp/iw_reach.h"
 #include "udp/btl_ibx_udp_buffers.h"
 #include "window/ibx_window.h"
 
@@ -25,6 +26,8 @@ typedef struct mca_btl_ibx_udp_endpoint {
     iw_address_t address;
     iw_key_t key;
     iw_peer_t *peer; /* NULL before the first word */
+    bool is_remote;   /* on another host */
+    iw_reach_t reach; /* if so: whether it is reached. Under the lock */
 } mca_btl_ibx_udp_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_endpoint_t);
 

@@ -15,7 +15,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define HELP_FILE "help-mpi-btl-ibx.txt"
 
 /* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
 #define CHECK_POLLS 1024u
@@ -499,7 +498,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     }
     if (!module_open(module, options, why, sizeof(why))) {
         if ('\0' != *why) {
-            opal_show_help(HELP_FILE, "no port", true, able.device, (int) able.port, interface->name, why);
+            mca_btl_ibx_explain("no port", interface->name, able.device, (int) able.port, interface->name, why);
         }
         module_free(module);
         return NULL;
@@ -532,8 +531,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
         const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
                                : "this host has none (or its driver is not loaded)";
         if (options->is_only) {
-            opal_show_help(HELP_FILE, "no device", true, why,
-                           NULL == options->if_include ? "" : options->if_include);
+            mca_btl_ibx_explain("no device", "", why, NULL == options->if_include ? "" : options->if_include);
         } else {
             SPEC_TELL(1, opal_btl_base_framework.framework_output,
                                 "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);

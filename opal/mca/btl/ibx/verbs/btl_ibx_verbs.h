@@ -71,9 +71,8 @@ static inline int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *opti
     SPEC_TELL(1, opal_btl_base_framework.framework_output,
                         "btl/ibx: no RDMA adapter is used: this build has no verbs");
     if (options->is_only) {
-        BTL_ERROR(
-            ("btl/ibx: btl_ibx_transport asks for verbs, and this build has none: configure did "
-             "not find libibverbs and librdmacm"));
+        mca_btl_ibx_explain("no device", "", "this build has no verbs, since configure did not find libibverbs and librdmacm",
+                            NULL == options->if_include ? "" : options->if_include);
     }
     return 0;
 }

@@ -1,0 +1,98 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Help texts that are read: each once on a host, although the job may end right after it.
+ *
+ * mpirun gathers what opal_show_help is given and prints equal texts once. A process that ends right after its text takes
+ * it with it now and then: in every sixth job that Open MPI 5.0.7 refused, in every twentieth with 4.1.4, nothing said why.
+ * So a text goes to the standard error, which is read to its end. That no other process of the host tells the same is seen to
+ * by an empty file in the job's session directory, which the launcher takes away.
+ *
+ * To be included behind a component's compat header, which knows how texts are found. Threads: any. */
+#ifndef SPEC_EXPLAIN_H
+#define SPEC_EXPLAIN_H
+
+#include "opal/util/proc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPEC_EXPLAIN_PATH = 1024 };
+
+/* The file that says that this has been told on this host. False: there is no directory for it. */
+static inline bool spec_told_path(char path[SPEC_EXPLAIN_PATH], const char *what)
+{
+    const char *directory = opal_process_info.job_session_dir;
+    if (NULL == directory) {
+        return false;
+    }
+    int at = snprintf(path, SPEC_EXPLAIN_PATH, "%s/told-", directory);
+    for (; at < SPEC_EXPLAIN_PATH - 1 && '\0' != *what; ++what) {
+        path[at++] = isalnum((unsigned char) *what) || NULL != strchr("-.", *what) ? *what : '_';
+    }
+    path[at < SPEC_EXPLAIN_PATH ? at : SPEC_EXPLAIN_PATH - 1] = '\0';
+    return at < SPEC_EXPLAIN_PATH - 1;
+}
+
+/* Has it been told on this host, by this job? */
+static inline bool spec_is_told(const char *what)
+{
+    char path[SPEC_EXPLAIN_PATH];
+    return spec_told_path(path, what) && 0 == access(path, F_OK);
+}
+
+/* From now on it has. True: by nobody before, so it is the caller's to tell. Without a session directory each process tells,
+ * once: silence is worse. */
+static inline bool spec_tell_once(const char *what)
+{
+    static _Atomic uint64_t told;
+    char path[SPEC_EXPLAIN_PATH];
+    uint64_t bit = 5381;
+    errno = 0;
+    const int file =
+        spec_told_path(path, what) ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    if (file >= 0) {
+        close(file);
+        return true;
+    }
+    if (EEXIST == errno) {
+        return false;
+    }
+    while ('\0' != *what) {
+        bit = 33 * bit + (unsigned char) *what++;
+    }
+    bit = UINT64_C(1) << bit % 64;
+    return 0 == (atomic_fetch_or(&told, bit) & bit);
+}
+
+/* Tells a topic of a help file, whether or not it was told. What follows is what the text has places for. */
+static inline void spec_explain_now(const char *file, const char *topic, ...)
+{
+    va_list args;
+    va_start(args, topic);
+    char *text = opal_show_help_vstring(file, topic, true, args);
+    va_end(args);
+    if (NULL != text) {
+        fputs(text, stderr);
+        free(text);
+    }
+}
+
+/* The same, once on this host for all that it is `about`: what tells several messages of one topic apart, or "". */
+#define spec_explain(file, topic, about, ...)                                                      \
+    do {                                                                                           \
+        char spec_explained[SPEC_EXPLAIN_PATH / 2];                                                \
+        snprintf(spec_explained, sizeof(spec_explained), "%s-%s-%s", file, topic, about);          \
+        if (spec_tell_once(spec_explained)) {                                                      \
+            spec_explain_now(file, topic, ##__VA_ARGS__);                                          \
+        }                                                                                          \
+    } while (0)
+
+#endif

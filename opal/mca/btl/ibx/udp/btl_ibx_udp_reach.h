@@ -1,0 +1,14 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Which processes of other hosts are reached over UDP, so that another transport takes those that are not. */
+#ifndef BTL_IBX_UDP_REACH_H
+#define BTL_IBX_UDP_REACH_H
+
+#include "udp/btl_ibx_udp_module.h"
+
+/* Decides for all of these processes, and all modules, in less than a second (iw_reach.h): the endpoints of those that a module
+ * does not reach are refused (is_refused), and nothing more is taken from them. The first process of two hosts that comes to
+ * it says so. Where no other transport could take them nothing is decided. Sends and receives, but tells the PML nothing, since
+ * callers may be inside of its callbacks. lock is not held. */
+void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs);
+
+#endif

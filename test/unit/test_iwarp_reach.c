@@ -1,0 +1,326 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* iw_reach.h: two ends decide in time whether they reach each other, and come to the same, whatever the network drops, copies,
+ * changes and delays, whenever either begins, and however long it is stopped. */
+#include "iw_pair.h"
+#include "iw_reach.h"
+
+typedef struct end {
+    iw_peer_t *peer;
+    iw_reach_t reach;
+    uint64_t begins;  /* UINT64_MAX: it never wants to know */
+    uint64_t decided; /* when */
+} end_t;
+
+/* The peer speaks first: known from now on, as far as it was not given up. */
+static end_t ends[2];
+static link_t *world;
+
+static iw_peer_t *meet(void *context, iw_engine_t *engine, uint64_t identity)
+{
+    const unsigned me = engine == world->engine[1];
+    (void) context;
+    (void) identity;
+    if (IW_REACH_NO != ends[me].reach.verdict && NULL == ends[me].peer) {
+        ends[me].peer = link_peer(world, me, !me, NULL);
+    }
+    return ends[me].peer;
+}
+
+static void tune(iw_config_t *c)
+{
+    c->unknown = meet;
+}
+
+static void begin(link_t *l, const iw_fault_rates_t *rates, uint64_t seed)
+{
+    link_tune = tune;
+    link_init(l, 2, rates, seed);
+    link_tune = NULL;
+    world = l;
+    memset(ends, 0, sizeof(ends));
+    ends[0].begins = ends[1].begins = l->now;
+}
+
+/* What the user of the engine does in its waiting loop. */
+static void step(link_t *l, unsigned i)
+{
+    end_t *e = &ends[i];
+    if (l->now < e->begins || l->asleep[i] > l->now) {
+        return;
+    }
+    if (NULL == e->peer && IW_REACH_NO != e->reach.verdict) {
+        e->peer = link_peer(l, i, !i, NULL);
+    }
+    if (IW_REACH_NONE == e->reach.verdict) {
+        iw_reach_begin(&e->reach, l->now);
+    }
+    if (IW_REACH_ASKS != e->reach.verdict) {
+        return;
+    }
+    if (iw_reach_step(&e->reach, l->now, iw_peer_contact(e->peer))) {
+        iw_peer_ask(e->peer);
+    }
+    if (IW_REACH_ASKS != e->reach.verdict) {
+        e->decided = l->now;
+    }
+    if (IW_REACH_NO == e->reach.verdict) {
+        iw_peer_remove(e->peer);
+        e->peer = NULL;
+    }
+}
+
+static bool is_open(unsigned i)
+{
+    return UINT64_MAX != ends[i].begins && ends[i].reach.verdict < IW_REACH_YES;
+}
+
+static void run(link_t *l)
+{
+    const uint64_t until = l->now + 60 * S;
+    while (is_open(0) || is_open(1)) {
+        assert_true(l->now < until);
+        step(l, 0);
+        step(l, 1);
+        link_run(l, l->now + MS);
+    }
+}
+
+static void both_directions_work(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 1);
+    const uint64_t began = l.now;
+    run(&l);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(ends[i].reach.verdict, IW_REACH_YES);
+        assert_true(ends[i].decided <= began + 2 * MS);
+    }
+    /* The connection is the one that data takes. */
+    uint8_t buffer[8];
+    iw_completion_t c;
+    post_one(&l, 1, buffer, sizeof(buffer));
+    assert_int_equal(send_bytes(ends[0].peer, "hello", 6, IW_INLINE), IW_OK);
+    expect(&l, 1, IW_RECEIVED, IW_OK, &c);
+    assert_int_equal(c.length, 6);
+    expect(&l, 0, IW_SENT, IW_OK, &c);
+    link_fini(&l);
+}
+
+/* The other end never asks by itself, and knows as much: it has nothing to wait for when it wants to know. */
+static void one_end_asks(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 2);
+    ends[1].begins = UINT64_MAX;
+    run(&l);
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+    link_run(&l, l.now + 10 * MS);
+    assert_int_equal(iw_peer_contact(ends[1].peer), IW_CONTACT_ANSWERED);
+    ends[1].begins = l.now;
+    step(&l, 1);
+    step(&l, 1);
+    assert_int_equal(ends[1].reach.verdict, IW_REACH_YES);
+    assert_int_equal(ends[1].decided, l.now);
+    link_fini(&l);
+}
+
+/* Whoever asks: in less than a second the answer is no, at both ends. */
+static void a_direction_is_blocked(void **state)
+{
+    (void) state;
+    for (unsigned blocked = 1; blocked < 4; ++blocked) {
+        for (unsigned asks = 1; asks < 4; ++asks) {
+            link_t l;
+            begin(&l, NULL, 3);
+            const uint64_t began = l.now;
+            for (unsigned i = 0; i < 2; ++i) {
+                l.deaf[i] = 0 != (blocked >> i & 1);
+                ends[i].begins = asks >> i & 1 ? l.now : UINT64_MAX;
+            }
+            run(&l);
+            for (unsigned i = 0; i < 2; ++i) {
+                if (asks >> i & 1) {
+                    assert_int_equal(ends[i].reach.verdict, IW_REACH_NO);
+                    assert_true(ends[i].decided < began + 900 * MS);
+                }
+            }
+            link_fini(&l);
+        }
+    }
+}
+
+/* An end that has been given up is not taken, although the path would carry by now; and it comes to the same. */
+static void who_was_given_up_gives_up(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 4);
+    ends[1].begins = l.now + 3 * S;
+    l.asleep[1] = l.now + 2 * S;
+    const uint64_t began = l.now;
+    run(&l);
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_NO);
+    assert_true(ends[0].decided < began + S);
+    assert_int_equal(ends[1].reach.verdict, IW_REACH_NO);
+    assert_true(ends[1].decided < ends[1].begins + S);
+    link_fini(&l);
+}
+
+/* Its port is there, it will read from it in a moment. */
+static void a_peer_that_is_late(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 5);
+    ends[1].begins = l.now + 3 * S;
+    l.asleep[1] = l.now + 450 * MS;
+    run(&l);
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+    assert_int_equal(ends[1].reach.verdict, IW_REACH_YES);
+    link_fini(&l);
+}
+
+/* Its host had no processor for the one that asks: the time alone gives up nobody. */
+static void who_was_stopped_itself_asks_first(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 6);
+    ends[1].begins = UINT64_MAX;
+    step(&l, 0);
+    step(&l, 0);
+    l.asleep[0] = l.now + 5 * S; /* the answer waits */
+    l.asleep[1] = l.now + 5 * S + 30 * MS;
+    run(&l);
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+    link_fini(&l);
+}
+
+/* Who is heard is there: its answers are waited for a little longer. */
+static void who_is_heard_is_waited_for(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 9);
+    const uint64_t began = l.now;
+    ends[1].begins = l.now + 300 * MS;
+    l.deaf[1] = true;
+    while (is_open(0) || is_open(1)) {
+        l.deaf[1] = l.now < began + 600 * MS;
+        step(&l, 0);
+        step(&l, 1);
+        link_run(&l, l.now + MS);
+    }
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+    assert_int_equal(ends[1].reach.verdict, IW_REACH_YES);
+    link_fini(&l);
+}
+
+static void a_lossy_path_is_one(void **state)
+{
+    iw_fault_rates_t rates;
+    (void) state;
+    assert_true(
+        iw_fault_parse(&rates, "drop=0.2,duplicate=0.2,reorder=0.2,corrupt=0.05,truncate=0.05"));
+    for (uint64_t seed = 0; seed < 2000; ++seed) {
+        link_t l;
+        begin(&l, &rates, seed);
+        rng_t rng = {seed};
+        ends[1].begins += rng_below(&rng, 1000) * MS;
+        run(&l);
+        assert_int_equal(ends[0].reach.verdict, IW_REACH_YES);
+        assert_int_equal(ends[1].reach.verdict, IW_REACH_YES);
+        link_fini(&l);
+    }
+}
+
+/* Whatever happens, both ends come to the same: one that sends what the other does not answer would wait for long. */
+static void both_come_to_the_same(void **state)
+{
+    iw_fault_rates_t rates;
+    unsigned yes = 0, no = 0;
+    (void) state;
+    assert_true(iw_fault_parse(&rates, "drop=0.1,duplicate=0.1,reorder=0.1"));
+    for (uint64_t seed = 0; seed < 4000; ++seed) {
+        link_t l;
+        rng_t rng = {seed};
+        begin(&l, &rates, seed);
+        for (unsigned i = 0; i < 2; ++i) {
+            l.asleep[i] = l.now + rng_below(&rng, 1200) * MS;
+            ends[i].begins = l.now + rng_below(&rng, 1500) * MS;
+            l.deaf[i] = 0 == rng_below(&rng, 6);
+        }
+        run(&l);
+        assert_int_equal(ends[0].reach.verdict, ends[1].reach.verdict);
+        ++*(IW_REACH_YES == ends[0].reach.verdict ? &yes : &no);
+        link_fini(&l);
+    }
+    print_message("%u reached, %u not\n", yes, no);
+    assert_true(yes > 500 && no > 500);
+}
+
+/* Datagrams that nobody of the job has made decide nothing. */
+static void strangers_bytes(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 7);
+    ends[1].begins = UINT64_MAX;
+    l.cut[1] = true;
+    rng_t rng = {7};
+    while (is_open(0)) {
+        uint8_t data[128];
+        const size_t length = rng_below(&rng, sizeof(data));
+        for (size_t i = 0; i < length; ++i) {
+            data[i] = (uint8_t) rng_next(&rng);
+        }
+        if (length > 2) { /* as far as an outsider can make it look right */
+            data[0] = (uint8_t) (0x20 | (1 + rng_below(&rng, 6)));
+            data[1] = (uint8_t) rng_below(&rng, 16);
+        }
+        iw_engine_input(l.engine[0], l.now, data, length);
+        step(&l, 0);
+        link_run(&l, l.now + MS);
+    }
+    assert_int_equal(ends[0].reach.verdict, IW_REACH_NO);
+    link_fini(&l);
+}
+
+/* A peer that ends the connection is not waited for. */
+static void a_goodbye_is_an_answer(void **state)
+{
+    link_t l;
+    (void) state;
+    begin(&l, NULL, 8);
+    iw_reach_t r = {0};
+    assert_false(iw_reach_step(&r, 1, IW_CONTACT_NONE)); /* not asked for */
+    assert_int_equal(r.verdict, IW_REACH_NONE);
+    iw_reach_begin(&r, l.now);
+    assert_true(iw_reach_step(&r, l.now, IW_CONTACT_NONE));
+    assert_false(iw_reach_step(&r, l.now + MS, IW_CONTACT_HEARD));
+    assert_false(iw_reach_step(&r, l.now + 2 * MS, IW_CONTACT_ENDED));
+    assert_int_equal(r.verdict, IW_REACH_NO);
+    assert_false(iw_reach_step(&r, l.now + 3 * MS, IW_CONTACT_ANSWERED));
+    assert_int_equal(r.verdict, IW_REACH_NO);
+    link_fini(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_directions_work),
+        cmocka_unit_test(one_end_asks),
+        cmocka_unit_test(a_direction_is_blocked),
+        cmocka_unit_test(who_was_given_up_gives_up),
+        cmocka_unit_test(a_peer_that_is_late),
+        cmocka_unit_test(who_was_stopped_itself_asks_first),
+        cmocka_unit_test(who_is_heard_is_waited_for),
+        cmocka_unit_test(a_lossy_path_is_one),
+        cmocka_unit_test(both_come_to_the_same),
+        cmocka_unit_test(strangers_bytes),
+        cmocka_unit_test(a_goodbye_is_an_answer),
+    };
+    return cmocka_run_group_tests_name("iwarp_reach", tests, NULL, NULL);
+}
