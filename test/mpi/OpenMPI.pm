@@ -11,7 +11,7 @@ use warnings;
 use Cwd 'abs_path';
 use Exporter 'import';
 use File::Basename 'dirname';
-our @EXPORT = qw(mpi_release mpi_words mpi_mpirun mpi_use_components mpi_use_sanitizer);
+our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -32,6 +32,16 @@ sub mpi_release {
         @ENV{qw(PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM)} = (1, 1) if 0 == $>;
     }
     return $release;
+}
+
+# Has this Open MPI the component, e.g. 'btl:ofi'? By the ompi_info beside mpirun, or the one in PATH.
+my %components_of;
+
+sub mpi_has {
+    my ($mpirun, $component) = @_;
+    my $info = $mpirun =~ m{/} && -x dirname($mpirun) . '/ompi_info' ? dirname($mpirun) . '/ompi_info' : 'ompi_info';
+    $components_of{$mpirun} //= `timeout 60 $info --parsable 2>/dev/null </dev/null` // '';
+    return $components_of{$mpirun} =~ /^mca:\Q$component\E:version:/m;
 }
 
 # Words for mpirun, from those of 4.1.
