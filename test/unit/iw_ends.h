@@ -5,6 +5,7 @@
 
 #include "spec_unit.h"
 
+#include "iw_agent.h"
 #include "iw_memory.h"
 #include "iw_port.h"
 
@@ -85,6 +86,17 @@ static inline void progress(end_t *e)
 {
     iw_port_progress(e[0].port, e[0].engine);
     iw_port_progress(e[1].port, e[1].engine);
+}
+
+/* Progress of an application beside its agent; 0 if the agent's thread is at it. */
+static inline unsigned agent_progress(iw_agent_t *agent, end_t *e)
+{
+    if (!iw_agent_enter(agent)) {
+        return 0;
+    }
+    const unsigned n = iw_port_progress(e->port, e->engine);
+    iw_agent_unlock(agent);
+    return n;
 }
 
 /* A bound against hanging, not a measure. */

@@ -183,7 +183,7 @@ static int call_when_there_is_a_processor(void)
     }
     (void) !nice(10);
     unsigned waits = 0, long_waits = 0;
-    (void) iw_agent_progress(a);
+    (void) agent_progress(a, &e[0]);
     while (0 == iw_agent_takeovers(a)) { /* the first is of who has never called */
         usleep(100);
     }

@@ -295,7 +295,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
         iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
         assert_true(NULL != agent && iw_agent_start(agent));
         for (int i = 0; i < 10; ++i) {
-            iw_agent_progress(agent);
+            agent_progress(agent, &e[1]);
         }
         struct iovec piece = {source, SIZE}, note = {source, 100};
         iw_agent_lock(agent);
@@ -371,7 +371,7 @@ static void the_agent_sends_what_waits(void **state)
         config.mode = (iw_agent_mode_t) mode;
         iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
         assert_true(NULL != agent && iw_agent_start(agent));
-        iw_agent_progress(agent); /* for the last time */
+        agent_progress(agent, &e[1]); /* for the last time */
         const uint64_t until = iw_port_now() + 60 * S;
         for (uint32_t number = 0; number < 100; ++number) {
             struct iovec piece = {&number, sizeof(number)};
@@ -415,7 +415,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
     assert_true(NULL != agent && iw_agent_start(agent));
     const struct timespec a_while = {.tv_nsec = 1000000};
     for (int i = 0; i < 50; ++i) { /* the application is there, and the agent has seen that */
-        iw_agent_progress(agent);
+        agent_progress(agent, &e[1]);
         iw_agent_lock(agent);
         iw_agent_flush(agent);
         iw_agent_unlock(agent);

@@ -7,9 +7,17 @@
 #include "spec_unit.h"
 
 #include "fake_verbs.h"
+#include "vb_internal.h"
 #include "vb_port.h"
+#include "vb_rx.h"
 
 #include <time.h>
+
+/* The shared queue's window; NULL: each link has its own. */
+static inline const ibx_window_t *vb_port_window(const vb_port_t *port)
+{
+    return NULL == port->rx ? NULL : &port->rx->window;
+}
 
 #define SIZE   256u
 #define NOBODY UINT64_C(77)

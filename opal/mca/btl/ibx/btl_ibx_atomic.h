@@ -37,17 +37,9 @@ void mca_btl_ibx_atomic_lock(void);
 void mca_btl_ibx_atomic_unlock(void);
 
 /* btl_atomic_op, btl_atomic_fop, btl_atomic_cswap. */
-int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint64_t remote,
-                          mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
-                          int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
-int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                           mca_btl_base_registration_handle_t *local_handle,
-                           mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
-                           int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
-int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                             mca_btl_base_registration_handle_t *local_handle,
-                             mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
-                             int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_atomic_op);
+MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_atomic_fop);
+MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_atomic_cswap);
 
 /* A message of an atomic operation arrived; endpoint: which sent it, or NULL if that is not known. lock is not held. */
 void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,

@@ -30,6 +30,9 @@
 #    error "btl/ibx: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
 #endif
 
+/* Declares a function of a module, with the arguments that the interface gives it (its parts: btl.h). */
+#define MCA_BTL_IBX_DECLARE(part, name) __typeof__(*(mca_btl_base_module_##part##_fn_t) NULL) name
+
 #if OPAL_MAJOR_VERSION < 5
 
 #    include "opal/mca/pmix/pmix.h"

@@ -10,35 +10,22 @@ int mca_pml_spec_enable(bool enable);
 void mca_pml_spec_finalize(void);
 
 /* pml_spec_isend.c */
-int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                            ompi_request_t **request);
-int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                       ompi_request_t **request);
-int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                      mca_pml_base_send_mode_t mode, ompi_communicator_t *comm);
+MCA_PML_SPEC_DECLARE(isend_init, mca_pml_spec_isend_init);
+MCA_PML_SPEC_DECLARE(isend, mca_pml_spec_isend);
+MCA_PML_SPEC_DECLARE(send, mca_pml_spec_send);
 
 /* pml_spec_irecv.c */
-int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                            ompi_communicator_t *comm, ompi_request_t **request);
-int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                       ompi_communicator_t *comm, ompi_request_t **request);
-int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                      ompi_communicator_t *comm, ompi_status_public_t *status);
-int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
-                        ompi_request_t **request);
-int mca_pml_spec_mrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
-                       ompi_status_public_t *status);
+MCA_PML_SPEC_DECLARE(irecv_init, mca_pml_spec_irecv_init);
+MCA_PML_SPEC_DECLARE(irecv, mca_pml_spec_irecv);
+MCA_PML_SPEC_DECLARE(recv, mca_pml_spec_recv);
+MCA_PML_SPEC_DECLARE(imrecv, mca_pml_spec_imrecv);
+MCA_PML_SPEC_DECLARE(mrecv, mca_pml_spec_mrecv);
 
 /* pml_spec_probe.c */
-int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                        ompi_status_public_t *status);
-int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);
-int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                         ompi_message_t **message, ompi_status_public_t *status);
-int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
-                        ompi_status_public_t *status);
+MCA_PML_SPEC_DECLARE(iprobe, mca_pml_spec_iprobe);
+MCA_PML_SPEC_DECLARE(probe, mca_pml_spec_probe);
+MCA_PML_SPEC_DECLARE(improbe, mca_pml_spec_improbe);
+MCA_PML_SPEC_DECLARE(mprobe, mca_pml_spec_mprobe);
 
 /* pml_spec_start.c: MPI_Start and MPI_Startall. */
 int mca_pml_spec_start(size_t count, ompi_request_t **requests);

@@ -216,31 +216,22 @@ static void preset(void *context, const spec_profile_stop_t *s)
 /* The whole file with a 0 behind it; NULL and errno (ENOENT: there is none). */
 static char *read_file(const char *name)
 {
-    enum { MOST = 64 << 20 };
-    FILE *in = fopen(name, "re");
     char *text = NULL;
-    size_t size = 0, n;
-    char piece[8192];
+    size_t room = 0;
+    FILE *in = fopen(name, "re");
     if (NULL == in) {
         return NULL;
     }
-    FILE *out = open_memstream(&text, &size);
-    if (NULL == out) {
-        fclose(in);
-        return NULL;
-    }
-    while (size <= MOST && (n = fread(piece, 1, sizeof(piece), in)) > 0) {
-        fwrite(piece, 1, n, out);
-        fflush(out);
-    }
-    const bool bad = ferror(in) || size > MOST;
-    fclose(in);
-    fclose(out);
-    if (bad) {
+    const bool good = getdelim(&text, &room, '\0', in) >= 0;
+    const int error = errno;
+    if (!good && feof(in) && NULL != text) {
+        *text = '\0'; /* it is empty */
+    } else if (!good) {
         free(text);
-        errno = EIO;
-        return NULL;
+        text = NULL;
     }
+    fclose(in);
+    errno = error;
     return text;
 }
 

@@ -41,6 +41,9 @@
 #    error "pml/spec: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
 #endif
 
+/* Declares a function of the module, with the arguments that the interface gives it (its parts: pml.h). */
+#define MCA_PML_SPEC_DECLARE(part, name) __typeof__(*(mca_pml_base_module_##part##_fn_t) NULL) name
+
 #if OMPI_MAJOR_VERSION < 5
 
 #    include "ompi/errhandler/errhandler.h"

@@ -328,17 +328,6 @@ static void alive(iw_agent_t *a)
                           memory_order_relaxed);
 }
 
-unsigned iw_agent_progress(iw_agent_t *a)
-{
-    alive(a);
-    if (0 != pthread_mutex_trylock(&a->lock)) {
-        return 0;
-    }
-    unsigned n = iw_port_progress(a->port, a->engine);
-    pthread_mutex_unlock(&a->lock);
-    return n;
-}
-
 bool iw_agent_enter(iw_agent_t *a)
 {
     alive(a);

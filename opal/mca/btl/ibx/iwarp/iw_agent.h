@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The agent: a thread that keeps a port and its engine going while the application computes.
  *
- * BACKUP: as long as the application calls iw_agent_progress the thread only checks now and then
+ * BACKUP: as long as the application calls iw_agent_enter the thread only checks now and then
  * whether it still does. When it has been silent for `patience`, the thread takes over - places data,
  * acknowledges, sends again - sleeping in the kernel between datagrams, until the application is back.
  * So acknowledgements leave even if the application never calls again.
@@ -9,7 +9,7 @@
  * OFFLOAD: the thread takes every datagram as it comes (a software RNIC); for a processor to spare.
  *
  * Lock: one mutex protects port and engine. iw_agent_lock around every call of theirs, and nothing
- * that can block under it. iw_agent_progress takes it only if it is free: if not, the thread is at
+ * that can block under it. iw_agent_enter takes it only if it is free: if not, the thread is at
  * work already. */
 #ifndef IW_AGENT_H
 #define IW_AGENT_H
@@ -46,10 +46,8 @@ void iw_agent_destroy(iw_agent_t *agent);
 void iw_agent_lock(iw_agent_t *agent);
 void iw_agent_unlock(iw_agent_t *agent);
 
-/* iw_port_progress by the application; 0 if the thread is at it. */
-unsigned iw_agent_progress(iw_agent_t *agent);
-/* For an application that does more than that under the lock: take it if it is free (the thread knows
- * then that the application is alive). True: iw_agent_unlock must follow. */
+/* Before iw_port_progress by the application: takes the lock if it is free, and lets the thread know that the application is
+ * alive. True: iw_agent_unlock must follow; false: the thread is at it. */
 bool iw_agent_enter(iw_agent_t *agent);
 /* Under the lock, after posting from a thread that may not come back soon: send now, and let the
  * agent know that there are timers. */

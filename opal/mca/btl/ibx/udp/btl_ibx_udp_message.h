@@ -18,20 +18,11 @@ typedef struct mca_btl_ibx_udp_receive {
     bool is_touched;
 } mca_btl_ibx_udp_receive_t;
 
-mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
-                                             mca_btl_base_endpoint_t *endpoint, uint8_t order,
-                                             size_t size, uint32_t flags);
-int mca_btl_ibx_udp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
-mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *btl,
-                                                   mca_btl_base_endpoint_t *endpoint,
-                                                   opal_convertor_t *convertor, uint8_t order,
-                                                   size_t reserve, size_t *size, uint32_t flags);
-int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                     mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
-int mca_btl_ibx_udp_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                      opal_convertor_t *convertor, void *header, size_t header_size,
-                      size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-                      mca_btl_base_descriptor_t **descriptor);
+MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_udp_alloc);
+MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_udp_free);
+MCA_BTL_IBX_DECLARE(prepare, mca_btl_ibx_udp_prepare_src);
+MCA_BTL_IBX_DECLARE(send, mca_btl_ibx_udp_send);
+MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_udp_sendi);
 
 /* Tell the senders of the fragments that waited for others that these have left. lock is held, but not while one is told. */
 void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module);

@@ -5,19 +5,11 @@
 
 #include "udp/btl_ibx_udp_module.h"
 
-mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_module_t *btl,
-                                                                 mca_btl_base_endpoint_t *endpoint, void *base,
-                                                                 size_t size, uint32_t flags);
-int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_udp_register_mem);
+MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_udp_deregister_mem);
 
-int mca_btl_ibx_udp_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                        mca_btl_base_registration_handle_t *local_handle,
-                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
-int mca_btl_ibx_udp_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                        mca_btl_base_registration_handle_t *local_handle,
-                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata);
+MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_udp_put);
+MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_udp_get);
 
 /* The transport's `word` (btl_ibx_module.h). */
 char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);

@@ -190,21 +190,11 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 
 /* ---- btl_ibx_verbs_message.c ---- */
 
-mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
-                                                   mca_btl_base_endpoint_t *endpoint, uint8_t order,
-                                                   size_t size, uint32_t flags);
-int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
-mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *btl,
-                                                         mca_btl_base_endpoint_t *endpoint,
-                                                         opal_convertor_t *convertor, uint8_t order,
-                                                         size_t reserve, size_t *size,
-                                                         uint32_t flags);
-int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
-                           mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
-int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
-                            opal_convertor_t *convertor, void *header, size_t header_size,
-                            size_t payload_size, uint8_t order, uint32_t flags,
-                            mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
+MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_verbs_alloc);
+MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_verbs_free);
+MCA_BTL_IBX_DECLARE(prepare, mca_btl_ibx_verbs_prepare_src);
+MCA_BTL_IBX_DECLARE(send, mca_btl_ibx_verbs_send);
+MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_verbs_sendi);
 /* Post a fragment. lock is held. */
 vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag);
 /* The port is done with it. lock is not held. */
@@ -216,42 +206,13 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
 /* The rights to ask the cache for: for iWARP the answer to a read is a tagged write (RFC 5040 section 5.2), so what is written
  * here can be written by others, and the cache is to know it. */
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
-mca_btl_base_registration_handle_t *
-mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                               void *base, size_t size, uint32_t flags);
-int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
-                                     mca_btl_base_registration_handle_t *handle);
-int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata);
-int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata);
-int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
-                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                                mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                void *cbdata);
-int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                 void *local, uint64_t remote,
-                                 mca_btl_base_registration_handle_t *local_handle,
-                                 mca_btl_base_registration_handle_t *remote_handle,
-                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
-                                 int order, mca_btl_base_rdma_completion_fn_t callback,
-                                 void *context, void *cbdata);
-int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                   void *local, uint64_t remote,
-                                   mca_btl_base_registration_handle_t *local_handle,
-                                   mca_btl_base_registration_handle_t *remote_handle,
-                                   uint64_t compare, uint64_t value, int flags, int order,
-                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                   void *cbdata);
+MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_verbs_register_mem);
+MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_verbs_deregister_mem);
+MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_verbs_put);
+MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_verbs_get);
+MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_verbs_atomic_op);
+MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_verbs_atomic_fop);
+MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_verbs_atomic_cswap);
 /* Issue what is left of a job. lock is held. VB_OK: all is issued (or the job has failed). */
 vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
 /* One part less. lock is held. */

@@ -89,11 +89,6 @@ vb_counters_t *vb_port_counters(vb_port_t *port)
     return &port->counters;
 }
 
-const ibx_window_t *vb_port_window(const vb_port_t *port)
-{
-    return NULL == port->rx ? NULL : &port->rx->window;
-}
-
 uint32_t vb_port_links(const vb_port_t *port)
 {
     return port->links;

@@ -197,8 +197,6 @@ void vb_port_unlock(vb_port_t *port);
 
 const vb_abilities_t *vb_port_abilities(const vb_port_t *port);
 vb_counters_t *vb_port_counters(vb_port_t *port);
-/* The shared queue's window; NULL: each link has its own. */
-const ibx_window_t *vb_port_window(const vb_port_t *port);
 /* Connections, and those on their way; receive buffers wanted by all windows. lock is held. */
 uint32_t vb_port_links(const vb_port_t *port);
 uint32_t vb_port_wanted(const vb_port_t *port);
