@@ -8,80 +8,61 @@
 
 /* ---- numbers ---- */
 
-static const struct {
-    const char *name, *text;
-    size_t offset;
-    int class;
-} counters[] = {
-#define ROW(name, text)                                                                            \
-    {#name, text, offsetof(mca_mpool_freq_counters_t, name), MCA_BASE_PVAR_CLASS_COUNTER},
-    MCA_MPOOL_FREQ_COUNTERS(ROW)
-#undef ROW
-        {"bytes_mapped", "bytes of all segments now",
-         offsetof(mca_mpool_freq_counters_t, bytes_mapped), MCA_BASE_PVAR_CLASS_LEVEL},
-    {"bytes_mapped_most", "bytes of all segments at most",
-     offsetof(mca_mpool_freq_counters_t, bytes_mapped_most), MCA_BASE_PVAR_CLASS_HIGHWATERMARK},
-    {"bytes_registered", "bytes of the segments that are registered with a transport now",
-     offsetof(mca_mpool_freq_counters_t, bytes_registered), MCA_BASE_PVAR_CLASS_LEVEL},
-    {"bytes_registered_most", "bytes of the segments that were registered with a transport at most",
-     offsetof(mca_mpool_freq_counters_t, bytes_registered_most), MCA_BASE_PVAR_CLASS_HIGHWATERMARK},
-    {"bytes_used", "bytes that are allocated now, as the pool counts them",
-     offsetof(mca_mpool_freq_counters_t, bytes_used), MCA_BASE_PVAR_CLASS_LEVEL},
-};
+/* Of the pool; of a table; counted by the transport of a table. */
+typedef enum source { POOL, TABLE, GATE, TRAFFIC } source_t;
 
 static const struct {
     const char *name, *text;
     size_t offset;
     int class;
-} table_counts[] = {
-#define ROW(name, field, text, class)                                                              \
+    source_t source;
+} numbers[] = {
+#define ROW(name, type, field, text, class, source)                                                \
     {                                                                                              \
-        name, text, offsetof(freq_counts_t, field), MCA_BASE_PVAR_CLASS_##class                    \
+        name, text, offsetof(type, field), MCA_BASE_PVAR_CLASS_##class, source                     \
     }
-    ROW("table_buffers", buffers, "buffers in the tables of uses now", LEVEL),
-    ROW("table_capacity", most, "buffers that the tables of uses have room for", LEVEL),
-    ROW("table_frequent", frequent, "buffers in the tables that are sent in place", LEVEL),
-    ROW("table_added", added, "buffers added to the tables of uses", COUNTER),
-    ROW("table_replaced", replaced, "buffers that made room for others in the tables", COUNTER),
-    ROW("table_refused", refused, "frequently used buffers that could not be registered", COUNTER),
-    ROW("table_searches", searched, "small messages that were searched for in the tables", COUNTER),
-    ROW("copies_avoided", copies_avoided, "small messages that the tables said to send in place",
-        COUNTER),
+#define COUNT(name, text)              ROW(#name, mca_mpool_freq_counters_t, name, text, COUNTER, POOL),
+#define BYTES(name, text, class)       ROW(#name, mca_mpool_freq_counters_t, name, text, class, POOL)
+#define USES(name, field, text, class) ROW(name, freq_counts_t, field, text, class, TABLE)
+#define SENT(name, type, text, source) ROW("sent_" #name, type, name, text, COUNTER, source)
+    MCA_MPOOL_FREQ_COUNTERS(COUNT) BYTES(bytes_mapped, "bytes of all segments now", LEVEL),
+    BYTES(bytes_mapped_most, "bytes of all segments at most", HIGHWATERMARK),
+    BYTES(bytes_registered, "bytes of the segments that are registered with a transport now",
+          LEVEL),
+    BYTES(bytes_registered_most,
+          "bytes of the segments that were registered with a transport at most", HIGHWATERMARK),
+    BYTES(bytes_used, "bytes that are allocated now, as the pool counts them", LEVEL),
+    USES("table_buffers", buffers, "buffers in the tables of uses now", LEVEL),
+    USES("table_capacity", most, "buffers that the tables of uses have room for", LEVEL),
+    USES("table_frequent", frequent, "buffers in the tables that are sent in place", LEVEL),
+    USES("table_added", added, "buffers added to the tables of uses", COUNTER),
+    USES("table_replaced", replaced, "buffers that made room for others in the tables", COUNTER),
+    USES("table_refused", refused, "frequently used buffers that could not be registered", COUNTER),
+    USES("table_searches", searched, "small messages that were searched for in the tables",
+         COUNTER),
+    USES("copies_avoided", copies_avoided, "small messages that the tables said to send in place",
+         COUNTER),
+    SENT(copies, freq_gate_t, "payloads of small messages, puts and gets that the transport copied",
+         GATE),
+    SENT(bytes_copied, freq_gate_t, "bytes of small payloads that the transport copied", GATE),
+    SENT(in_place, mca_mpool_freq_traffic_t, "payloads that the transport left where they are",
+         TRAFFIC),
+    SENT(bytes_in_place, mca_mpool_freq_traffic_t,
+         "bytes of payloads that the transport left where they are", TRAFFIC),
+    SENT(notes_used, mca_mpool_freq_traffic_t,
+         "payloads left where they are whose registration was found without a search in the cache",
+         TRAFFIC),
+#undef SENT
+#undef USES
+#undef BYTES
+#undef COUNT
 #undef ROW
 };
-
-/* Counted by the transports. */
-static const struct {
-    const char *name, *text;
-    size_t offset;
-    bool is_gate;
-} traffic[] = {
-#define ROW(type, name, text, is_gate)                                                             \
-    {                                                                                              \
-        "sent_" #name, text, offsetof(type, name), is_gate                                         \
-    }
-    ROW(freq_gate_t, copies, "payloads of small messages, puts and gets that the transport copied",
-        true),
-    ROW(freq_gate_t, bytes_copied, "bytes of small payloads that the transport copied", true),
-    ROW(mca_mpool_freq_traffic_t, in_place, "payloads that the transport left where they are",
-        false),
-    ROW(mca_mpool_freq_traffic_t, bytes_in_place,
-        "bytes of payloads that the transport left where they are", false),
-    ROW(mca_mpool_freq_traffic_t, notes_used,
-        "payloads left where they are whose registration was found without a search in the cache",
-        false),
-#undef ROW
+enum {
+    NUMBERS = sizeof(numbers) / sizeof(*numbers),
+    OF_POOL = sizeof(mca_mpool_freq_counters_t) / sizeof(uint64_t), /* the first */
+    TABLE_LINES = 3 /* and these the summary has in a line of their own */
 };
-enum { TRAFFIC = sizeof(traffic) / sizeof(*traffic) };
-
-enum { COUNTERS = sizeof(counters) / sizeof(*counters) };
-enum { TABLE_COUNTS = sizeof(table_counts) / sizeof(*table_counts) };
-
-static uint64_t counter(size_t i)
-{
-    return atomic_load((const _Atomic uint64_t *) ((const char *) &mca_mpool_freq_component.counters
-                                                   + counters[i].offset));
-}
 
 /* The counts of a table, or of what is left of it. The lock is held. */
 static freq_counts_t counts_of(mca_mpool_freq_table_t *table)
@@ -93,51 +74,29 @@ static freq_counts_t counts_of(mca_mpool_freq_table_t *table)
     return counts;
 }
 
-static uint64_t field(const freq_counts_t *counts, size_t offset)
+/* `table`: unless it is a number of the pool. The lock is held. */
+static uint64_t number_of(size_t i, mca_mpool_freq_table_t *table)
 {
-    return *(const uint64_t *) ((const char *) counts + offset);
+    const freq_counts_t counts = TABLE == numbers[i].source ? counts_of(table) : (freq_counts_t){0};
+    const void *const from[] = {&mca_mpool_freq_component.counters, &counts,
+                                NULL == table ? NULL : table->gate,
+                                NULL == table ? NULL : &table->traffic};
+    const char *at = (const char *) from[numbers[i].source] + numbers[i].offset;
+    return atomic_load_explicit((const _Atomic uint64_t *) at, memory_order_relaxed);
 }
 
 /* ---- performance variables ---- */
 
-static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) object;
-    *(unsigned long long *) value = counter((uintptr_t) pvar->ctx);
-    return OPAL_SUCCESS;
-}
-
-static int read_table_count(const mca_base_pvar_t *pvar, void *value, void *object)
+static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     (void) object;
     mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    unsigned long long sum = 0;
+    const size_t i = (uintptr_t) pvar->ctx;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
-        const freq_counts_t counts = counts_of(c->table[i]);
-        sum += field(&counts, table_counts[(uintptr_t) pvar->ctx].offset);
-    }
-    pthread_mutex_unlock(&c->lock);
-    *(unsigned long long *) value = sum;
-    return OPAL_SUCCESS;
-}
-
-static uint64_t traffic_of(const mca_mpool_freq_table_t *table, size_t i)
-{
-    const char *from =
-        traffic[i].is_gate ? (const char *) table->gate : (const char *) &table->traffic;
-    return atomic_load_explicit((const _Atomic uint64_t *) (from + traffic[i].offset),
-                                memory_order_relaxed);
-}
-
-static int read_traffic(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) object;
-    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    unsigned long long sum = 0;
-    pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
-        sum += traffic_of(c->table[i], (uintptr_t) pvar->ctx);
+    unsigned long long sum = POOL == numbers[i].source ? number_of(i, NULL) : 0;
+    for (uint32_t k = 0;
+         POOL != numbers[i].source && k < MCA_MPOOL_FREQ_TABLES && NULL != c->table[k]; ++k) {
+        sum += number_of(i, c->table[k]);
     }
     pthread_mutex_unlock(&c->lock);
     *(unsigned long long *) value = sum;
@@ -219,17 +178,9 @@ void mca_mpool_freq_report_register(void)
         {"registered_after",
          "uses after which a buffer of 128, 256, ... 65536 bytes is sent in place; 0: never"},
     };
-    for (size_t i = 0; i < COUNTERS; ++i) {
-        add(counters[i].name, counters[i].text, counters[i].class,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_counter, NULL, i);
-    }
-    for (size_t i = 0; i < TABLE_COUNTS; ++i) {
-        add(table_counts[i].name, table_counts[i].text, table_counts[i].class,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_table_count, NULL, i);
-    }
-    for (size_t i = 0; i < TRAFFIC; ++i) {
-        add(traffic[i].name, traffic[i].text, MCA_BASE_PVAR_CLASS_COUNTER,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_traffic, NULL, i);
+    for (size_t i = 0; i < NUMBERS; ++i) {
+        add(numbers[i].name, numbers[i].text, numbers[i].class,
+            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_number, NULL, i);
     }
     for (uintptr_t i = 0; i < COSTS; ++i) {
         add(costs[i].name, costs[i].text, MCA_BASE_PVAR_CLASS_LEVEL, MCA_BASE_VAR_TYPE_DOUBLE,
@@ -279,6 +230,14 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     }
 }
 
+static void print_numbers(FILE *out, size_t from, size_t end, mca_mpool_freq_table_t *table)
+{
+    for (size_t i = from; i < end; ++i) {
+        fprintf(out, "    %-24s %16llu\n", numbers[i].name,
+                (unsigned long long) number_of(i, table));
+    }
+}
+
 static void print_table(FILE *out, mca_mpool_freq_table_t *table)
 {
     const freq_counts_t counts = counts_of(table);
@@ -287,14 +246,7 @@ static void print_table(FILE *out, mca_mpool_freq_table_t *table)
             (unsigned long long) counts.buffers, (unsigned long long) counts.most,
             (unsigned long long) counts.frequent,
             counts.buffers > 0 ? 100.0 * (double) counts.frequent / (double) counts.buffers : 0.0);
-    for (size_t i = 3; i < TABLE_COUNTS; ++i) {
-        fprintf(out, "    %-24s %16llu\n", table_counts[i].name,
-                (unsigned long long) field(&counts, table_counts[i].offset));
-    }
-    for (size_t i = 0; i < TRAFFIC; ++i) {
-        fprintf(out, "    %-24s %16llu\n", traffic[i].name,
-                (unsigned long long) traffic_of(table, i));
-    }
+    print_numbers(out, OF_POOL + TABLE_LINES, NUMBERS, table);
 }
 
 void mca_mpool_freq_report_print(void)
@@ -315,9 +267,7 @@ void mca_mpool_freq_report_print(void)
             "%zu bytes\n",
             c->is_default ? "yes" : "no", c->segment_min, c->pool_size);
     pthread_mutex_lock(&c->lock);
-    for (size_t i = 0; i < COUNTERS; ++i) {
-        fprintf(out, "    %-24s %16llu\n", counters[i].name, (unsigned long long) counter(i));
-    }
+    print_numbers(out, 0, OF_POOL, NULL);
     for (uint32_t i = 0; i < MCA_MPOOL_FREQ_TABLES && NULL != c->table[i]; ++i) {
         print_table(out, c->table[i]);
     }
