@@ -1,10 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Checksum and tag (iw_crc.h, iw_auth.h). */
+/* Checksum and tag (iw_auth.h). */
 #include "spec_unit.h"
 
 #include "iw_auth.h"
 #include "iw_clnh.h"
-#include "iw_crc.h"
 
 /* RFC 3720, B.4. */
 static void crc32c_vectors(void **state)

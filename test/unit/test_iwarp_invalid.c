@@ -5,7 +5,6 @@
 
 #include "iw_nomem.h"
 
-#include "iw_locate.h"
 
 static const iw_counters_t *counters(const wicked_t *w)
 {

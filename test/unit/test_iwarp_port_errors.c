@@ -403,7 +403,6 @@ static void trains_that_are_not_possible(void **state)
     transfer(e, 300000, 2);
     assert_true(kernel.train.hits > 0);
     const uint64_t before = iw_port_counters(e[0].port)->trains;
-    assert_int_equal(iw_port_counters(e[0].port)->last_error, EIO);
     transfer(e, 300000, 4);
     assert_int_equal(iw_port_counters(e[0].port)->trains, before);
     ends_close(e);
@@ -562,8 +561,6 @@ static void other_errors_are_losses(void **state)
     /* Of several messages in one call only the first one's error is told, and that one is tried again alone. */
     assert_in_range(iw_port_counters(e[0].port)->errors + iw_port_counters(e[1].port)->errors, 5,
                     20);
-    assert_true(EPERM == iw_port_counters(e[0].port)->last_error
-                || EPERM == iw_port_counters(e[1].port)->last_error);
     assert_int_equal(iw_engine_counters(e[0].engine)->peers_down, 0);
     ends_close(e);
 }

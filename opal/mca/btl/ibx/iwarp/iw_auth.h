@@ -65,4 +65,8 @@ uint64_t iw_auth_tag(const iw_auth_t *auth, uint64_t connection, const struct io
 /* Bytes allocated beside *auth. */
 size_t iw_auth_memory(const iw_auth_t *auth);
 
+/* CRC32C (Castagnoli), the checksum of iWARP (RFC 5044, 7.1.1 has it over MPA): continues crc over data; begins with 0. A crc
+ * made in parts is that of the whole. */
+uint32_t iw_crc32c(uint32_t crc, const void *data, size_t length);
+
 #endif

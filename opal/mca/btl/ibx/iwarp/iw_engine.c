@@ -194,6 +194,17 @@ bool iw_guard(iw_engine_t *e, uint32_t stag, const atomic_uint *uses)
     return iw_memory_guard(&e->memory, stag, uses);
 }
 
+iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
+                      uint64_t length, uint8_t **at)
+{
+    return NULL != peer
+                   && IW_ACCESS_OK
+                          == iw_memory_check(&peer->engine->memory, stag, peer, rights, to, length,
+                                             at, NULL)
+               ? IW_OK
+               : IW_REMOTE_ACCESS;
+}
+
 bool iw_engine_is_connected(const iw_engine_t *e)
 {
     return e->active > 0;

@@ -191,6 +191,10 @@ uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned 
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
 /* Only while *uses is not 0 (iw_memory_guard). */
 bool iw_guard(iw_engine_t *engine, uint32_t stag, const atomic_uint *uses);
+/* May peer do this with length bytes at offset `to` of a region? IW_OK and *at is where; or IW_REMOTE_ACCESS. For operations
+ * that iWARP has not, as atomics, which the layer above does by messages. */
+iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
+                      uint64_t length, uint8_t **at);
 
 /* Up to max completions, in no order between peers and kinds. Returns how many. */
 unsigned iw_engine_poll(iw_engine_t *engine, iw_completion_t *completion, unsigned max);

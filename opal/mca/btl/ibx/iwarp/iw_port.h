@@ -46,7 +46,6 @@ typedef struct iw_port_counters {
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
     uint64_t absences; /* times the network said that a silent peer is not there */
     uint64_t errors;  /* other errors of sending */
-    int last_error;   /* of sending or receiving */
 } iw_port_counters_t;
 
 void iw_port_config_default(iw_port_config_t *config);

@@ -195,7 +195,6 @@ static int take(iw_port_t *p, const iw_engine_t *e)
     const int got = take_some(p, e);
     if (got < 0 && EAGAIN != errno && EWOULDBLOCK != errno && EINTR != errno) {
         ++p->count.receive_errors;
-        p->count.last_error = errno;
     }
     return got;
 }

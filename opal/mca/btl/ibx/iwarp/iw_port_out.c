@@ -161,7 +161,6 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
         }
         /* Never again. */
         p->segment = false;
-        p->count.last_error = error;
         iw_engine_unsent(e, k, count);
         return message + 1;
     }
@@ -177,7 +176,6 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
     }
     /* As if the network had lost it: the engine sends it again, or gives the peer up in time. */
     ++p->count.errors;
-    p->count.last_error = error;
     return message + 1;
 }
 

@@ -4,7 +4,6 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_fault.h"
-#include "iwarp/iw_locate.h"
 #include "iwarp/iw_memory.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 #include "udp/btl_ibx_udp_rcache.h"
