@@ -108,6 +108,8 @@ static bool fits(const freq_space_t *space, uint32_t first, uint32_t units, uint
 /* The first bin from `from` on that has a block. False: there is none. */
 static bool bin_next(const freq_space_t *space, bin_t *from)
 {
+    from->level += from->sub / FREQ_SPACE_SUBS;
+    from->sub %= FREQ_SPACE_SUBS;
     if (from->level >= FREQ_SPACE_LEVELS) {
         return false;
     }
@@ -135,10 +137,7 @@ static uint32_t find_good(const freq_space_t *space, uint32_t units, uint64_t al
         if (fits(space, first, units, alignment, origin)) {
             return first;
         }
-        if (++bin.sub == FREQ_SPACE_SUBS) {
-            bin.sub = 0;
-            ++bin.level;
-        }
+        ++bin.sub;
     }
     return FREQ_SPACE_NONE;
 }
@@ -155,10 +154,7 @@ static uint32_t find_any(const freq_space_t *space, uint32_t units, uint64_t ali
                 return first;
             }
         }
-        if (++bin.sub == FREQ_SPACE_SUBS) {
-            bin.sub = 0;
-            ++bin.level;
-        }
+        ++bin.sub;
     }
     return FREQ_SPACE_NONE;
 }
