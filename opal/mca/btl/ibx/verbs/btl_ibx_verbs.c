@@ -47,7 +47,7 @@ static const spec_parameter_t parameters[] = {
                 .help = "A process has at most this many connections on one port; peers that come later stay with "
                         "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
                         "65536, default 64."),
-    SPEC_NUMBER("verbs_max_send_size", 5, P(max_send_size), 8192, 1024, 1 << 20,
+    SPEC_NUMBER("verbs_max_send_size", 9, P(max_send_size), 8192, 1024, 1 << 20,
                 .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
                         "message, and must be the same in the whole job (for UDP: btl_ibx_max_send_size). Unit: bytes, "
                         "range 1K to 1M, default 8K."),
