@@ -256,7 +256,7 @@ static freq_costs_t measure(void)
     const freq_probe_t probe = {.take = probe_take,
                                 .give = probe_give,
                                 .again = opt.notes ? probe_again : NULL,
-                                .place = NULL == opt.wire->place_ns ? NULL : probe_place};
+                                .cost_in_place = NULL == opt.wire->place_ns ? NULL : probe_place};
     freq_costs_t costs;
     if (!freq_measure(&probe, (double) opt.measure * 1e6, &costs)) {
         fprintf(stderr, "spectrum: the costs could not be measured (ulimit -l?)\n");

@@ -29,7 +29,7 @@ static struct {
     unsigned held_first;                /* takes before the first was given back */
     unsigned refuse_take, refuse_again; /* the one of that number, from 1; 0: none */
     long pause_ns;
-    double place;
+    double cost_in_place;
     unsigned places;
 } t;
 
@@ -84,18 +84,18 @@ static double place(void *context)
 {
     assert_ptr_equal(context, &t);
     ++t.places;
-    return t.place;
+    return t.cost_in_place;
 }
 
 static const freq_probe_t probe = {
-    .take = take, .give = give, .again = again, .place = place, .context = &t};
+    .take = take, .give = give, .again = again, .cost_in_place = place, .context = &t};
 
 static void all_costs_are_measured(void **state)
 {
     (void) state;
     freq_costs_t costs;
     again_from_the_start();
-    t.place = 12.5;
+    t.cost_in_place = 12.5;
     assert_true(freq_measure(&probe, NO_HURRY, &costs));
     assert_true(freq_costs_are_sane(&costs));
     assert_true(costs.search > 0);
@@ -149,7 +149,7 @@ static void without_again_it_is_taken_and_given(void **state)
     freq_costs_t costs;
     freq_probe_t without = probe;
     without.again = NULL;
-    without.place = NULL;
+    without.cost_in_place = NULL;
     again_from_the_start();
     assert_true(freq_measure(&without, NO_HURRY, &costs));
     assert_true(t.takes > 1000);
@@ -162,7 +162,7 @@ static void a_place_that_is_not_known_costs_nothing(void **state)
     (void) state;
     freq_costs_t costs;
     again_from_the_start();
-    t.place = -1;
+    t.cost_in_place = -1;
     assert_true(freq_measure(&probe, NO_HURRY, &costs));
     assert_true(costs.p == 0);
 }

@@ -84,7 +84,7 @@ static void ring_has_golden_bytes(void **state)
     vb_ring_out_t out = {.slots = 4, .slot = 128, .nxt = 0x01020304, .una = 0x01020304};
     const uint8_t message[12] = "\1message";
     vb_tail_t tail;
-    assert_int_equal(vb_ring_place(&out, message, 12, 0x1122, &tail), 4 * 128 - 32);
+    assert_int_equal(vb_ring_put(&out, message, 12, 0x1122, &tail), 4 * 128 - 32);
     static const uint8_t begins[8] = {4, 3, 2, 1, 12, 0, 0x22, 0x11};
     assert_memory_equal(&tail, begins, sizeof(begins));
     assert_int_equal(le64toh(tail.sum), vb_ring_sum_of(&tail, message, 12));
@@ -144,7 +144,7 @@ static void the_ring_keeps_the_order(void **state)
             memcpy(message + sizeof(hdr), &sent, sizeof(sent));
             if (rng_percent(&rng, 67) && vb_ring_has_room(&out, length)) {
                 vb_tail_t tail;
-                const uint64_t at = vb_ring_place(&out, message, length, sends, &tail) - 64;
+                const uint64_t at = vb_ring_put(&out, message, length, sends, &tail) - 64;
                 memcpy(shadow + at, message, length);
                 memcpy(shadow + at + vb_ring_space(length) - sizeof(tail), &tail, sizeof(tail));
                 for (uint64_t w = at / 8; w < (at + vb_ring_space(length)) / 8; ++w) {

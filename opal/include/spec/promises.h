@@ -75,7 +75,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t magic;
     uint32_t version;
     uint32_t promises;
-    uint32_t place_min;    /* see mca_btl_ibx_places */
+    uint32_t in_place_min;    /* see mca_btl_ibx_sends_in_place */
     const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
 } mca_btl_ibx_public_t;
 
@@ -92,10 +92,10 @@ static inline uint32_t mca_btl_ibx_promises(const mca_btl_base_module_t *btl)
 
 /* Messages of this size are worth btl_prepare_src: it finds out by itself which of them to copy and
  * which to send in place. False of smaller ones, of any other BTL, and where it does not find out. */
-static inline bool mca_btl_ibx_places(const mca_btl_base_module_t *btl, size_t size)
+static inline bool mca_btl_ibx_sends_in_place(const mca_btl_base_module_t *btl, size_t size)
 {
-    return 0 != mca_btl_ibx_promises(btl) && 0 != ((const mca_btl_ibx_public_t *) btl)->place_min
-           && size >= ((const mca_btl_ibx_public_t *) btl)->place_min;
+    return 0 != mca_btl_ibx_promises(btl) && 0 != ((const mca_btl_ibx_public_t *) btl)->in_place_min
+           && size >= ((const mca_btl_ibx_public_t *) btl)->in_place_min;
 }
 
 /* How often the progress of this transport was called, if it gathers; NULL of any other BTL. */
@@ -180,7 +180,7 @@ typedef struct mca_mpool_freq_transport {
     bool (*again)(void *context, void *registration, void *base, size_t size);
     /* ns that a message in place costs the transport beyond a copied one, without search, registration and copy.
      * Negative: not known. NULL: nothing. */
-    double (*place)(void *context);
+    double (*cost_in_place)(void *context);
     freq_gate_t *gate; /* the transport's, zeroed, until close */
     void *context;
 } mca_mpool_freq_transport_t;

@@ -27,7 +27,7 @@ typedef struct mca_btl_ibx_deferred {
     } at[MCA_BTL_IBX_DEFERRED];
 } mca_btl_ibx_deferred_t;
 
-/* False: no place. */
+/* False: no room. */
 static inline bool mca_btl_ibx_deferred_keep(mca_btl_ibx_deferred_t *deferred, void *endpoint,
                                            const mca_btl_ibx_atomic_answer_t *answer)
 {

@@ -10,7 +10,7 @@
  * As long as one caller goes on telling, others leave it to that one: what came in its order is told so, and messages that
  * overtake each other cost the PML time. A caller that finds it where it was the last time helps.
  *
- * Pure: places in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
+ * Pure: indices in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
  * ibx_told_lock and ibx_told_unlock, and nothing else in between; it is taken below the transport's lock. The others at any time,
  * as a hint. */
 #ifndef IBX_TOLD_H
@@ -97,7 +97,7 @@ static inline void ibx_told_finish(ibx_told_t *t)
     ibx_told_unlock(t);
 }
 
-/* The place of one more, for which there is room. */
+/* The index of one more, for which there is room. */
 static inline uint32_t ibx_told_add(ibx_told_t *t)
 {
     const uint32_t n = ibx_told_waits(t);
@@ -105,7 +105,7 @@ static inline uint32_t ibx_told_add(ibx_told_t *t)
     return (t->first + n) % IBX_TOLD_MOST;
 }
 
-/* The place of the one that has waited longest and does not any more, to be copied before the lock is left; -1: none. */
+/* The index of the one that has waited longest and does not any more, to be copied before the lock is left; -1: none. */
 static inline int ibx_told_next(ibx_told_t *t)
 {
     const uint32_t n = ibx_told_waits(t), at = t->first;
@@ -117,7 +117,7 @@ static inline int ibx_told_next(ibx_told_t *t)
     return (int) (at % IBX_TOLD_MOST);
 }
 
-/* The place of one that has been told; -1: there is no room, and all are to be given back. */
+/* The index of one that has been told; -1: there is no room, and all are to be given back. */
 static inline int ibx_told_end(ibx_told_t *t)
 {
     const uint32_t n = ibx_told_ended(t);
@@ -128,7 +128,7 @@ static inline int ibx_told_end(ibx_told_t *t)
     return (int) n;
 }
 
-/* How many of those, from place 0 on, are the caller's now to be given back. */
+/* How many of those, from index 0 on, are the caller's now to be given back. */
 static inline uint32_t ibx_told_give_back(ibx_told_t *t)
 {
     const uint32_t n = ibx_told_ended(t);

@@ -32,10 +32,10 @@ static bool again(void *context, void *registration, void *base, size_t size)
     return t->again(t->context, registration, base, size);
 }
 
-static double place(void *context)
+static double cost_in_place(void *context)
 {
     const mca_mpool_freq_transport_t *t = context;
-    return t->place(t->context);
+    return t->cost_in_place(t->context);
 }
 
 static bool measure(const mca_mpool_freq_transport_t *transport, freq_costs_t *costs)
@@ -43,7 +43,8 @@ static bool measure(const mca_mpool_freq_transport_t *transport, freq_costs_t *c
     const freq_probe_t probe = {.take = take,
                                 .give = give,
                                 .again = NULL == transport->again ? NULL : again,
-                                .place = NULL == transport->place ? NULL : place,
+                                .cost_in_place =
+                                    NULL == transport->cost_in_place ? NULL : cost_in_place,
                                 .context = (void *) transport};
     return freq_measure(&probe, mca_mpool_freq_component.measure_ms * 1e6, costs);
 }

@@ -13,7 +13,7 @@
  *     only its way from 0 and to 0 registers and unregisters. What a pass puts back cannot be stranded by another
  *     pass that found the queues empty meanwhile;
  *   - what is in the hands of one pass keeps no other from trying the items behind it;
- *   - an item that is refused again goes back to its place in the queue, and the pass leaves that queue: the others
+ *   - an item that is refused again goes back to its position in the queue, and the pass leaves that queue: the others
  *     in it want the same resource. A pass costs one refusal for each queue, whatever the number of items.
  *
  * Two passes at a time may hand the items of a queue to the transport out of order; the receiver puts that right.
@@ -42,7 +42,7 @@ typedef struct spec_retry_queue {
 typedef struct spec_retry_item {
     spec_node_t node;
     spec_retry_queue_t *queue;
-    uint64_t no; /* its place in the queue */
+    uint64_t no; /* its position in the queue */
 } spec_retry_item_t;
 
 typedef struct spec_retry {

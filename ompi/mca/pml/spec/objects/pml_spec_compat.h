@@ -394,17 +394,18 @@ static inline void mca_pml_spec_bytes_convertor_set(opal_convertor_t *convertor,
 
 /* MPI_Gatherv of bytes to rank 0. */
 static inline int mca_pml_spec_gather_bytes(ompi_communicator_t *comm, const void *mine, int n,
-                                            void *all, const int *counts, const int *places)
+                                            void *all, const int *counts, const int *displacements)
 {
     ompi_datatype_t *type = &ompi_mpi_byte.dt;
     mca_coll_base_module_t *module = comm->c_coll->coll_gatherv_module;
 #if OMPI_MAJOR_VERSION >= 6
     const ompi_count_array_t all_counts = OMPI_COUNT_ARRAY_CREATE(counts);
-    const ompi_disp_array_t all_places = OMPI_DISP_ARRAY_CREATE(places);
-    return comm->c_coll->coll_gatherv(mine, (size_t) n, type, all, all_counts, all_places, type, 0,
-                                      comm, module);
+    const ompi_disp_array_t all_displacements = OMPI_DISP_ARRAY_CREATE(displacements);
+    return comm->c_coll->coll_gatherv(mine, (size_t) n, type, all, all_counts, all_displacements,
+                                      type, 0, comm, module);
 #else
-    return comm->c_coll->coll_gatherv(mine, n, type, all, counts, places, type, 0, comm, module);
+    return comm->c_coll->coll_gatherv(mine, n, type, all, counts, displacements, type, 0, comm,
+                                      module);
 #endif
 }
 

@@ -115,7 +115,7 @@ bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
 
     if (0 == length
         || (sendreq->is_flat && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != peer->way)
-            && !mca_btl_ibx_places(bml_btl->btl, length))) {
+            && !mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
         mca_pml_spec_sent_t sent =
             mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
                                     MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq), request_sent, sendreq);

@@ -97,7 +97,7 @@ void iw_engine_destroy(iw_engine_t *e)
 
 /* ---- completions ---- */
 
-/* There is a place for every completion that can come: those there are, one for each receive buffer
+/* There is room for every completion that can come: those there are, one for each receive buffer
  * free or in a message under way, each request, each peer's end, and the limit. Called before any
  * of these grows by one, so that completing never fails. */
 bool iw_done_reserve(iw_engine_t *e)

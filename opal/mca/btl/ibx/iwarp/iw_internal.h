@@ -344,7 +344,7 @@ struct iw_engine {
     uint64_t told;         /* and bytes that they may have in flight */
 };
 
-#define IW_CONN_INDEX_BITS 20 /* of a connection's number: its place; the others are random */
+#define IW_CONN_INDEX_BITS 20 /* of a connection's number: its index; the others are random */
 #define IW_CONN_INDEX_MASK ((1u << IW_CONN_INDEX_BITS) - 1)
 
 /* iw_engine.c */

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The memory table: which memory peers may reach, under which name.
  *
- * An STag is index << 12 | key. The key is random, and another one each time the place is used, so
+ * An STag is index << 12 | key. The key is random, and another one each time the index is used, so
  * that a stale or guessed STag finds nothing. Offsets (TO) count from the start of the region:
  * no address is on the wire. A region can be for everybody or for one peer only.
  *

@@ -103,7 +103,7 @@ uint64_t iw_peer_identity(const iw_peer_t *p)
     return p->identity;
 }
 
-/* A connection number: a free place, and random bits so that an old one finds nothing. */
+/* A connection number: a free index, and random bits so that an old one finds nothing. */
 static bool conn_take(iw_engine_t *e, iw_peer_t *p)
 {
     uint32_t at = 0;

@@ -48,7 +48,7 @@ typedef struct delayed {
     uint8_t data[];
 } delayed_t;
 
-/* A connected socket, or a candidate for one. A peer has one place, by its address. */
+/* A connected socket, or a candidate for one. A peer has one entry, by its address. */
 typedef struct peer_socket {
     iw_address_t to;
     int socket;    /* -1: none yet */

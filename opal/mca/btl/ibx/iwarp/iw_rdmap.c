@@ -279,7 +279,7 @@ static bool deliver_early(iw_peer_t *p)
 
 /* Where in the list of early segments ssn belongs: behind *at. False: it is there already. What is
  * sent again fills holes near the front, what is new comes to the end: search from the nearer side. */
-static bool early_place(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
+static bool early_position(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
 {
     iw_link_t *l = p->rx.early.prev;
     if (l != &p->rx.early) {
@@ -336,7 +336,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
         ++e->count.refused_far;
         return IW_REFUSED;
     }
-    if (ahead < 0 || (ahead > 0 && !early_place(p, f->ssn, &at))) {
+    if (ahead < 0 || (ahead > 0 && !early_position(p, f->ssn, &at))) {
         ++e->count.segments_twice;
         p->rx.ack_now = true; /* the sender does not know yet */
         return IW_ACCEPTED;

@@ -58,7 +58,7 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
     mca_btl_ibx_offer_t offer[MCA_BTL_IBX_INTERFACES];
-    int place[MCA_BTL_IBX_INTERFACES];
+    int index_of[MCA_BTL_IBX_INTERFACES];
     const vb_fabric_t fabric = vb_port_abilities(module->port)->fabric;
     unsigned n = 0, mine = 0, offers = 0;
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
@@ -70,12 +70,12 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
     }
     for (unsigned i = 0; i < modex->count; ++i) {
         if (fabric == (vb_fabric_t) modex->offer[i].fabric && 4 == modex->offer[i].ip.family) {
-            place[offers] = (int) i;
+            index_of[offers] = (int) i;
             offer[offers++] = modex->offer[i].ip;
         }
     }
     const int found = mca_btl_ibx_pair(all, n, mine, offer, offers, same_host);
-    return found < 0 ? -1 : place[found];
+    return found < 0 ? -1 : index_of[found];
 }
 
 static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,

@@ -40,7 +40,7 @@ static bool again_once(void *context, void *registration, void *base, size_t siz
     return found;
 }
 
-static double place_once(void *context)
+static double cost_in_place_once(void *context)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     return vb_port_cost_of_pieces(module->port);
@@ -59,7 +59,7 @@ void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
                                                   .register_mem = register_once,
                                                   .deregister_mem = deregister_once,
                                                   .again = NULL == module->lazy ? NULL : again_once,
-                                                  .place = place_once,
+                                                  .cost_in_place = cost_in_place_once,
                                                   .gate = &module->gate,
                                                   .context = module};
     module->table = module->freq->open(&transport);
@@ -67,9 +67,9 @@ void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
         return;
     }
     module->traffic = module->freq->traffic(module->table);
-    module->base.public.place_min = (uint32_t) module->freq->least(module->table);
+    module->base.public.in_place_min = (uint32_t) module->freq->least(module->table);
     /* Nothing to be gained where the table never says so: then the caller's buffers serve. */
-    if (0 != module->base.public.place_min) {
+    if (0 != module->base.public.in_place_min) {
         const size_t most = RDMA_MOST, room = module->base.super.btl_max_send_size;
         module->base.super.btl_put_local_registration_threshold = most < room ? most : room;
         module->base.super.btl_get_local_registration_threshold = most < room ? most : room;
@@ -153,11 +153,11 @@ bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_i
         job->is_inline = true;
         return true;
     }
-    job->placed = mca_btl_ibx_verbs_inplace(
+    job->in_place = mca_btl_ibx_verbs_inplace(
         module, job->base.local, job->base.length,
         mca_btl_ibx_verbs_access(module, puts ? 0 : MCA_RCACHE_ACCESS_LOCAL_WRITE), &job->gate);
-    if (NULL != job->placed) {
-        job->lkey = job->placed->mr->lkey;
+    if (NULL != job->in_place) {
+        job->lkey = job->in_place->mr->lkey;
         return true;
     }
     if (OPAL_UNLIKELY(job->base.length > module->base.super.btl_max_send_size)) {
@@ -191,8 +191,8 @@ void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_i
         mca_btl_ibx_item_return(&module->frags, job->bounce);
         job->bounce = NULL;
     }
-    if (NULL != job->placed) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &job->placed->base);
-        job->placed = NULL;
+    if (NULL != job->in_place) {
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &job->in_place->base);
+        job->in_place = NULL;
     }
 }

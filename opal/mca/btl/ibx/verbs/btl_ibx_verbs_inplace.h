@@ -35,7 +35,7 @@ static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace(mca_btl_ibx_ver
     if (NULL == module->table || length > MCA_MPOOL_FREQ_SIZE_MAX) {
         return mca_btl_ibx_verbs_inplace_any(module, data, length, access);
     }
-    if (0 == module->base.public.place_min || length < module->base.public.place_min) {
+    if (0 == module->base.public.in_place_min || length < module->base.public.in_place_min) {
         return NULL;
     }
     *gate = &module->gate;

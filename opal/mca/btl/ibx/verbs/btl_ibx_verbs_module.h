@@ -110,7 +110,7 @@ typedef struct mca_btl_ibx_verbs_job {
     bool is_inline; /* a put that the work request holds */
     /* Without a registration of the caller's (btl_ibx_verbs_inplace.h): one of ours, or a buffer in
      * place of `user`. */
-    mca_btl_ibx_verbs_reg_t *placed;
+    mca_btl_ibx_verbs_reg_t *in_place;
     opal_free_list_item_t *bounce;
     char *user;
     freq_gate_t *gate;  /* where that copy is counted, or NULL */

@@ -11,7 +11,7 @@
 
 static void job_construct(mca_btl_ibx_verbs_job_t *job)
 {
-    job->placed = NULL;
+    job->in_place = NULL;
     job->bounce = NULL;
 }
 

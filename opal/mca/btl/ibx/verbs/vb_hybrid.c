@@ -33,7 +33,7 @@ struct vb_hybrid {
     uint32_t mates;
     uint32_t met; /* peers ever */
     uint32_t slots_most;
-    uint32_t places; /* connections, and those being made */
+    uint32_t slots; /* connections, and those being made */
     uint32_t outstanding;
     bool is_owing; /* something to be said found no room */
     uint64_t polls, polls_seen;
@@ -321,7 +321,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
     const vb_dgram_counters_t *c = vb_dgram_counters(h->dgram);
     *use = (vb_datagram_use_t){.mtu = vb_dgram_mtu(h->dgram),
                                .peers = h->met,
-                               .connections = h->places,
+                               .connections = h->slots,
                                .connections_most = h->slots_most,
                                .sent = c->sent,
                                .received = c->received,
@@ -385,9 +385,9 @@ static void lose(vb_peer_t *peer, vb_status_t how)
 static void take_slot(vb_peer_t *peer)
 {
     vb_hybrid_t *h = peer->port->hybrid;
-    h->places += !peer->has_slot;
+    h->slots += !peer->has_slot;
     peer->has_slot = true;
-    h->slots_most = h->places > h->slots_most ? h->places : h->slots_most;
+    h->slots_most = h->slots > h->slots_most ? h->slots : h->slots_most;
 }
 
 /* The one way in which a way changes. Returns actions that are not done here. */
@@ -397,7 +397,7 @@ static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
     vb_hybrid_t *h = port->hybrid;
     vb_switch_t *way = &peer->mate->way;
     const vb_switch_state_t from = way->state;
-    const bool has_slot = peer->has_slot || h->places < port->config.datagram.max_connections;
+    const bool has_slot = peer->has_slot || h->slots < port->config.datagram.max_connections;
     const unsigned todo = vb_switch_step(way, event, round, port->config.datagram.after, has_slot);
     if (from != way->state && NULL != port->config.switch_trace) {
         port->config.switch_trace(port->config.context, peer, from, event);
@@ -427,7 +427,7 @@ static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
 bool vb_hybrid_admits(vb_peer_t *peer)
 {
     vb_hybrid_t *h = peer->port->hybrid;
-    if (!peer->has_slot && h->places >= peer->port->config.datagram.max_connections) {
+    if (!peer->has_slot && h->slots >= peer->port->config.datagram.max_connections) {
         return false;
     }
     take_slot(peer);
@@ -437,7 +437,7 @@ bool vb_hybrid_admits(vb_peer_t *peer)
 void vb_hybrid_give_slot(vb_peer_t *peer)
 {
     if (peer->has_slot) {
-        --peer->port->hybrid->places;
+        --peer->port->hybrid->slots;
         peer->has_slot = false;
     }
 }

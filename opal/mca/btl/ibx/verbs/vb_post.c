@@ -113,7 +113,7 @@ static vb_status_t post_to_ring(vb_link_t *link, const struct ibv_sge *message, 
         vb_tail_t tail;
     } end = {.filling = {0}};
     const uint32_t fill = -message->length & 7u;
-    const uint64_t at = vb_ring_place(&link->ring_out, (void *) (uintptr_t) message->addr,
+    const uint64_t at = vb_ring_put(&link->ring_out, (void *) (uintptr_t) message->addr,
                                       message->length, link->sent, &end.tail);
     struct ibv_sge piece[2] = {
         *message,

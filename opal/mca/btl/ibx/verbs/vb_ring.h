@@ -11,7 +11,7 @@
  *           messages count, since their headers, too, must be read in the order of their writing
  *   freed   slots whose messages are done with; every header going back says how many (modulo 2^8)
  *
- * A message lies at the end of its slot, so that its last bytes are always in the same place:
+ * A message lies at the end of its slot, so that its last bytes are always at the same address:
  *
  *     | unused | header, data | 0 to 7 bytes | tail |
  *
@@ -95,8 +95,8 @@ static inline bool vb_ring_has_room(const vb_ring_out_t *r, uint32_t length)
 }
 
 /* Where the next message is to be written; fills in its tail. `message` begins with its header. */
-static inline uint64_t vb_ring_place(const vb_ring_out_t *r, const void *message, uint32_t length,
-                                     uint16_t after, vb_tail_t *tail)
+static inline uint64_t vb_ring_put(const vb_ring_out_t *r, const void *message, uint32_t length,
+                                   uint16_t after, vb_tail_t *tail)
 {
     *tail = (vb_tail_t){
         .number = htole32(r->nxt), .length = htole16((uint16_t) length), .after = htole16(after)};

@@ -10,7 +10,7 @@
 #define CHAIN 32 /* work requests posted at a time */
 #define PAGE  4096u
 
-/* Buffers are numbered by slab and place, so that a number finds its slab without a search. */
+/* Buffers are numbered by slab and index, so that a number finds its slab without a search. */
 #define SLAB_SHIFT 20
 static vb_slab_t *slab_of(vb_rx_t *rx, uint32_t buffer)
 {
@@ -44,15 +44,15 @@ void vb_rx_init(vb_rx_t *rx, vb_port_t *port, const uint32_t *drains, uint32_t g
 static bool slab_new(vb_rx_t *rx, uint32_t n)
 {
     vb_counters_t *counters = &rx->port->counters;
-    uint32_t place = 0;
-    while (place < VB_SLABS && NULL != rx->slab[place].memory) {
-        ++place;
+    uint32_t index = 0;
+    while (index < VB_SLABS && NULL != rx->slab[index].memory) {
+        ++index;
     }
-    if (VB_SLABS == place) {
+    if (VB_SLABS == index) {
         return false;
     }
     const size_t bytes = ((size_t) n * rx->size + PAGE - 1) & ~(size_t) (PAGE - 1);
-    vb_slab_t slab = {.n = n, .idle = n, .first = place << SLAB_SHIFT, .free = place << SLAB_SHIFT};
+    vb_slab_t slab = {.n = n, .idle = n, .first = index << SLAB_SHIFT, .free = index << SLAB_SHIFT};
     slab.memory = aligned_alloc(PAGE, bytes);
     slab.next = malloc(n * sizeof(*slab.next));
     slab.mr = NULL == slab.memory || NULL == slab.next
@@ -66,8 +66,8 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
     for (uint32_t i = 0; i < n; ++i) {
         slab.next[i] = i + 1 < n ? slab.first + i + 1 : NONE;
     }
-    rx->slab[place] = slab;
-    rx->lowest = place < rx->lowest ? place : rx->lowest;
+    rx->slab[index] = slab;
+    rx->lowest = index < rx->lowest ? index : rx->lowest;
     rx->buffers += n;
     counters->registered += bytes;
     if (counters->registered > counters->registered_most) {
@@ -114,8 +114,8 @@ static uint32_t idle_buffer(vb_rx_t *rx)
 
 static void make_idle(vb_rx_t *rx, vb_slab_t *slab, uint32_t buffer)
 {
-    const uint32_t place = buffer >> SLAB_SHIFT;
-    rx->lowest = place < rx->lowest ? place : rx->lowest;
+    const uint32_t index = buffer >> SLAB_SHIFT;
+    rx->lowest = index < rx->lowest ? index : rx->lowest;
     slab->next[buffer - slab->first] = slab->free;
     slab->free = buffer;
     slab->idle += 1;

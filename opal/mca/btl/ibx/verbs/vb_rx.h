@@ -6,7 +6,7 @@
  *   posted    with the adapter
  *   taken     holds a message that is being delivered
  *   idle      neither
- * A buffer is in exactly one of these places. The window says how many are wanted; a queue pair's own
+ * A buffer is in exactly one of these lists. The window says how many are wanted; a queue pair's own
  * queue has `spare` more for control messages (vb_credit.h).
  *
  * The window shrinks as buffers come back: those of the newest slab stay idle, and a slab that is idle

@@ -226,7 +226,7 @@ static bool measure_all(bench_t *b, freq_costs_t *costs)
         return false;
     }
     const freq_probe_t *p = b->probe;
-    costs->p = NULL == p->place ? 0 : at_least(0, p->place(p->context));
+    costs->p = NULL == p->cost_in_place ? 0 : at_least(0, p->cost_in_place(p->context));
     return freq_costs_are_sane(costs);
 }
 

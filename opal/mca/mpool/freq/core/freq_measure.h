@@ -22,7 +22,7 @@ typedef struct freq_probe {
     void (*give)(void *context, void *registration);
     /* Take and give back what take gave for base and size, as by a note; or NULL: by take and give. */
     bool (*again)(void *context, void *registration, void *base, size_t size);
-    double (*place)(void *context); /* P, ns; negative: not known; or NULL: none */
+    double (*cost_in_place)(void *context); /* P, ns; negative: not known; or NULL: none */
     void *context;
 } freq_probe_t;
 
