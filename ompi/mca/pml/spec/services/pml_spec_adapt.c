@@ -45,7 +45,7 @@ void mca_pml_spec_adapt_fini(void)
 }
 
 /* For the profile: the peer's rank in MPI_COMM_WORLD and mine in the communicator. A process of
- * another job has no place in this job's profile. */
+ * another job is not in this job's profile. */
 static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
 {
     const opal_process_name_t name = peer->proc->super.proc_name;

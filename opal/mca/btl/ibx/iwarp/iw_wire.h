@@ -137,7 +137,7 @@ typedef struct iw_rnr {
 /* ---- body ---- */
 
 /* Length of what follows, as MPA has it: all of the datagram, exactly. It also gives the DDP
- * header, two bytes short of a multiple of four, its place. */
+ * header, two bytes short of a multiple of four. */
 typedef struct iw_ulpdu {
     iw_be16_t length;
 } iw_ulpdu_t;
