@@ -505,33 +505,34 @@ static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
 /* By the transport of the data, so that it follows the data. */
 static void put_tell(mca_pml_spec_transfer_t *transfer)
 {
-    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_send_request_t *sendreq = transfer->args.request;
     mca_pml_spec_match_notice_t match;
-    if (take_notice(sendreq, transfer->length, &match)) {
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &match, sizeof(match));
+    if (take_notice(sendreq, transfer->args.length, &match)) {
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &match,
+                                  sizeof(match));
     } else {
         const mca_pml_spec_fin_hdr_t fin = {
-            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->args.length};
+        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
     }
 }
 
 static void put_done(mca_pml_spec_transfer_t *transfer, int status)
 {
-    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_send_request_t *sendreq = transfer->args.request;
     mca_pml_spec_match_notice_t match;
     if (OPAL_UNLIKELY(status < 0)) {
         if (mca_pml_spec_lost(sendreq->peer)) {
             (void) take_notice(sendreq, 0, &match);
-            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            mca_pml_spec_send_account(sendreq, transfer->args.length, status);
             return;
         }
-        write_by_copy(sendreq, transfer->offset, transfer->length);
+        write_by_copy(sendreq, transfer->args.offset, transfer->args.length);
         return;
     }
-    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
-    mca_pml_spec_patience_moved(sendreq->peer, transfer->length, transfer->started);
-    mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
+    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->args.length);
+    mca_pml_spec_patience_moved(sendreq->peer, transfer->args.length, transfer->started);
+    mca_pml_spec_send_account(sendreq, transfer->args.length, OMPI_SUCCESS);
 }
 
 /* What carries the registration for a transport: the RTR, a KEY, or NULL. */

@@ -149,26 +149,26 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
  * FIN follows the data. */
 static void cts_put_tell(mca_pml_spec_transfer_t *transfer)
 {
-    const mca_pml_spec_send_request_t *sendreq = transfer->request;
+    const mca_pml_spec_send_request_t *sendreq = transfer->args.request;
     const mca_pml_spec_fin_hdr_t fin = {
-        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->length};
-    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->btl, &fin, sizeof(fin));
+        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->args.length};
+    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
 }
 
 static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
 {
-    mca_pml_spec_send_request_t *sendreq = transfer->request;
+    mca_pml_spec_send_request_t *sendreq = transfer->args.request;
     if (OPAL_UNLIKELY(status < 0)) {
         if (mca_pml_spec_lost(sendreq->peer)) {
-            mca_pml_spec_send_account(sendreq, transfer->length, status);
+            mca_pml_spec_send_account(sendreq, transfer->args.length, status);
             return;
         }
         MCA_PML_SPEC_COUNT(fallbacks);
-        mca_pml_spec_copy_send(sendreq, transfer->offset, transfer->length);
+        mca_pml_spec_copy_send(sendreq, transfer->args.offset, transfer->args.length);
         return;
     }
-    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->length);
-    mca_pml_spec_send_account(sendreq, transfer->length, OMPI_SUCCESS);
+    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->args.length);
+    mca_pml_spec_send_account(sendreq, transfer->args.length, OMPI_SUCCESS);
 }
 
 /* A CTS: its range and what it waives. */
@@ -315,25 +315,26 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
 
 static void get_tell(mca_pml_spec_transfer_t *transfer)
 {
-    mca_pml_spec_recv_request_t *recvreq = transfer->request;
-    fin_to_sender(recvreq, transfer->btl, recvreq->s, transfer->length + take_waive(recvreq));
+    mca_pml_spec_recv_request_t *recvreq = transfer->args.request;
+    fin_to_sender(recvreq, transfer->args.btl, recvreq->s,
+                  transfer->args.length + take_waive(recvreq));
 }
 
 static void get_done(mca_pml_spec_transfer_t *transfer, int status)
 {
-    mca_pml_spec_recv_request_t *recvreq = transfer->request;
+    mca_pml_spec_recv_request_t *recvreq = transfer->args.request;
     if (OPAL_UNLIKELY(status < 0)) {
         if (mca_pml_spec_lost(recvreq->peer)) {
-            mca_pml_spec_recv_account(recvreq, transfer->length, status);
+            mca_pml_spec_recv_account(recvreq, transfer->args.length, status);
             return;
         }
         MCA_PML_SPEC_COUNT(fallbacks);
-        ask_copy(recvreq, transfer->offset, transfer->length);
+        ask_copy(recvreq, transfer->args.offset, transfer->args.length);
         return;
     }
-    MCA_PML_SPEC_COUNT_N(bytes_get, transfer->length);
-    mca_pml_spec_patience_moved(recvreq->peer, transfer->length, transfer->started);
-    mca_pml_spec_recv_account(recvreq, transfer->length, OMPI_SUCCESS);
+    MCA_PML_SPEC_COUNT_N(bytes_get, transfer->args.length);
+    mca_pml_spec_patience_moved(recvreq->peer, transfer->args.length, transfer->started);
+    mca_pml_spec_recv_account(recvreq, transfer->args.length, OMPI_SUCCESS);
 }
 
 /* Fetch [offset, offset + length) of a flat message into a flat buffer, by every transport that

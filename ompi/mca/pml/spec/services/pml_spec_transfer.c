@@ -73,13 +73,13 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
 static void finish(mca_pml_spec_transfer_t *transfer)
 {
     if (NULL != transfer->local_key) {
-        mca_bml_base_deregister_mem(transfer->btl, transfer->local_key);
+        mca_bml_base_deregister_mem(transfer->args.btl, transfer->local_key);
     }
     int status = transfer->status;
     if (!transfer->told && status >= 0) {
-        transfer->tell(transfer);
+        transfer->args.tell(transfer);
     }
-    transfer->done(transfer, status);
+    transfer->args.done(transfer, status);
     mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
 }
 
@@ -105,41 +105,41 @@ static void operation_done(mca_btl_base_module_t *btl, struct mca_btl_base_endpo
 /* May the packet that tells of the data be given to the transport directly behind the operation? */
 static bool keeps_order(const mca_pml_spec_transfer_t *t)
 {
-    return mca_btl_ibx_promises(t->btl->btl)
-           & (t->is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
+    return mca_btl_ibx_promises(t->args.btl->btl)
+           & (t->args.is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
 /* Puts are of sends, gets of receives. */
 static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
 {
-    const mca_pml_spec_send_request_t *sendreq = t->request;
-    const mca_pml_spec_recv_request_t *recvreq = t->request;
-    return mca_pml_spec_lost(t->is_put ? sendreq->peer : recvreq->peer);
+    const mca_pml_spec_send_request_t *sendreq = t->args.request;
+    const mca_pml_spec_recv_request_t *recvreq = t->args.request;
+    return mca_pml_spec_lost(t->args.is_put ? sendreq->peer : recvreq->peer);
 }
 
 /* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
 static bool issue(mca_pml_spec_transfer_t *t)
 {
-    mca_btl_base_module_t *btl = t->btl->btl;
-    const size_t limit = t->is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    mca_btl_base_module_t *btl = t->args.btl->btl;
+    const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
     if (peer_is_lost(
             t)) { /* the program may have its memory back, and another transport would still work */
         t->status = OMPI_ERR_UNREACH;
     }
-    while (t->issued < t->length && t->status >= 0) {
-        const uint64_t left = t->length - t->issued;
+    while (t->issued < t->args.length && t->status >= 0) {
+        const uint64_t left = t->args.length - t->issued;
         const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
-        char *local = t->local + t->issued;
-        const uint64_t remote = t->remote + t->issued;
-        void *key = t->key_len > 0 ? t->remote_key.bytes : NULL;
+        char *local = t->args.local + t->issued;
+        const uint64_t remote = t->args.remote + t->issued;
+        void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
         int rc;
 
         (void) mca_pml_spec_add32(&t->refs, 1);
         t->issued += n;
-        rc = t->is_put ? mca_bml_base_put(t->btl, local, remote, t->local_key, key, n, 0,
-                                          MCA_BTL_NO_ORDER, operation_done, t)
-                       : mca_bml_base_get(t->btl, local, remote, t->local_key, key, n, 0,
-                                          MCA_BTL_NO_ORDER, operation_done, t);
+        rc = t->args.is_put ? mca_bml_base_put(t->args.btl, local, remote, t->local_key, key, n, 0,
+                                               MCA_BTL_NO_ORDER, operation_done, t)
+                            : mca_bml_base_get(t->args.btl, local, remote, t->local_key, key, n, 0,
+                                               MCA_BTL_NO_ORDER, operation_done, t);
         if (OPAL_LIKELY(rc >= 0)) {
             if (OPAL_UNLIKELY(1 == rc)) {
                 (void) mca_pml_spec_add32(&t->refs, -1); /* complete, no callback follows */
@@ -155,7 +155,7 @@ static bool issue(mca_pml_spec_transfer_t *t)
         t->status = rc;
     }
     if (t->status >= 0 && keeps_order(t)) {
-        t->tell(t);
+        t->args.tell(t);
         t->told = true;
     }
     return true;
@@ -174,16 +174,16 @@ static bool retry(mca_pml_spec_pending_t *pending)
 /* The local side's registration, if the transport needs one. False: refused. */
 static bool register_local(mca_pml_spec_transfer_t *t)
 {
-    const mca_btl_base_module_t *btl = t->btl->btl;
-    const size_t unregistered = t->is_put ? btl->btl_put_local_registration_threshold
-                                          : btl->btl_get_local_registration_threshold;
+    const mca_btl_base_module_t *btl = t->args.btl->btl;
+    const size_t unregistered = t->args.is_put ? btl->btl_put_local_registration_threshold
+                                               : btl->btl_get_local_registration_threshold;
     t->local_key = NULL;
-    if (NULL == btl->btl_register_mem || t->length <= unregistered) {
+    if (NULL == btl->btl_register_mem || t->args.length <= unregistered) {
         return true;
     }
     /* a get writes here, a put reads here */
-    mca_bml_base_register_mem(t->btl, t->local, t->length,
-                              t->is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &t->local_key);
+    mca_bml_base_register_mem(t->args.btl, t->args.local, t->args.length,
+                              t->args.is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &t->local_key);
     return NULL != t->local_key;
 }
 
@@ -194,16 +194,7 @@ bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
     if (OPAL_UNLIKELY(NULL == t)) {
         return false;
     }
-    t->is_put = args->is_put;
-    t->btl = args->btl;
-    t->local = args->local;
-    t->remote = args->remote;
-    t->offset = args->offset;
-    t->length = args->length;
-    t->request = args->request;
-    t->tell = args->tell;
-    t->done = args->done;
-    t->key_len = args->key_len;
+    t->args = *args;
     memcpy(t->remote_key.bytes, args->key, args->key_len);
     if (!register_local(t)) {
         mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
@@ -213,7 +204,7 @@ bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
     t->told = false;
     t->status = OMPI_SUCCESS;
     t->refs = 1; /* the issuer */
-    t->started = mca_pml_spec_patience_begins(t->length);
+    t->started = mca_pml_spec_patience_begins(t->args.length);
     if (OPAL_LIKELY(issue(t))) {
         if (1 == MCA_PML_SPEC_GLANCE(t->refs)) { /* it was a copy */
             t->started = 0;
@@ -221,7 +212,7 @@ bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
         release(t);
     } else {
         t->pending.retry = retry;
-        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(t->btl));
+        mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(t->args.btl));
     }
     return true;
 }

@@ -5,32 +5,40 @@
 
 #include "../objects/pml_spec_request.h"
 
-/* A transfer moves one range of a message with put or get of one transport, in as many operations
- * as the transport's limits ask for, and reports once. */
-typedef struct mca_pml_spec_transfer {
-    opal_free_list_item_t super;
-    mca_pml_spec_pending_t pending;
+struct mca_pml_spec_transfer;
+
+/* What a transfer is to move. */
+typedef struct mca_pml_spec_transfer_args {
     bool is_put;
     mca_bml_base_btl_t *btl;
     char *local;
     uint64_t remote;
     uint64_t offset; /* of the range in the message */
     uint64_t length;
-    uint64_t issued;
-    uint64_t started;      /* ns, or 0: not timed, or done by this processor */
-    volatile int32_t refs; /* operations under way, and the issuer */
-    volatile int32_t status;
-    mca_btl_base_registration_handle_t *local_key; /* NULL: none was needed */
-    void *request;
+    const void *key; /* of the remote side, key_len bytes; copied */
+    uint16_t key_len;
+    void *request; /* the send of a put, the receive of a get */
     /* Tell the other side that the data is there: called once, unless the transfer fails. A transport
      * that promises to keep the order (design: completion without the CPU) is given that packet as
      * soon as it has been given the last operation, so that it leaves while both processes compute;
      * else it is sent when the operations are complete. */
     void (*tell)(struct mca_pml_spec_transfer *transfer);
-    bool told;
     /* Called once, after tell; frees nothing itself but what belongs to the request. */
     void (*done)(struct mca_pml_spec_transfer *transfer, int status);
-    uint16_t key_len;
+} mca_pml_spec_transfer_args_t;
+
+/* A transfer moves one range of a message with put or get of one transport, in as many operations
+ * as the transport's limits ask for, and reports once. */
+typedef struct mca_pml_spec_transfer {
+    opal_free_list_item_t super;
+    mca_pml_spec_pending_t pending;
+    mca_pml_spec_transfer_args_t args; /* but the key, which is below */
+    uint64_t issued;
+    uint64_t started;      /* ns, or 0: not timed, or done by this processor */
+    volatile int32_t refs; /* operations under way, and the issuer */
+    volatile int32_t status;
+    mca_btl_base_registration_handle_t *local_key; /* NULL: none was needed */
+    bool told;
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];
         uint64_t align;
@@ -58,21 +66,6 @@ bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *btl, bool put, uint64_t loc
  * it is the only one. Returns the number of stripes. */
 size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
                           mca_pml_spec_stripe_t *stripe);
-
-/* What a transfer is to move. */
-typedef struct mca_pml_spec_transfer_args {
-    bool is_put;
-    mca_bml_base_btl_t *btl;
-    char *local;
-    uint64_t remote;
-    uint64_t offset; /* of the range in the message */
-    uint64_t length;
-    const void *key; /* of the remote side, key_len bytes */
-    uint16_t key_len;
-    void *request; /* the send of a put, the receive of a get */
-    void (*tell)(mca_pml_spec_transfer_t *transfer);
-    void (*done)(mca_pml_spec_transfer_t *transfer, int status);
-} mca_pml_spec_transfer_args_t;
 
 /* Start a transfer. Returns false when it could not be set up (no memory, registration refused):
  * nothing happened and `done` will not be called. */
