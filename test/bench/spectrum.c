@@ -276,7 +276,7 @@ static void new_table(void)
 {
     static freq_line_t memory[LINES];
     memset(memory, 0, sizeof(memory));
-    hot.gate = (freq_gate_t){.next = 0};
+    hot.gate = (freq_gate_t){.due = 0};
     freq_table_init(&table, memory, LINES, FREQ_NEVER, &hot.gate);
     freq_table_by_costs(&table, &costs, (uint32_t) opt.share, (uint32_t) opt.budget);
     least = 0 == table.least ? SIZE_MAX : table.least;

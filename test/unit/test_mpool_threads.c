@@ -152,7 +152,7 @@ static void threads_by_costs(void **state)
         costs.c[i] = 200;
         costs.r[i] = 2000;
     }
-    gate = (freq_gate_t){.next = 0};
+    gate = (freq_gate_t){.due = 0};
     memset(lines, 0, sizeof(lines));
     freq_table_init(&table, lines, LINES, FREQ_NEVER, &gate);
     freq_table_by_costs(&table, &costs, 25, 5);

@@ -2,7 +2,7 @@
 /* The few words that a transport and mpool/freq share for small messages: the transport counts its copies there, and
  * mpool/freq says there of which messages it need not be asked whether they are better sent in place. Plain C.
  *
- * A message that passes costs a few instructions, and fewer while nothing is asked of any buffer.
+ * A message that passes costs a few instructions.
  *
  * Threads: any number. Of two threads that count at once one may be lost. */
 #ifndef FREQ_GATE_H
@@ -18,8 +18,7 @@
  * all that is done with it. */
 typedef struct freq_gate {
     _Atomic uint64_t copies, bytes_copied;
-    _Atomic uint64_t next; /* the table is not asked before so many copies, */
-    _Atomic uint64_t due;  /* from so many on of any buffer, and in between of a sample: */
+    _Atomic uint64_t due; /* before so many copies the table is asked of a sample only: */
     _Atomic uint64_t
         timed; /* the last copy that was timed: ns << 32 | bytes; 0: none since it was read */
     _Atomic uint32_t sample; /* 2^k - 1; buffers whose hash has none of these bits */
@@ -51,9 +50,8 @@ static inline bool freq_gate_passes(const freq_gate_t *gate, const void *base)
 {
     freq_gate_t *g = (freq_gate_t *) gate; /* C11 loads from what is not const only */
     const uint64_t copies = atomic_load_explicit(&g->copies, memory_order_relaxed);
-    return copies < atomic_load_explicit(&g->next, memory_order_relaxed)
-           || (copies < atomic_load_explicit(&g->due, memory_order_relaxed)
-               && !freq_gate_has(atomic_load_explicit(&g->sample, memory_order_relaxed), base));
+    return copies < atomic_load_explicit(&g->due, memory_order_relaxed)
+           && !freq_gate_has(atomic_load_explicit(&g->sample, memory_order_relaxed), base);
 }
 
 /* The clock of mca_mpool_freq_service_t.registered. ns. */

@@ -127,19 +127,6 @@ static void rescale(freq_table_t *t, uint64_t timed)
     atomic_store_explicit(&t->scale, scale, memory_order_relaxed);
 }
 
-/* The table is not asked until copies have earned what is missing. */
-static void stop_asking(freq_table_t *t, uint32_t class)
-{
-    const int64_t balance = atomic_load_explicit(&t->balance, memory_order_relaxed);
-    const int64_t copies = -balance / freq_table_scale(t)->earns[class];
-    const uint64_t n = copies < FREQ_SETTLE      ? FREQ_SETTLE
-                       : copies > FREQ_WAIT_MOST ? FREQ_WAIT_MOST
-                                                 : (uint64_t) copies;
-    store(&t->waited, n);
-    store(&t->gate->due, load(&t->gate->copies) + n);
-    store(&t->gate->next, load(&t->gate->copies) + n);
-}
-
 /* What the copies since the last time earn, n of this class. More buffers are counted if what is in place gains what twice as
  * many searches cost, and what would be found could be registered; fewer if it does not gain what searches cost, and the balance
  * is used up. */
@@ -149,7 +136,6 @@ static void settle_copies(freq_table_t *t, int64_t n, uint32_t class)
     const uint64_t in_vain = load(&t->in_vain), avoided = load(&t->avoided);
     const int64_t searches = (int64_t) (in_vain - t->in_vain_before) * t->search;
     const int64_t gained = (int64_t) (avoided - t->avoided_before) * scale->gains[class];
-    const int64_t waited = (int64_t) load(&t->waited);
     uint32_t sample = atomic_load_explicit(&t->gate->sample, memory_order_relaxed);
     if (gained >= 2 * searches && has(t, FREQ_MORE * t->price[class])) {
         sample = sample / 2;
@@ -159,8 +145,7 @@ static void settle_copies(freq_table_t *t, int64_t n, uint32_t class)
     atomic_store_explicit(&t->gate->sample, sample, memory_order_relaxed);
     t->in_vain_before = in_vain;
     t->avoided_before = avoided;
-    store(&t->waited, 0);
-    add(t, n * scale->earns[class] - (n > waited ? n - waited : 0) * t->search / FREQ_PASSES);
+    add(t, n * scale->earns[class]);
 }
 
 /* As so many copies of their mean size: C is all but linear. */
@@ -268,7 +253,6 @@ bool freq_table_find(freq_table_t *table, const void *base, size_t size, freq_no
         settle(table);
     }
     if (__builtin_expect(!has(table, -FREQ_BELOW * table->price[class]), 0)) {
-        stop_asking(table, class);
         return false;
     }
     if (!freq_gate_has(atomic_load_explicit(&table->gate->sample, memory_order_relaxed), base)) {

@@ -19,12 +19,11 @@
  * --wire verbs --op get, buffers back to back, took 0.61 to 0.71 of the time with it, 1.00 without (3 processes each).
  *
  * Budget. The rule bets on each buffer by itself, and a program whose buffers are used just too seldom loses every bet. So
- * what the table costs is paid from a balance, in time: searches, registrations and messages that pass the gate are taken
- * from it; it gets a share (per mille) of what copying each message costs, and FREQ_COUNTED percent of what each message gains
- * that is sent in place.
+ * what the table costs is paid from a balance, in time: searches and registrations are taken from it; it gets a share (per
+ * mille) of what copying each message costs, and FREQ_COUNTED percent of what each message gains that is sent in place.
  *   - It begins with FREQ_START registrations, the price of finding out, once for a process.
  *   - A buffer is registered only when there are FREQ_AHEAD registrations in it: searches must not stop for the sake of one.
- *   - At FREQ_BELOW registrations below zero the table is not asked at all until it is even again (freq_gate.h).
+ *   - At FREQ_BELOW registrations below zero nothing is searched for.
  *   - It holds at most FREQ_MOST registrations, so that a long good time does not pay for a long bad one.
  * All searches and registrations together thus cost at most that share of the copying and what was gained before, whatever the
  * program does. A balance cannot pay for all buffers at first: so the buffers in one of 16 blocks of 64 KiB are counted, each
@@ -44,7 +43,6 @@ enum {
     FREQ_SAMPLE_START = 15, /* one block in 16 */
     FREQ_SAMPLE_MOST = 63,
     FREQ_SETTLE = 1024, /* so many copies are added to the balance together */
-    FREQ_PASSES = 64,   /* as many messages outside of the sample cost as much as a search */
     FREQ_PERMILLE = 2,
     FREQ_SHARE = 25,   /* percent of the uses that repay it, after which a buffer is registered in the hope of more */
     FREQ_COUNTED = 80, /* percent of a gain, since costs vary */
@@ -56,7 +54,6 @@ enum {
     FREQ_MORE = 8,  /* before more buffers are counted */
     FREQ_MOST = 64,
     FREQ_DEAREST = 4,         /* what took longer was something else at the same time */
-    FREQ_WAIT_MOST = 1 << 20, /* copies */
     FREQ_TIMED = 4,
     FREQ_SCALES = 5
 };
@@ -97,12 +94,11 @@ typedef struct freq_table {
     int64_t price[FREQ_CLASSES];
     double c[FREQ_POINTS]; /* ns; of the first scale */
 
-    _Alignas(64) atomic_flag settling; /* covers the next six */
+    _Alignas(64) atomic_flag settling; /* covers the next five */
     uint64_t in_vain_before, avoided_before, bytes_settled;
     uint64_t timed;
     double took[FREQ_TIMED];  /* of the last copies that were timed, times c */
     _Atomic uint64_t settled; /* copies; */
-    _Atomic uint64_t waited;  /* of those since, nothing was asked of so many */
     atomic_flag adding;       /* never waited for */
     _Atomic uint64_t added, replaced, refused;
 } freq_table_t;
