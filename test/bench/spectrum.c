@@ -17,7 +17,7 @@
  * --op put and get (verbs) are the one-sided operations of figure 5.7.
  *
  * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 looks each
- * registration up in the cache. R, C, V and P are measured before, in --measure ms, with what the component
+ * registration up in the cache. R, C and V are measured before, in --measure ms, with what the component
  * measures with (core/freq_measure.h). Both ways go through the work in slices by turns, --pairs times from the
  * start; times and ratios are medians over these, with the quartiles of the ratio. --budget 0: without bounds, the thesis' rule alone.
  *
@@ -245,18 +245,10 @@ static bool probe_again(void *context, void *registration, void *base, size_t si
     return ok;
 }
 
-static double probe_place(void *context)
-{
-    (void) context;
-    return opt.wire->place_ns();
-}
-
 static freq_costs_t measure(void)
 {
-    const freq_probe_t probe = {.take = probe_take,
-                                .give = probe_give,
-                                .again = opt.notes ? probe_again : NULL,
-                                .cost_in_place = NULL == opt.wire->place_ns ? NULL : probe_place};
+    const freq_probe_t probe = {
+        .take = probe_take, .give = probe_give, .again = opt.notes ? probe_again : NULL};
     freq_costs_t costs;
     if (!freq_measure(&probe, (double) opt.measure * 1e6, &costs)) {
         fprintf(stderr, "spectrum: the costs could not be measured (ulimit -l?)\n");
@@ -640,15 +632,13 @@ int main(int argc, char **argv)
     costs = measure();
     freq_rule_t rule;
     freq_rule_make(&rule, &costs, (uint32_t) opt.share);
-    printf(
-        "V %.1f ns, a search where most are copied %.1f ns, P %.1f ns; budget %ld per mille; R %s; "
-        "share %ld %%; %s over %s\n",
-        costs.v, costs.search, costs.p, opt.budget, opt.register_ns < 0 ? "by mlock" : "given",
-        opt.share,
-        SPECTRUM_PUT == opt.op   ? "puts"
-        : SPECTRUM_GET == opt.op ? "gets"
-                                 : "messages",
-        opt.wire->name);
+    printf("V %.1f ns, a search where most are copied %.1f ns; budget %ld per mille; R %s; "
+           "share %ld %%; %s over %s\n",
+           costs.v, costs.search, opt.budget, opt.register_ns < 0 ? "by mlock" : "given", opt.share,
+           SPECTRUM_PUT == opt.op   ? "puts"
+           : SPECTRUM_GET == opt.op ? "gets"
+                                    : "messages",
+           opt.wire->name);
     printf("  %6s %12s %10s %10s %10s\n", "bytes", "R, ns", "C, ns", "n", "after");
     for (int s = 0; s < opt.sizes; ++s) {
         const uint32_t class = freq_class_of(opt.size[s]);

@@ -168,11 +168,6 @@ static size_t inline_max(void)
                                      : 0;
 }
 
-static double place_ns(void)
-{
-    return vb_port_cost_of_pieces(wire.port[SENDER]);
-}
-
 static bool enter(lazy_entry_t *e)
 {
     struct ibv_mr *mr = ibv_reg_mr(vb_port_pd(wire.port[SENDER]), (void *) lazy_base(e),
@@ -257,7 +252,6 @@ const spectrum_wire_t spectrum_verbs = {.name = "verbs",
                                         .enter = enter,
                                         .leave = leave,
                                         .inline_max = inline_max,
-                                        .place_ns = place_ns,
                                         .copied = copied,
                                         .in_place = in_place,
                                         .others = others};

@@ -24,8 +24,6 @@ typedef struct spectrum_wire {
     void (*leave)(lazy_entry_t *e);
     /* Messages of so many bytes are copied into the work request in any case, and nothing is asked. */
     size_t (*inline_max)(void);
-    /* ns that in_place costs beyond copied, but for the copy (P of freq_rule.h); NULL: nothing. */
-    double (*place_ns)(void);
     /* By way of a fragment. gate: of the table, which counts the copy; NULL: there is none. */
     void (*copied)(char *buffer, size_t size, freq_gate_t *gate);
     /* From (into) where it is; spectrum_complete is called once the wire is done with it. */

@@ -29,8 +29,6 @@ static struct {
     unsigned held_first;                /* takes before the first was given back */
     unsigned refuse_take, refuse_again; /* the one of that number, from 1; 0: none */
     long pause_ns;
-    double cost_in_place;
-    unsigned places;
 } t;
 
 static void again_from_the_start(void)
@@ -80,28 +78,17 @@ static bool again(void *context, void *registration, void *base, size_t size)
     return ++t.agains != t.refuse_again;
 }
 
-static double place(void *context)
-{
-    assert_ptr_equal(context, &t);
-    ++t.places;
-    return t.cost_in_place;
-}
-
-static const freq_probe_t probe = {
-    .take = take, .give = give, .again = again, .cost_in_place = place, .context = &t};
+static const freq_probe_t probe = {.take = take, .give = give, .again = again, .context = &t};
 
 static void all_costs_are_measured(void **state)
 {
     (void) state;
     freq_costs_t costs;
     again_from_the_start();
-    t.cost_in_place = 12.5;
     assert_true(freq_measure(&probe, NO_HURRY, &costs));
     assert_true(freq_costs_are_sane(&costs));
     assert_true(costs.search > 0);
     assert_true(costs.v > 0);
-    assert_true(costs.p == 12.5);
-    assert_int_equal(t.places, 1);
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         assert_true(costs.r[i] > 0);
         assert_true(costs.c[i] > 0);
@@ -149,22 +136,10 @@ static void without_again_it_is_taken_and_given(void **state)
     freq_costs_t costs;
     freq_probe_t without = probe;
     without.again = NULL;
-    without.cost_in_place = NULL;
     again_from_the_start();
     assert_true(freq_measure(&without, NO_HURRY, &costs));
     assert_true(t.takes > 1000);
     assert_int_equal(t.gives, t.takes);
-    assert_true(costs.p == 0);
-}
-
-static void a_place_that_is_not_known_costs_nothing(void **state)
-{
-    (void) state;
-    freq_costs_t costs;
-    again_from_the_start();
-    t.cost_in_place = -1;
-    assert_true(freq_measure(&probe, NO_HURRY, &costs));
-    assert_true(costs.p == 0);
 }
 
 static void a_refusal_ends_it(void **state)
@@ -226,7 +201,6 @@ static void what_is_too_slow_is_given_up(void **state)
     assert_false(freq_measure(&probe, 1e6, &costs));
     assert_in_range(t.takes, 1, 1 + 3);
     assert_int_equal(t.gives, t.takes);
-    assert_int_equal(t.places, 0);
 }
 
 int main(void)
@@ -235,7 +209,6 @@ int main(void)
         cmocka_unit_test(all_costs_are_measured),
         cmocka_unit_test(no_block_is_registered_twice),
         cmocka_unit_test(without_again_it_is_taken_and_given),
-        cmocka_unit_test(a_place_that_is_not_known_costs_nothing),
         cmocka_unit_test(a_refusal_ends_it),
         cmocka_unit_test(without_memory_nothing_is_measured),
         cmocka_unit_test(what_is_too_slow_is_given_up),

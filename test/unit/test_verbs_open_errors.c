@@ -221,51 +221,6 @@ static void what_a_port_with_a_shared_queue_tells(void **state)
     assert_int_equal(vb_port_wanted(process[1].port), 8);
 }
 
-static int post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-    (void) qp;
-    *bad = wr;
-    return ENOMEM;
-}
-
-static int poll_nothing(struct ibv_cq *cq, int n, struct ibv_wc *wc)
-{
-    (void) cq, (void) n, (void) wc;
-    return -1;
-}
-
-/* Measured with a queue pair of its own, which is gone afterwards, and nobody is told of it. Where the device does not
- * let that be measured it says so. */
-static void what_two_pieces_cost(void **state)
-{
-    (void) state;
-    begin(2);
-    open_up(1, 2);
-    const unsigned queue_pairs = fake.queue_pairs, regions = fake.memory_regions;
-    const double cost = vb_port_cost_of_pieces(process[1].port);
-    assert_true(cost > 0 && cost < 1e9);
-    fake.no_queue_pairs = true;
-    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
-    fake.no_queue_pairs = false;
-    fake.no_cq = true;
-    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
-    fake.no_cq = false;
-    fake.registrations_left = 0;
-    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
-    fake.registrations_left = -1;
-    struct ibv_context_ops *ops = &context_of(1)->ops;
-    const struct ibv_context_ops good = *ops;
-    ops->post_send = post_nothing;
-    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
-    ops->post_send = good.post_send;
-    ops->poll_cq = poll_nothing;
-    assert_true(vb_port_cost_of_pieces(process[1].port) < 0);
-    *ops = good;
-    assert_int_equal(fake.queue_pairs, queue_pairs);
-    assert_int_equal(fake.memory_regions, regions);
-    assert_int_equal(say(1, 2, 100), VB_OK);
-}
-
 /* A thread of the port's own does all that connecting takes, and finds that nobody listens. Everything that is not
  * there is used by one thread at a time. */
 static void a_thread_of_its_own(void **state)
@@ -303,7 +258,6 @@ int main(void)
         TEST(names),
         TEST(what_a_port_tells),
         TEST(what_a_port_with_a_shared_queue_tells),
-        TEST(what_two_pieces_cost),
         TEST(a_thread_of_its_own),
     };
     return cmocka_run_group_tests_name("verbs_open_errors", tests, NULL, NULL);

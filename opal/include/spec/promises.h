@@ -178,9 +178,6 @@ typedef struct mca_mpool_freq_transport {
     void (*deregister_mem)(void *context, void *registration);
     /* Takes a registration once more, as by a note, and gives it back; or NULL: there is no such way. */
     bool (*again)(void *context, void *registration, void *base, size_t size);
-    /* ns that a message in place costs the transport beyond a copied one, without search, registration and copy.
-     * Negative: not known. NULL: nothing. */
-    double (*cost_in_place)(void *context);
     freq_gate_t *gate; /* the transport's, zeroed, until close */
     void *context;
 } mca_mpool_freq_transport_t;

@@ -32,19 +32,11 @@ static bool again(void *context, void *registration, void *base, size_t size)
     return t->again(t->context, registration, base, size);
 }
 
-static double cost_in_place(void *context)
-{
-    const mca_mpool_freq_transport_t *t = context;
-    return t->cost_in_place(t->context);
-}
-
 static bool measure(const mca_mpool_freq_transport_t *transport, freq_costs_t *costs)
 {
     const freq_probe_t probe = {.take = take,
                                 .give = give,
                                 .again = NULL == transport->again ? NULL : again,
-                                .cost_in_place =
-                                    NULL == transport->cost_in_place ? NULL : cost_in_place,
                                 .context = (void *) transport};
     return freq_measure(&probe, mca_mpool_freq_component.measure_ms * 1e6, costs);
 }
@@ -70,7 +62,7 @@ static bool path_of(char *path, const char *name)
     return length > 0 && length < PATH;
 }
 
-#define FORMAT "mpool/freq costs 7"
+#define FORMAT "mpool/freq costs 8"
 
 static bool parse(FILE *file, const char *name, freq_costs_t *costs)
 {
@@ -85,7 +77,7 @@ static bool parse(FILE *file, const char *name, freq_costs_t *costs)
         }
     }
     char end[8];
-    return 4 == fscanf(file, "%lf %lf %lf %7s", &costs->v, &costs->search, &costs->p, end)
+    return 3 == fscanf(file, "%lf %lf %7s", &costs->v, &costs->search, end)
            && 0 == strcmp(end, "end") && freq_costs_are_sane(costs);
 }
 
@@ -130,7 +122,7 @@ static void write_file(const char *path, const char *name, const freq_costs_t *c
     for (uint32_t i = 0; i < FREQ_POINTS; ++i) {
         (void) fprintf(file, "%.3f %.3f\n", costs->r[i], costs->c[i]);
     }
-    const bool ok = fprintf(file, "%.3f %.3f %.3f end\n", costs->v, costs->search, costs->p) > 0;
+    const bool ok = fprintf(file, "%.3f %.3f end\n", costs->v, costs->search) > 0;
     if (0 != fclose(file) || !ok || 0 != rename(fresh, path)) {
         (void) unlink(fresh);
     }

@@ -104,11 +104,11 @@ static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
 }
 
 /* Costs have a value per size, of the first transport that asked for a table. */
-enum { COST_R, COST_C, COST_V, COST_P, COST_N, COST_AFTER, COSTS };
+enum { COST_R, COST_C, COST_V, COST_N, COST_AFTER, COSTS };
 
 static uint32_t cost_values(uintptr_t which)
 {
-    return COST_V == which || COST_P == which ? 1 : FREQ_POINTS;
+    return COST_V == which ? 1 : FREQ_POINTS;
 }
 
 static int cost_elements(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
@@ -131,8 +131,6 @@ static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_
         return table->costs.c[point];
     case COST_V:
         return table->costs.v;
-    case COST_P:
-        return table->costs.p;
     case COST_N:
         return freq_table_scale(&table->core)->rule.n[class];
     default:
@@ -172,7 +170,6 @@ void mca_mpool_freq_report_register(void)
         {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
         {"cost_find",
          "V: ns to search for a buffer in the table and for its registration in the cache"},
-        {"cost_in_place", "P: ns that sending in place costs the transport beyond sending a copy"},
         {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
                        "registration; 0: none do"},
         {"registered_after",
@@ -196,10 +193,8 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     const freq_scale_t *scale = freq_table_scale(core);
     fprintf(out, "\n  small buffers, %s: costs %s; in place after %u %% of n uses\n", table->name,
             table->costs_from, FREQ_SHARE);
-    fprintf(out,
-            "    V, to search for a buffer: %.1f ns; where most are copied %.1f ns; P, to send in "
-            "place: %.1f ns\n",
-            table->costs.v, table->costs.search, table->costs.p);
+    fprintf(out, "    V, to search for a buffer: %.1f ns; where most are copied %.1f ns\n",
+            table->costs.v, table->costs.search);
     fprintf(out,
             "    budget: %u per mille of copying; left %.1f ns, at most %.1f ns; buffers in one "
             "block of %u are counted\n",

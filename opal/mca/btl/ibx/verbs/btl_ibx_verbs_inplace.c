@@ -40,12 +40,6 @@ static bool again_once(void *context, void *registration, void *base, size_t siz
     return found;
 }
 
-static double cost_in_place_once(void *context)
-{
-    mca_btl_ibx_verbs_module_t *module = context;
-    return vb_port_cost_of_pieces(module->port);
-}
-
 void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
 {
     char name[64];
@@ -59,7 +53,6 @@ void mca_btl_ibx_verbs_inplace_open(mca_btl_ibx_verbs_module_t *module)
                                                   .register_mem = register_once,
                                                   .deregister_mem = deregister_once,
                                                   .again = NULL == module->lazy ? NULL : again_once,
-                                                  .cost_in_place = cost_in_place_once,
                                                   .gate = &module->gate,
                                                   .context = module};
     module->table = module->freq->open(&transport);

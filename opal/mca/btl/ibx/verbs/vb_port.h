@@ -180,12 +180,6 @@ void vb_port_close(vb_port_t *port);
  * that use it. 0 if it does not say. */
 uint64_t vb_device_rnr(const vb_abilities_t *able);
 
-/* ns that a message of two pieces with a completion of its own costs beyond one of a single piece without:
- * what sending in place costs besides registering. Measured, in some hundred microseconds, with a queue pair that
- * is not connected; negative: the device does not let that be measured. Takes no lock; not while the port is
- * closed. */
-double vb_port_cost_of_pieces(vb_port_t *port);
-
 /* How many RDMA devices there are. */
 int vb_devices(void);
 /* The device and port with this address. False: none. Only device and port of able are set. */

@@ -225,8 +225,6 @@ static bool measure_all(bench_t *b, freq_costs_t *costs)
     if (!has_v || !measure_r_and_c(b, costs)) {
         return false;
     }
-    const freq_probe_t *p = b->probe;
-    costs->p = NULL == p->cost_in_place ? 0 : at_least(0, p->cost_in_place(p->context));
     return freq_costs_are_sane(costs);
 }
 

@@ -7,7 +7,6 @@
  *   V   a use of a table, and taking and giving back a registration that it notes, after a copy of 4 KiB: a table is not
  *       asked in a row but between messages, which take it out of the nearest caches
  *   search   of a buffer that the table takes in, after many such copies
- *   P   is the transport's own to measure
  *
  * Of as many samples as fit the time that is allowed, the mean of the middle ones. */
 #ifndef FREQ_MEASURE_H
@@ -22,11 +21,10 @@ typedef struct freq_probe {
     void (*give)(void *context, void *registration);
     /* Take and give back what take gave for base and size, as by a note; or NULL: by take and give. */
     bool (*again)(void *context, void *registration, void *base, size_t size);
-    double (*cost_in_place)(void *context); /* P, ns; negative: not known; or NULL: none */
     void *context;
 } freq_probe_t;
 
-/* ns: to be spent; it may be four times as much, P not included. False: the costs are not known, since there is no memory,
+/* ns: to be spent; it may be four times as much. False: the costs are not known, since there is no memory,
  * a registration was refused or one round takes too long. Allocates, and frees, some 3 MiB. */
 bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs);
 

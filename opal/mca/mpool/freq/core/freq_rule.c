@@ -39,12 +39,12 @@ bool freq_costs_are_sane(const freq_costs_t *costs)
             return false;
         }
     }
-    return is_cost(costs->v) && is_cost(costs->search) && is_cost(costs->p);
+    return is_cost(costs->v) && is_cost(costs->search);
 }
 
 double freq_gain_at(const freq_costs_t *costs, size_t size)
 {
-    const double c = freq_cost_at(costs->c, size), gain = c - costs->v - costs->p;
+    const double c = freq_cost_at(costs->c, size), gain = c - costs->v;
     return gain * 100 > c * FREQ_MARGIN ? gain : 0;
 }
 

@@ -5,13 +5,12 @@
  *   C(m)   copying m bytes, each time
  *   R(m)   registering m bytes, once
  *   V      finding a buffer in the table and its registration in the cache, each time
- *   P      sending in place costs the transport more than sending a copy, each time: a second piece in the work request, a
- *          completion of its own
- *   n(m)   R(m) / (C(m) - V - P), inequality (5.3) with P in its V: as many uses repay the registration
+ *   n(m)   R(m) / (C(m) - V), inequality (5.3): as many uses repay the registration
  *   class  sizes that are treated alike: four to each power of two from 128 bytes to 64 KiB
  *
- * A buffer is registered after a share of n uses, in the hope of more. Where C does not exceed V + P by FREQ_MARGIN percent
- * of C there is no n: so small a gain may as well be a loss. All costs are in nanoseconds. */
+ * A buffer is registered after a share of n uses, in the hope of more. Where C does not exceed V by FREQ_MARGIN percent
+ * of C there is no n: so small a gain may as well be a loss, since sending in place costs an adapter a second piece in the
+ * work request and a completion of its own. All costs are in nanoseconds. */
 #ifndef FREQ_RULE_H
 #define FREQ_RULE_H
 
@@ -31,7 +30,7 @@ enum {
 
 typedef struct freq_costs {
     double r[FREQ_POINTS], c[FREQ_POINTS]; /* of 128 << i bytes */
-    double v, p;
+    double v;
     double
         search; /* the table's part of v where most messages are copied, so that no cache has it */
 } freq_costs_t;
