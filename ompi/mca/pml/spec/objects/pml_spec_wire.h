@@ -250,7 +250,4 @@ _Static_assert(offsetof(mca_pml_spec_cts_hdr_t, s) == 8, "CTS layout");
 _Static_assert(offsetof(mca_pml_spec_fin_hdr_t, handle) == 8, "FIN layout");
 _Static_assert(MCA_PML_SPEC_FIN_WHOLE == 16, "FIN layout");
 
-/* The longest packet that is not data. Every transport's eager limit must take it. */
-#define MCA_PML_SPEC_CONTROL_MAX (sizeof(mca_pml_spec_rtr_hdr_t) + MCA_PML_SPEC_KEY_MAX)
-
 #endif

@@ -10,7 +10,7 @@
 void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
                           mca_btl_base_descriptor_t *des, int status);
 
-/* Send a packet that carries no user data: header of len bytes (<= MCA_PML_SPEC_CONTROL_MAX), whose
+/* Send a packet that carries no user data: header of len bytes (at most that of an RTR and its key), whose
  * first byte is its type. bml_btl: by which transport; any of the endpoint's if NULL. Never fails:
  * what the transport refuses is copied and tried again from progress. */
 void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
