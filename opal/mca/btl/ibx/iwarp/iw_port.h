@@ -10,6 +10,9 @@
  * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The large payloads that
  * answer a read the kernel writes there at once, where they are verified (iw_direct.h).
  *
+ * Gain: test/bench/port-parts; half a round trip of 1 byte, 1 and 4 KiB over loopback took 0.92, 0.91 and 0.97 of the time with
+ * connected sockets (part connected), and 1.01, 1.04 and 0.97 with messages that stay in the port's memory (part stay; 5 pairs).
+ *
  * Threads: one caller at a time, the same as for the engine. */
 #ifndef IW_PORT_H
 #define IW_PORT_H
