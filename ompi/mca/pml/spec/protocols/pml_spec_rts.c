@@ -171,7 +171,8 @@ static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
     mca_pml_spec_send_account(sendreq, transfer->args.length, OMPI_SUCCESS);
 }
 
-/* A CTS: its range and what it waives. */
+/* A CTS: its range and what it waives. The module's lock is held: another thread may have another CTS of this message, and
+ * only the first changes what all of them read. */
 static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
 {
     const mca_pml_spec_cts_hdr_t *cts = packet;
@@ -188,9 +189,14 @@ static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *pa
     if (0 == cts->length + cts->waive) {
         return "it asks for nothing";
     }
-    return mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)
-               ? NULL
-               : "it asks for more than is left of the message";
+    if (!mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)) {
+        return "it asks for more than is left of the message";
+    }
+    if (ANSWERED != sendreq->stage) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANSWERED);
+        sendreq->r = cts->r;
+    }
+    return NULL;
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
@@ -205,8 +211,6 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
     if (NULL == sendreq) {
         return;
     }
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANSWERED);
-    sendreq->r = cts->r;
     const uint64_t waive = cts->waive;
 
     /* The waive keeps the request alive until the end of this function. */
