@@ -4,7 +4,8 @@
  * mpirun gathers what opal_show_help is given and prints equal texts once. A process that ends right after its text takes
  * it with it now and then: in every sixth job that Open MPI 5.0.7 refused, in every twentieth with 4.1.4, nothing said why.
  * So a text goes to the standard error, which is read to its end. That no other process of the host tells the same is seen to
- * by an empty file in the job's session directory, which the launcher takes away.
+ * by an empty directory in the job's session directory, which the launcher takes away: a file is taken away by the first
+ * process that ends.
  *
  * To be included behind a component's compat header, which knows how texts are found. Threads: any. */
 #ifndef SPEC_EXPLAIN_H
@@ -14,7 +15,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,11 +22,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { SPEC_EXPLAIN_PATH = 1024 };
+enum { SPEC_EXPLAIN_PATH = 1024, SPEC_EXPLAIN_WAIT = 50000 /* us */ };
 
-/* The file that says that this has been told on this host. False: there is no directory for it. */
+/* The directory that says that this has been told on this host. False: there is no directory for it. */
 static inline bool spec_told_path(char path[SPEC_EXPLAIN_PATH], const char *what)
 {
     const char *directory = opal_process_info.job_session_dir;
@@ -48,27 +49,47 @@ static inline bool spec_is_told(const char *what)
     return spec_told_path(path, what) && 0 == access(path, F_OK);
 }
 
+/* A bit for a text: the same for equal ones. */
+static inline uint64_t spec_bit_of(const char *what)
+{
+    uint64_t hash = 5381;
+    while ('\0' != *what) {
+        hash = 33 * hash + (unsigned char) *what++;
+    }
+    return UINT64_C(1) << hash % 64;
+}
+
+/* That could not be made. Is that because the directory has gone, while the one above it is there? A process that ends the
+ * job takes it away, and has told why. */
+static inline bool spec_job_ends(char path[SPEC_EXPLAIN_PATH])
+{
+    for (int up = 0; up < 2; ++up) {
+        char *end = strrchr(path, '/');
+        if (NULL == end) {
+            return false;
+        }
+        *end = '\0';
+        if ((0 == access(path, F_OK)) != (1 == up)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* From now on it has. True: by nobody before, so it is the caller's to tell. Without a session directory each process tells,
  * once: silence is worse. */
 static inline bool spec_tell_once(const char *what)
 {
     static _Atomic uint64_t told;
     char path[SPEC_EXPLAIN_PATH];
-    uint64_t bit = 5381;
+    const uint64_t bit = spec_bit_of(what);
     errno = 0;
-    const int file =
-        spec_told_path(path, what) ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
-    if (file >= 0) {
-        close(file);
+    if (spec_told_path(path, what) && 0 == mkdir(path, 0700)) {
         return true;
     }
-    if (EEXIST == errno) {
+    if (EEXIST == errno || (ENOENT == errno && spec_job_ends(path))) {
         return false;
     }
-    while ('\0' != *what) {
-        bit = 33 * bit + (unsigned char) *what++;
-    }
-    bit = UINT64_C(1) << bit % 64;
     return 0 == (atomic_fetch_or(&told, bit) & bit);
 }
 
@@ -85,6 +106,16 @@ static inline void spec_explain_now(const char *file, const char *topic, ...)
     }
 }
 
+/* Another process tells it. This one may end the job right after, and that the telling process, too: it waits a moment, once. */
+static inline void spec_let_tell(const char *what)
+{
+    static _Atomic uint64_t waited;
+    const uint64_t bit = spec_bit_of(what);
+    if (0 == (atomic_fetch_or(&waited, bit) & bit)) {
+        (void) usleep(SPEC_EXPLAIN_WAIT);
+    }
+}
+
 /* The same, once on this host for all that it is `about`: what tells several messages of one topic apart, or "". */
 #define spec_explain(file, topic, about, ...)                                                      \
     do {                                                                                           \
@@ -92,6 +123,8 @@ static inline void spec_explain_now(const char *file, const char *topic, ...)
         snprintf(spec_explained, sizeof(spec_explained), "%s-%s-%s", file, topic, about);          \
         if (spec_tell_once(spec_explained)) {                                                      \
             spec_explain_now(file, topic, ##__VA_ARGS__);                                          \
+        } else {                                                                                   \
+            spec_let_tell(spec_explained);                                                         \
         }                                                                                          \
     } while (0)
 

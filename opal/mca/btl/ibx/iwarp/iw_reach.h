@@ -4,8 +4,8 @@
  * A peer is reached when it has answered: something from here arrived there, and something from there here. Both directions
  * are in that, so a path of which one direction fails is reached by neither end, and one that works by both. What is left is
  * time: an end that gave up while the other was about to ask takes nothing more from it (its user sees to that), so the other
- * gives up too; an end that has heard the peer, but is not answered yet, waits a little longer; and an end that is answered says
- * so at once.
+ * gives up too; an end that has heard the peer, but is not answered yet, waits a little longer; and one that is answered
+ * says so at once.
  *
  * A peer is asked again each IW_REACH_EVERY, because a datagram may be lost: of 25 questions one is answered, even if every
  * fifth datagram is lost, but for one peer of 10^10. An end that had no processor itself gives up no one before it has asked
