@@ -12,10 +12,52 @@ AC_DEFUN([SPEC_REQUIRE_LIB], [
     AC_SUBST([$1_LIBS])
 ])
 
+# SPEC_COMPONENTS: which of the four are built. Sets spec_components, spec_build_NAME and spec_all_components.
+AC_DEFUN([SPEC_COMPONENTS], [
+    AC_ARG_ENABLE([components],
+        [AS_HELP_STRING([--enable-components=LIST],
+            [build only these of spec, ibx, lazy and freq, separated by commas (default: all four); what the others need
+             need not be there])],
+        [], [enable_components=yes])
+    AS_CASE([$enable_components],
+        [yes], [enable_components=spec,ibx,lazy,freq],
+        [no | ''], [AC_MSG_ERROR([--enable-components needs a list of components: spec, ibx, lazy, freq])])
+    spec_build_spec=no spec_build_ibx=no spec_build_lazy=no spec_build_freq=no
+    for spec_each in `AS_ECHO(["$enable_components"]) | tr , ' '`; do
+        AS_CASE([$spec_each],
+            [spec], [spec_build_spec=yes],
+            [ibx], [spec_build_ibx=yes],
+            [lazy], [spec_build_lazy=yes],
+            [freq], [spec_build_freq=yes],
+            [AC_MSG_ERROR([--enable-components: there is no component '$spec_each'. There are spec, ibx, lazy and freq.])])
+    done
+    spec_components= spec_all_components=yes
+    for spec_each in spec ibx lazy freq; do
+        AS_IF([eval "test \$spec_build_$spec_each = yes"],
+            [spec_components="$spec_components${spec_components:+ }$spec_each"], [spec_all_components=no])
+    done
+    AM_CONDITIONAL([BUILD_SPEC], [test $spec_build_spec = yes])
+    AM_CONDITIONAL([BUILD_IBX], [test $spec_build_ibx = yes])
+    AM_CONDITIONAL([BUILD_LAZY], [test $spec_build_lazy = yes])
+    AM_CONDITIONAL([BUILD_FREQ], [test $spec_build_freq = yes])
+    AM_CONDITIONAL([BUILD_ALL], [test $spec_all_components = yes])
+])
+
 AC_DEFUN([SPEC_CHECK_LIBS], [
     # RDMA adapters: without them btl/ibx has its other transport alone.
-    AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
-        [build btl/ibx without its transport for RDMA adapters (libibverbs, librdmacm)])], [], [with_verbs=yes])
+    AC_ARG_WITH([verbs], [AS_HELP_STRING([--with-verbs@<:@=DIR@:>@],
+        [where libibverbs and librdmacm are, if not where the compiler looks; --without-verbs builds btl/ibx without its
+         transport for RDMA adapters])], [], [with_verbs=yes])
+    AS_CASE([$with_verbs],
+        [yes | no], [],
+        [AS_IF([test ! -f "$with_verbs/include/infiniband/verbs.h"],
+            [AC_MSG_ERROR([--with-verbs=$with_verbs: there is no file $with_verbs/include/infiniband/verbs.h.
+  DIR is the directory that has include/ and lib/ of libibverbs. Those of the system need no DIR: --with-verbs])])
+         CPPFLAGS="$CPPFLAGS -I$with_verbs/include"
+         for spec_dir in lib lib64; do
+             AS_IF([test -d "$with_verbs/$spec_dir"], [LDFLAGS="$LDFLAGS -L$with_verbs/$spec_dir"])
+         done])
+    AS_IF([test $spec_build_ibx = no], [with_verbs=no])
     AS_IF([test "$with_verbs" != no], [
         SPEC_REQUIRE_LIB([IBVERBS], [infiniband/verbs.h], [ibverbs], [ibv_get_device_list],
             [libibverbs-dev (or configure --without-verbs)])
@@ -25,12 +67,15 @@ AC_DEFUN([SPEC_CHECK_LIBS], [
     AM_CONDITIONAL([VERBS], [test $VERBS = 1])
     AC_SUBST([VERBS])
 
-    SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])
+    # Open MPI's headers include it.
     SPEC_REQUIRE_LIB([EVENT], [event2/event.h], [event_core], [event_base_new], [libevent-dev])
+    AS_IF([test $spec_build_freq = yes],
+        [SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])])
 
     # The datagram-iWARP stack: tags of datagrams and CRC32C.
-    SPEC_REQUIRE_LIB([SODIUM], [sodium.h], [sodium], [crypto_shorthash], [libsodium-dev])
-    SPEC_REQUIRE_LIB([ISAL], [isa-l.h], [isal], [crc32_iscsi], [libisal-dev])
+    AS_IF([test $spec_build_ibx = yes],
+        [SPEC_REQUIRE_LIB([SODIUM], [sodium.h], [sodium], [crypto_shorthash], [libsodium-dev])
+         SPEC_REQUIRE_LIB([ISAL], [isa-l.h], [isal], [crc32_iscsi], [libisal-dev])])
 
     # Only the unit tests need it, so it may be missing.
     AC_CHECK_HEADER([cmocka.h], [spec_cmocka=yes], [spec_cmocka=no], [[

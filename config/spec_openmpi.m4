@@ -75,7 +75,8 @@ AC_DEFUN([SPEC_FIND_OPENMPI], [
 m4_define([_SPEC_NEED_HEADERS],
 [the Open MPI of $MPICC has no development headers ($1 was not found).
   On Debian: apt-get install libopenmpi-dev
-  For an Open MPI built by hand: configure it with --with-devel-headers and install it again])
+  For an Open MPI built by hand: configure it with --with-devel-headers and install it again
+  With its sources and no such headers: build the components inside them (docs/user/in-tree.md)])
 
 AC_DEFUN([_SPEC_OPENMPI_HEADERS], [
     spec_save_CPPFLAGS=$CPPFLAGS
