@@ -15,9 +15,11 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_rts.h"
 
+#include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_control.h"
 #include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_transfer.h"
 
@@ -54,6 +56,63 @@ size_t mca_pml_spec_rts_brings(const mca_pml_spec_send_request_t *sendreq)
     return length < room ? length : room;
 }
 
+static bool send_less(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                      const mca_pml_spec_rts_hdr_t *hdr, size_t data);
+
+/* An RTS with the first data behind it. False: the transport has no room now. */
+static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                           const mca_pml_spec_rts_hdr_t *hdr)
+{
+    size_t data = sendreq->first;
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*hdr) + data,
+                       MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                           | MCA_BTL_DES_FLAGS_SIGNAL);
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return false;
+    }
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, hdr, sizeof(*hdr));
+    if (data > 0) {
+        struct iovec iov = {.iov_base = to + sizeof(*hdr), .iov_len = data};
+        uint32_t iovs = 1;
+        size_t zero = 0;
+        opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
+        opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
+    }
+    if (OPAL_UNLIKELY(data < sendreq->first)) {
+        mca_bml_base_free(bml_btl, des);
+        return send_less(sendreq, bml_btl, hdr, data);
+    }
+    des->des_segments[0].seg_len = sizeof(*hdr) + data;
+    des->des_cbfunc = mca_pml_spec_sent_cb;
+    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_RTS))) {
+        mca_bml_base_free(bml_btl, des);
+        return false;
+    }
+    MCA_PML_SPEC_COUNT_N(bytes_eager, data);
+    return true;
+}
+
+/* The convertor packs whole elements: less than there is room for. A packet of that size is allocated then, because btl/ofi sends
+ * what was allocated, whatever the segment says. And the credit for the difference comes back, for the receiver counts what it
+ * gets; another send may wait for that. */
+static bool send_less(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                      const mca_pml_spec_rts_hdr_t *hdr, size_t data)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
+    mca_pml_spec_flow_brings(peer, sendreq->first, data);
+    sendreq->first = data;
+    mca_pml_spec_comm_retain(comm); /* this message may be what keeps it */
+    const bool is_sent = send_with_data(sendreq, bml_btl, hdr);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))) {
+        mca_pml_spec_upward.turns(peer);
+    }
+    mca_pml_spec_comm_put(comm);
+    return is_sent;
+}
+
 bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -86,32 +145,7 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
         return true;
     }
 
-    /* The first data travels with it. */
-    size_t data = sendreq->first;
-    mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, size + data,
-                       MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
-                           | MCA_BTL_DES_FLAGS_SIGNAL);
-    if (OPAL_UNLIKELY(NULL == des)) {
-        return false;
-    }
-    char *to = des->des_segments[0].seg_addr.pval;
-    memcpy(to, &packet.hdr, size);
-    if (data > 0) {
-        struct iovec iov = {.iov_base = to + size, .iov_len = data};
-        uint32_t iovs = 1;
-        size_t zero = 0;
-        opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
-        opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
-    }
-    des->des_segments[0].seg_len = size + data;
-    des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_RTS))) {
-        mca_bml_base_free(bml_btl, des);
-        return false;
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_eager, data);
-    return true;
+    return send_with_data(sendreq, bml_btl, &packet.hdr);
 }
 
 /* So much of `owed` stands for these bytes: a message without data is answered for once, too. */

@@ -79,6 +79,14 @@ static inline bool mca_pml_spec_flow_spend(mca_pml_spec_peer_t *peer, uint32_t c
     return true;
 }
 
+/* The first packet of a message brings fewer bytes of data than its credit was spent for. Under no lock. */
+static inline void mca_pml_spec_flow_brings(mca_pml_spec_peer_t *peer, size_t paid, size_t data)
+{
+    mca_pml_spec_lock(&peer->send_lock);
+    peer->flow_out.spent -= spec_flow_cost(paid) - spec_flow_cost(data);
+    mca_pml_spec_unlock(&peer->send_lock);
+}
+
 /* May the send be issued? Then its credit is set apart; else it was put into the queue, or has failed. */
 bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq);
 
