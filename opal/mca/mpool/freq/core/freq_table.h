@@ -16,7 +16,7 @@
  * freq_rule.h, from buffers that are near). So the transport times one copy in 1024 (freq_gate.h), and the rule is that of the
  * shortest of the last FREQ_TIMED of them, from a few that are made at the start for longer copies.
  * Without that nothing of 8 KiB is ever in place on a machine where its copy from a near cache gains too little: test/bench/spectrum
- * --wire verbs --op get, buffers back to back, took 0.61 to 0.71 of the time with it, 1.00 without (3 processes each).
+ * --wire verbs --op get, buffers back to back, is faster with it in most processes, and in none without.
  *
  * Budget. The rule bets on each buffer by itself, and a program whose buffers are used just too seldom loses every bet. So
  * what the table costs is paid from a balance, in time: searches and registrations are taken from it; it gets a share (per
