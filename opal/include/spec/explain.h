@@ -120,7 +120,7 @@ static inline void spec_let_tell(const char *what)
 #define spec_explain(file, topic, about, ...)                                                      \
     do {                                                                                           \
         char spec_explained[SPEC_EXPLAIN_PATH / 2];                                                \
-        snprintf(spec_explained, sizeof(spec_explained), "%s-%s-%s", file, topic, about);          \
+        snprintf(spec_explained, sizeof(spec_explained), "%.60s-%.60s-%.360s", file, topic, about); \
         if (spec_tell_once(spec_explained)) {                                                      \
             spec_explain_now(file, topic, ##__VA_ARGS__);                                          \
         } else {                                                                                   \
