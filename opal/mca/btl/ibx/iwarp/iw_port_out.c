@@ -442,10 +442,11 @@ static bool send_alone(iw_port_t *p)
     return false;
 }
 
-/* With faults each datagram is put into one piece and may be held back. */
+/* With faults each datagram is put into one piece and may be held back. (On the stack: a thread's own memory of a component
+ * is allocated when it is first touched, and the C library ends a process that has none left.) */
 static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
 {
-    static _Thread_local uint8_t flat[IW_DATAGRAM_MAX];
+    uint8_t flat[IW_DATAGRAM_MAX];
     for (unsigned i = 0; i < count; ++i) {
         const iw_packet_t *k = &p->packet[i];
         size_t length = 0;
