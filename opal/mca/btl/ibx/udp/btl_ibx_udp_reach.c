@@ -90,12 +90,18 @@ static iw_contact_t contact_with(const mca_btl_ibx_udp_endpoint_t *endpoint)
     return NULL == endpoint->peer ? IW_CONTACT_NONE : iw_peer_contact(endpoint->peer);
 }
 
+/* A process of another job, spawned or connected to, may be in its MPI_Init for long, where it does not answer. */
+static bool is_of_this_job(const mca_btl_ibx_udp_endpoint_t *endpoint)
+{
+    return endpoint->base.proc->proc_name.jobid == opal_proc_local_get()->proc_name.jobid;
+}
+
 /* True: it is to be asked. One of a host that was asked in vain, and has not spoken itself, is not. */
 static bool begins(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     char path[256];
     mca_btl_ibx_module_t *module = endpoint->base.module;
-    if (!endpoint->is_remote || IW_REACH_NONE != endpoint->reach.verdict) {
+    if (!endpoint->is_remote || !is_of_this_job(endpoint) || IW_REACH_NONE != endpoint->reach.verdict) {
         return false; /* only callers of this change that, and Open MPI lets in one at a time */
     }
     path_name(endpoint, path, sizeof(path));
