@@ -424,6 +424,7 @@ static const char *replay(FILE *in, bool words)
     }
     spec_list_init(&left);
     spec_send_close_ledger(&w->send, &left);
+    spec_stream_drain(&w->recv.msgs, &left);
     spec_match_fini(&w->match);
     free(w);
     return '\0' == wrong[0] ? NULL : wrong;

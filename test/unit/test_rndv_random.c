@@ -273,6 +273,7 @@ static void schedule(uint64_t seed, uint32_t steps)
         spec_node_t left;
         spec_list_init(&left);
         spec_send_close_ledger(&s->send, &left);
+        spec_stream_drain(&s->recv.msgs, &left);
         CHECK(spec_list_is_empty(&left));
         array_free(&s->log, true);
         array_free(&s->ctl, true);

@@ -8,7 +8,8 @@
  *
  * Cost: nothing for the item that is next. Kept items are found by a hash of their number, not by a walk in their
  * order: tens of thousands may be ahead of one that a transport had no room for. The numbers lie close together, so
- * their lowest bits spread them evenly. Without memory for more buckets it is only slower.
+ * their lowest bits spread them evenly. Without memory for more buckets it is only slower. A few buckets stay when nothing is
+ * kept, until the stream is drained: with two transports messages overtake each other again and again.
  *
  * Threads: none here; the caller's lock covers each. */
 #ifndef SPEC_STREAM_H
@@ -19,6 +20,9 @@
 
 /* Items of a bucket, on average, before there are more buckets. */
 #define SPEC_STREAM_SHARE 4u
+
+/* Buckets that stay: 1 KiB. */
+#define SPEC_STREAM_STAY 64u
 
 typedef struct spec_stream {
     uint32_t nxt;
@@ -65,7 +69,7 @@ static inline spec_item_t *spec_stream_find(spec_stream_t *s, uint32_t no)
 /* Keep an item until its turn. False: a duplicate, the caller keeps it. */
 bool spec_stream_keep(spec_stream_t *s, spec_item_t *item);
 
-/* Nothing is kept: the memory for it goes. */
+/* Nothing is kept: the memory for it goes. Of the functions here. */
 void spec_stream_shrink(spec_stream_t *s);
 
 /* Take the kept item whose turn it is, or NULL; counts as processed. */
@@ -75,7 +79,7 @@ static inline spec_item_t *spec_stream_take(spec_stream_t *s)
     if (NULL != item) {
         spec_list_remove(&item->node);
         ++s->nxt;
-        if (0 == --s->n && NULL != s->bucket) {
+        if (0 == --s->n && s->mask >= SPEC_STREAM_STAY) {
             spec_stream_shrink(s);
         }
     }
