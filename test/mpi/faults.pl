@@ -176,7 +176,7 @@ for my $name (sort keys %transport) {
             kill 'CONT', $one;
         });
         $right = 0 == $r[0] && $r[2] =~ /^No errors$/m;
-        $told ||= $r[2] =~ m{btl/ibx: process .* is silent for \d+ s};
+        $told ||= $r[2] =~ m{btl/ibx: process [^()]+ \([^()]+\)\s+is\s+silent\s+for\s+\d+\s+s};
         last if !$right || $told;
     }
     report($right && $told, "$name: rank stopped for $pause s", @r);
