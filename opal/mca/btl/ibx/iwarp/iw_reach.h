@@ -7,7 +7,7 @@
  * gives up too; an end that has heard the peer, but is not answered yet, waits a little longer; and one that is answered
  * says so at once.
  *
- * A peer is asked again each IW_REACH_EVERY, because a datagram may be lost: of all questions one is answered, even if every
+ * A peer is asked again each IW_REACH_EVERY, because a datagram may be lost: of 25 questions one is answered, even if every
  * fifth datagram is lost, but for one peer of 10^10. An end that had no processor itself gives up no one before it has asked
  * IW_REACH_ASKED times.
  *
@@ -20,10 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IW_REACH_EVERY   UINT64_C(20000000)  /* ns between two questions */
-#define IW_REACH_SILENT  UINT64_C(1500000000)/* ns without a word: it is not reached */
-#define IW_REACH_LONGEST UINT64_C(1900000000)/* ns, if there was a word, and no answer */
-#define IW_REACH_ASKED   12u                 /* questions, at least */
+#define IW_REACH_EVERY   UINT64_C(20000000)   /* ns between two questions */
+#define IW_REACH_SILENT  UINT64_C(1500000000) /* ns without a word: it is not reached */
+#define IW_REACH_LONGEST UINT64_C(1900000000) /* ns, if there was a word, and no answer */
+#define IW_REACH_ASKED   12u                  /* questions, at least */
 
 typedef enum iw_reach_verdict {
     IW_REACH_NONE, /* it has not been asked for */
