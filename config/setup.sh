@@ -191,12 +191,14 @@ of_build() { sed -n "s/^$1 = //p" "$build/Makefile"; }
 passed=0
 failed=0
 skipped=0
+failures= # a line each
 pass() {
     passed=$((passed + 1))
     echo "ok       $1"
 }
 fail() {
     failed=$((failed + 1))
+    failures+=$1${2:+: $2}$'\n'
     echo "FAILED   $1${2:+: $2}"
     [ -z "${3-}" ] || tail -n 15 "$3" | sed 's/^/           | /'
 }

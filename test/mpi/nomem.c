@@ -4,7 +4,8 @@
  *
  *   --room MIB      address space that is left (96)
  *   --messages N    while there is hardly any: from each rank, 0: none (500)
- *   --spare KIB     address space that is left for these (6144) */
+ *   --spare KIB     address space that is left for these (16384: those that are sent, those that are kept, and over btl/ibx
+ *                   some fifty receive buffers of 64 KiB) */
 #include "testlib.h"
 
 #include <sys/resource.h>
@@ -152,7 +153,7 @@ static void messages(int count)
         tl_fill(out + (size_t) n * SIZE, SIZE, tl_key(6, tl.rank, 0, 0, (uint64_t) n));
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    limit((size_t) tl_option("--spare", 6144) << 10);
+    limit((size_t) tl_option("--spare", 16384) << 10);
     for (int n = 0; n < count; ++n) {
         const int rc = MPI_Isend(out + (size_t) n * SIZE, SIZE, MPI_BYTE, next, 1, MPI_COMM_WORLD,
                                  &request[n]);

@@ -38,7 +38,7 @@ my $ends = () = $out =~ /pinned: \d+ pins, \d+ unpins, 0 bytes left/g;
 result($code == 0 && $ends == 2, 'registered once, before it is sent; the table measures and forgets', $out);
 
 ($code, $out) = job('--mca btl_pinned_limit 1', 'pinned --limit 1');
-result($code == 0 && $out =~ /pinned: 0 pins/ && $out =~ /registered with every transport \(must_be_shared\)/,
+result($code == 0 && $out =~ /pinned: 0 pins/ && $out =~ /registered\s+with\s+every\s+transport\s+\(must_be_shared\)/,
     'what cannot be registered can be used; must_be_shared is told that it failed', $out);
 
 ($code, $out) = job('--mca btl_pinned_limit 3M', 'allocmem --limit 1');
