@@ -129,6 +129,11 @@ static const spec_parameter_t parameters[] = {
                         "used. The default is below that of ob1, so that an installed spec is "
                         "used only if it is asked for (--mca pml spec). No unit, range 0 to "
                         "1000, default 10."),
+    SPEC_NUMBER("yield_polls", 9, &mca_pml_spec.yield_polls, 1024, 0, INT_MAX,
+                .help = "With MPI_THREAD_MULTIPLE a thread that waits in MPI yields its processor "
+                        "each time it has polled so often, so that another thread of the process "
+                        "that has one to send can. 0 means never. Unit: polls, range 0 to "
+                        "2147483647, default 1024."),
 };
 #define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 

@@ -50,6 +50,7 @@ typedef struct mca_pml_spec_module {
     int adapt_threshold; /* percent */
     size_t patience_max; /* microseconds */
     int gather;          /* messages */
+    int yield_polls;     /* 0: never */
     bool summary;
     char *profile; /* file, or NULL */
 

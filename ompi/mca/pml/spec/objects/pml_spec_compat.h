@@ -89,6 +89,11 @@ static inline const char *mca_pml_spec_comm_name(const ompi_communicator_t *comm
     return comm->c_name;
 }
 
+/* Open MPI's wait for requests (ompi_wait_sync_t): its lock, and waking its thread. */
+#    define MCA_PML_SPEC_WAIT_LOCK(sync)   pthread_mutex_lock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_UNLOCK(sync) pthread_mutex_unlock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_WAKE(sync)   pthread_cond_signal(&(sync)->condition)
+
 /* Does every process know the communicator by the same number? In 4.1 always. If not, *base and *sub
  * are what all know it by. */
 static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint64_t *base,
@@ -214,6 +219,10 @@ static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_
     (void) comm, (void) coll_only;
     return OMPI_SUCCESS;
 }
+
+#    define MCA_PML_SPEC_WAIT_LOCK(sync)   opal_thread_internal_mutex_lock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_UNLOCK(sync) opal_thread_internal_mutex_unlock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_WAKE(sync)   opal_thread_internal_cond_signal(&(sync)->condition)
 
 #    define MCA_PML_SPEC_MODULE_EXTRAS                                                             \
         .pml_revoke_comm = mca_pml_spec_revoke_comm, .pml_get_transports = NULL

@@ -1,0 +1,127 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Threads that share a processor hand it over to each other (MPI_THREAD_MULTIPLE):
+ *
+ *   - a thread that is woken because its request is complete need not wait for the one that woke it: what Open MPI's wait
+ *     spins for has been said, and the wait's lock is free, when pml/spec signals (pml_spec_complete.h);
+ *   - a thread that waits for a message yields (pml_spec_yield.h), with --yields 0 it does not.
+ *
+ * Both are seen by functions of libc that this program puts before the real ones. */
+#define _GNU_SOURCE /* RTLD_NEXT, dladdr */
+#include "ompi_config.h"
+
+#include "testlib.h"
+
+#include "ompi/request/request.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+
+enum { THREADS = 4, WINDOW = 16, ROUNDS = 1000, TAG_LATE = 100 };
+
+static int woken, too_early, yields;
+
+static bool is_component(const void *caller)
+{
+    Dl_info info;
+    return 0 != dladdr(caller, &info) && NULL != strstr(info.dli_fname, "/mca_pml_spec");
+}
+
+/* A thread may signal its own wait, which lies in its stack: nobody sleeps there. */
+static bool is_own(const void *object)
+{
+    const uintptr_t here = (uintptr_t) __builtin_frame_address(0);
+    return (uintptr_t) object > here && (uintptr_t) object - here < 65536;
+}
+
+__attribute__((visibility("default"))) int pthread_cond_signal(pthread_cond_t *condition)
+{
+    int (*real)(pthread_cond_t *) =
+        (int (*)(pthread_cond_t *))(uintptr_t) dlsym(RTLD_NEXT, "pthread_cond_signal");
+    if (is_component(__builtin_return_address(0)) && !is_own(condition)) {
+        const char *wait = (const char *) condition - offsetof(ompi_wait_sync_t, condition);
+        __atomic_add_fetch(&woken, 1, __ATOMIC_RELAXED);
+        if (((const ompi_wait_sync_t *) (const void *) wait)->signaling) {
+            __atomic_add_fetch(&too_early, 1, __ATOMIC_RELAXED);
+        }
+    }
+    return real(condition);
+}
+
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    int (*real)(void) = (int (*)(void))(uintptr_t) dlsym(RTLD_NEXT, "sched_yield");
+    if (is_component(__builtin_return_address(0))) {
+        __atomic_add_fetch(&yields, 1, __ATOMIC_RELAXED);
+    }
+    return real();
+}
+
+static void *exchange(void *argument)
+{
+    const int tag = (int) (intptr_t) argument, peer = 1 - tl.rank;
+    int32_t data[WINDOW];
+    MPI_Request request[WINDOW];
+    for (int round = 0; round < ROUNDS; ++round) {
+        for (int i = 0; i < WINDOW; ++i) {
+            if (0 == tl.rank) {
+                data[i] = round * WINDOW + i;
+                MPI_Isend(&data[i], 1, MPI_INT32_T, peer, tag, MPI_COMM_WORLD, &request[i]);
+            } else {
+                MPI_Irecv(&data[i], 1, MPI_INT32_T, peer, tag, MPI_COMM_WORLD, &request[i]);
+            }
+        }
+        MPI_Waitall(WINDOW, request, MPI_STATUSES_IGNORE);
+        if (0 == tl.rank) {
+            MPI_Recv(NULL, 0, MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            continue;
+        }
+        for (int i = 0; i < WINDOW; ++i) {
+            CHECK(round * WINDOW + i == data[i], "thread %d round %d: message %d is %d", tag, round,
+                  i, data[i]);
+        }
+        MPI_Send(NULL, 0, MPI_BYTE, peer, tag, MPI_COMM_WORLD);
+    }
+    return NULL;
+}
+
+/* One thread waits for a message that comes late: nothing else can make the component yield. */
+static void wait_for_late(bool may_yield)
+{
+    const int before = yields;
+    tl_step("a message that comes late");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (0 == tl.rank) {
+        MPI_Recv(NULL, 0, MPI_BYTE, 1, TAG_LATE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(may_yield == (yields > before), "%d yields", yields - before);
+    } else {
+        usleep(300000);
+        MPI_Send(NULL, 0, MPI_BYTE, 0, TAG_LATE, MPI_COMM_WORLD);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (MPI_THREAD_MULTIPLE
+        != tl_start_thread(&argc, &argv, "handover", 120, MPI_THREAD_MULTIPLE)) {
+        tl_skip("this Open MPI does not provide MPI_THREAD_MULTIPLE");
+        return tl_finish();
+    }
+    const bool may_yield = 0 != tl_option("--yields", 1);
+    if (tl_under_ob1()) {
+        tl_skip("another PML wakes threads as it likes");
+        return tl_finish();
+    }
+    wait_for_late(may_yield);
+    tl_step("threads that wait for each other");
+    pthread_t thread[THREADS];
+    for (intptr_t i = 0; i < THREADS; ++i) {
+        pthread_create(&thread[i], NULL, exchange, (void *) i);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        pthread_join(thread[i], NULL);
+    }
+    CHECK(woken > 0, "no thread was woken");
+    CHECK(0 == too_early, "%d of %d threads were woken before they could go", too_early, woken);
+    return tl_finish();
+}
