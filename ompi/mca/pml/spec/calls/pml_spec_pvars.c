@@ -10,15 +10,19 @@ const mca_pml_spec_counter_t mca_pml_spec_counter[] = {
 
 static void raise_to(uint64_t *mark, uint64_t value)
 {
-    if (*mark < value) {
-        *mark = value;
+    uint64_t seen = MCA_PML_SPEC_GLANCE(*mark);
+    while (seen < value
+           && !__atomic_compare_exchange_n(mark, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
 
 void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
 {
-    raise_to(&mca_pml_spec.counters.posted_most, comm->match.posted_max);
-    raise_to(&mca_pml_spec.counters.unexpected_most, comm->match.unexp_max);
+    mca_pml_spec_lock(&comm->slot->lock);
+    const uint64_t posted = comm->match.posted_max, unexpected = comm->match.unexp_max;
+    mca_pml_spec_unlock(&comm->slot->lock);
+    raise_to(&mca_pml_spec.counters.posted_most, posted);
+    raise_to(&mca_pml_spec.counters.unexpected_most, unexpected);
 }
 
 /* Add what the peers of a communicator have counted; moves: and take it away from them. */
@@ -50,7 +54,10 @@ void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm)
 mca_pml_spec_counters_t mca_pml_spec_counters_now(void)
 {
     uint64_t messages = 0, bytes = 0;
-    raise_to(&mca_pml_spec.counters.unexpected_bytes_most, mca_pml_spec.store.most);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    const uint64_t kept = mca_pml_spec.store.most;
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    raise_to(&mca_pml_spec.counters.unexpected_bytes_most, kept);
     for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
         if (NULL == MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK])) {
             cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
@@ -63,7 +70,10 @@ mca_pml_spec_counters_t mca_pml_spec_counters_now(void)
             mca_pml_spec_comm_put(comm);
         }
     }
-    mca_pml_spec_counters_t now = mca_pml_spec.counters;
+    mca_pml_spec_counters_t now;
+    for (size_t i = 0; i < sizeof(now) / sizeof(uint64_t); ++i) {
+        ((uint64_t *) &now)[i] = MCA_PML_SPEC_GLANCE(((uint64_t *) &mca_pml_spec.counters)[i]);
+    }
     now.sent_eager += messages;
     now.bytes_eager += bytes;
     return now;
