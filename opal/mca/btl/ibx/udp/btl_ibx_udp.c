@@ -245,7 +245,6 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.ports = ports();
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
-    port.stay = true; /* what progress polls it also gives back */
     port.place = c->direct;
     set_faults(&port, module->base.index);
     module->port = iw_port_open(&port);

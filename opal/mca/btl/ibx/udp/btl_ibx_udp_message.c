@@ -479,9 +479,9 @@ void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t n
     iw_engine_alarm(engine, ibx_window_check_at(&module->window));
 }
 
-void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used)
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive)
 {
-    receive->is_touched |= was_used;
+    receive->is_touched = true;
     if (iw_receives_free(module->engine) >= module->window.current || !receive_post(module, receive)) {
         receive_free(module, receive); /* the window has shrunk */
     }

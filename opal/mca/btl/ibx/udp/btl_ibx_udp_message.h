@@ -51,8 +51,8 @@ void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t n
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_udp_fill_window(mca_btl_ibx_udp_module_t *module);
 
-/* A buffer is free again; was_used: a message was in it. lock is held. */
-void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used);
+/* The buffer of a message is free again. lock is held. */
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive);
 
 /* No message came for a while: the memory of free buffers, but of those used first, goes back to the
  * system. lock is held. */

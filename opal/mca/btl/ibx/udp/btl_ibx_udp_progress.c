@@ -102,8 +102,7 @@ static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
-        deliver(module, event.endpoint,
-                NULL != c->data ? c->data : ((mca_btl_ibx_udp_receive_t *) c->context)->message, c->length);
+        deliver(module, event.endpoint, ((mca_btl_ibx_udp_receive_t *) c->context)->message, c->length);
         return true;
     case IW_PEER_DOWN:
         mca_btl_ibx_udp_lost(event.endpoint, (iw_status_t) c->status);
@@ -123,11 +122,7 @@ static void give_back(mca_btl_ibx_module_t *base, const mca_btl_ibx_event_t *tol
     for (unsigned i = 0; i < n; ++i) {
         udp_event_t event;
         memcpy(&event, &told[i], sizeof(event));
-        const iw_completion_t *c = &event.completion;
-        if (NULL != c->data) {
-            iw_port_read(module->port, c->data);
-        }
-        mca_btl_ibx_udp_receive_return(module, c->context, NULL == c->data);
+        mca_btl_ibx_udp_receive_return(module, event.completion.context);
     }
 }
 
