@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Modules and their transfers, as far as both transports have the same; messages, puts and gets of a process to itself. */
+/* Modules and their transfers, as far as both transports have the same; puts and gets of a process to itself. */
 #include "btl_ibx_module.h"
 
 #include "opal/include/spec/parameters.h"
@@ -99,32 +99,13 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
 
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
 {
+    if (NULL != module->transport->job_ends) {
+        module->transport->job_ends(module, job);
+    }
     if (NULL != job->callback) {
         job->callback(&module->super, job->endpoint, job->local, job->local_handle, job->context, job->cbdata, job->status);
     }
     mca_btl_ibx_item_return(&module->jobs, &job->super);
-}
-
-/* ---- to ourselves ---- */
-
-int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
-{
-    size_t size = 0;
-    for (size_t i = 0; i < des->des_segment_count; ++i) {
-        size += des->des_segments[i].seg_len;
-    }
-    char *copy = malloc(size + 1), *to = copy;
-    if (NULL == copy) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    for (size_t i = 0; i < des->des_segment_count; ++i) {
-        memcpy(to, des->des_segments[i].seg_addr.pval, des->des_segments[i].seg_len);
-        to += des->des_segments[i].seg_len;
-    }
-    mca_btl_ibx_dispatch(btl, endpoint, tag, copy, size);
-    free(copy);
-    return OPAL_SUCCESS;
 }
 
 void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote)

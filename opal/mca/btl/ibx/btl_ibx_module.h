@@ -23,6 +23,7 @@
 #include "opal/mca/rcache/rcache.h"
 
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
+struct mca_btl_ibx_frag;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
 
@@ -78,8 +79,10 @@ typedef struct mca_btl_ibx_transport {
     void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
     /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */
     void (*part)(mca_btl_base_endpoint_t *endpoint);
-    /* Tells what is in that list. lock is held, but not while one is told. */
-    void (*tell_ended)(mca_btl_ibx_module_t *module);
+    /* A fragment that nobody uses any more. lock is not held. */
+    void (*frag_return)(mca_btl_ibx_module_t *module, struct mca_btl_ibx_frag *frag);
+    /* A job ends: what the transport added to it. NULL: nothing. lock is not held. */
+    void (*job_ends)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
     /* The connection as text, for people: which way the endpoint was reached. */
     void (*describe)(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size);
     /* The word of `size` bytes at `offset` of a region, if the endpoint's process may change it by atomic operations; else
@@ -146,11 +149,6 @@ static inline void mca_btl_ibx_item_return(opal_free_list_t *list, opal_free_lis
     }
 }
 
-static inline bool mca_btl_ibx_is_job(const opal_list_item_t *item, opal_class_t *frag_class)
-{
-    return frag_class != ((const opal_object_t *) item)->obj_class;
-}
-
 /* The beginning and the end of a module's life, for what is common. `super` is set and stays. */
 void mca_btl_ibx_module_construct(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *transport, uint32_t index,
                                   const mca_btl_ibx_interface_t *interface);
@@ -178,12 +176,7 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
 /* Its callback, and the job is free. lock is not held. */
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 
-/* ---- to ourselves: no network ---- */
-
-/* A message of these segments is delivered. Returns an Open MPI error code. lock is not held. */
-int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
-/* A put or get is done, and ends. lock is not held. */
+/* To ourselves: a put or get is done, and ends. lock is not held. */
 void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote);
 
 #endif

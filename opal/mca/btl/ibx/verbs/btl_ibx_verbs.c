@@ -164,29 +164,14 @@ static void unlock(mca_btl_ibx_module_t *module)
     vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
 }
 
-/* What ended, one after the other. */
-static void tell_ended(mca_btl_ibx_module_t *base)
-{
-    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(&base->ended))) {
-        vb_port_unlock(module->port);
-        if (mca_btl_ibx_verbs_is_job(item)) {
-            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
-        } else {
-            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
-        }
-        vb_port_lock(module->port);
-    }
-}
-
 static const mca_btl_ibx_transport_t transport = {
     .lock = lock,
     .unlock = unlock,
     .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
     .meet = mca_btl_ibx_verbs_meet,
     .part = mca_btl_ibx_verbs_part,
-    .tell_ended = tell_ended,
+    .frag_return = mca_btl_ibx_verbs_frag_return,
+    .job_ends = mca_btl_ibx_verbs_inplace_end,
     .describe = mca_btl_ibx_verbs_describe,
     .word = mca_btl_ibx_verbs_word,
 };
@@ -204,7 +189,7 @@ static const mca_btl_base_module_t template = {
     .btl_del_procs = mca_btl_ibx_del_procs,
     .btl_finalize = finalize,
     .btl_alloc = mca_btl_ibx_verbs_alloc,
-    .btl_free = mca_btl_ibx_verbs_free,
+    .btl_free = mca_btl_ibx_frag_free,
     .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
     .btl_send = mca_btl_ibx_verbs_send,
     .btl_sendi = mca_btl_ibx_verbs_sendi,
@@ -655,7 +640,7 @@ static bool some_wait(mca_btl_ibx_module_t *module)
 /* What has ended, answers for which there was no memory, processes that were lost. */
 static void retry(mca_btl_ibx_module_t *module)
 {
-    tell_ended(module);
+    mca_btl_ibx_tell_ended(module);
     if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
         unlock(module);
         mca_btl_ibx_retry_answers(module);

@@ -238,16 +238,10 @@ void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_st
         mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) ((char *) request - 1);
         mca_btl_ibx_verbs_job_part_done(module, job, mca_btl_ibx_verbs_rc(status));
     } else {
-        mca_btl_ibx_verbs_frag_t *frag = request;
+        mca_btl_ibx_frag_t *frag = request;
         frag->status = mca_btl_ibx_verbs_rc(status);
         opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
     }
-}
-
-void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
-{
-    mca_btl_ibx_verbs_inplace_end(module, job);
-    mca_btl_ibx_job_end(&module->base, &job->base);
 }
 
 static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uint32_t n)
@@ -430,7 +424,7 @@ static int atomic(mca_btl_base_module_t *btl, uint8_t type,
     if (job->base.endpoint->is_self) {
         at_home(job);
         job->base.local = local;
-        mca_btl_ibx_verbs_job_end(module, job);
+        mca_btl_ibx_job_end(&module->base, &job->base);
         return OPAL_SUCCESS;
     }
     start(module, job);
