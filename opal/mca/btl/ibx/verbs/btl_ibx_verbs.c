@@ -48,8 +48,9 @@ static const spec_parameter_t parameters[] = {
                         "65536, default 64."),
     SPEC_NUMBER("verbs_max_send_size", 9, P(max_send_size), 8192, 1024, 1 << 20,
                 .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
-                        "message, and must be the same in the whole job (for UDP: btl_ibx_max_send_size). Unit: bytes, "
-                        "range 1K to 1M, default 8K."),
+                        "message and of the longest message that is sent without being announced, and must be the same in "
+                        "the whole job (for UDP: btl_ibx_max_send_size and btl_ibx_eager_limit). Unit: bytes, range 1K to "
+                        "1M, default 8K."),
     SPEC_NUMBER("verbs_ack_timeout", 5, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
                 .help = "An adapter sends a packet again that has not been acknowledged for 4.096 us * 2^n, where n is this "
                         "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the driver. Unit: exponent, "
@@ -57,10 +58,6 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("verbs_retries", 5, P(retries), VB_RETRIES, 0, 7,
                 .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
                         "then the peer counts as lost. Unit: times, range 0 to 7, default 7."),
-    SPEC_NUMBER("verbs_eager_limit", 9, P(eager_limit), 8192, 1, 1 << 20,
-                .help = "Messages up to this size, headers included, are sent over an adapter without being announced (for "
-                        "UDP: btl_ibx_eager_limit). The size may not be above btl_ibx_verbs_max_send_size. Unit: bytes, "
-                        "range 1 to 1M, default 8K."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
                 .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
                         "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
@@ -90,15 +87,7 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
 
 void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
 {
-    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
     spec_parameters_check(version, parameters, PARAMETERS);
-    if (p->eager_limit > p->max_send_size) {
-        char value[32], allowed[96];
-        snprintf(value, sizeof(value), "%zu", p->eager_limit);
-        snprintf(allowed, sizeof(allowed), "up to btl_ibx_verbs_max_send_size, which is %zu",
-                 p->max_send_size);
-        spec_parameter_refuse(version, "verbs_eager_limit", value, allowed);
-    }
 }
 
 /* ---- which ports ---- */
@@ -414,8 +403,8 @@ static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED;
-    super->btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
-    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
+    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
     super->btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
     super->btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
     super->btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
