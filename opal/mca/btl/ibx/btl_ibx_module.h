@@ -22,6 +22,9 @@
 #include "opal/include/spec/promises.h"
 #include "opal/mca/rcache/rcache.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
+
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
 struct mca_btl_ibx_frag;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -160,6 +163,30 @@ void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
 
 /* The registration cache that btl_ibx_rcache asks for: module->rcache, or NULL for none. One that is not there ends the job. */
 void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources);
+
+/* A registration as the cache keeps it, with what a peer is told of it; a transport's begins with this, and it sets all of it.
+ *
+ * An adapter reaches memory that it has pinned, whatever becomes of the addresses. The protocol stack of datagrams is this
+ * process, and memory that nobody uses any more may have been given back to the system. It must not be
+ * touched then, not even for a datagram that is sent again because its acknowledgement was lost. So
+ * peers reach what is in use, and a pinned registration is not in use. */
+typedef struct mca_btl_ibx_reg {
+    mca_rcache_base_registration_t base;
+    struct mca_btl_base_registration_handle_t handle;
+    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
+    atomic_uint uses;                                 /* by callers that may have given the handle to a peer */
+    bool is_reached; /* peers reach it by way of this process */
+} mca_btl_ibx_reg_t;
+
+static inline mca_btl_ibx_reg_t *mca_btl_ibx_reg_of(mca_btl_base_registration_handle_t *handle)
+{
+    return (mca_btl_ibx_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_reg_t, handle));
+}
+
+/* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
+mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
+                                                         int32_t access, uint32_t flags);
+void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registration_handle_t *handle);
 
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);

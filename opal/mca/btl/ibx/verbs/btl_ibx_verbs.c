@@ -312,7 +312,7 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     while (NULL != opal_list_remove_first(&module->base.ended)) {}
     mca_btl_ibx_verbs_inplace_close(module);
     if (NULL != module->sink_reg) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->base);
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->super.base);
     }
     free(module->sink);
     if (module->has_lists) {

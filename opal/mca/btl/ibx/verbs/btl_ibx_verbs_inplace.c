@@ -186,7 +186,7 @@ void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job
         job->bounce = NULL;
     }
     if (NULL != job->in_place) {
-        (void) module->rcache->rcache_deregister(module->rcache, &job->in_place->base);
+        (void) module->rcache->rcache_deregister(module->rcache, &job->in_place->super.base);
         job->in_place = NULL;
     }
 }

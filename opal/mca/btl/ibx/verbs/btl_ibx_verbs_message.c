@@ -35,7 +35,7 @@ void mca_btl_ibx_verbs_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_fra
 {
     mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) base;
     if (NULL != frag->user) {
-        (void) module->rcache->rcache_deregister(module->rcache, &frag->user->base);
+        (void) module->rcache->rcache_deregister(module->rcache, &frag->user->super.base);
         frag->user = NULL;
     }
     mca_btl_ibx_item_return(&mca_btl_ibx_verbs_of(module)->frags, &base->base.super);

@@ -79,11 +79,8 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_endpoint_t);
 
 /* Registered memory, as the registration cache keeps it. */
 typedef struct mca_btl_ibx_verbs_reg {
-    mca_rcache_base_registration_t base;
+    mca_btl_ibx_reg_t super;
     struct ibv_mr *mr;
-    struct mca_btl_base_registration_handle_t handle;
-    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
-    atomic_uint uses;                               /* by callers that may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 
 /* While it waits it is in its endpoint's pending list. The buffer (super.base.super.ptr) begins with the header; segments
