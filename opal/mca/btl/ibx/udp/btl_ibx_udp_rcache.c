@@ -9,7 +9,6 @@
 #include "opal/mca/rcache/rcache.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static int make(void *context, void *base, size_t size, mca_rcache_base_registration_t *reg)
 {
