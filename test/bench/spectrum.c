@@ -223,10 +223,10 @@ static double median(double *a, int n)
     return n % 2 ? a[n / 2] : (a[n / 2 - 1] + a[n / 2]) / 2;
 }
 
-static bool probe_take(void *context, void *base, size_t size, void **registration)
+static int probe_take(void *context, void *base, size_t size, void **registration)
 {
     (void) context;
-    return device_register(base, size, (lazy_entry_t **) registration);
+    return device_register(base, size, (lazy_entry_t **) registration) ? 0 : -1;
 }
 
 static void probe_give(void *context, void *registration)

@@ -83,11 +83,6 @@ static void what_follows_a_large_datagram(void **state)
     ends_close(e);
 }
 
-static void let_stay(iw_port_config_t *c)
-{
-    c->stay = true;
-}
-
 /* One message each way, so that each datagram has the blocks of a conversation. */
 static void message_to(end_t *e, unsigned from, uint32_t number, uint32_t length,
                        iw_completion_t *c)
@@ -116,49 +111,6 @@ static void a_conversation_is_not_joined(void **state)
     }
     assert_int_equal(iw_port_counters(e[0].port)->joins, 0);
     assert_int_equal(iw_port_counters(e[1].port)->joins, 0);
-    ends_close(e);
-}
-
-/* Messages that stay where their datagrams are: as long as they are read nothing is written there, and there
- * are so many places for it; then they are copied as always. */
-static void messages_stay(void **state)
-{
-    (void) state;
-    enum { ROUNDS = 5, MANY = 12 };
-    end_tune = let_stay;
-    end_t *e = ends_open("", true, 30 * S);
-    end_tune = NULL;
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        iw_completion_t c[MANY], answer;
-        unsigned stayed = 0;
-        for (int i = 0; i < 5000; ++i) {
-            progress(e); /* whatever stream there was is over: each datagram by itself */
-        }
-        for (uint32_t i = 0; i < MANY; ++i) {
-            message_to(e, 0, i, 0 == round ? 200 : 1000, &c[i]);
-            stayed += NULL != c[i].data;
-            message_to(e, 1, i, 1, &answer);
-            assert_null(answer.data); /* too short to be worth it */
-            assert_int_equal(iw_post_receive(e[0].engine, answer.context, LENGTH, answer.context),
-                             IW_OK);
-        }
-        if (0 == round) {
-            assert_int_equal(stayed, 0);
-        } else {
-            assert_true(stayed > 0 && stayed < MANY);
-        }
-        for (uint32_t i = 0; i < MANY; ++i) {
-            const uint8_t *data = NULL != c[i].data ? c[i].data : c[i].context;
-            for (uint32_t k = 0; k < c[i].length; ++k) {
-                assert_int_equal(data[k], i);
-            }
-            if (NULL != c[i].data) {
-                iw_port_read(e[1].port, c[i].data);
-            }
-            assert_int_equal(iw_post_receive(e[1].engine, c[i].context, LENGTH, c[i].context),
-                             IW_OK);
-        }
-    }
     ends_close(e);
 }
 
@@ -638,7 +590,6 @@ int main(void)
         cmocka_unit_test(trains),
         cmocka_unit_test(what_follows_a_large_datagram),
         cmocka_unit_test(a_conversation_is_not_joined),
-        cmocka_unit_test(messages_stay),
         cmocka_unit_test(data_goes_through_faults),
         cmocka_unit_test(strangers),
         cmocka_unit_test(a_dead_process),

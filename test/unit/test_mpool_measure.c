@@ -36,11 +36,11 @@ static void again_from_the_start(void)
     memset(&t, 0, sizeof(t));
 }
 
-static bool take(void *context, void *base, size_t size, void **registration)
+static int take(void *context, void *base, size_t size, void **registration)
 {
     assert_ptr_equal(context, &t);
     if (++t.takes == t.refuse_take) {
-        return false;
+        return -1;
     }
     assert_in_range(t.takes, 1, TAKES);
     if (t.pause_ns > 0) {
@@ -54,7 +54,7 @@ static bool take(void *context, void *base, size_t size, void **registration)
         assert_int_equal(((char *) base)[i], 1);
     }
     t.most_held = ++t.held > t.most_held ? t.held : t.most_held;
-    return true;
+    return 0;
 }
 
 static void give(void *context, void *registration)

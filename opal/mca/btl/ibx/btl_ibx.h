@@ -15,10 +15,7 @@
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /* address of the first byte, which has offset 0 */
     uint32_t stag;
-    union {
-        uint32_t module;    /* UDP: index of the module that registered it */
-        uint32_t datagrams; /* verbs: name of the memory for peers that come by datagrams; 0: none */
-    };
+    uint32_t datagrams; /* verbs: name of the memory for peers that come by datagrams; 0: none */
 };
 #define MCA_BTL_IBX_HANDLE_SIZE sizeof(struct mca_btl_base_registration_handle_t)
 

@@ -12,6 +12,7 @@
 #include "verbs/btl_ibx_verbs.h"
 #include "window/ibx_window.h"
 
+#include "opal/include/spec/component.h"
 #include "opal/include/spec/parameters.h"
 #include "opal/runtime/opal_params.h"
 
@@ -372,3 +373,4 @@ __attribute__((visibility("default"))) mca_btl_ibx_component_t mca_btl_ibx_compo
         .btl_progress = progress,
     },
 };
+SPEC_COMPONENT_POINTER(opal, btl, ibx)

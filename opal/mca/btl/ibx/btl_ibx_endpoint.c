@@ -2,6 +2,8 @@
 /* Endpoints, one for each other process: made when it is first wanted or speaks, found by name, ended. For both transports. */
 #include "btl_ibx_endpoint.h"
 
+#include "btl_ibx_fragment.h"
+
 #include "opal/util/proc.h"
 
 #include <stdio.h>
@@ -96,7 +98,7 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
             opal_list_append(&module->gone, &endpoint->super);
         }
     }
-    module->transport->tell_ended(module);
+    mca_btl_ibx_tell_ended(module);
     mca_btl_ibx_unlock(module);
     return OPAL_SUCCESS;
 }
@@ -174,7 +176,7 @@ void mca_btl_ibx_give_up(mca_btl_base_endpoint_t *endpoint, const char *why)
     mca_btl_ibx_lock(module);
     const bool was_dead = endpoint->is_dead;
     part(endpoint);
-    module->transport->tell_ended(module);
+    mca_btl_ibx_tell_ended(module);
     mca_btl_ibx_unlock(module);
     if (!was_dead) {
         mca_btl_ibx_report_lost(endpoint, why);

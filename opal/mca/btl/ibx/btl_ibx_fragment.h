@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Which of PML and BTL owns a fragment, and so when its callback may be called: the same for both transports.
+/* What a fragment is, and which of PML and BTL owns it, and so when its callback may be called: the same for both transports.
  *
  * With MCA_BTL_DES_FLAGS_BTL_OWNERSHIP it is ours as soon as it is sent: nobody writes to it any more, so its callback
  * may come before the network is done with its buffer. Without, its user may write to it and send it again from the
@@ -8,10 +8,60 @@
 #ifndef BTL_IBX_FRAGMENT_H
 #define BTL_IBX_FRAGMENT_H
 
+#include "btl_ibx_module.h"
+
 #include "opal/datatype/opal_convertor.h"
-#include "opal/mca/btl/btl.h"
 
 #include <string.h>
+
+/* A fragment is with the PML, waits, is with the transport, or is in the module's list of what ended; free when the PML and the
+ * transport are both done with it. Each transport's fragments begin with this. */
+typedef struct mca_btl_ibx_frag {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
+    mca_btl_base_endpoint_t *endpoint;
+    int status;
+    uint8_t users;    /* besides the PML: the transport, a send that still has to tell */
+    bool is_complete; /* the PML was told, or is not to be told */
+    bool is_freed;    /* by the PML, or never its own */
+} mca_btl_ibx_frag_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
+
+/* One from a list, as the PML gets it; data: behind its header. */
+static inline void mca_btl_ibx_frag_begin(mca_btl_ibx_frag_t *frag, mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                          uint32_t flags, void *data)
+{
+    frag->endpoint = endpoint;
+    frag->status = OPAL_SUCCESS;
+    frag->users = 0;
+    frag->is_complete = false;
+    frag->is_freed = false;
+    frag->base.order = order;
+    frag->base.des_flags = flags;
+    frag->base.des_cbfunc = NULL;
+    frag->base.des_segment_count = 1;
+    frag->segment[0].seg_addr.pval = data;
+}
+
+MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_frag_free);
+
+/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
+void mca_btl_ibx_frag_release(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
+
+/* The transport is done with it, as its status says. lock is not held. */
+void mca_btl_ibx_frag_end(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
+
+/* To ourselves: no network. Returns an Open MPI error code. lock is not held. */
+int mca_btl_ibx_frag_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag, mca_btl_base_tag_t tag);
+
+/* Is it a job, and not a fragment? */
+static inline bool mca_btl_ibx_is_job(const opal_list_item_t *item)
+{
+    return OBJ_CLASS(mca_btl_ibx_frag_t) != ((const opal_object_t *) item)->obj_class->cls_parent;
+}
+
+/* Tells of the fragments and jobs in the module's list of what ended. lock is held, but not while one is told. */
+void mca_btl_ibx_tell_ended(mca_btl_ibx_module_t *module);
 
 static inline bool mca_btl_ibx_is_ours(const mca_btl_base_descriptor_t *des)
 {

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Modules and their transfers, as far as both transports have the same; messages, puts and gets of a process to itself. */
+/* Modules and their transfers, as far as both transports have the same; puts and gets of a process to itself. */
 #include "btl_ibx_module.h"
 
 #include "opal/include/spec/parameters.h"
@@ -74,6 +74,36 @@ uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache)
     return 0 == strcmp("lazy", name) ? MCA_BTL_IBX_PINS : 0;
 }
 
+mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
+                                                         int32_t access, uint32_t flags)
+{
+    mca_rcache_base_registration_t *found = NULL;
+    const int rc = module->rcache->rcache_register(module->rcache, base, size, 0, access, &found);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == found)) {
+        return NULL;
+    }
+    mca_btl_ibx_reg_t *reg = (mca_btl_ibx_reg_t *) found;
+    if (0 != (flags & MCA_BTL_IBX_REG_PIN)) {
+        return &reg->pinned;
+    }
+    atomic_fetch_add(&reg->uses, 1);
+    return &reg->handle;
+}
+
+void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registration_handle_t *handle)
+{
+    /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
+    const bool is_pinned = 0 == handle->base;
+    mca_btl_ibx_reg_t *reg =
+        is_pinned ? (mca_btl_ibx_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_reg_t, pinned)) : mca_btl_ibx_reg_of(handle);
+    if (!is_pinned && 1 == atomic_fetch_sub(&reg->uses, 1) && reg->is_reached) {
+        /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
+        mca_btl_ibx_lock(module);
+        mca_btl_ibx_unlock(module);
+    }
+    (void) module->rcache->rcache_deregister(module->rcache, &reg->base);
+}
+
 /* ---- jobs ---- */
 
 mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
@@ -99,32 +129,13 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
 
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
 {
+    if (NULL != module->transport->job_ends) {
+        module->transport->job_ends(module, job);
+    }
     if (NULL != job->callback) {
         job->callback(&module->super, job->endpoint, job->local, job->local_handle, job->context, job->cbdata, job->status);
     }
     mca_btl_ibx_item_return(&module->jobs, &job->super);
-}
-
-/* ---- to ourselves ---- */
-
-int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
-{
-    size_t size = 0;
-    for (size_t i = 0; i < des->des_segment_count; ++i) {
-        size += des->des_segments[i].seg_len;
-    }
-    char *copy = malloc(size + 1), *to = copy;
-    if (NULL == copy) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    for (size_t i = 0; i < des->des_segment_count; ++i) {
-        memcpy(to, des->des_segments[i].seg_addr.pval, des->des_segments[i].seg_len);
-        to += des->des_segments[i].seg_len;
-    }
-    mca_btl_ibx_dispatch(btl, endpoint, tag, copy, size);
-    free(copy);
-    return OPAL_SUCCESS;
 }
 
 void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote)

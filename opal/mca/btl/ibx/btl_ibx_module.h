@@ -22,7 +22,11 @@
 #include "opal/include/spec/promises.h"
 #include "opal/mca/rcache/rcache.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
+
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
+struct mca_btl_ibx_frag;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
 
@@ -78,8 +82,10 @@ typedef struct mca_btl_ibx_transport {
     void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
     /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */
     void (*part)(mca_btl_base_endpoint_t *endpoint);
-    /* Tells what is in that list. lock is held, but not while one is told. */
-    void (*tell_ended)(mca_btl_ibx_module_t *module);
+    /* A fragment that nobody uses any more. lock is not held. */
+    void (*frag_return)(mca_btl_ibx_module_t *module, struct mca_btl_ibx_frag *frag);
+    /* A job ends: what the transport added to it. NULL: nothing. lock is not held. */
+    void (*job_ends)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
     /* The connection as text, for people: which way the endpoint was reached. */
     void (*describe)(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size);
     /* The word of `size` bytes at `offset` of a region, if the endpoint's process may change it by atomic operations; else
@@ -146,11 +152,6 @@ static inline void mca_btl_ibx_item_return(opal_free_list_t *list, opal_free_lis
     }
 }
 
-static inline bool mca_btl_ibx_is_job(const opal_list_item_t *item, opal_class_t *frag_class)
-{
-    return frag_class != ((const opal_object_t *) item)->obj_class;
-}
-
 /* The beginning and the end of a module's life, for what is common. `super` is set and stays. */
 void mca_btl_ibx_module_construct(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *transport, uint32_t index,
                                   const mca_btl_ibx_interface_t *interface);
@@ -162,6 +163,30 @@ void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
 
 /* The registration cache that btl_ibx_rcache asks for: module->rcache, or NULL for none. One that is not there ends the job. */
 void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources);
+
+/* A registration as the cache keeps it, with what a peer is told of it; a transport's begins with this, and it sets all of it.
+ *
+ * An adapter reaches memory that it has pinned, whatever becomes of the addresses. The protocol stack of datagrams is this
+ * process, and memory that nobody uses any more may have been given back to the system. It must not be
+ * touched then, not even for a datagram that is sent again because its acknowledgement was lost. So
+ * peers reach what is in use, and a pinned registration is not in use. */
+typedef struct mca_btl_ibx_reg {
+    mca_rcache_base_registration_t base;
+    struct mca_btl_base_registration_handle_t handle;
+    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
+    atomic_uint uses;                                 /* by callers that may have given the handle to a peer */
+    bool is_reached; /* peers reach it by way of this process */
+} mca_btl_ibx_reg_t;
+
+static inline mca_btl_ibx_reg_t *mca_btl_ibx_reg_of(mca_btl_base_registration_handle_t *handle)
+{
+    return (mca_btl_ibx_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_reg_t, handle));
+}
+
+/* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
+mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
+                                                         int32_t access, uint32_t flags);
+void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registration_handle_t *handle);
 
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);
@@ -178,12 +203,7 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
 /* Its callback, and the job is free. lock is not held. */
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 
-/* ---- to ourselves: no network ---- */
-
-/* A message of these segments is delivered. Returns an Open MPI error code. lock is not held. */
-int mca_btl_ibx_send_to_self(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                             const mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
-/* A put or get is done, and ends. lock is not held. */
+/* To ourselves: a put or get is done, and ends. lock is not held. */
 void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote);
 
 #endif

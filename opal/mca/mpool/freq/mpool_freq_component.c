@@ -2,6 +2,7 @@
 /* The component as Open MPI loads it: its parameters, its start and end, and which requests for memory it answers. */
 #include "mpool_freq.h"
 
+#include "opal/include/spec/component.h"
 #include "opal/include/spec/parameters.h"
 
 #include <sys/stat.h>
@@ -117,3 +118,4 @@ __attribute__((visibility("default"))) mca_mpool_freq_component_t mca_mpool_freq
                         .mpool_query = freq_query}},
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
+SPEC_COMPONENT_POINTER(opal, mpool, freq)

@@ -14,30 +14,12 @@
 
 /* ---- measuring ---- */
 
-static bool take(void *context, void *base, size_t size, void **registration)
-{
-    const mca_mpool_freq_transport_t *t = context;
-    return OPAL_SUCCESS == t->register_mem(t->context, base, size, registration);
-}
-
-static void give(void *context, void *registration)
-{
-    const mca_mpool_freq_transport_t *t = context;
-    t->deregister_mem(t->context, registration);
-}
-
-static bool again(void *context, void *registration, void *base, size_t size)
-{
-    const mca_mpool_freq_transport_t *t = context;
-    return t->again(t->context, registration, base, size);
-}
-
 static bool measure(const mca_mpool_freq_transport_t *transport, freq_costs_t *costs)
 {
-    const freq_probe_t probe = {.take = take,
-                                .give = give,
-                                .again = NULL == transport->again ? NULL : again,
-                                .context = (void *) transport};
+    const freq_probe_t probe = {.take = transport->register_mem,
+                                .give = transport->deregister_mem,
+                                .again = transport->again,
+                                .context = transport->context};
     return freq_measure(&probe, mca_mpool_freq_component.measure_ms * 1e6, costs);
 }
 

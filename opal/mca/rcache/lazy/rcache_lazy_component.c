@@ -3,6 +3,7 @@
  * asks for one. */
 #include "rcache_lazy.h"
 
+#include "opal/include/spec/component.h"
 #include "opal/include/spec/parameters.h"
 
 #define POLICIES_MAX 16
@@ -113,3 +114,4 @@ __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_la
         },
     .public.service = &mca_rcache_lazy_the_service,
 };
+SPEC_COMPONENT_POINTER(opal, rcache, lazy)

@@ -4,6 +4,7 @@
 
 #include "pml_spec_pvars.h"
 
+#include "opal/include/spec/component.h"
 #include "opal/include/spec/parameters.h"
 
 #include <sys/stat.h>
@@ -223,3 +224,4 @@ __attribute__((visibility("default"))) mca_pml_base_component_t mca_pml_spec_com
     .pmlm_init = spec_init,
     .pmlm_finalize = spec_fini,
 };
+SPEC_COMPONENT_POINTER(ompi, pml, spec)

@@ -122,26 +122,11 @@ bool iw_done_reserve(iw_engine_t *e)
     return true;
 }
 
-static void complete(iw_engine_t *e, const iw_completion_t *c)
-{
-    e->done[(e->done_first + e->done_count++) & (e->done_room - 1)] = *c;
-}
-
 void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
                  uint32_t length)
 {
-    complete(e, &(iw_completion_t){context, p, NULL, length, (uint8_t) what, (uint8_t) status});
-}
-
-void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t *p, void *data,
-                          uint32_t length)
-{
-    complete(e, &(iw_completion_t){receive->context, p, data, length, IW_RECEIVED, IW_OK});
-}
-
-static bool takes_receive(const iw_completion_t *c)
-{
-    return IW_RECEIVED == c->what;
+    e->done[(e->done_first + e->done_count++) & (e->done_room - 1)] =
+        (iw_completion_t){context, p, length, (uint8_t) what, (uint8_t) status};
 }
 
 unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned max)
@@ -155,7 +140,7 @@ unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned ma
         if (IW_LIMIT_REACHED == c->what) {
             e->limit_told = false;
         }
-        if (takes_receive(c) && NULL != c->peer) {
+        if (IW_RECEIVED == c->what && NULL != c->peer) {
             --c->peer->rx.held;
             freed = true;
         }

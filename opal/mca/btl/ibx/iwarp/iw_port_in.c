@@ -115,26 +115,6 @@ static bool take_placed(iw_port_t *p, iw_engine_t *e, uint64_t now, unsigned i, 
     return false;
 }
 
-/* A datagram alone: its message may stay, and another buffer takes its buffer's place. */
-static unsigned take_alone(iw_port_t *p, iw_engine_t *e, uint64_t now)
-{
-    uint8_t *data = p->in_piece[0].iov_base;
-    if (!p->stay || 0 == p->spares || p->faulty || IW_APART != p->intake.joining) {
-        return take_message(p, e, now, &p->in[0]);
-    }
-    learn(p, data, p->in[0].msg_len);
-    if (iw_engine_input_stay(e, now, data, p->in[0].msg_len)) {
-        p->in_piece[0].iov_base = p->spare[--p->spares];
-    }
-    return 1;
-}
-
-void iw_port_read(iw_port_t *p, const void *data)
-{
-    const size_t i = (size_t) ((const uint8_t *) data - p->in_buffer) / SLOT_ROOM;
-    p->spare[p->spares++] = iw_port_slot(p, i);
-}
-
 /* Tells the kernel. */
 static void set_joining(iw_port_t *p, iw_intake_do_t what)
 {
@@ -202,9 +182,6 @@ static int take(iw_port_t *p, const iw_engine_t *e)
 /* Quiet for a while: no memory for what may never come again. */
 static void give_back(iw_port_t *p)
 {
-    if (p->spares < SPARES) {
-        return; /* somebody still reads */
-    }
     p->in_touched = false;
     (void) madvise(p->in_buffer + PAGE, (IN_SIZE - PAGE) / PAGE * PAGE, MADV_DONTNEED);
 }
@@ -230,7 +207,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     }
     size_t bytes = 0;
     p->in_at = now;
-    p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW || p->stay;
+    p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
         if (take_placed(p, e, now, (unsigned) i, (unsigned) got)) {
@@ -238,7 +215,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
             ++placed;
             continue;
         }
-        n += 1 == got ? take_alone(p, e, now) : take_message(p, e, now, &p->in[i]);
+        n += take_message(p, e, now, &p->in[i]);
     }
     set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes, iw_engine_goes_on(e), placed == (unsigned) got));
     return n;

@@ -30,11 +30,10 @@
 #define UDP_IPV6  48
 #define BATCH     128   /* datagrams sent with one call: two of the longest trains */
 #define SLOTS     IW_INTAKE_SLOTS
-#define SPARES    4     /* more of them, for those whose message has not been read yet */
 #define SLOT      65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define SLOT_ROOM (SLOT + 64)
-#define IN_SIZE   ((SLOTS + SPARES) * SLOT_ROOM)
+#define IN_SIZE   (SLOTS * SLOT_ROOM)
 #define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
 #define PEER_SOCKETS     16   /* connected sockets */
 
@@ -89,9 +88,6 @@ struct iw_port {
     size_t direct_prefix; /* bytes before the payload of the last large datagram; 0: there is nothing to predict */
     struct iovec in_apart[SLOTS][3];
     uint8_t *in_buffer; /* mapped */
-    uint8_t *spare[SPARES];
-    unsigned spares; /* of them, not in use */
-    bool stay;
     bool in_touched; /* more than the first page of it */
     uint64_t in_at;  /* when a datagram came last */
 

@@ -153,16 +153,6 @@ static int message_check(const iw_message_t *m, const iw_ddp_t *d)
     return IW_TERM_NONE;
 }
 
-/* Where a message can be read without being copied, if it may: as well aligned as a receive buffer. */
-static void *stay(iw_engine_t *e, const iw_ddp_t *d)
-{
-    if (!e->may_stay || d->length < IW_STAY_MIN || 0 != (uintptr_t) d->payload % 8) {
-        return NULL;
-    }
-    e->may_stay = false;
-    return (void *) (uintptr_t) d->payload;
-}
-
 static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, turn_t *turn)
 {
     iw_engine_t *e = p->engine;
@@ -181,13 +171,12 @@ static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp
             iw_receive_put_back(e, p, &receive);
             return refuse(p, IW_TERM_DDP_TOO_LONG, f->ssn);
         }
-        void *stayed = stay(e, d);
-        if (NULL == stayed && d->length > 0) {
+        if (d->length > 0) {
             memcpy(receive.buffer, d->payload, d->length);
         }
         ++p->rx.expected_msn;
         ++e->count.messages_in;
-        iw_complete_received(e, &receive, p, stayed, d->length);
+        iw_complete(e, receive.context, p, IW_RECEIVED, IW_OK, d->length);
         return IW_ACCEPTED;
     }
     iw_message_t *m = message_find(p, d->msn);
@@ -230,7 +219,7 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
         }
         ++p->rx.expected_msn;
         ++e->count.messages_in;
-        iw_complete_received(e, &m->receive, p, NULL, m->total);
+        iw_complete(e, m->receive.context, p, IW_RECEIVED, IW_OK, m->total);
         iw_list_remove(&m->link);
         iw_pool_put(&e->messages, m);
         return true;

@@ -97,11 +97,6 @@ static void unlock(mca_btl_ibx_module_t *module)
     mca_btl_ibx_udp_unlock(mca_btl_ibx_udp_of(module));
 }
 
-static void tell_ended(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_of(module));
-}
-
 static const mca_btl_ibx_transport_t transport = {
     .lock = lock,
     .unlock = unlock,
@@ -109,7 +104,7 @@ static const mca_btl_ibx_transport_t transport = {
     .reach = mca_btl_ibx_udp_reach,
     .meet = mca_btl_ibx_udp_meet,
     .part = mca_btl_ibx_udp_part,
-    .tell_ended = tell_ended,
+    .frag_return = mca_btl_ibx_udp_frag_return,
     .describe = mca_btl_ibx_udp_describe,
     .word = mca_btl_ibx_udp_word,
 };
@@ -145,7 +140,7 @@ void mca_btl_ibx_udp_defaults(mca_btl_base_module_t *standard)
         .btl_del_procs = mca_btl_ibx_del_procs,
         .btl_finalize = module_finalize,
         .btl_alloc = mca_btl_ibx_udp_alloc,
-        .btl_free = mca_btl_ibx_udp_free,
+        .btl_free = mca_btl_ibx_frag_free,
         .btl_prepare_src = mca_btl_ibx_udp_prepare_src,
         .btl_send = mca_btl_ibx_udp_send,
         .btl_sendi = mca_btl_ibx_udp_sendi,
@@ -245,7 +240,6 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.ports = ports();
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
-    port.stay = true; /* what progress polls it also gives back */
     port.place = c->direct;
     set_faults(&port, module->base.index);
     module->port = iw_port_open(&port);

@@ -9,7 +9,7 @@
 #ifndef BTL_IBX_UDP_BUFFERS_H
 #define BTL_IBX_UDP_BUFFERS_H
 
-#include "btl_ibx_compat.h"
+#include "btl_ibx_fragment.h"
 #include "iwarp/iw_engine.h"
 
 #include <stddef.h>
@@ -40,14 +40,9 @@ _Static_assert(offsetof(mca_btl_ibx_udp_body_t, hdr) == offsetof(mca_btl_ibx_udp
 _Static_assert(48 == offsetof(mca_btl_ibx_udp_body_t, data) % 64, "user data begins a cache line");
 
 typedef struct mca_btl_ibx_udp_frag {
-    mca_btl_base_descriptor_t base;
+    mca_btl_ibx_frag_t super;
     opal_free_list_t *list; /* where it is from */
     mca_btl_ibx_udp_body_t *body;
-    mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
-    struct mca_btl_base_endpoint_t *endpoint;
-    uint8_t users;    /* besides the PML: the engine, a send that still has to tell */
-    bool is_complete; /* the PML was told, or is not to be told */
-    bool is_freed;    /* by the PML, or never its own */
 } mca_btl_ibx_udp_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_frag_t);
 

@@ -174,6 +174,6 @@ void mca_btl_ibx_udp_lost(mca_btl_base_endpoint_t *endpoint, iw_status_t status)
         mca_btl_ibx_report_lost(endpoint, iw_status_name(status));
     }
     mca_btl_ibx_lock(endpoint->module);
-    mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_of(endpoint->module));
+    mca_btl_ibx_tell_ended(endpoint->module);
     mca_btl_ibx_unlock(endpoint->module);
 }

@@ -10,19 +10,12 @@
 #include "udp/btl_ibx_udp_message.h"
 
 #include "udp/btl_ibx_udp_endpoint.h"
-#include "btl_ibx_fragment.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-static void frag_construct(mca_btl_ibx_udp_frag_t *frag)
-{
-    frag->base.des_segments = frag->segment;
-    frag->base.des_segment_count = 1;
-}
-
-OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_ibx_frag_t, NULL, NULL);
 
 /* ---- out ---- */
 
@@ -43,15 +36,7 @@ static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_bt
     mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) mca_btl_ibx_item_get(list);
     if (OPAL_LIKELY(NULL != frag)) {
         frag->list = list;
-        frag->endpoint = endpoint;
-        frag->users = 0;
-        frag->is_complete = false;
-        frag->is_freed = false;
-        frag->base.order = order;
-        frag->base.des_flags = flags;
-        frag->base.des_cbfunc = NULL;
-        frag->base.des_segment_count = 1;
-        frag->segment[0].seg_addr.pval = frag->body->data;
+        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, frag->body->data);
     }
     return frag;
 }
@@ -65,14 +50,14 @@ static size_t memory_of(const mca_btl_ibx_udp_frag_t *frag)
 /* The engine has a fragment that is complete for the PML. lock is held. */
 static void get_ahead(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
 {
-    frag->is_complete = true;
+    frag->super.is_complete = true;
     module->ahead += memory_of(frag);
 }
 
 void mca_btl_ibx_udp_acknowledged(mca_btl_ibx_udp_module_t *module,
                                   const mca_btl_ibx_udp_frag_t *frag)
 {
-    if (frag->is_complete) {
+    if (frag->super.is_complete) {
         module->ahead -= memory_of(frag);
     }
 }
@@ -84,9 +69,10 @@ static bool is_ahead(const mca_btl_ibx_udp_module_t *module, uint32_t flags)
            && !(flags & MCA_BTL_IBX_BLOCKS);
 }
 
-static void frag_return(mca_btl_ibx_udp_frag_t *frag)
+void mca_btl_ibx_udp_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag)
 {
-    mca_btl_ibx_item_return(frag->list, &frag->base.super);
+    (void) module;
+    mca_btl_ibx_item_return(((mca_btl_ibx_udp_frag_t *) frag)->list, &frag->base.super);
 }
 
 mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
@@ -101,22 +87,8 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    frag->segment[0].seg_len = size;
-    return &frag->base;
-}
-
-int mca_btl_ibx_udp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
-{
-    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
-    mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) des;
-    mca_btl_ibx_udp_lock(module);
-    const bool now = 0 == frag->users;
-    frag->is_freed = true;
-    mca_btl_ibx_udp_unlock(module);
-    if (now) {
-        frag_return(frag);
-    }
-    return OPAL_SUCCESS;
+    frag->super.segment[0].seg_len = size;
+    return &frag->super.base;
 }
 
 mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *btl,
@@ -139,36 +111,36 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *bt
     if (in_place) {
         void *data;
         opal_convertor_get_current_pointer(convertor, &data);
-        frag->segment[1].seg_addr.pval = data;
-        frag->segment[1].seg_len = length;
-        frag->base.des_segment_count = 2;
-        frag->segment[0].seg_len = reserve;
+        frag->super.segment[1].seg_addr.pval = data;
+        frag->super.segment[1].seg_len = length;
+        frag->super.base.des_segment_count = 2;
+        frag->super.segment[0].seg_len = reserve;
     } else {
         struct iovec iov = {.iov_base = frag->body->data + reserve, .iov_len = length};
         uint32_t n = 1;
         if (length > 0 && 0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
-            frag_return(frag);
+            mca_btl_ibx_udp_frag_return(&module->base, &frag->super);
             return NULL;
         }
-        frag->segment[0].seg_len = reserve + length;
+        frag->super.segment[0].seg_len = reserve + length;
     }
     *size = length;
-    return &frag->base;
+    return &frag->super.base;
 }
 
 /* Hand a fragment to the engine. lock is held. */
 static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
 {
-    iw_peer_t *peer = mca_btl_ibx_udp_peer(frag->endpoint);
+    iw_peer_t *peer = mca_btl_ibx_udp_peer(frag->super.endpoint);
     if (OPAL_UNLIKELY(NULL == peer)) {
-        return frag->endpoint->is_dead ? IW_DEAD : IW_AGAIN;
+        return frag->super.endpoint->is_dead ? IW_DEAD : IW_AGAIN;
     }
     struct iovec piece[2] = {
-        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->segment[0].seg_len},
-        {.iov_base = frag->segment[1].seg_addr.pval, .iov_len = frag->segment[1].seg_len},
+        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->super.segment[0].seg_len},
+        {.iov_base = frag->super.segment[1].seg_addr.pval, .iov_len = frag->super.segment[1].seg_len},
     };
-    return iw_post_send(peer, piece, (unsigned) frag->base.des_segment_count,
-                        IW_HEADROOM | behind_puts(frag->base.order), frag);
+    return iw_post_send(peer, piece, (unsigned) frag->super.base.des_segment_count,
+                        IW_HEADROOM | behind_puts(frag->super.base.order), frag);
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
@@ -176,30 +148,6 @@ static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
 static bool is_next(mca_btl_ibx_udp_module_t *module)
 {
     return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
-}
-
-/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
-static void release(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
-{
-    mca_btl_ibx_udp_lock(module);
-    const bool give_back = 0 == --frag->users;
-    mca_btl_ibx_udp_unlock(module);
-    if (give_back) {
-        frag_return(frag);
-    }
-}
-
-/* To ourselves: no network. */
-static int send_to_self(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag)
-{
-    frag->users = 1;
-    const int rc = mca_btl_ibx_send_to_self(&module->base.super, frag->endpoint, &frag->base, frag->body->hdr.tag);
-    if (OPAL_SUCCESS != rc) {
-        frag->users = 0;
-        return rc;
-    }
-    mca_btl_ibx_udp_frag_done(module, frag, OPAL_SUCCESS);
-    return OPAL_SUCCESS;
 }
 
 int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -210,9 +158,9 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     const uint32_t flags = des->des_flags;
 
     frag->body->hdr.tag = tag;
-    frag->endpoint = endpoint;
+    frag->super.endpoint = endpoint;
     if (OPAL_UNLIKELY(endpoint->is_self)) {
-        return send_to_self(module, frag);
+        return mca_btl_ibx_frag_to_self(&module->base, &frag->super, tag);
     }
     mca_btl_ibx_udp_lock(module);
     iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
@@ -220,7 +168,7 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     const bool gathers = at_once && IW_OK == status && (flags & MCA_BTL_IBX_MORE);
     const bool tell = at_once && IW_OK == status && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(IW_OK == status)) {
-        frag->users = tell || gathers ? 2 : 1;
+        frag->super.users = tell || gathers ? 2 : 1;
         if (at_once) {
             get_ahead(module, frag);
         }
@@ -233,7 +181,7 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
             mca_btl_ibx_udp_flush(module);
         }
     } else if (IW_AGAIN == status) {
-        frag->users = 1;
+        frag->super.users = 1;
         opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
     }
     mca_btl_ibx_udp_unlock(module);
@@ -245,7 +193,7 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     }
     if (tell) {
         des->des_cbfunc(btl, endpoint, des, OPAL_SUCCESS);
-        release(module, frag);
+        mca_btl_ibx_frag_release(&module->base, &frag->super);
     }
     return 1;
 }
@@ -257,49 +205,14 @@ void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module)
     for (size_t n = opal_list_get_size(&module->gathered);
          n > 0 && NULL != (item = opal_list_remove_first(&module->gathered)); --n) {
         mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) item;
-        if (NULL != frag->base.des_cbfunc) {
+        if (NULL != frag->super.base.des_cbfunc) {
             mca_btl_ibx_udp_unlock(module);
-            frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+            frag->super.base.des_cbfunc(&module->base.super, frag->super.endpoint, &frag->super.base, OPAL_SUCCESS);
             mca_btl_ibx_udp_lock(module);
         }
-        if (0 == --frag->users) {
-            frag_return(frag);
+        if (0 == --frag->super.users) {
+            mca_btl_ibx_udp_frag_return(&module->base, &frag->super);
         }
-    }
-}
-
-void mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag, int status)
-{
-    const bool tell = !frag->is_complete && NULL != frag->base.des_cbfunc;
-    if (mca_btl_ibx_is_ours(&frag->base)) {
-        if (tell) {
-            frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, status);
-        }
-        release(module, frag);
-        return;
-    }
-    mca_btl_ibx_udp_lock(module);
-    --frag->users;
-    const bool is_freed = frag->is_freed;
-    mca_btl_ibx_udp_unlock(module);
-    if (is_freed) {
-        frag_return(frag);
-    } else if (tell) {
-        frag->base.des_cbfunc(&module->base.super, frag->endpoint, &frag->base, status);
-    }
-}
-
-void mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_module_t *module)
-{
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(&module->base.ended))) {
-        mca_btl_ibx_udp_unlock(module);
-        if (mca_btl_ibx_is_job(item, OBJ_CLASS(mca_btl_ibx_udp_frag_t))) {
-            mca_btl_ibx_job_end(&module->base, (mca_btl_ibx_job_t *) item);
-        } else {
-            mca_btl_ibx_udp_frag_done(module, (mca_btl_ibx_udp_frag_t *) item, OPAL_ERR_UNREACH);
-        }
-        mca_btl_ibx_udp_lock(module);
     }
 }
 
@@ -315,6 +228,7 @@ void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module)
         }
         (void) opal_list_remove_first(&module->waiting_frags);
         if (IW_OK != status) {
+            frag->super.status = OPAL_ERR_UNREACH;
             opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
         }
     }
@@ -324,8 +238,9 @@ void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_
 {
     mca_btl_ibx_udp_frag_t *frag, *next;
     OPAL_LIST_FOREACH_SAFE (frag, next, &module->waiting_frags, mca_btl_ibx_udp_frag_t) {
-        if (frag->endpoint == endpoint) {
+        if (frag->super.endpoint == endpoint) {
             opal_list_remove_item(&module->waiting_frags, (opal_list_item_t *) frag);
+            frag->super.status = OPAL_ERR_UNREACH;
             opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
         }
     }
@@ -365,9 +280,9 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
         return false;
     }
     mca_btl_ibx_assemble(frag->body->data, header, header_size, convertor, payload_size);
-    frag->segment[0].seg_len = header_size + payload_size;
+    frag->super.segment[0].seg_len = header_size + payload_size;
     frag->body->hdr.tag = tag;
-    frag->users = 1;
+    frag->super.users = 1;
     mca_btl_ibx_udp_lock(module);
     const bool sent = is_next(module) && !is_ahead(module, flags) && IW_OK == post(frag);
     if (OPAL_LIKELY(sent)) {
@@ -376,7 +291,7 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
     }
     mca_btl_ibx_udp_unlock(module);
     if (OPAL_UNLIKELY(!sent)) {
-        frag_return(frag);
+        mca_btl_ibx_udp_frag_return(&module->base, &frag->super);
     }
     return sent;
 }
@@ -479,9 +394,9 @@ void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t n
     iw_engine_alarm(engine, ibx_window_check_at(&module->window));
 }
 
-void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used)
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive)
 {
-    receive->is_touched |= was_used;
+    receive->is_touched = true;
     if (iw_receives_free(module->engine) >= module->window.current || !receive_post(module, receive)) {
         receive_free(module, receive); /* the window has shrunk */
     }

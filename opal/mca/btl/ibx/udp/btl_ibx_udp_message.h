@@ -19,7 +19,6 @@ typedef struct mca_btl_ibx_udp_receive {
 } mca_btl_ibx_udp_receive_t;
 
 MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_udp_alloc);
-MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_udp_free);
 MCA_BTL_IBX_DECLARE(prepare, mca_btl_ibx_udp_prepare_src);
 MCA_BTL_IBX_DECLARE(send, mca_btl_ibx_udp_send);
 MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_udp_sendi);
@@ -31,8 +30,8 @@ void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module);
 void mca_btl_ibx_udp_acknowledged(mca_btl_ibx_udp_module_t *module,
                                   const mca_btl_ibx_udp_frag_t *frag);
 
-/* The same, for the PML. lock is not held. */
-void mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_frag_t *frag, int status);
+/* The transport's frag_return (btl_ibx_module.h). */
+void mca_btl_ibx_udp_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
 
 /* These put fragments that cannot go any more into the module's list. lock is held. */
 
@@ -41,9 +40,6 @@ void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module);
 /* An endpoint goes away, for which they wait. */
 void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint);
 
-/* Tell the PML of the fragments and jobs in that list. lock is held, but not while one is told. */
-void mca_btl_ibx_udp_tell_ended(mca_btl_ibx_udp_module_t *module);
-
 /* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
  * messages come or not. Called by the thread that runs the engine's timers; lock is held. */
 void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t now);
@@ -51,8 +47,8 @@ void mca_btl_ibx_udp_check_window(void *context, iw_engine_t *engine, uint64_t n
 /* Post receive buffers up to the window. lock is held. */
 int mca_btl_ibx_udp_fill_window(mca_btl_ibx_udp_module_t *module);
 
-/* A buffer is free again; was_used: a message was in it. lock is held. */
-void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive, bool was_used);
+/* The buffer of a message is free again. lock is held. */
+void mca_btl_ibx_udp_receive_return(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_udp_receive_t *receive);
 
 /* No message came for a while: the memory of free buffers, but of those used first, goes back to the
  * system. lock is held. */

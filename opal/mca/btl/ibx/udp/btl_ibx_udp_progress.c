@@ -55,7 +55,7 @@ static void retry(mca_btl_ibx_module_t *base)
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     mca_btl_ibx_udp_retry_jobs(module);
     mca_btl_ibx_udp_retry_frags(module);
-    mca_btl_ibx_udp_tell_ended(module);
+    mca_btl_ibx_tell_ended(base);
     if (base->deferred.n > 0) {
         mca_btl_ibx_udp_unlock(module);
         mca_btl_ibx_retry_answers(base);
@@ -94,7 +94,8 @@ static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
     switch (c->what) {
     case IW_SENT:
         if (NULL != c->context) {
-            mca_btl_ibx_udp_frag_done(mca_btl_ibx_udp_of(module), c->context, status_of(c));
+            ((mca_btl_ibx_frag_t *) c->context)->status = status_of(c);
+            mca_btl_ibx_frag_end(module, c->context);
         }
         break;
     case IW_WRITTEN:
@@ -102,8 +103,7 @@ static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
-        deliver(module, event.endpoint,
-                NULL != c->data ? c->data : ((mca_btl_ibx_udp_receive_t *) c->context)->message, c->length);
+        deliver(module, event.endpoint, ((mca_btl_ibx_udp_receive_t *) c->context)->message, c->length);
         return true;
     case IW_PEER_DOWN:
         mca_btl_ibx_udp_lost(event.endpoint, (iw_status_t) c->status);
@@ -123,11 +123,7 @@ static void give_back(mca_btl_ibx_module_t *base, const mca_btl_ibx_event_t *tol
     for (unsigned i = 0; i < n; ++i) {
         udp_event_t event;
         memcpy(&event, &told[i], sizeof(event));
-        const iw_completion_t *c = &event.completion;
-        if (NULL != c->data) {
-            iw_port_read(module->port, c->data);
-        }
-        mca_btl_ibx_udp_receive_return(module, c->context, NULL == c->data);
+        mca_btl_ibx_udp_receive_return(module, event.completion.context);
     }
 }
 

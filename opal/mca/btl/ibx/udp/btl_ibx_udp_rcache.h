@@ -11,10 +11,4 @@ void mca_btl_ibx_udp_rcache_open(mca_btl_ibx_udp_module_t *module);
 /* Ends all registrations: before the engine. */
 void mca_btl_ibx_udp_rcache_close(mca_btl_ibx_udp_module_t *module);
 
-/* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
-mca_btl_base_registration_handle_t *
-mca_btl_ibx_udp_rcache_register(mca_btl_ibx_udp_module_t *module, void *base, size_t size, uint32_t flags);
-void mca_btl_ibx_udp_rcache_deregister(mca_btl_ibx_udp_module_t *module,
-                                   mca_btl_base_registration_handle_t *handle);
-
 #endif

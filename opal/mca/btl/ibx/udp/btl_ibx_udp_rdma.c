@@ -6,7 +6,6 @@
 #include "btl_ibx_fault.h"
 #include "iwarp/iw_memory.h"
 #include "udp/btl_ibx_udp_endpoint.h"
-#include "udp/btl_ibx_udp_rcache.h"
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_key_t, opal_free_list_item_t, NULL, NULL);
 
@@ -26,7 +25,9 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_mo
         mca_btl_ibx_udp_expect_bulk(module); /* by the peer that is told of it */
     }
     if (OPAL_LIKELY(NULL != module->base.rcache)) {
-        return mca_btl_ibx_udp_rcache_register(module, base, size, flags);
+        /* All rights at once: most buffers are sent from and received into in turn, and would be
+         * registered a second time for the other direction. */
+        return mca_btl_ibx_register(&module->base, base, size, MCA_RCACHE_ACCESS_ANY, flags);
     }
     mca_btl_ibx_udp_key_t *key =
         mca_btl_ibx_fault_registration() ? NULL : (mca_btl_ibx_udp_key_t *) mca_btl_ibx_item_get(&module->keys);
@@ -38,14 +39,13 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_mo
     rights |= flags & MCA_BTL_REG_FLAG_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
     rights |= flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC ? IW_REMOTE_READ | IW_REMOTE_WRITE : 0;
     mca_btl_ibx_udp_lock(module);
-    key->handle.stag = iw_register(module->engine, base, size, rights);
+    const uint32_t stag = iw_register(module->engine, base, size, rights);
     mca_btl_ibx_udp_unlock(module);
-    if (0 == key->handle.stag) {
+    if (0 == stag) {
         mca_btl_ibx_item_return(&module->keys, &key->super);
         return NULL;
     }
-    key->handle.base = (uint64_t) (uintptr_t) base;
-    key->handle.module = module->base.index;
+    key->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base, .stag = stag};
     return &key->handle;
 }
 
@@ -54,7 +54,7 @@ int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl,
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
     if (OPAL_LIKELY(NULL != module->base.rcache)) {
-        mca_btl_ibx_udp_rcache_deregister(module, handle);
+        mca_btl_ibx_deregister(&module->base, handle);
         return OPAL_SUCCESS;
     }
     mca_btl_ibx_udp_key_t *key =

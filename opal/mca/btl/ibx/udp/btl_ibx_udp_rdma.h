@@ -18,7 +18,7 @@ char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t sta
  * called when it is not held any more. */
 bool mca_btl_ibx_udp_job_part_done(mca_btl_ibx_job_t *job, int status);
 
-/* These put jobs that end into the module's list (mca_btl_ibx_udp_tell_ended). lock is held. */
+/* These put jobs that end into the module's list (mca_btl_ibx_tell_ended). lock is held. */
 
 /* Go on with jobs that found no room. */
 void mca_btl_ibx_udp_retry_jobs(mca_btl_ibx_udp_module_t *module);

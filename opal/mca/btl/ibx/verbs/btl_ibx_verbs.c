@@ -48,8 +48,9 @@ static const spec_parameter_t parameters[] = {
                         "65536, default 64."),
     SPEC_NUMBER("verbs_max_send_size", 9, P(max_send_size), 8192, 1024, 1 << 20,
                 .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
-                        "message, and must be the same in the whole job (for UDP: btl_ibx_max_send_size). Unit: bytes, "
-                        "range 1K to 1M, default 8K."),
+                        "message and of the longest message that is sent without being announced, and must be the same in "
+                        "the whole job (for UDP: btl_ibx_max_send_size and btl_ibx_eager_limit). Unit: bytes, range 1K to "
+                        "1M, default 8K."),
     SPEC_NUMBER("verbs_ack_timeout", 5, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
                 .help = "An adapter sends a packet again that has not been acknowledged for 4.096 us * 2^n, where n is this "
                         "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the driver. Unit: exponent, "
@@ -57,10 +58,6 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("verbs_retries", 5, P(retries), VB_RETRIES, 0, 7,
                 .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
                         "then the peer counts as lost. Unit: times, range 0 to 7, default 7."),
-    SPEC_NUMBER("verbs_eager_limit", 9, P(eager_limit), 8192, 1, 1 << 20,
-                .help = "Messages up to this size, headers included, are sent over an adapter without being announced (for "
-                        "UDP: btl_ibx_eager_limit). The size may not be above btl_ibx_verbs_max_send_size. Unit: bytes, "
-                        "range 1 to 1M, default 8K."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
                 .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
                         "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
@@ -90,15 +87,7 @@ void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
 
 void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
 {
-    const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
     spec_parameters_check(version, parameters, PARAMETERS);
-    if (p->eager_limit > p->max_send_size) {
-        char value[32], allowed[96];
-        snprintf(value, sizeof(value), "%zu", p->eager_limit);
-        snprintf(allowed, sizeof(allowed), "up to btl_ibx_verbs_max_send_size, which is %zu",
-                 p->max_send_size);
-        spec_parameter_refuse(version, "verbs_eager_limit", value, allowed);
-    }
 }
 
 /* ---- which ports ---- */
@@ -164,29 +153,14 @@ static void unlock(mca_btl_ibx_module_t *module)
     vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
 }
 
-/* What ended, one after the other. */
-static void tell_ended(mca_btl_ibx_module_t *base)
-{
-    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(&base->ended))) {
-        vb_port_unlock(module->port);
-        if (mca_btl_ibx_verbs_is_job(item)) {
-            mca_btl_ibx_verbs_job_end(module, (mca_btl_ibx_verbs_job_t *) item);
-        } else {
-            mca_btl_ibx_verbs_frag_end(module, (mca_btl_ibx_verbs_frag_t *) item);
-        }
-        vb_port_lock(module->port);
-    }
-}
-
 static const mca_btl_ibx_transport_t transport = {
     .lock = lock,
     .unlock = unlock,
     .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
     .meet = mca_btl_ibx_verbs_meet,
     .part = mca_btl_ibx_verbs_part,
-    .tell_ended = tell_ended,
+    .frag_return = mca_btl_ibx_verbs_frag_return,
+    .job_ends = mca_btl_ibx_verbs_inplace_end,
     .describe = mca_btl_ibx_verbs_describe,
     .word = mca_btl_ibx_verbs_word,
 };
@@ -204,7 +178,7 @@ static const mca_btl_base_module_t template = {
     .btl_del_procs = mca_btl_ibx_del_procs,
     .btl_finalize = finalize,
     .btl_alloc = mca_btl_ibx_verbs_alloc,
-    .btl_free = mca_btl_ibx_verbs_free,
+    .btl_free = mca_btl_ibx_frag_free,
     .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
     .btl_send = mca_btl_ibx_verbs_send,
     .btl_sendi = mca_btl_ibx_verbs_sendi,
@@ -338,7 +312,7 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     while (NULL != opal_list_remove_first(&module->base.ended)) {}
     mca_btl_ibx_verbs_inplace_close(module);
     if (NULL != module->sink_reg) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->base);
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->super.base);
     }
     free(module->sink);
     if (module->has_lists) {
@@ -429,8 +403,8 @@ static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED;
-    super->btl_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
-    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.eager_limit;
+    super->btl_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
+    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
     super->btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
     super->btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
     super->btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
@@ -655,7 +629,7 @@ static bool some_wait(mca_btl_ibx_module_t *module)
 /* What has ended, answers for which there was no memory, processes that were lost. */
 static void retry(mca_btl_ibx_module_t *module)
 {
-    tell_ended(module);
+    mca_btl_ibx_tell_ended(module);
     if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
         unlock(module);
         mca_btl_ibx_retry_answers(module);

@@ -168,7 +168,7 @@ static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_e
 {
     while (!opal_list_is_empty(&endpoint->pending)) {
         opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
-        const bool is_job = mca_btl_ibx_verbs_is_job(item);
+        const bool is_job = mca_btl_ibx_is_job(item);
         const vb_status_t status =
             is_job ? mca_btl_ibx_verbs_issue((mca_btl_ibx_verbs_job_t *) item)
                    : mca_btl_ibx_verbs_post_frag((mca_btl_ibx_verbs_frag_t *) item);
@@ -179,7 +179,7 @@ static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_e
         if (is_job) {
             mca_btl_ibx_verbs_job_part_done(module, (mca_btl_ibx_verbs_job_t *) item, OPAL_SUCCESS);
         } else if (VB_OK != status) {
-            ((mca_btl_ibx_verbs_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
+            ((mca_btl_ibx_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
             opal_list_append(&module->base.ended, item);
         }
     }

@@ -172,8 +172,9 @@ bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_i
     return true;
 }
 
-void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *base)
 {
+    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) base;
     if (NULL != job->bounce) {
         if (MCA_BTL_IBX_GET == job->base.type && OPAL_SUCCESS == job->base.status) {
             const uint64_t start = freq_gate_copy_starts(job->gate);
@@ -181,11 +182,11 @@ void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_i
             freq_gate_copy_ends(job->gate, start, job->base.length);
         }
         job->base.local = job->user;
-        mca_btl_ibx_item_return(&module->frags, job->bounce);
+        mca_btl_ibx_item_return(&mca_btl_ibx_verbs_of(module)->frags, job->bounce);
         job->bounce = NULL;
     }
     if (NULL != job->in_place) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &job->in_place->base);
+        (void) module->rcache->rcache_deregister(module->rcache, &job->in_place->super.base);
         job->in_place = NULL;
     }
 }

@@ -48,6 +48,6 @@ static inline mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace(mca_btl_ibx_ver
  * by way of a buffer. False: there is no buffer. */
 bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
 /* The job is over: what was fetched goes where it belongs, and the buffer or registration back. */
-void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
+void mca_btl_ibx_verbs_inplace_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 
 #endif

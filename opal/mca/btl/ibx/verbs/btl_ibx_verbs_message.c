@@ -1,6 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Messages over verbs: fragments, and what becomes of them until the adapter is done. */
-#include "btl_ibx_fragment.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 
 #include <stdlib.h>
@@ -11,46 +10,35 @@
 
 static void frag_construct(mca_btl_ibx_verbs_frag_t *frag)
 {
-    frag->base.des_segments = frag->segment;
-    frag->base.des_segment_count = 1;
     frag->user = NULL;
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_frag_t, mca_btl_ibx_frag_t, frag_construct, NULL);
 
 static vb_hdr_t *header_of(mca_btl_ibx_verbs_frag_t *frag)
 {
-    return frag->base.super.ptr;
+    return frag->super.base.super.ptr;
 }
 
-static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module,
-                                          mca_btl_ibx_verbs_endpoint_t *endpoint, uint8_t order,
-                                          uint32_t flags)
+static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module, mca_btl_base_endpoint_t *endpoint,
+                                          uint8_t order, uint32_t flags)
 {
     mca_btl_ibx_verbs_frag_t *frag =
         (mca_btl_ibx_verbs_frag_t *) mca_btl_ibx_item_get(&module->frags);
     if (OPAL_LIKELY(NULL != frag)) {
-        frag->endpoint = endpoint;
-        frag->users = 0;
-        frag->status = OPAL_SUCCESS;
-        frag->is_complete = false;
-        frag->is_freed = false;
-        frag->base.order = order;
-        frag->base.des_flags = flags;
-        frag->base.des_cbfunc = NULL;
-        frag->base.des_segment_count = 1;
-        frag->segment[0].seg_addr.pval = header_of(frag) + 1;
+        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, header_of(frag) + 1);
     }
     return frag;
 }
 
-static void frag_return(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
+void mca_btl_ibx_verbs_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *base)
 {
+    mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) base;
     if (NULL != frag->user) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &frag->user->base);
+        (void) module->rcache->rcache_deregister(module->rcache, &frag->user->super.base);
         frag->user = NULL;
     }
-    mca_btl_ibx_item_return(&module->frags, &frag->base.super);
+    mca_btl_ibx_item_return(&mca_btl_ibx_verbs_of(module)->frags, &base->base.super);
 }
 
 mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
@@ -61,27 +49,12 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
         return NULL;
     }
     mca_btl_ibx_verbs_frag_t *frag =
-        frag_new((mca_btl_ibx_verbs_module_t *) btl, (mca_btl_ibx_verbs_endpoint_t *) endpoint,
-                 order, flags);
+        frag_new((mca_btl_ibx_verbs_module_t *) btl, endpoint, order, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    frag->segment[0].seg_len = size;
-    return &frag->base;
-}
-
-int mca_btl_ibx_verbs_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
-{
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) des;
-    vb_port_lock(module->port);
-    const bool now = 0 == frag->users;
-    frag->is_freed = true;
-    vb_port_unlock(module->port);
-    if (now) {
-        frag_return(module, frag);
-    }
-    return OPAL_SUCCESS;
+    frag->super.segment[0].seg_len = size;
+    return &frag->super.base;
 }
 
 /* The user's memory as the second piece, if that pays. What fits the work request is copied there in
@@ -90,11 +63,12 @@ static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_
                      opal_convertor_t *convertor, size_t length, freq_gate_t **gate)
 {
     void *data;
-    const vb_peer_t *peer = __atomic_load_n(&frag->endpoint->peer, __ATOMIC_RELAXED);
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) frag->super.endpoint;
+    const vb_peer_t *peer = __atomic_load_n(&endpoint->peer, __ATOMIC_RELAXED);
     *gate = NULL;
     if (opal_convertor_need_buffers(convertor)
         || (NULL != peer
-            && sizeof(vb_hdr_t) + frag->segment[0].seg_len + length <= vb_inline_max(peer))) {
+            && sizeof(vb_hdr_t) + frag->super.segment[0].seg_len + length <= vb_inline_max(peer))) {
         return false;
     }
     opal_convertor_get_current_pointer(convertor, &data);
@@ -102,9 +76,9 @@ static bool in_place(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_
     if (NULL == frag->user) {
         return false;
     }
-    frag->segment[1].seg_addr.pval = data;
-    frag->segment[1].seg_len = length;
-    frag->base.des_segment_count = 2;
+    frag->super.segment[1].seg_addr.pval = data;
+    frag->super.segment[1].seg_len = length;
+    frag->super.base.des_segment_count = 2;
     return true;
 }
 
@@ -118,14 +92,13 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
     if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_verbs_frag_t *frag =
-        frag_new(module, (mca_btl_ibx_verbs_endpoint_t *) endpoint, order, flags);
+    mca_btl_ibx_verbs_frag_t *frag = frag_new(module, endpoint, order, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
     size_t length = btl->btl_max_send_size - reserve;
     length = *size < length ? *size : length;
-    frag->segment[0].seg_len = reserve;
+    frag->super.segment[0].seg_len = reserve;
     freq_gate_t *gate;
     if (length > 0 && !in_place(module, frag, convertor, length, &gate)) {
         struct iovec iov = {.iov_base = (char *) (header_of(frag) + 1) + reserve,
@@ -133,89 +106,43 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
         uint32_t n = 1;
         const uint64_t start = freq_gate_copy_starts(gate);
         if (0 > opal_convertor_pack(convertor, &iov, &n, &length)) {
-            frag_return(module, frag);
+            mca_btl_ibx_verbs_frag_return(&module->base, &frag->super);
             return NULL;
         }
         freq_gate_copy_ends(gate, start, length);
-        frag->segment[0].seg_len = reserve + length;
+        frag->super.segment[0].seg_len = reserve + length;
     }
     *size = length;
-    return &frag->base;
+    return &frag->super.base;
 }
 
 vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
 {
-    vb_peer_t *peer = mca_btl_ibx_verbs_peer(frag->endpoint);
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) frag->super.endpoint);
     if (OPAL_UNLIKELY(NULL == peer)) {
         return VB_LOST;
     }
-    const mca_btl_ibx_verbs_reg_t *own = (mca_btl_ibx_verbs_reg_t *) frag->base.super.registration;
+    const mca_btl_ibx_verbs_reg_t *own = (mca_btl_ibx_verbs_reg_t *) frag->super.base.super.registration;
     vb_hdr_t *hdr = header_of(frag);
     struct ibv_sge piece[2] = {
         {.addr = (uintptr_t) hdr,
-         .length = (uint32_t) (sizeof(*hdr) + frag->segment[0].seg_len),
+         .length = (uint32_t) (sizeof(*hdr) + frag->super.segment[0].seg_len),
          .lkey = own->mr->lkey},
     };
     uint32_t size = piece[0].length;
     int pieces = 1;
-    if (2 == frag->base.des_segment_count) {
-        piece[1] = (struct ibv_sge){.addr = (uintptr_t) frag->segment[1].seg_addr.pval,
-                                    .length = (uint32_t) frag->segment[1].seg_len,
+    if (2 == frag->super.base.des_segment_count) {
+        piece[1] = (struct ibv_sge){.addr = (uintptr_t) frag->super.segment[1].seg_addr.pval,
+                                    .length = (uint32_t) frag->super.segment[1].seg_len,
                                     .lkey = frag->user->mr->lkey};
         size += piece[1].length;
         pieces = 2;
     }
     unsigned flags = size <= vb_inline_max(peer) ? VB_INLINE : 0;
-    flags |= MCA_BTL_NO_ORDER != frag->base.order ? VB_FENCE : 0;
+    flags |= MCA_BTL_NO_ORDER != frag->super.base.order ? VB_FENCE : 0;
     /* Somebody waits for it, unless it lies in a buffer that is ours and was posted at once. */
-    flags |= 2 == pieces || frag->users > 0 || !mca_btl_ibx_is_ours(&frag->base) ? VB_SIGNAL : 0;
+    flags |= 2 == pieces || frag->super.users > 0 || !mca_btl_ibx_is_ours(&frag->super.base) ? VB_SIGNAL : 0;
     return vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag);
-}
-
-/* One user less of a fragment that is ours; the last one gives it back. lock is not held. */
-static void release(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
-{
-    vb_port_lock(module->port);
-    const bool give_back = 0 == --frag->users;
-    vb_port_unlock(module->port);
-    if (give_back) {
-        frag_return(module, frag);
-    }
-}
-
-void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
-{
-    const bool tell = !frag->is_complete && NULL != frag->base.des_cbfunc;
-    mca_btl_base_endpoint_t *endpoint = (mca_btl_base_endpoint_t *) frag->endpoint;
-    if (mca_btl_ibx_is_ours(&frag->base)) {
-        if (tell) {
-            frag->base.des_cbfunc(&module->base.super, endpoint, &frag->base, frag->status);
-        }
-        release(module, frag);
-        return;
-    }
-    vb_port_lock(module->port);
-    --frag->users;
-    const bool is_freed = frag->is_freed;
-    vb_port_unlock(module->port);
-    if (is_freed) {
-        frag_return(module, frag);
-    } else if (tell) {
-        frag->base.des_cbfunc(&module->base.super, endpoint, &frag->base, frag->status);
-    }
-}
-
-/* To ourselves: no network. */
-static int send_to_self(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag)
-{
-    frag->users = 1;
-    const int rc = mca_btl_ibx_send_to_self(&module->base.super, &frag->endpoint->base, &frag->base, frag->tag);
-    if (OPAL_SUCCESS != rc) {
-        frag->users = 0;
-        return rc;
-    }
-    mca_btl_ibx_verbs_frag_end(module, frag);
-    return OPAL_SUCCESS;
 }
 
 int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
@@ -228,19 +155,19 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     const bool at_once = mca_btl_ibx_is_sent_at_once(des);
 
     frag->tag = tag;
-    frag->endpoint = endpoint;
+    frag->super.endpoint = to;
     if (OPAL_UNLIKELY(endpoint->base.is_self)) {
-        return send_to_self(module, frag);
+        return mca_btl_ibx_frag_to_self(&module->base, &frag->super, tag);
     }
     vb_port_lock(module->port);
     vb_status_t status =
         opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_post_frag(frag) : VB_AGAIN;
     const bool tell = at_once && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(VB_OK == status)) {
-        frag->is_complete = at_once;
-        frag->users = tell ? 2 : 1;
+        frag->super.is_complete = at_once;
+        frag->super.users = tell ? 2 : 1;
     } else if (VB_AGAIN == status) {
-        frag->users = 1;
+        frag->super.users = 1;
         opal_list_append(&endpoint->pending, (opal_list_item_t *) frag);
     }
     vb_port_unlock(module->port);
@@ -252,7 +179,7 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
     }
     if (tell) {
         des->des_cbfunc(btl, to, des, OPAL_SUCCESS);
-        release(module, frag);
+        mca_btl_ibx_frag_release(&module->base, &frag->super);
     }
     return 1;
 }

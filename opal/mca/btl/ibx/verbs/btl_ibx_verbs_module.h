@@ -13,6 +13,7 @@
 #ifndef BTL_IBX_VERBS_MODULE_H
 #define BTL_IBX_VERBS_MODULE_H
 
+#include "btl_ibx_fragment.h"
 #include "btl_ibx_module.h"
 
 #include "opal/include/spec/promises.h"
@@ -54,7 +55,7 @@ typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
     unsigned inline_max, link_window_max, ring_peers;
     unsigned rnr_timer, ack_timeout, retries;
-    size_t eager_limit, max_send_size; /* btl_ibx_eager_limit and btl_ibx_max_send_size are of datagrams */
+    size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     unsigned rc_after, max_rc;
 } mca_btl_ibx_verbs_params_t;
 
@@ -78,26 +79,16 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_endpoint_t);
 
 /* Registered memory, as the registration cache keeps it. */
 typedef struct mca_btl_ibx_verbs_reg {
-    mca_rcache_base_registration_t base;
+    mca_btl_ibx_reg_t super;
     struct ibv_mr *mr;
-    struct mca_btl_base_registration_handle_t handle;
-    struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
-    atomic_uint uses;                               /* by callers that may have given the handle to a peer */
 } mca_btl_ibx_verbs_reg_t;
 
-/* A fragment is with the PML, in its endpoint's pending list, in the port, or in the module's list of
- * what ended; free when the PML and the port are both done with it. The buffer (base.super.ptr) begins
- * with the header; segments follow. */
+/* While it waits it is in its endpoint's pending list. The buffer (super.base.super.ptr) begins with the header; segments
+ * follow. */
 typedef struct mca_btl_ibx_verbs_frag {
-    mca_btl_base_descriptor_t base;
-    mca_btl_base_segment_t segment[2]; /* after the header: buffer, user's memory */
-    mca_btl_ibx_verbs_endpoint_t *endpoint;
+    mca_btl_ibx_frag_t super;
     mca_btl_ibx_verbs_reg_t *user; /* of the user's memory, or NULL */
-    int status;
     mca_btl_base_tag_t tag;
-    uint8_t users; /* besides the PML: the port, a send that still has to tell */
-    bool is_complete;
-    bool is_freed;
 } mca_btl_ibx_verbs_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_frag_t);
 
@@ -152,11 +143,6 @@ static inline mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_of(mca_btl_ibx_modul
     return (mca_btl_ibx_verbs_module_t *) module;
 }
 
-static inline bool mca_btl_ibx_verbs_is_job(const opal_list_item_t *item)
-{
-    return mca_btl_ibx_is_job(item, OBJ_CLASS(mca_btl_ibx_verbs_frag_t));
-}
-
 static inline int mca_btl_ibx_verbs_rc(vb_status_t status)
 {
     return OPAL_LIKELY(VB_OK == status)              ? OPAL_SUCCESS
@@ -191,14 +177,13 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 /* ---- btl_ibx_verbs_message.c ---- */
 
 MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_verbs_alloc);
-MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_verbs_free);
 MCA_BTL_IBX_DECLARE(prepare, mca_btl_ibx_verbs_prepare_src);
 MCA_BTL_IBX_DECLARE(send, mca_btl_ibx_verbs_send);
 MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_verbs_sendi);
 /* Post a fragment. lock is held. */
 vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag);
-/* The port is done with it. lock is not held. */
-void mca_btl_ibx_verbs_frag_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_frag_t *frag);
+/* The transport's frag_return (btl_ibx_module.h). */
+void mca_btl_ibx_verbs_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
 
 /* ---- btl_ibx_verbs_rdma.c ---- */
 
@@ -218,7 +203,6 @@ vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
 /* One part less. lock is held. */
 void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
                                      mca_btl_ibx_verbs_job_t *job, int status);
-void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job);
 
 /* Registered memory that peers may ask for atomic operations on (btl_ibx_atomic.h): the transport's `word`. */
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);

@@ -46,7 +46,7 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (module->asks && reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+    if (module->asks && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -72,28 +72,25 @@ char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t s
     if (NULL == reg) {
         return NULL;
     }
-    const uint64_t length = (uint64_t) (reg->base.bound - reg->base.base) + 1;
-    return offset < length && length - offset >= size ? (char *) reg->base.base + offset : NULL;
+    const uint64_t length = (uint64_t) (reg->super.base.bound - reg->super.base.base) + 1;
+    return offset < length && length - offset >= size ? (char *) reg->super.base.base + offset : NULL;
 }
 
 /* ---- registering ---- */
 
-/* For peers that come by datagrams. False: no room.
- *
- * An adapter reaches memory that it has pinned, whatever becomes of the addresses; the engine of the
- * datagrams is this process, and leaves alone what is registered and not in use (btl_ibx_udp_rcache.c). */
+/* For peers that come by datagrams. False: no room. */
 static bool expose(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg, void *base,
                    size_t size)
 {
-    const bool read = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_READ);
-    const bool write = 0 != (reg->base.access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE);
+    const bool read = 0 != (reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_READ);
+    const bool write = 0 != (reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE);
     if (!vb_port_abilities(module->port)->datagrams || (!read && !write)) {
         return true;
     }
     vb_port_lock(module->port);
-    reg->handle.datagrams = vb_port_expose(module->port, base, size, read, write, &reg->uses);
+    reg->super.handle.datagrams = vb_port_expose(module->port, base, size, read, write, &reg->super.uses);
     vb_port_unlock(module->port);
-    return 0 != reg->handle.datagrams;
+    return 0 != reg->super.handle.datagrams;
 }
 
 static int register_memory(void *context, void *base, size_t size,
@@ -113,9 +110,10 @@ static int register_memory(void *context, void *base, size_t size,
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
-    atomic_init(&reg->uses, 0);
-    reg->pinned = (struct mca_btl_base_registration_handle_t){0};
-    reg->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
+    atomic_init(&reg->super.uses, 0);
+    reg->super.is_reached = vb_port_abilities(module->port)->datagrams;
+    reg->super.pinned = (struct mca_btl_base_registration_handle_t){0};
+    reg->super.handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
                                                               .stag = reg->mr->rkey};
     if (!key_add(module, reg)) {
         (void) ibv_dereg_mr(reg->mr);
@@ -134,11 +132,11 @@ static int deregister_memory(void *context, mca_rcache_base_registration_t *base
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
     key_remove(module, reg);
-    if (NULL != reg->mr && 0 != reg->handle.datagrams) {
+    if (NULL != reg->mr && 0 != reg->super.handle.datagrams) {
         vb_port_lock(module->port);
-        vb_port_hide(module->port, reg->handle.datagrams);
+        vb_port_hide(module->port, reg->super.handle.datagrams);
         vb_port_unlock(module->port);
-        reg->handle.datagrams = 0;
+        reg->super.handle.datagrams = 0;
     }
     if (NULL != reg->mr && 0 != ibv_dereg_mr(reg->mr)) {
         BTL_ERROR(("btl/ibx: memory cannot be deregistered: %s", strerror(errno)));
@@ -164,52 +162,21 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module)
     return NULL == module->base.rcache ? OPAL_ERR_NOT_FOUND : OPAL_SUCCESS;
 }
 
-static mca_btl_ibx_verbs_reg_t *reg_of(mca_btl_base_registration_handle_t *handle)
-{
-    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle
-                                        - offsetof(mca_btl_ibx_verbs_reg_t, handle));
-}
-
-static mca_btl_ibx_verbs_reg_t *pinned_of(mca_btl_base_registration_handle_t *handle)
-{
-    return (mca_btl_ibx_verbs_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_verbs_reg_t, pinned));
-}
-
 mca_btl_base_registration_handle_t *
 mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                                void *base, size_t size, uint32_t flags)
 {
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_rcache_base_registration_t *base_reg = NULL;
     (void) endpoint;
-    const int rc = module->base.rcache->rcache_register(
-        module->base.rcache, base, size, 0,
-        mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)),
-        &base_reg);
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == base_reg)) {
-        return NULL;
-    }
-    mca_btl_ibx_verbs_reg_t *reg = (mca_btl_ibx_verbs_reg_t *) base_reg;
-    if (0 != (flags & MCA_BTL_IBX_REG_PIN)) {
-        return &reg->pinned;
-    }
-    atomic_fetch_add(&reg->uses, 1);
-    return &reg->handle;
+    return mca_btl_ibx_register(&module->base, base, size,
+                                mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)), flags);
 }
 
 int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
                                      mca_btl_base_registration_handle_t *handle)
 {
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
-    const bool is_pinned = 0 == handle->base;
-    mca_btl_ibx_verbs_reg_t *reg = is_pinned ? pinned_of(handle) : reg_of(handle);
-    if (!is_pinned && 1 == atomic_fetch_sub(&reg->uses, 1) && 0 != handle->datagrams) {
-        /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
-        vb_port_lock(module->port);
-        vb_port_unlock(module->port);
-    }
-    return module->base.rcache->rcache_deregister(module->base.rcache, &reg->base);
+    mca_btl_ibx_deregister((mca_btl_ibx_module_t *) btl, handle);
+    return OPAL_SUCCESS;
 }
 
 /* ---- jobs ---- */
@@ -238,16 +205,10 @@ void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_st
         mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) ((char *) request - 1);
         mca_btl_ibx_verbs_job_part_done(module, job, mca_btl_ibx_verbs_rc(status));
     } else {
-        mca_btl_ibx_verbs_frag_t *frag = request;
+        mca_btl_ibx_frag_t *frag = request;
         frag->status = mca_btl_ibx_verbs_rc(status);
         opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
     }
-}
-
-void mca_btl_ibx_verbs_job_end(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
-{
-    mca_btl_ibx_verbs_inplace_end(module, job);
-    mca_btl_ibx_job_end(&module->base, &job->base);
 }
 
 static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uint32_t n)
@@ -319,7 +280,7 @@ static mca_btl_ibx_verbs_job_t *job_new(mca_btl_ibx_verbs_module_t *module, uint
         job->base.stag = there->stag;
         job->region = there->base;
         job->datagrams = there->datagrams;
-        job->lkey = NULL == local_handle ? 0 : reg_of(local_handle)->mr->lkey;
+        job->lkey = NULL == local_handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(local_handle))->mr->lkey;
     }
     return job;
 }
@@ -430,7 +391,7 @@ static int atomic(mca_btl_base_module_t *btl, uint8_t type,
     if (job->base.endpoint->is_self) {
         at_home(job);
         job->base.local = local;
-        mca_btl_ibx_verbs_job_end(module, job);
+        mca_btl_ibx_job_end(&module->base, &job->base);
         return OPAL_SUCCESS;
     }
     start(module, job);

@@ -273,14 +273,9 @@ const vb_switch_t *vb_peer_switch(const vb_peer_t *peer)
     return NULL == peer->mate ? NULL : &peer->mate->way;
 }
 
-bool vb_hybrid_rules(const vb_peer_t *peer)
-{
-    return NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way);
-}
-
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer)
 {
-    return vb_hybrid_rules(peer);
+    return NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way);
 }
 
 bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *key)

@@ -29,8 +29,7 @@ typedef struct vb_mate {
 vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size);
 void vb_hybrid_close(vb_hybrid_t *hybrid);
 
-/* Is what is posted to this peer to go by datagrams, or to wait until it goes by connection? */
-bool vb_hybrid_rules(const vb_peer_t *peer);
+/* To a peer that is reached so (vb_peer_is_by_datagrams). */
 vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const struct ibv_sge *piece,
                            int pieces, unsigned flags, void *request);
 

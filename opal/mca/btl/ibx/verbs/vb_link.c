@@ -171,7 +171,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
         vb_link_fail(link, status);
     }
     peer->link = NULL;
-    if (!vb_hybrid_rules(peer)) {
+    if (!vb_peer_is_by_datagrams(peer)) {
         vb_peer_use(peer, NULL);
     }
     if (VB_IDLE == peer->conn.state || vb_conn_is_over(&peer->conn)) {

@@ -284,45 +284,33 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     return port;
 }
 
-/* Poll until all goodbyes are out. What still arrives is nobody's. */
-static void linger(vb_port_t *port, uint64_t wait_ns)
+/* Are goodbyes still to go out? */
+static bool has_links(const vb_port_t *port)
 {
-    const uint64_t end = vb_now() + wait_ns;
-    vb_received_t nobodys[16];
-    bool lingers = true;
-    while (lingers) {
-        int events;
-        vb_port_lock(port);
-        int n = vb_port_poll(port, nobodys, 16, &events);
-        vb_port_return(port, nobodys, n);
-        lingers = false;
-        for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
-            lingers |= NULL != peer->link;
-        }
-        vb_port_unlock(port);
-        if (vb_now() >= end) {
-            return;
-        }
-        if (lingers && 0 == n + events) {
-            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-        }
+    const vb_peer_t *peer = port->peers;
+    while (NULL != peer && NULL == peer->link) {
+        peer = peer->next;
     }
+    return NULL != peer;
 }
 
-/* Poll until all that went by datagrams is acknowledged. What still arrives is nobody's. */
-static void finish(vb_port_t *port, uint64_t wait_ns)
+/* Poll until that is done. What still arrives is nobody's. */
+static void poll_while(vb_port_t *port, bool (*is_busy)(const vb_port_t *), uint64_t wait_ns)
 {
     const uint64_t end = vb_now() + wait_ns;
     vb_received_t nobodys[16];
-    bool is_busy = true;
-    while (is_busy && vb_now() < end) {
+    bool goes_on = true;
+    while (goes_on) {
         int events;
         vb_port_lock(port);
         const int n = vb_port_poll(port, nobodys, 16, &events);
         vb_port_return(port, nobodys, n);
-        is_busy = vb_hybrid_is_busy(port);
+        goes_on = is_busy(port);
         vb_port_unlock(port);
-        if (is_busy && 0 == n + events) {
+        if (vb_now() >= end) {
+            return;
+        }
+        if (goes_on && 0 == n + events) {
             nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         }
     }
@@ -331,7 +319,7 @@ static void finish(vb_port_t *port, uint64_t wait_ns)
 void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
 {
     if (NULL != port->hybrid && NULL != port->peers) {
-        finish(port, wait_ns);
+        poll_while(port, vb_hybrid_is_busy, wait_ns); /* what went by datagrams is acknowledged */
     }
     vb_port_lock(port);
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
@@ -339,7 +327,7 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
     }
     vb_port_unlock(port);
     if (NULL != port->peers) {
-        linger(port, wait_ns);
+        poll_while(port, has_links, wait_ns);
     }
     atomic_store(&port->is_closing, true);
     if (port->has_thread) {

@@ -220,7 +220,8 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const struct vb_dgram_address *there
                            const uint8_t *key);
 /* NULL: by connection only. */
 const vb_switch_t *vb_peer_switch(const vb_peer_t *peer);
-/* Writes and reads are to be posted with vb_post_datagram_... at the moment. */
+/* Messages go there by datagrams, or wait until they go by connection; writes and reads are to be posted with
+ * vb_post_datagram_... at the moment. */
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 /* Names memory for peers that come by datagrams; 0: no room, or no datagrams. They do not reach it while
  * *uses is 0 (iw_memory_guard), which lives as long as the name. */

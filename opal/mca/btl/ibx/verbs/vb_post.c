@@ -23,7 +23,7 @@ void vb_peer_wait(vb_peer_t *peer)
 static vb_status_t check(vb_peer_t *peer, uint32_t spare)
 {
     vb_port_t *port = peer->port;
-    if (vb_hybrid_rules(peer)) {
+    if (vb_peer_is_by_datagrams(peer)) {
         return VB_AGAIN; /* its turn is later */
     }
     if (VB_OPEN != peer->conn.state) {
@@ -172,7 +172,7 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
                          int pieces, unsigned flags, void *request)
 {
     vb_port_t *port = peer->port;
-    if (vb_hybrid_rules(peer)) {
+    if (vb_peer_is_by_datagrams(peer)) {
         return vb_hybrid_send(peer, hdr, tag, piece, pieces, flags, request);
     }
     const bool is_open = VB_OPEN == peer->conn.state;

@@ -94,7 +94,7 @@ static bool take_again(const bench_t *b, uint32_t i)
         return p->again(p->context, b->pin[i], base, PAGE);
     }
     void *registration;
-    if (!p->take(p->context, base, PAGE, &registration)) {
+    if (0 != p->take(p->context, base, PAGE, &registration)) {
         return false;
     }
     p->give(p->context, registration);
@@ -146,8 +146,8 @@ static bool measure_v(bench_t *b, freq_costs_t *costs)
 static bool pin(bench_t *b)
 {
     while (b->pins < PINNED && !(b->pins > 0 && is_over(b, V_PERCENT / 200.0))
-           && b->probe->take(b->probe->context, page(b, PINNED_AT + b->pins * PINNED_STRIDE), PAGE,
-                             &b->pin[b->pins])) {
+           && 0 == b->probe->take(b->probe->context, page(b, PINNED_AT + b->pins * PINNED_STRIDE), PAGE,
+                                  &b->pin[b->pins])) {
         ++b->pins;
     }
     return b->pins > 0;
@@ -179,7 +179,7 @@ static double register_once(const bench_t *b, char *buffer, size_t size)
 {
     void *registration;
     const double start = now_ns();
-    if (!b->probe->take(b->probe->context, buffer, size, &registration)) {
+    if (0 != b->probe->take(b->probe->context, buffer, size, &registration)) {
         return -1;
     }
     const double cost = now_ns() - start;

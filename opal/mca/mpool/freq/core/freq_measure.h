@@ -16,8 +16,8 @@
 
 /* What is measured. Called by the thread that measures. */
 typedef struct freq_probe {
-    /* Register, in the cache that is used later. False: refused, nothing is known then. */
-    bool (*take)(void *context, void *base, size_t size, void **registration);
+    /* Register, in the cache that is used later. 0, or: refused, nothing is known then. */
+    int (*take)(void *context, void *base, size_t size, void **registration);
     void (*give)(void *context, void *registration);
     /* Take and give back what take gave for base and size, as by a note; or NULL: by take and give. */
     bool (*again)(void *context, void *registration, void *base, size_t size);
