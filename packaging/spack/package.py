@@ -23,7 +23,7 @@ class OmpiSpec(AutotoolsPackage):
     depends_on("libtool", type="build", when="@main")
     depends_on("perl", type="build")
     # With its development headers; configure tells if they are missing.
-    depends_on("openmpi@4.1,5.0")
+    depends_on("openmpi@4.1,5.0,6.0")
     depends_on("pmix", when="^openmpi@5:")
     depends_on("hwloc")
     depends_on("libevent")
