@@ -1,8 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Threads that share a processor hand it over to each other (MPI_THREAD_MULTIPLE):
  *
- *   - a thread that is woken because its request is complete need not wait for the one that woke it: what Open MPI's wait
- *     spins for has been said, and the wait's lock is free, when pml/spec signals (pml_spec_complete.h);
+ *   - a thread that sleeps in its wait and is woken because its request is complete need not wait for the one that woke
+ *     it: what Open MPI's wait spins for has been said when pml/spec signals (pml_spec_complete.h). To one that polls it is
+ *     said last, for that may leave its stack frame then;
  *   - a thread that waits for a message yields (pml_spec_yield.h), with --yields 0 it does not.
  *
  * Both are seen by functions of libc that this program puts before the real ones. */
@@ -19,7 +20,8 @@
 
 enum { THREADS = 4, WINDOW = 16, ROUNDS = 1000, TAG_LATE = 100 };
 
-static int woken, too_early, yields;
+static int woken, too_late, too_early, yields;
+static bool over;
 
 static bool is_component(const void *caller)
 {
@@ -39,11 +41,12 @@ __attribute__((visibility("default"))) int pthread_cond_signal(pthread_cond_t *c
     int (*real)(pthread_cond_t *) =
         (int (*)(pthread_cond_t *))(uintptr_t) dlsym(RTLD_NEXT, "pthread_cond_signal");
     if (is_component(__builtin_return_address(0)) && !is_own(condition)) {
-        const char *wait = (const char *) condition - offsetof(ompi_wait_sync_t, condition);
-        __atomic_add_fetch(&woken, 1, __ATOMIC_RELAXED);
-        if (((const ompi_wait_sync_t *) (const void *) wait)->signaling) {
-            __atomic_add_fetch(&too_early, 1, __ATOMIC_RELAXED);
-        }
+        const ompi_wait_sync_t *wait =
+            (const void *) ((const char *) condition - offsetof(ompi_wait_sync_t, condition));
+        const bool sleeps = condition->__data.__wrefs >> 3 > 0;
+        __atomic_add_fetch(&woken, sleeps, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&too_late, sleeps && wait->signaling, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&too_early, !sleeps && !wait->signaling, __ATOMIC_RELAXED);
     }
     return real(condition);
 }
@@ -85,6 +88,31 @@ static void *exchange(void *argument)
     return NULL;
 }
 
+static void *probe(void *argument)
+{
+    int flag;
+    (void) argument;
+    while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+        MPI_Iprobe(1 - tl.rank, TAG_LATE, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+    return NULL;
+}
+
+/* A thread that waits and one that only probes: both poll, and the second completes what the first waits for. */
+static void wait_beside_probe(void)
+{
+    pthread_t thread;
+    const int peer = 1 - tl.rank;
+    tl_step("a thread that probes beside one that waits");
+    pthread_create(&thread, NULL, probe, NULL);
+    for (int i = 0; i < 4 * ROUNDS; ++i) {
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 0, NULL, 0, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+}
+
 /* One thread waits for a message that comes late: nothing else can make the component yield. */
 static void wait_for_late(bool may_yield)
 {
@@ -121,7 +149,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; ++i) {
         pthread_join(thread[i], NULL);
     }
+    wait_beside_probe();
     CHECK(woken > 0, "no thread was woken");
-    CHECK(0 == too_early, "%d of %d threads were woken before they could go", too_early, woken);
+    CHECK(0 == too_late, "%d of %d threads were woken before they could go", too_late, woken);
+    CHECK(0 == too_early, "%d threads that poll could go too early", too_early);
     return tl_finish();
 }

@@ -42,7 +42,6 @@ static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *st
         OMPI_COPY_STATUS(status, request->req_status, false);
     }
     int rc = request->req_status.MPI_ERROR;
-    mca_pml_spec_await_signals(); /* the wait was in this frame */
     mca_pml_spec_recv_release(recvreq);
     return rc;
 }

@@ -6,7 +6,7 @@
  * the waiter goes when the first has signalled, while the second still has to count: by then somebody else's stack,
  * often that of the thread's next wait, which ends with nothing complete and reports a request that is none any more
  * (Open MPI 4.1 and 5.0, ompi/request/req_wait.c). So threads between these two steps are counted here, and a request is
- * given back, which those two calls and this PML's own waits do before they return, when nobody is. Persistent requests are not given back
+ * given back, which those two calls do before they return, when nobody is. Persistent requests are not given back
  * there: docs/known-issues.md.
  *
  * Threads: any. Nothing but MPI_THREAD_MULTIPLE pays for it, and there only a thread that finds a waiter. */
@@ -18,6 +18,7 @@
 
 #include "ompi/request/request.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 /* Threads that are signalling another one's wait. */
@@ -46,22 +47,52 @@ static inline void mca_pml_spec_complete_call(ompi_request_t *request)
     --mca_pml_spec_depth;
 }
 
-/* Another thread waits, for a request without error that it gives back before it leaves the wait's stack frame: counts
- * the wait down, and ends it.
+/* Is the thread asleep on it? The lock that it sleeps with is held, so it then needs that to go on. False where the C library does
+ * not tell. */
+static inline bool mca_pml_spec_sleeps_on(const pthread_cond_t *condition)
+{
+#ifdef __GLIBC__
+    return __atomic_load_n(&condition->__data.__wrefs, __ATOMIC_RELAXED) >> 3 > 0;
+#else
+    (void) condition;
+    return false;
+#endif
+}
+
+static inline bool mca_pml_spec_sleeps_on_other(const void *condition)
+{
+    (void) condition;
+    return false;
+}
+
+/* Another thread waits: counts the wait down, and ends it.
  *
  * A thread that is woken on the processor of the one that wakes it runs at once. Open MPI (wait_sync_update) says that it
- * is through with the wait after that, until when the woken thread spins: a time slice, 4 ms. Here it is said before. The
- * wait's memory is there until this thread is no longer counted (mca_pml_spec_await_signals); a condition variable without
- * waiters may be signalled after it was destroyed, as glibc and musl have them. */
-static inline void mca_pml_spec_end_wait(ompi_wait_sync_t *wait)
+ * is through with the wait (`signaling`) after that, until when the woken thread spins: a time slice, 4 ms. A thread that is
+ * asleep needs the wait's lock to go on, so there it is said while that is held. One that polls could leave the wait's stack
+ * frame at that word: there it is said last. */
+static inline void mca_pml_spec_end_wait(ompi_wait_sync_t *wait, int error)
 {
-    if (0 != __atomic_sub_fetch((volatile int32_t *) (uintptr_t) &wait->count, 1, __ATOMIC_ACQ_REL)) {
+    volatile int32_t *count = (volatile int32_t *) (uintptr_t) &wait->count;
+    if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+        wait->status = error;
+        __atomic_store_n(count, 0, __ATOMIC_RELEASE);
+    } else if (0 != __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL)) {
         return;
     }
-    MCA_PML_SPEC_WAIT_LOCK(wait); /* it has seen the count, or is asleep */
-    MCA_PML_SPEC_WAIT_UNLOCK(wait);
-    __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
-    MCA_PML_SPEC_WAIT_WAKE(wait);
+    MCA_PML_SPEC_WAIT_LOCK(wait);
+    const bool sleeps = _Generic(&wait->condition,
+                                 pthread_cond_t *: mca_pml_spec_sleeps_on,
+                                 default: mca_pml_spec_sleeps_on_other)(&wait->condition);
+    if (OPAL_LIKELY(sleeps)) {
+        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
+        MCA_PML_SPEC_WAIT_WAKE(wait);
+        MCA_PML_SPEC_WAIT_UNLOCK(wait);
+    } else {
+        MCA_PML_SPEC_WAIT_WAKE(wait);
+        MCA_PML_SPEC_WAIT_UNLOCK(wait);
+        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
+    }
 }
 
 /* And where there is none. */
@@ -73,7 +104,6 @@ static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
     }
     /* A thread that finds it complete may give it back. */
     const int error = request->req_status.MPI_ERROR;
-    const bool is_kept = request->req_persistent || MPI_SUCCESS != error; /* after the wait */
     void **at = mca_pml_spec_completion_at(request);
     void *waiter = mca_pml_spec_completion(request);
     if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
@@ -92,12 +122,8 @@ static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
     waiter = __atomic_exchange_n(at, REQUEST_COMPLETED, __ATOMIC_ACQ_REL);
-    if (OPAL_UNLIKELY(REQUEST_PENDING == waiter)) {
-        /* it does not wait any more */
-    } else if (OPAL_LIKELY(!is_kept)) {
-        mca_pml_spec_end_wait(waiter);
-    } else {
-        wait_sync_update(waiter, 1, error);
+    if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
+        mca_pml_spec_end_wait(waiter, error);
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
 }
