@@ -679,6 +679,20 @@ static void answers_nobody_waits_for_are_refused(void **state)
 
 /* ---- epochs ---- */
 
+/* What was sent under the assumption that it is 0 must not come true for a later communicator. */
+static void epoch_0_is_the_first_communicators_alone(void **state)
+{
+    (void) state;
+    assert_int_equal(spec_recv_epoch_of(0), 0);
+    for (uint32_t n = 1; n < 2000; ++n) {
+        assert_int_not_equal(spec_recv_epoch_of(n), 0);
+        for (uint32_t later = n + 1; later < n + 255; ++later) {
+            assert_int_not_equal(spec_recv_epoch_of(n), spec_recv_epoch_of(later));
+        }
+    }
+    assert_int_not_equal(spec_recv_epoch_of(UINT32_MAX), 0);
+}
+
 static void a_wrong_guess_starts_the_numbers_anew(void **state)
 {
     (void) state;
@@ -731,6 +745,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_peer_holds_nothing_back, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_nobody_waits_for_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(epoch_0_is_the_first_communicators_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
     };

@@ -28,7 +28,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     comm->group = ompi_comm->c_remote_group;
     OBJ_RETAIN(comm->group);
     comm->cid = (uint16_t) cid;
-    comm->epoch = (uint8_t) slot->incarnations; /* the next is made when this one is gone */
+    comm->epoch = spec_recv_epoch_of(slot->incarnations); /* the next is made when this one is gone */
     comm->is_global = mca_pml_spec_is_global(ompi_comm, &comm->name[0], &comm->name[1]);
     comm->my_rank = ompi_comm->c_my_rank;
     comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;

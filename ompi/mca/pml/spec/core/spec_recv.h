@@ -60,6 +60,14 @@ typedef enum spec_cancel {
 
 void spec_recv_init(spec_recv_t *r);
 
+/* The epoch of the n-th communicator, from 0, that has an id in this process. 0 is the first one's alone: a receiver that
+ * knows better of none assumes it, and a packet under that assumption must not come true for a later one, which it would
+ * after 256 of them. Others repeat after 255. */
+static inline uint8_t spec_recv_epoch_of(uint32_t n)
+{
+    return 0 == n ? 0 : (uint8_t) (1 + (n - 1) % 255);
+}
+
 /* The sender's epoch became known from a message of its. Numbering of RTRs starts anew if the
  * assumption was wrong, since all that went out under it is dropped there. */
 void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);

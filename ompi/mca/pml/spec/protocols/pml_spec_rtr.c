@@ -305,7 +305,7 @@ static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16
     *parked = false;
     while (NULL == (comm = mca_pml_spec_comm_get(cid)) && NULL != slot && !*parked) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        const bool is_old = NULL == slot->comm && epoch != (uint8_t) slot->incarnations;
+        const bool is_old = NULL == slot->comm && epoch != spec_recv_epoch_of(slot->incarnations);
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (is_old) {
             return NULL;
@@ -387,7 +387,7 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
     uint32_t s = hdr->e;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     for (uint32_t i = 0;
-         NULL != slot && hdr->epoch == (uint8_t) (slot->incarnations - 1) && i < slot->last_seqs_n;
+         NULL != slot && hdr->epoch == spec_recv_epoch_of(slot->incarnations - 1) && i < slot->last_seqs_n;
          ++i) {
         if (slot->last_seqs[i].name == hdr->name) {
             s = slot->last_seqs[i].s;
