@@ -36,6 +36,37 @@ static bool is_own(const void *object)
     return (uintptr_t) object > here && (uintptr_t) object - here < 65536;
 }
 
+/* What the threads wait for, asleep or awake again and in need of the lock. */
+static const pthread_cond_t *awaited[64];
+
+static bool is_awaited(const pthread_cond_t *condition)
+{
+    for (size_t i = 0; i < TL_N(awaited); ++i) {
+        if (condition == __atomic_load_n(&awaited[i], __ATOMIC_ACQUIRE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+__attribute__((visibility("default"))) int pthread_cond_wait(pthread_cond_t *condition,
+                                                             pthread_mutex_t *lock)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *) =
+        (int (*)(pthread_cond_t *, pthread_mutex_t *))(uintptr_t) dlsym(RTLD_NEXT,
+                                                                        "pthread_cond_wait");
+    const pthread_cond_t *none = NULL;
+    size_t i = 0;
+    while (!__atomic_compare_exchange_n(&awaited[i], &none, condition, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+        none = NULL;
+        i = (i + 1) % TL_N(awaited);
+    }
+    const int rc = real(condition, lock);
+    __atomic_store_n(&awaited[i], NULL, __ATOMIC_RELEASE);
+    return rc;
+}
+
 __attribute__((visibility("default"))) int pthread_cond_signal(pthread_cond_t *condition)
 {
     int (*real)(pthread_cond_t *) =
@@ -46,7 +77,8 @@ __attribute__((visibility("default"))) int pthread_cond_signal(pthread_cond_t *c
         const bool sleeps = condition->__data.__wrefs >> 3 > 0;
         __atomic_add_fetch(&woken, sleeps, __ATOMIC_RELAXED);
         __atomic_add_fetch(&too_late, sleeps && wait->signaling, __ATOMIC_RELAXED);
-        __atomic_add_fetch(&too_early, !sleeps && !wait->signaling, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&too_early, !is_awaited(condition) && !wait->signaling,
+                           __ATOMIC_RELAXED);
     }
     return real(condition);
 }
