@@ -86,11 +86,10 @@ static inline void mca_pml_spec_end_wait(ompi_wait_sync_t *wait, int error)
                                  default: mca_pml_spec_sleeps_on_other)(&wait->condition);
     if (OPAL_LIKELY(sleeps)) {
         __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
-        MCA_PML_SPEC_WAIT_WAKE(wait);
-        MCA_PML_SPEC_WAIT_UNLOCK(wait);
-    } else {
-        MCA_PML_SPEC_WAIT_WAKE(wait);
-        MCA_PML_SPEC_WAIT_UNLOCK(wait);
+    }
+    MCA_PML_SPEC_WAIT_WAKE(wait);
+    MCA_PML_SPEC_WAIT_UNLOCK(wait);
+    if (OPAL_UNLIKELY(!sleeps)) {
         __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
     }
 }
