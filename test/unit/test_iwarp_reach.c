@@ -204,11 +204,11 @@ static void who_is_heard_is_waited_for(void **state)
     link_t l;
     (void) state;
     begin(&l, NULL, 9);
-    const uint64_t began = l.now;
+    const uint64_t until = l.now + (IW_REACH_SILENT + IW_REACH_LONGEST) / 2;
     ends[1].begins = l.now + 300 * MS;
     l.deaf[1] = true;
     while (is_open(0) || is_open(1)) {
-        l.deaf[1] = l.now < began + 600 * MS;
+        l.deaf[1] = l.now < until;
         step(&l, 0);
         step(&l, 1);
         link_run(&l, l.now + MS);
