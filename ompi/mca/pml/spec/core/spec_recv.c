@@ -107,6 +107,7 @@ bool spec_recv_awaits_several(const spec_recv_t *r)
 uint32_t spec_recv_answer_all(spec_recv_t *r)
 {
     uint32_t answered = 0;
+    r->given_up = true;
     for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
          n = spec_list_next(&r->revokes, n)) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);

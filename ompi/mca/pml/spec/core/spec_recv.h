@@ -32,6 +32,7 @@ typedef struct spec_recv {
     spec_node_t revokes; /* spec_revoke_t under way */
     uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
     bool epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
+    bool given_up;       /* receives may have ended whose RTR it has used: spec_recv_answer_all */
 } spec_recv_t;
 
 /* What an RTR tells the sender. */
@@ -118,7 +119,8 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 /* Are several REVOKEs without an answer? */
 bool spec_recv_awaits_several(const spec_recv_t *r);
 
-/* The peer is lost: no message of it will come, so take every REVOKE to it as answered. Returns how many were not. */
+/* The peer is lost: no message of it needs to be awaited, so take every REVOKE to it as answered. What it has sent before may
+ * still come, and miss its receive. Returns how many were not answered. */
 uint32_t spec_recv_answer_all(spec_recv_t *r);
 
 /* After E advanced or REVOKED arrived: the next REVOKE whose exchange is finished, out of the

@@ -80,6 +80,16 @@ static spec_posted_t *skip_cancelled(mca_pml_spec_comm_t *comm, const mca_pml_sp
     return posted;
 }
 
+/* A MATCH whose receive is gone, like its sender. The lock is held and is released. */
+static void drop(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
+{
+    mca_pml_spec_unlock(&comm->slot->lock);
+    mca_pml_spec_refuse_late("MATCH", "its receive ended when the sender was given up");
+    if (NULL != frag) {
+        mca_pml_spec_frag_free(frag);
+    }
+}
+
 /* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
  * held and is released. */
 INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
@@ -91,8 +101,9 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
         spec_recv_learn_epoch(&peer->recv, hdr->epoch);
     }
     spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
-    if (NULL != proto->expect) {
-        proto->expect(packet, posted);
+    if (NULL != proto->expect && OPAL_UNLIKELY(!proto->expect(peer, packet, posted))) {
+        drop(comm, frag);
+        return;
     }
     const uint32_t cost = proto->cost(packet);
     const bool is_low = spec_flow_arrived(&peer->flow_in, cost);

@@ -151,8 +151,15 @@ static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, i
     return MPI_SUCCESS;
 }
 
-/* Can a request with this process and tag no more end by itself, because the process is lost or the
- * communicator revoked? */
+/* Has the runtime found that this process of the communicator is gone? Nothing of it counts any more. */
+static inline bool mca_pml_spec_is_gone(ompi_communicator_t *comm, int rank)
+{
+    (void) comm, (void) rank;
+    return false;
+}
+
+/* Can a request with this process and tag no more end by itself, because the process is gone, or the
+ * communicator is revoked? Then the process may still write into the buffer of a receive. */
 static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
 {
     (void) comm, (void) rank, (void) tag;
@@ -303,13 +310,23 @@ static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
     return false;
 }
 
+static inline bool mca_pml_spec_is_gone(ompi_communicator_t *comm, int rank)
+{
+#    if OPAL_ENABLE_FT_MPI
+    return ompi_ftmpi_enabled && rank >= 0
+           && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm));
+#    endif
+    (void) comm, (void) rank;
+    return false;
+}
+
 static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
 {
 #    if OPAL_ENABLE_FT_MPI
     if (ompi_ftmpi_enabled) {
         return (ompi_comm_is_revoked(comm) && !ompi_request_tag_is_ft(tag))
                || (ompi_comm_coll_revoked(comm) && ompi_request_tag_is_collective(tag))
-               || (rank >= 0 && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm)));
+               || mca_pml_spec_is_gone(comm, rank);
     }
 #    endif
     (void) comm, (void) rank, (void) tag;

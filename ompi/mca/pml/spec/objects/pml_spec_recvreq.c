@@ -172,12 +172,22 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
+/* A sender whose communicator was revoked has nothing better to tell than that the data will not come. */
+static int error_of(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    const int known = mca_pml_spec_probe_error(
+        base->req_comm, NULL == recvreq->peer ? base->req_peer : recvreq->peer->rank,
+        base->req_tag);
+    return MPI_SUCCESS != known ? known : mca_pml_spec_mpi_error(recvreq->status);
+}
+
 static void set_result(mca_pml_spec_recv_request_t *recvreq)
 {
     ompi_status_public_t *status = &recvreq->req_recv.req_base.req_ompi.req_status;
     const size_t length = recvreq->req_recv.req_bytes_packed;
     status->_ucount = length;
-    status->MPI_ERROR = recvreq->status < 0          ? mca_pml_spec_mpi_error(recvreq->status)
+    status->MPI_ERROR = recvreq->status < 0          ? error_of(recvreq)
                         : length > recvreq->capacity ? MPI_ERR_TRUNCATE
                                                      : MPI_SUCCESS;
 }

@@ -49,7 +49,7 @@ typedef struct mca_pml_spec_send_request {
     uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
-    uint64_t r;            /* the receive's handle, once known */
+    uint64_t r;            /* the receive's handle, once known; 0: not yet */
     volatile int64_t left; /* bytes not yet known to be delivered */
     volatile int64_t owed; /* sender first: bytes that the receiver has not answered for */
     int32_t status;        /* first error */
@@ -153,7 +153,7 @@ typedef const char *(*mca_pml_spec_send_take_t)(mca_pml_spec_send_request_t *sen
 
 /* The request of a handle that a peer names, after `take`, with which it is one step under the module's lock: what was
  * taken keeps the request from ending until the caller accounts for it. NULL (and counted): there is none, or the
- * packet is wrong. what: the packet's name. */
+ * packet is wrong. It may be LOST: then the program has its memory back. what: the packet's name. */
 mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char *what,
                                                      const void *packet,
                                                      mca_pml_spec_send_take_t take);

@@ -39,12 +39,19 @@ static int send_cancel(ompi_request_t *request, int flag)
 {
     mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(request);
     const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    bool ends = false;
     (void) flag;
     /* A send cannot be taken back once its number is given; MPI allows that it then just completes.
-     * To a process that is lost it may never do so; the caller has put the reason into the status. */
+     * To a process that is lost, or over a revoked communicator, it may never do so; the caller has put the reason into the
+     * status. But what a living receiver has a buffer for is delivered: the lock keeps its CTS from coming just now. */
     if (OMPI_REQUEST_ACTIVE == request->req_state
-        && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
-        && mca_pml_spec_claim_lost(&sendreq->life)) {
+        && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        ends = (0 == sendreq->r || mca_pml_spec_is_gone(base->req_comm, base->req_peer))
+               && mca_pml_spec_claim_lost(&sendreq->life);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    if (ends) {
         mca_pml_spec_send_lost(sendreq);
     }
     return OMPI_SUCCESS;
@@ -60,6 +67,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->proto = NULL;
     sendreq->stage = 0;
     sendreq->handle = 0;
+    sendreq->r = 0;
     sendreq->key = NULL;
     sendreq->pin = NULL;
     sendreq->announced = false;
@@ -83,6 +91,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
 
+    sendreq->r = 0;
     if (sendreq->announced) {
         sendreq->announced = false;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
@@ -137,18 +146,15 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
                                                      mca_pml_spec_send_take_t take)
 {
     const char *wrong = "no send has this handle";
-    bool late = false;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
     if (OPAL_LIKELY(NULL != sendreq)) {
-        late = mca_pml_spec_bits(&sendreq->life)
-               & SPEC_LIFE_LOST; /* the program has its memory back */
-        wrong = late ? "its send has ended: the process was given up" : take(sendreq, packet);
+        wrong = take(sendreq, packet);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_LIKELY(NULL == wrong)) {
         return sendreq;
     }
-    (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)(what, wrong);
+    mca_pml_spec_refuse(what, wrong);
     return NULL;
 }

@@ -44,8 +44,10 @@ typedef struct mca_pml_spec_protocol {
     /* Bytes of the message; and what it costs to keep the packet (core/spec_flow.h). */
     size_t (*length)(const mca_pml_spec_packet_t *packet);
     uint32_t (*cost)(const mca_pml_spec_packet_t *packet);
-    /* The packet names its receive: ends the job if matching finds another. Under the communicator's lock. */
-    void (*expect)(const mca_pml_spec_packet_t *packet, const spec_posted_t *posted);
+    /* The packet names its receive: did matching find that? If not, the sender was given up, else the job ends. Under the
+     * communicator's lock. */
+    bool (*expect)(const mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
+                   const spec_posted_t *posted);
     /* It was matched. No lock is held. */
     void (*deliver)(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet);
     /* Its other packets. */

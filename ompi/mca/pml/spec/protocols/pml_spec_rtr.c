@@ -164,22 +164,27 @@ uint32_t mca_pml_spec_match_cost(const mca_pml_spec_packet_t *packet)
 
 /* A MATCH must find the receive whose RTR was used: by the rule of RTRs it is the one that matching
  * finds too. Anything else means that sender and receiver disagree about MPI's order; going on
- * would deliver wrong data. */
-void mca_pml_spec_match_expect(const mca_pml_spec_packet_t *packet, const spec_posted_t *posted)
+ * would deliver wrong data. Only of a process that was given up the receives have been ended. */
+bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
+                               const spec_posted_t *posted)
 {
     const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
     if (OPAL_LIKELY(NULL != posted)) {
         const mca_pml_spec_recv_request_t *recvreq =
             SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
         if (OPAL_LIKELY(recvreq->handle == match->r && match->length <= recvreq->capacity)) {
-            return;
+            return true;
         }
+    }
+    if (peer->recv.given_up) {
+        return false;
     }
     mca_pml_spec_abort(OMPI_ERR_FATAL,
                        "pml/spec: rank %d wrote message %u (tag %d) into a receive that is not "
                        "the one the message belongs to: the two processes disagree about the "
                        "protocol. Are all processes of the job using the same build?",
                        match->match.src, match->match.seq, match->match.tag);
+    return false;
 }
 
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,

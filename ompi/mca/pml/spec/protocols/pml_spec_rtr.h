@@ -46,7 +46,8 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
 const char *mca_pml_spec_match_check(const mca_pml_spec_packet_t *packet);
 size_t mca_pml_spec_match_length(const mca_pml_spec_packet_t *packet);
 uint32_t mca_pml_spec_match_cost(const mca_pml_spec_packet_t *packet);
-void mca_pml_spec_match_expect(const mca_pml_spec_packet_t *packet, const spec_posted_t *posted);
+bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
+                               const spec_posted_t *posted);
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet);
 extern const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[];

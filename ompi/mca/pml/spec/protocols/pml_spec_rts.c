@@ -233,6 +233,19 @@ static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *pa
     return NULL;
 }
 
+/* Of a send that has ended in an error nothing more is sent, and its receiver would wait for that for ever. */
+static void refuse_cts(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_cts_hdr_t *cts)
+{
+    const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
+                                        .status = OMPI_ERR_UNREACH,
+                                        .handle = cts->r,
+                                        .bytes = cts->length};
+    if (cts->length > 0) {
+        mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));
+    }
+    mca_pml_spec_send_account(sendreq, cts->length + cts->waive, OMPI_ERR_UNREACH);
+}
+
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
 {
     const mca_pml_spec_cts_hdr_t *cts = 0 == nseg ? NULL : seg[0].seg_addr.pval;
@@ -243,6 +256,10 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
     }
     mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_claim(cts->s, "CTS", cts, cts_take);
     if (NULL == sendreq) {
+        return;
+    }
+    if (OPAL_UNLIKELY(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)) {
+        refuse_cts(sendreq, cts);
         return;
     }
     const uint64_t waive = cts->waive;

@@ -44,8 +44,15 @@ static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_recv_request_t *re
     };
 }
 
-/* The peer is lost, so that nobody answers. */
-static void end_lost(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
+/* Nobody will answer, and nobody writes any more. (That the communicator is revoked does not mean that: its processes
+ * live, and use RTRs that they had before they learn of it.) */
+static bool is_gone(const mca_pml_base_request_t *base, const mca_pml_spec_peer_t *peer)
+{
+    return NULL != peer
+           && (mca_pml_spec_lost(peer) || mca_pml_spec_is_gone(base->req_comm, peer->rank));
+}
+
+static void end_gone(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
                      spec_cancel_t outcome)
 {
     if (SPEC_CANCEL_DONE_ASK == outcome) {
@@ -85,9 +92,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
         hdr = revoke_of(recvreq, peer, fresh->no);
     }
-    const bool lost = mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)
-                      || (NULL != peer && mca_pml_spec_lost(peer));
-    if (OPAL_UNLIKELY(lost && NULL != peer)) {
+    const bool gone = is_gone(base, peer);
+    if (OPAL_UNLIKELY(gone)) {
         (void) mca_pml_spec_add32(&mca_pml_spec.revokes,
                                   -(int32_t) spec_recv_answer_all(&peer->recv));
     }
@@ -95,8 +101,8 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     if (!asks) {
         free(fresh);
     }
-    if (OPAL_UNLIKELY(lost)) {
-        end_lost(recvreq, peer, outcome);
+    if (OPAL_UNLIKELY(gone)) {
+        end_gone(recvreq, peer, outcome);
         return OMPI_SUCCESS;
     }
     if (asks) {

@@ -1,0 +1,120 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A communicator is revoked (Open MPI 5.0 with --with-ft ulfm) while messages are on their way, and nobody dies: a receive
+ * ends with its message or with the error, nothing is written into its buffer after that, and the job goes on.
+ *
+ *   --rounds N   default 60 */
+#include "testlib.h"
+
+#if OMPI_MAJOR_VERSION < 5
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "revoked", 60);
+    tl_skip("this Open MPI cannot revoke a communicator");
+    return tl_finish();
+}
+
+#else
+
+#    include <mpi-ext.h>
+
+enum { RECEIVES = 3, LARGE = 4 << 20 };
+
+static char *buf[RECEIVES];
+static int withdrawn;
+
+static uint64_t key_of(int message, int round)
+{
+    return tl_key(44, 1, 0, message, (uint64_t) round);
+}
+
+/* Offers are out for some of the receives, in use for others, and taken back for the rest. */
+static void receive(MPI_Comm comm, tl_rng_t *rng, int round)
+{
+    MPI_Request request[RECEIVES];
+    bool ended[RECEIVES];
+    for (int i = 0; i < RECEIVES; ++i) {
+        tl_poison(buf[i], LARGE);
+        MPI_Irecv(buf[i], LARGE, MPI_BYTE, 1, 7, comm, &request[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double until = MPI_Wtime() + 1e-6 * (double) tl_below(rng, 3000);
+    while (MPI_Wtime() < until) {
+        int flag;
+        if (round % 2) {
+            MPI_Iprobe(1, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        }
+    }
+    MPIX_Comm_revoke(comm);
+    for (int i = 0; i < RECEIVES; ++i) {
+        const int class = tl_class(MPI_Wait(&request[i], MPI_STATUS_IGNORE));
+        ended[i] = MPI_SUCCESS != class;
+        if (ended[i]) {
+            CHECK(MPIX_ERR_REVOKED == class, "the error is of class %d", class);
+            tl_poison(buf[i], LARGE);
+            ++withdrawn;
+        }
+    }
+    tl_hear(1); /* who has sent what it could */
+    int came = 0;
+    for (int i = 0; i < RECEIVES; ++i) {
+        if (ended[i]) {
+            UNTOUCHED(buf[i], 0, LARGE);
+        } else {
+            /* The messages keep their order. One is missing if its receive, or the one in front of it, had ended. */
+            while (came < i && tl_differs(buf[i], LARGE, key_of(came, round)) < LARGE) {
+                ++came;
+            }
+            VERIFY(buf[i], LARGE, key_of(came++, round));
+        }
+    }
+}
+
+static void send(MPI_Comm comm, tl_rng_t *rng, int round)
+{
+    MPI_Request request[RECEIVES];
+    for (int i = 0; i < RECEIVES; ++i) {
+        tl_fill(buf[i], LARGE, key_of(i, round));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep((useconds_t) tl_below(rng, 300));
+    for (int i = 0; i < RECEIVES; ++i) {
+        if (MPI_SUCCESS != MPI_Isend(buf[i], LARGE, MPI_BYTE, 0, 7, comm, &request[i])) {
+            request[i] = MPI_REQUEST_NULL; /* revoked already */
+        }
+    }
+    for (int i = 0; i < RECEIVES; ++i) {
+        (void) MPI_Wait(&request[i], MPI_STATUS_IGNORE);
+    }
+    tl_tell(0);
+}
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "revoked", 60);
+    const int rounds = (int) tl_option("rounds", 60);
+    tl_rng_t rng = {(uint64_t) tl.rank + 1};
+    for (int i = 0; i < RECEIVES; ++i) {
+        buf[i] = tl_buf(LARGE);
+    }
+    for (int round = 0; round < rounds; ++round) {
+        MPI_Comm comm, rest;
+        tl_step("round %d", round);
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        (0 == tl.rank ? receive : send)(comm, &rng, round);
+        MPIX_Comm_shrink(comm, &rest);
+        MPI_Comm_free(&comm);
+        MPI_Barrier(rest);
+        MPI_Comm_free(&rest);
+    }
+    if (0 == tl.rank) {
+        printf("%d of %d receives ended with the error\n", withdrawn, rounds * RECEIVES);
+    }
+    for (int i = 0; i < RECEIVES; ++i) {
+        FREE(buf[i]);
+    }
+    return tl_finish();
+}
+
+#endif
