@@ -325,7 +325,7 @@ static void neighbours_of_another_thread(void **state)
     const lazy_config_t config = {.make = make_beside_threads,
                                   .end = end_nothing,
                                   .data_size = BLOCK * sizeof(uint32_t),
-                                  .policy = lazy_policy_find("lru"),
+                                  .policy = lazy_policy_of("lru"),
                                   .max_bytes = SIZE_MAX / 2,
                                   .max_entries = 64,
                                   .page = PAGE,

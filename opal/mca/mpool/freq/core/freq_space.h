@@ -60,7 +60,4 @@ bool freq_space_give(freq_space_t *space, uint32_t first);
 /* Size of the block that was given out there, 0: none. */
 uint32_t freq_space_size(const freq_space_t *space, uint32_t first);
 
-/* Are the records consistent? For tests: takes time in proportion to the space. */
-bool freq_space_check(const freq_space_t *space);
-
 #endif

@@ -3,13 +3,8 @@
  * system. */
 #include "lazy_cache.h"
 
-#include "lazy_unmap.h"
-#include "lazy_heap.h"
-#include "lazy_inbox.h"
-#include "lazy_index.h"
 #include "lazy_random.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,35 +14,6 @@
 
 /* Why a thread must take the lock. */
 enum { NOTHING_IS_KEPT = 1, OVER_LIMIT = 2, DISOWNED = 4 };
-
-typedef struct chunk {
-    struct chunk *next;
-    unsigned char *entries; /* on a cache line */
-    void *memory;
-} chunk_t;
-
-struct lazy_cache {
-    /* Read on every use, written rarely. */
-    _Alignas(64) _Atomic uint64_t drained; /* inbox.posted, up to where it was taken out */
-    _Atomic unsigned attention;
-    size_t page;
-    lazy_index_t index;
-    /* Odd while a writer is at work: then the index says nothing about what is not in it. */
-    _Alignas(64) _Atomic uint64_t version;
-    lazy_inbox_t inbox;
-    lazy_unmaps_t unmaps; /* where neighbours are registered */
-
-    pthread_mutex_t lock;
-    lazy_config_t config;
-    lazy_heap_t heap;
-    lazy_entry_t *free, *lost, *privates;
-    chunk_t *chunks;
-    size_t stride;
-    size_t kept_bytes; /* indexed and lost: what the limit is for */
-    uint64_t age;      /* rank of the last that was evicted */
-    uint64_t random;
-    lazy_counters_t n; /* hits: of entries that have ended */
-};
 
 /* ---- entries ---- */
 
@@ -73,7 +39,7 @@ static void list_remove(lazy_entry_t *e)
 
 static bool more_entries(lazy_cache_t *cache)
 {
-    chunk_t *chunk = malloc(sizeof(*chunk));
+    lazy_chunk_t *chunk = malloc(sizeof(*chunk));
     if (NULL == chunk) {
         return false;
     }
@@ -774,7 +740,7 @@ size_t lazy_destroy(lazy_cache_t *cache)
         in_use += end_all(cache, cache->lost) + end_all(cache, cache->privates);
     }
     while (NULL != cache->chunks) {
-        chunk_t *chunk = cache->chunks;
+        lazy_chunk_t *chunk = cache->chunks;
         cache->chunks = chunk->next;
         free(chunk->memory);
         free(chunk);
@@ -790,7 +756,7 @@ void lazy_disown(lazy_cache_t *cache)
     atomic_fetch_or_explicit(&cache->attention, DISOWNED, memory_order_relaxed);
 }
 
-/* ---- counters and checks ---- */
+/* ---- counters ---- */
 
 void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
 {
@@ -808,84 +774,4 @@ void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
     if (mine) {
         leave(cache);
     }
-}
-
-/* The entries of the index from the last to the first. */
-static const char *check_index(const lazy_cache_t *cache, size_t *n, size_t *bytes)
-{
-    uintptr_t base = UINTPTR_MAX, bound = UINTPTR_MAX;
-    for (lazy_entry_t *e = lazy_index_floor(&cache->index, UINTPTR_MAX - 1); NULL != e;
-         e = lazy_index_before(&cache->index, e)) {
-        if (lazy_base(e) >= base || lazy_bound(e) >= bound || lazy_base(e) >= lazy_bound(e)) {
-            return "the index is out of order, or an entry covers another";
-        }
-        base = lazy_base(e);
-        bound = lazy_bound(e);
-        if (0 == (atomic_load(&e->state) & LAZY_LIVE)
-            || 0 != (atomic_load(&e->state) & LAZY_LOST)) {
-            return "an entry of the index is not live";
-        }
-        if (e->at >= cache->heap.n || cache->heap.slot[e->at].entry != e) {
-            return "an entry of the index is not in the heap";
-        }
-        ++*n;
-        *bytes += bound - base;
-    }
-    return NULL;
-}
-
-const char *lazy_check(lazy_cache_t *cache)
-{
-    enter(cache);
-    leave(cache);
-    const lazy_counters_t *n = &cache->n;
-    size_t indexed = 0, bytes = 0, lost = 0, privates = 0, idle = 0;
-    const char *wrong = check_index(cache, &indexed, &bytes);
-    if (NULL != wrong) {
-        return wrong;
-    }
-    for (size_t i = 1; i < cache->heap.n; ++i) {
-        if (cache->heap.slot[(i - 1) / 2].rank > cache->heap.slot[i].rank) {
-            return "the heap is out of order";
-        }
-    }
-    for (size_t i = 0; i < cache->heap.n; ++i) {
-        idle += lazy_is_idle(cache->heap.slot[i].entry);
-    }
-    for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link, ++lost) {
-        if (lazy_is_idle(e) || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
-            return "an entry is quarantined and not in use, or still to be had";
-        }
-        bytes += lazy_size(e);
-    }
-    if (bytes != cache->kept_bytes) {
-        return "kept_bytes";
-    }
-    for (const lazy_entry_t *e = cache->privates; NULL != e; e = e->link, ++privates) {
-        bytes += lazy_size(e);
-    }
-    if (indexed != cache->heap.n || indexed != n->entries || lost != n->quarantined
-        || privates != n->privates_now || bytes != n->bytes) {
-        return "levels";
-    }
-    if (n->misses != n->registrations - n->privates + n->failures + n->exhausted) {
-        return "misses";
-    }
-    if (n->registrations != n->deregistrations + n->entries + n->quarantined + n->privates_now) {
-        return "registrations";
-    }
-    if (n->deregistrations
-        != n->evicted_bytes + n->evicted_entries + n->evicted_resources + n->evicted_asked
-               + n->evicted_unused + n->replaced + n->invalidated + n->ended) {
-        return "deregistrations";
-    }
-    if (!cache->config.policy->keeps && 0 != idle) {
-        return "something idle is kept";
-    }
-    if ((cache->kept_bytes > cache->config.max_bytes
-         || n->entries + n->quarantined > cache->config.max_entries)
-        && 0 != idle) {
-        return "over the limit, and something is idle";
-    }
-    return NULL;
 }

@@ -25,7 +25,13 @@
 
 #include "lazy_counters.h"
 #include "lazy_entry.h"
+#include "lazy_heap.h"
+#include "lazy_inbox.h"
+#include "lazy_index.h"
 #include "lazy_policy.h"
+#include "lazy_unmap.h"
+
+#include <pthread.h>
 
 typedef struct lazy_cache lazy_cache_t;
 
@@ -100,8 +106,35 @@ bool lazy_evict(lazy_cache_t *cache);
 /* The counters as they are now. */
 void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters);
 
-/* For tests: takes out what hooks posted, then checks index, heap, lists and counters against each
- * other. NULL: all is well; else what is not. No other thread may be inside. */
-const char *lazy_check(lazy_cache_t *cache);
+/* ---- what it is made of: for lazy_cache.c, and for tests that compare its parts ---- */
+
+typedef struct lazy_chunk {
+    struct lazy_chunk *next;
+    unsigned char *entries; /* on a cache line */
+    void *memory;
+} lazy_chunk_t;
+
+struct lazy_cache {
+    /* Read on every use, written rarely. */
+    _Alignas(64) _Atomic uint64_t drained; /* inbox.posted, up to where it was taken out */
+    _Atomic unsigned attention;
+    size_t page;
+    lazy_index_t index;
+    /* Odd while a writer is at work: then the index says nothing about what is not in it. */
+    _Alignas(64) _Atomic uint64_t version;
+    lazy_inbox_t inbox;
+    lazy_unmaps_t unmaps; /* where neighbours are registered */
+
+    pthread_mutex_t lock;
+    lazy_config_t config;
+    lazy_heap_t heap;
+    lazy_entry_t *free, *lost, *privates;
+    lazy_chunk_t *chunks;
+    size_t stride;
+    size_t kept_bytes; /* indexed and lost: what the limit is for */
+    uint64_t age;      /* rank of the last that was evicted */
+    uint64_t random;
+    lazy_counters_t n; /* hits: of entries that have ended */
+};
 
 #endif
