@@ -65,43 +65,16 @@ static void both_give(both_t *b, uint32_t first)
     }
 }
 
-/* The bin of a free block: sizes below eight have one each, above there are eight to each power of two. */
-typedef struct {
-    uint32_t level, sub;
-} bin_t;
-
-static bin_t bin_of(uint32_t size)
-{
-    uint32_t level = size < 8 ? 0 : 1;
-    for (; size >= 16; size /= 2) {
-        ++level;
-    }
-    return (bin_t){level, size % 8};
-}
-
-/* The free blocks that the bins have, each in its bin; UINT64_MAX: something is wrong. */
-static uint64_t check_bins(const freq_space_t *space)
+/* How many the list of free blocks has; UINT64_MAX: something is wrong. */
+static uint64_t length_of_list(const freq_space_t *space)
 {
     uint64_t n = 0;
-    for (uint32_t level = 0; level < FREQ_SPACE_LEVELS; ++level) {
-        if (!(space->levels >> level & 1) != !space->subs[level]) {
+    uint32_t prev = FREQ_SPACE_NONE;
+    for (uint32_t first = space->free; FREQ_SPACE_NONE != first; prev = first, first = space->record[first].next) {
+        if (space->record[first].used || space->record[first].prev != prev) {
             return UINT64_MAX;
         }
-        for (uint32_t sub = 0; sub < FREQ_SPACE_SUBS; ++sub) {
-            uint32_t prev = FREQ_SPACE_NONE;
-            uint32_t first = space->bin[level][sub];
-            if ((FREQ_SPACE_NONE == first) != !(space->subs[level] >> sub & 1)) {
-                return UINT64_MAX;
-            }
-            for (; FREQ_SPACE_NONE != first; prev = first, first = space->record[first].next) {
-                const freq_space_record_t *record = &space->record[first];
-                const bin_t bin = bin_of(record->size);
-                if (record->used || record->prev != prev || bin.level != level || bin.sub != sub) {
-                    return UINT64_MAX;
-                }
-                ++n;
-            }
-        }
+        ++n;
     }
     return n;
 }
@@ -130,7 +103,7 @@ static bool is_consistent(const freq_space_t *space)
         before = record->size;
         first += record->size;
     }
-    return used == space->used && used_n == space->blocks && free_n == check_bins(space);
+    return used == space->used && used_n == space->blocks && free_n == length_of_list(space);
 }
 
 static void as_the_oracle(void **state)
