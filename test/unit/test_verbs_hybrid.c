@@ -165,6 +165,11 @@ static void a_stranger_is_heard_once_known(void **state)
     assert_true(process[0].strangers > 0);
     assert_int_equal(process[0].stranger, process[1].name);
     meet(&process[0], &process[1], true);
+    vb_port_lock(process[0].port);
+    vb_port_hear(process[0].port, process[0].said, process[0].said_length);
+    vb_port_unlock(process[0].port);
+    progress(&process[0]);
+    assert_true(process[0].got[1] > 0); /* and not only when it is said again */
     run();
 }
 

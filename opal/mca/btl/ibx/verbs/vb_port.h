@@ -122,8 +122,9 @@ typedef struct vb_config {
                   const char *why);
     void (*switch_trace)(void *context, const vb_peer_t *peer, vb_switch_state_t from,
                       vb_switch_event_t event);
-    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
-    void (*stranger)(void *context, uint64_t name);
+    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here; then vb_port_hear
+     * takes what it said, if that is kept till then: data may be NULL. */
+    void (*stranger)(void *context, uint64_t name, const uint8_t *data, size_t length);
 } vb_config_t;
 
 /* Defaults that parameters of the component change. */
@@ -228,6 +229,8 @@ bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
                         const atomic_uint *uses);
 void vb_port_hide(vb_port_t *port, uint32_t stag);
+/* What a process said before it was known (vb_config_t: stranger). */
+void vb_port_hear(vb_port_t *port, const uint8_t *data, size_t length);
 
 typedef struct vb_datagram_use {
     uint16_t mtu;
