@@ -9,8 +9,6 @@
 #include <string.h>
 
 #define CHUNK 64u /* entries that are allocated together */
-/* Neighbours are registered unasked while so many blocks of them are within the limit. */
-#define AROUND_SHARE 16
 
 /* Why a thread must take the lock. */
 enum { NOTHING_IS_KEPT = 1, OVER_LIMIT = 2, DISOWNED = 4 };
@@ -254,19 +252,13 @@ static void leave(lazy_cache_t *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size)
+void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
 {
     if (0 == size) {
         return;
     }
     const uintptr_t base = address & ~(uintptr_t) (cache->page - 1);
     const uintptr_t bound = size > UINTPTR_MAX - address ? UINTPTR_MAX : address + size;
-    if (0 != cache->config.around) {
-        /* The system takes whole pages: that in which it begins within stays. */
-        const uintptr_t mask = cache->page - 1;
-        lazy_unmaps_note(&cache->unmaps, thread, base + (base < address ? cache->page : 0),
-                         bound > UINTPTR_MAX - mask ? UINTPTR_MAX : (bound + mask) & ~mask);
-    }
     /* Most memory that is given back was never registered; posting it would send the next use
      * through the lock for nothing. The index is believed only if no writer was there: one that is
      * may be about to put in a registration of this memory. seq_cst: a writer that comes later sees
@@ -277,11 +269,6 @@ void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address
         return;
     }
     lazy_inbox_post(&cache->inbox, base, bound);
-}
-
-void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
-{
-    lazy_invalidate_by(cache, (uintptr_t) pthread_self(), address, size);
 }
 
 void lazy_invalidate_all(lazy_cache_t *cache)
@@ -378,7 +365,6 @@ static bool is_disowned(const lazy_cache_t *cache)
 typedef struct request {
     uintptr_t base, bound;
     uint32_t access;
-    bool wide; /* as in an entry */
 } request_t;
 
 /* The pages of [address, address + size). False: there is no such interval. */
@@ -392,7 +378,7 @@ static bool request_of(const lazy_cache_t *cache, uintptr_t address, size_t size
     if (address > UINTPTR_MAX - mask || size > UINTPTR_MAX - mask - address) {
         return false;
     }
-    *request = (request_t){address & ~mask, (address + size + mask) & ~mask, access, false};
+    *request = (request_t){address & ~mask, (address + size + mask) & ~mask, access};
     return true;
 }
 
@@ -406,22 +392,6 @@ static bool may_grow(const lazy_cache_t *cache, const request_t *request, uintpt
            && bound - base <= cache->config.max_bytes;
 }
 
-/* What is asked for and what is around it: the next use of a neighbour finds it registered, and most of the cost of
- * registering is by the call, not by the page. Of what is in two blocks the remainder of the second, since the first may be there already.
- * Nothing that may be about to go (lazy_unmap.h): this alone registers what was not asked for. */
-static request_t with_neighbours(lazy_cache_t *cache, const request_t *asked)
-{
-    const size_t around = cache->config.around;
-    if (around <= asked->bound - asked->base || around > cache->config.max_bytes / AROUND_SHARE) {
-        return *asked;
-    }
-    const uintptr_t block = asked->base & ~(around - 1);
-    uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
-    uintptr_t base = bound - block > around ? asked->base : block;
-    cache->n.clipped += lazy_unmaps_clip(&cache->unmaps, asked->base, asked->bound, &base, &bound);
-    return (request_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
-}
-
 /* Also what overlaps the request, if that is not much larger. */
 static void join_overlaps(const lazy_cache_t *cache, const request_t *request, request_t *plan)
 {
@@ -432,7 +402,6 @@ static void join_overlaps(const lazy_cache_t *cache, const request_t *request, r
         }
         plan->base = lazy_base(e);
         plan->access |= lazy_access(e);
-        plan->wide |= e->wide;
     }
     /* From the last to the first: the first that may is the one that reaches furthest. */
     for (e = lazy_index_touching(&cache->index, request->base, request->bound);
@@ -440,7 +409,6 @@ static void join_overlaps(const lazy_cache_t *cache, const request_t *request, r
          e = lazy_index_before(&cache->index, e)) {
         if (may_grow(cache, request, plan->base, lazy_bound(e))) {
             plan->bound = lazy_bound(e);
-            plan->wide |= e->wide;
             break;
         }
     }
@@ -454,12 +422,9 @@ static request_t with_overlaps(const lazy_cache_t *cache, const request_t *reque
     lazy_entry_t *e = lazy_index_floor(&cache->index, request->base);
     if (NULL != e && lazy_bound(e) >= request->bound) {
         /* Only the rights are missing. The users of both would otherwise end each other's. */
-        return (request_t){lazy_base(e), lazy_bound(e), request->access | lazy_access(e),
-                           request->wide || e->wide};
+        return (request_t){lazy_base(e), lazy_bound(e), request->access | lazy_access(e)};
     }
-    if (!request->wide) { /* a neighbour's next use finds the registration that there is */
-        join_overlaps(cache, request, &plan);
-    }
+    join_overlaps(cache, request, &plan);
     /* Everything inside will be replaced: let it serve the same users. */
     for (e = lazy_index_touching(&cache->index, plan.base, plan.bound);
          NULL != e && lazy_base(e) >= plan.base; e = lazy_index_before(&cache->index, e)) {
@@ -468,25 +433,6 @@ static request_t with_overlaps(const lazy_cache_t *cache, const request_t *reque
         }
     }
     return plan;
-}
-
-/* Would peers reach memory that was not registered for them? */
-static bool is_too_open(const lazy_cache_t *cache, const request_t *request)
-{
-    return request->wide && 0 != (request->access & cache->config.apart);
-}
-
-static request_t plan(lazy_cache_t *cache, const request_t *asked)
-{
-    if (0 != cache->config.around) {
-        lazy_unmaps_end(&cache->unmaps, asked->base, asked->bound);
-    }
-    const request_t all = with_neighbours(cache, asked);
-    request_t plan = with_overlaps(cache, &all);
-    if (is_too_open(cache, &plan)) {
-        plan = with_overlaps(cache, asked);
-    }
-    return is_too_open(cache, &plan) ? *asked : plan;
 }
 
 /* No entry may cover another: those inside the request go, and those that cover it (with too few
@@ -524,7 +470,6 @@ static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const request_t 
     atomic_store_explicit(&e->base, request->base, memory_order_release);
     atomic_store_explicit(&e->bound, request->bound, memory_order_release);
     atomic_store_explicit(&e->access, request->access, memory_order_release);
-    e->wide = request->wide;
     lazy_status_t status;
     do {
         status = cache->config.make(cache->config.context, e);
@@ -564,14 +509,14 @@ static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t
         count_refusal(cache, LAZY_NO_RESOURCES, request);
         return LAZY_NO_RESOURCES;
     }
-    request_t larger = plan(cache, request);
+    request_t larger = with_overlaps(cache, request);
     const bool grown = larger.base != request->base || larger.bound != request->bound
                        || larger.access != request->access;
     lazy_status_t status = LAZY_FAILED;
     if (grown) {
         replace(cache, &larger, lazy_is_idle);
         make_room(cache, larger.bound - larger.base, 1);
-        /* What was cached may have rights or neighbours that do not go together in one. */
+        /* What was cached may have rights that do not go together in one. */
         status = make(cache, e, &larger, false);
         cache->n.merges += LAZY_OK == status;
         cache->n.merges_undone += LAZY_OK != status;
