@@ -170,10 +170,6 @@ static const spec_parameter_t parameters[] = {
                .help = "Datagrams that arrive are damaged on purpose, at the given rates: for tests, as in "
                        "drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,corrupt=0.001,truncate=0.001. No unit, "
                        "default none."),
-    SPEC_WORDS("fault_out", 9, C(fault_out), NULL, .refuse = refuse_faults,
-               .help = "Datagrams that leave are damaged on purpose, at the given rates: for tests, as in "
-                       "drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,corrupt=0.001,truncate=0.001. No unit, "
-                       "default none."),
     SPEC_WORDS("fault_register", 9, C(fault_register), NULL, .refuse = mca_btl_ibx_fault_refuse,
                .help = "This share of the registrations of user memory fails on purpose as for lack of resources, over "
                        "every transport: for tests. No unit, a number from 0 to 1, default none."),
