@@ -411,7 +411,7 @@ static void is_lost_for(vb_type_t type, unsigned times, const char *words)
     const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
     begin_hybrid(2, UINT32_MAX);
     meet_by_datagrams(1, 2);
-    vb_hdr_write(&hdr, type, 0, 0, 1, 0, 0);
+    vb_hdr_write(&hdr, type, 0, 0, 1);
     for (unsigned i = 0; i < times; ++i) {
         vb_port_lock(p->port);
         assert_int_equal(

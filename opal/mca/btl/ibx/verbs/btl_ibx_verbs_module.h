@@ -53,7 +53,7 @@ typedef struct mca_btl_ibx_verbs_modex {
 
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
-    unsigned inline_max, link_window_max, ring_peers;
+    unsigned inline_max, link_window_max;
     unsigned rnr_timer, ack_timeout, retries;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     unsigned rc_after, max_rc;

@@ -569,7 +569,7 @@ void vb_port_bury(vb_port_t *port)
             rdma_destroy_qp(id);
         }
         vb_port_lock(port);
-        vb_link_free(port, link);
+        vb_link_free(link);
         vb_port_unlock(port);
         (void) rdma_destroy_id(id);
         link = next;

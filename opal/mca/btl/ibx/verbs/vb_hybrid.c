@@ -314,7 +314,7 @@ static void say_owed(vb_peer_t *peer)
     while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->way, &round))) {
         vb_hdr_t hdr;
         const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
-        vb_hdr_write(&hdr, types[what], 0, 0, round, 0, 0);
+        vb_hdr_write(&hdr, types[what], 0, 0, round);
         /* Leave goes behind the data of the reads, too: what is sent by connection is. */
         const unsigned flags = IW_INLINE | IW_QUIET | (VB_SWITCH_SAY_LEAVE == what ? IW_FENCE : 0);
         if (IW_OK != iw_post_send(mate->peer, &piece, 1, flags, &control)) {
@@ -495,7 +495,7 @@ vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const st
     if (flags & VB_INLINE && size > IW_INLINE_MAX) {
         return VB_FAULT; /* its memory would be used again */
     }
-    vb_hdr_write(hdr, VB_MESSAGE, tag, 0, 0, 0, 0);
+    vb_hdr_write(hdr, VB_MESSAGE, tag, 0, 0);
     const vb_status_t status = posted(peer, iw_post_send(peer->mate->peer, iov, (unsigned) pieces,
                                                          flags_of(flags, size), request));
     peer->port->counters.sent += VB_OK == status;
