@@ -11,7 +11,7 @@ component_dir=$install/components
 
 # What a build needs, beyond what every Debian system has.
 build_packages='autoconf automake libtool make gcc libc6-dev perl openmpi-bin libopenmpi-dev libibverbs-dev
-    librdmacm-dev libhwloc-dev libevent-dev libsodium-dev libisal-dev'
+    librdmacm-dev libhwloc-dev libevent-dev libsodium-dev'
 
 # Headers that those of Open MPI include: libopenmpi-dev of 6.0 does not bring them.
 pmix_packages=libpmix-dev

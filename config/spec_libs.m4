@@ -72,10 +72,9 @@ AC_DEFUN([SPEC_CHECK_LIBS], [
     AS_IF([test $spec_build_freq = yes],
         [SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])])
 
-    # The datagram-iWARP stack: tags of datagrams and CRC32C.
+    # The datagram-iWARP stack: tags of datagrams.
     AS_IF([test $spec_build_ibx = yes],
-        [SPEC_REQUIRE_LIB([SODIUM], [sodium.h], [sodium], [crypto_shorthash], [libsodium-dev])
-         SPEC_REQUIRE_LIB([ISAL], [isa-l.h], [isal], [crc32_iscsi], [libisal-dev])])
+        [SPEC_REQUIRE_LIB([SODIUM], [sodium.h], [sodium], [crypto_shorthash], [libsodium-dev])])
 
     # Only the unit tests need it, so it may be missing.
     AC_CHECK_HEADER([cmocka.h], [spec_cmocka=yes], [spec_cmocka=no], [[

@@ -28,7 +28,6 @@ class OmpiSpec(AutotoolsPackage):
     depends_on("hwloc")
     depends_on("libevent")
     depends_on("libsodium")
-    depends_on("isa-l")
     depends_on("rdma-core", when="+verbs")
 
     def autoreconf(self, spec, prefix):

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Two processes over the loopback interface: the datagram-iWARP stack beside bare UDP and TCP sockets.
  *
- *     iw_perf [-a tag|crc|off] [-r repeats] [-t milliseconds] [-p] [latency] [bandwidth]
+ *     iw_perf [-a tag|off] [-r repeats] [-t milliseconds] [-p] [latency] [bandwidth]
  *
  * latency: half round trip of a ping-pong, microseconds. bandwidth: GB/s one way with 64 messages in
  * flight, sends below 16 KiB and RDMA writes from there on; TCP: the same bytes through a stream, into
@@ -426,7 +426,7 @@ int main(int argc, char **argv)
     while ((option = getopt(argc, argv, "a:r:t:s:pv")) != -1) {
         switch (option) {
         case 'a':
-            auth = 't' == *optarg ? IW_AUTH_TAG : 'c' == *optarg ? IW_AUTH_CRC : IW_AUTH_OFF;
+            auth = 't' == *optarg ? IW_AUTH_TAG : IW_AUTH_OFF;
             break;
         case 'r':
             repeats = atoi(optarg);
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
             verbose = true;
             break;
         default:
-            fprintf(stderr, "usage: iw_perf [-a tag|crc|off] [-r repeats] [-t milliseconds] [-s "
+            fprintf(stderr, "usage: iw_perf [-a tag|off] [-r repeats] [-t milliseconds] [-s "
                             "size] [-p] [-v] "
                             "[latency] [bandwidth]\n");
             return 2;

@@ -44,7 +44,7 @@ enum { PAGE = 4096, SIZES_MAX = 16, PAIRS_MAX = 201 };
 static struct {
     size_t size[SIZES_MAX];
     int sizes;
-    long count, pairs, share, register_ns, notes, budget, each, sends, measure, around;
+    long count, pairs, share, register_ns, notes, budget, each, sends, measure;
     spectrum_op_t op;
     const spectrum_wire_t *wire;
 } opt = {.count = 1000,
@@ -56,7 +56,6 @@ static struct {
          .each = 1,
          .sends = 2000000,
          .measure = 20,
-         .around = 65536,
          .wire = &spectrum_memory};
 
 static double now_ns(void)
@@ -152,7 +151,6 @@ static void device_forget(void)
                                   .max_entries = 1 << 20,
                                   .page = PAGE,
                                   .merge = 100,
-                                  .around = (size_t) opt.around,
                                   .seed = 1};
     if (NULL != device.cache) {
         (void) lazy_destroy(device.cache);
@@ -572,8 +570,7 @@ static void options(int argc, char **argv)
                    {"--post", &spectrum_memory_post_ns, 0, 100000000},
                    {"--each", &opt.each, 0, 1},
                    {"--sends", &opt.sends, 1, 10000000},
-                   {"--measure", &opt.measure, 1, 1000},
-                   {"--around", &opt.around, 0, 1 << 20}};
+                   {"--measure", &opt.measure, 1, 1000}};
     const char *sizes = "128,256,512,1024,2048,4096,8192";
     for (int i = 1; i < argc; i += 2) {
         bool known = i + 1 < argc;

@@ -191,7 +191,6 @@ static const char *start(unsigned node)
     c.key = 1000 + node;
     c.window_initial = 4 * SPECTRUM_BATCH;
     c.buffer_size = SPECTRUM_HEADER + FREQ_SIZE_MAX;
-    c.ring_peers = 0;
     c.thread = false;
     c.done = on_done;
     c.ready = on_ready;

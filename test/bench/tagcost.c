@@ -1,12 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the tag of a datagram costs beside other ways to authenticate it: the tag of btl/ibx (CLNH and SipHash), GMAC and
- * Poly1305, each with a nonce for each datagram, of libsodium and - if libcrypto.so.3 can be loaded - of OpenSSL; SipHash alone,
- * and CRC32C, which authenticates nothing. One process, data in the processor's cache, as behind a receive.
+ * Poly1305, each with a nonce for each datagram, of libsodium and - if libcrypto.so.3 can be loaded - of OpenSSL; and SipHash
+ * alone. One process, data in the processor's cache, as behind a receive.
  *
  *     tagcost [-r repeats] [-t microseconds]
  *
  * In a repeat each way has its turn for that long; medians of the repeats. A line for each size, nanoseconds for a datagram:
- *     tag size= clnh_ns= gmac_ns= gmac_openssl_ns= poly1305_ns= poly1305_openssl_ns= siphash_ns= crc_ns=    ('absent': not here) */
+ *     tag size= clnh_ns= gmac_ns= gmac_openssl_ns= poly1305_ns= poly1305_openssl_ns= siphash_ns= ('absent': not here) */
 #define _GNU_SOURCE
 #include "iw_auth.h"
 
@@ -21,7 +21,7 @@
 enum { REPEATS_MAX = 101, LARGEST = 65000 };
 
 static unsigned char data[LARGEST], key[32] = {1, 2, 3};
-static iw_auth_t tag_auth, crc_auth;
+static iw_auth_t tag_auth;
 static uint64_t nonce;
 static volatile uint64_t sink; /* so that nothing is left out */
 
@@ -32,19 +32,10 @@ static void keep(const unsigned char *tag)
     sink += word;
 }
 
-static void by_iw(const iw_auth_t *auth, size_t size)
-{
-    const struct iovec whole = {.iov_base = data, .iov_len = size};
-    sink += iw_auth_tag(auth, ++nonce, &whole, 1);
-}
-
 static void by_clnh(size_t size)
 {
-    by_iw(&tag_auth, size);
-}
-static void by_crc(size_t size)
-{
-    by_iw(&crc_auth, size);
+    const struct iovec whole = {.iov_base = data, .iov_len = size};
+    sink += iw_auth_tag(&tag_auth, ++nonce, &whole, 1);
 }
 
 static void by_siphash(size_t size)
@@ -163,7 +154,6 @@ static struct way {
     {.name = "poly1305", .tag = by_poly1305},
     {.name = "poly1305_openssl", .tag = by_poly1305_openssl},
     {.name = "siphash", .tag = by_siphash},
-    {.name = "crc", .tag = by_crc},
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -249,8 +239,7 @@ int main(int argc, char **argv)
     iw_key_t iw;
     iw_key_make(&iw);
     iw_auth_init(&tag_auth, IW_AUTH_TAG, &iw);
-    iw_auth_init(&crc_auth, IW_AUTH_CRC, &iw);
-    if (!iw_auth_prepare(&tag_auth) || !iw_auth_prepare(&crc_auth)) {
+    if (!iw_auth_prepare(&tag_auth)) {
         return 1;
     }
     static crypto_aead_aes256gcm_state state;
@@ -263,6 +252,5 @@ int main(int argc, char **argv)
         row(sizes[i], repeats, microseconds * 1e3);
     }
     iw_auth_fini(&tag_auth);
-    iw_auth_fini(&crc_auth);
     return 0;
 }

@@ -28,8 +28,6 @@ static void check_receives(const vb_rx_t *rx, const queue_t *posted)
 static uint32_t check_link(const vb_link_t *link)
 {
     uint32_t reads = 0;
-    const vb_ring_out_t *out = &link->ring_out;
-    const vb_ring_in_t *in = &link->ring_in;
     if (NULL == link->qp) {
         return 0;
     }
@@ -42,8 +40,6 @@ static uint32_t check_link(const vb_link_t *link)
     MUST(link->credit.have <= VB_CREDITS_MAX);
     MUST(!link->credit.is_counted
          || (uint16_t) (link->credit.control_sent - link->credit.control_seen) <= VB_CONTROL_MAX);
-    MUST(out->nxt - out->una <= out->slots && out->slots <= VB_RING_SLOTS_MAX);
-    MUST(NULL == in->memory || (in->due - 1 - in->done <= in->slots && in->told <= in->done));
     if (NULL != link->rx) {
         check_receives(link->rx, &((qp_t *) link->qp)->posted);
     }
@@ -53,7 +49,7 @@ static uint32_t check_link(const vb_link_t *link)
 static void check(const process_t *p)
 {
     const vb_port_t *port = p->port;
-    uint32_t links = 0, deadlines = 0, attempts = 0, queued = 0, places = 0, rings = 0, entries = 0;
+    uint32_t links = 0, deadlines = 0, attempts = 0, queued = 0, places = 0, entries = 0;
     vb_datagram_use_t use;
     if (NULL == port) {
         return;
@@ -75,10 +71,6 @@ static void check(const process_t *p)
         entries += check_link(link);
         MUST(NULL == link->qp || 0 == vb_sendq_outstanding(&link->sendq));
     }
-    for (const vb_link_t *link = port->rings; NULL != link; link = link->next_ring) {
-        ++rings;
-        MUST(NULL != link->peer && NULL != link->ring_in.memory);
-    }
     if (NULL != port->rx) {
         check_receives(port->rx, &((srq_t *) port->srq)->posted);
         entries += port->rx->entries;
@@ -88,14 +80,13 @@ static void check(const process_t *p)
     }
     MUST(0 == queued && attempts == port->attempts);
     MUST(links == port->links && deadlines == port->deadlines);
-    MUST(rings == port->rings_n && rings <= port->config.ring_peers);
     MUST(entries == port->entries.used && entries <= port->entries.limit);
     MUST(port->counters.strangers >= strangers[p->index]);
     MUST(port->counters.accepted <= welcomed[p->index]);
     if (vb_port_datagram_use(port, &use)) {
         MUST(use.connections == places && places <= port->config.datagram.max_connections);
     }
-    /* Windows of the port or of its links, bays, rings; slabs are of whole pages. */
+    /* Windows of the port or of its links, bays; slabs are of whole pages. */
     const uint64_t each = (uint64_t) 2 * port->config.window_max * port->config.buffer_size + 65536;
     MUST(port->counters.registered <= (links + 8) * each);
     MUST(p->world->is_wicked || (0 == fake.overflows && 0 == fake.torn));
@@ -214,7 +205,7 @@ static void be_wicked(world_t *w, process_t *p, script_t *s)
 {
     const unsigned what = next(s);
     w->is_wicked = true;
-    switch (what % 8) {
+    switch (what % 6) {
     case 0:
         forge_hello(p, s);
         break;
@@ -224,10 +215,6 @@ static void be_wicked(world_t *w, process_t *p, script_t *s)
         break;
     case 3:
     case 4:
-        forge_in_ring(p, s);
-        break;
-    case 5:
-    case 6:
         forge_in_datagrams(p, s);
         break;
     default:
@@ -302,7 +289,7 @@ static void step(world_t *w, script_t *s)
 
 static void set_up(world_t *w, script_t *s)
 {
-    const unsigned fabric = next(s), sizes = next(s), depths = next(s), rings = next(s),
+    const unsigned fabric = next(s), sizes = next(s), depths = next(s),
                    hybrid = next(s), more = next(s);
     fake.is_iwarp = 2 == fabric % 4;
     fake.is_infiniband = 1 == fabric % 4;
@@ -331,10 +318,6 @@ static void set_up(world_t *w, script_t *s)
         c->send_depth = 4 + depths % 32;
         c->entries = 64 + (depths >> 5) * 16;
         c->rnr_timer = 1;
-        c->ring_peers = rings % 4;
-        c->ring_after = 1 + (rings >> 2) % 4;
-        c->ring_slots = (uint16_t) (1 + (rings >> 4) * 4);
-        c->ring_slot = more & 1 ? 64 : 256;
         c->rules.attempt_ns = 1000000000;
         c->rules.backoff_ns = 1000000;
         c->rules.tries = 1 + (more >> 1) % 4;

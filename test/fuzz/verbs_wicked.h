@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A peer that says what no process of ours says (verbs_world.h): in private data of connections, in messages and control
- * messages, in rings, and in datagrams, whole ones and what is in them. Bytes come from the script; some have a header that is
+ * messages, and in datagrams, whole ones and what is in them. Bytes come from the script; some have a header that is
  * right but for a few bits, so that what is behind it is reached. What arrives lies in memory of exactly its size. */
 #ifndef VERBS_WICKED_H
 #define VERBS_WICKED_H
@@ -53,7 +53,7 @@ static bool is_request(const process_t *p, const uint8_t *d, size_t size)
 {
     uint64_t name = 0, key = 0;
     uint32_t buffer = 0;
-    if (size < 32 || 0 != memcmp(d, "IBXv", 4) || 3 != d[4] || 0 != d[5]) {
+    if (size < 32 || 0 != memcmp(d, "IBXv", 4) || 4 != d[4] || 0 != d[5]) {
         return false;
     }
     for (unsigned i = 0; i < 8; ++i) {
@@ -148,15 +148,12 @@ static void send_raw(qp_t *from, const uint8_t *bytes, size_t size)
 }
 
 /* The header that is due on this link, but for what the script changes. */
-static void write_header(const vb_link_t *link, script_t *s, uint8_t *bytes, uint8_t written)
+static void write_header(const vb_link_t *link, script_t *s, uint8_t *bytes)
 {
     vb_hdr_t hdr;
     const unsigned kind = next(s);
     vb_hdr_write(&hdr, (vb_type_t) (kind % 6), (uint8_t) (kind >> 3), (uint16_t) (kind >> 6),
-                 link->credit.control_seen, written, (uint8_t) (link->ring_out.una - 1));
-    if (0 == link->ring_out.slots) {
-        hdr.freed = 0;
-    }
+                 link->credit.control_seen);
     memcpy(bytes, &hdr, sizeof(hdr));
 }
 
@@ -168,7 +165,7 @@ static bool is_message_or_control(const process_t *p, const uint8_t *bytes, size
         return false;
     }
     return VB_MESSAGE == bytes[0]
-           || (bytes[0] >= first && bytes[0] <= last && size == (VB_GRANT == bytes[0] ? 24 : 8));
+           || (bytes[0] >= first && bytes[0] <= last && size == 8);
 }
 
 static void forge_message(process_t *p, script_t *s)
@@ -186,19 +183,8 @@ static void forge_message(process_t *p, script_t *s)
     if (0 == how % 4) {
         size = some_bytes(s, bytes, 64);
     } else {
-        write_header(link, s, bytes,
-                     (uint8_t) (NULL == link->ring_in.memory ? 0 : link->ring_in.due - 1));
-        if (VB_GRANT == bytes[0]) {
-            const process_t *q = other(p);
-            const vb_grant_t grant = {.address = (uintptr_t) window_of(q) + next(s) % 4 * 64,
-                                      .rkey = q->mr->rkey + next(s) % 2,
-                                      .slots = (uint16_t) (next(s) % 80),
-                                      .slot = (uint16_t) (next(s) % 72 * 64)};
-            vb_grant_t wire;
-            vb_grant_write(&wire, &grant);
-            memcpy(bytes + size, &wire, sizeof(wire));
-            size += sizeof(wire);
-        } else if (VB_MESSAGE == bytes[0]) {
+        write_header(link, s, bytes);
+        if (VB_MESSAGE == bytes[0]) {
             size += next16(s) % (p->config.buffer_size + 1);
         }
         if (2 == how % 4) {
@@ -207,38 +193,8 @@ static void forge_message(process_t *p, script_t *s)
         }
     }
     p->has_heard_nonsense |= VB_OPEN == p->peer->conn.state && !from->is_broken && !to->is_broken
-                             && !is_message_or_control(p, bytes, size, VB_MESSAGE, VB_GRANT);
+                             && !is_message_or_control(p, bytes, size, VB_MESSAGE, VB_BYE);
     send_raw(from, bytes, size < sizeof(bytes) ? size : sizeof(bytes));
-}
-
-/* ---- rings ---- */
-
-static void forge_in_ring(process_t *p, script_t *s)
-{
-    const vb_link_t *link = NULL == p->peer ? NULL : p->peer->link;
-    const unsigned how = next(s);
-    if (NULL == link || NULL == link->ring_in.memory) {
-        return;
-    }
-    const vb_ring_in_t *r = &link->ring_in;
-    char *end = r->memory + (size_t) ((r->due - 1) % r->slots + 1) * r->slot;
-    if (0 == how % 4) { /* anywhere */
-        change(s, (uint8_t *) r->memory, (size_t) r->slots * r->slot);
-        return;
-    }
-    /* The message that is due. */
-    vb_tail_t tail = {.number = htole32(r->due),
-                      .length = htole16((uint16_t) (sizeof(vb_hdr_t) + next(s) % 64)),
-                      .after = htole16(link->arrived)};
-    change(s, (uint8_t *) &tail, 1 == how % 4 ? 0 : offsetof(vb_tail_t, sum));
-    const uint32_t length = le16toh(tail.length);
-    if (length >= sizeof(vb_hdr_t) && vb_ring_space(length) <= r->slot) {
-        uint8_t *at = (uint8_t *) end - vb_ring_space(length);
-        write_header(link, s, at, (uint8_t) (r->due - 1));
-        change(s, at, 3 == how % 4 ? sizeof(vb_hdr_t) : 0);
-        tail.sum = htole64(vb_ring_sum_of(&tail, at, length));
-    }
-    memcpy(end - sizeof(tail), &tail, sizeof(tail));
 }
 
 /* ---- what is in datagrams: the engine carries it whole and in order ---- */
@@ -281,8 +237,7 @@ static void forge_in_datagrams(process_t *p, script_t *s)
         return;
     }
     vb_hdr_t hdr;
-    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 7), (uint8_t) kind, 0, (uint16_t) (next(s) % 4), 0,
-                 0);
+    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 7), (uint8_t) kind, 0, (uint16_t) (next(s) % 4));
     memcpy(forged_bytes[i], &hdr, sizeof(hdr));
     forged_size[i] = sizeof(hdr) + (3 == kind % 4 ? next(s) % 64 : 0);
 }

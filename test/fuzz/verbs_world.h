@@ -474,9 +474,9 @@ static void on_way_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
             vb_switch_state_name(from), vb_switch_state_name(peer->mate->way.state));
 }
 
-static void on_stranger(void *context, uint64_t name)
+static void on_stranger(void *context, uint64_t name, const uint8_t *data, size_t length)
 {
-    (void) name;
+    (void) name, (void) data, (void) length;
     ((process_t *) context)->has_stranger = true;
 }
 

@@ -30,6 +30,8 @@ typedef struct {
     uint32_t most;   /* connections there ever were */
     unsigned done, failed, lost, strangers;
     uint64_t stranger;
+    uint8_t said[4096]; /* by it, first */
+    size_t said_length;
     bool holds; /* takes nothing */
     char why[160];
     char *memory;
@@ -61,11 +63,16 @@ static inline void on_down(void *context, vb_peer_t *peer, const char *why)
     ++p->lost;
     snprintf(p->why, sizeof(p->why), "%s", why);
 }
-static inline void on_stranger(void *context, uint64_t name)
+static inline void on_stranger(void *context, uint64_t name, const uint8_t *data, size_t length)
 {
     process_t *p = context;
     ++p->strangers;
     p->stranger = name;
+    assert_true(length <= sizeof(p->said));
+    if (NULL != data && 0 == p->said_length) {
+        memcpy(p->said, data, length);
+        p->said_length = length;
+    }
 }
 
 static inline process_t *add(uint32_t after, uint32_t most)

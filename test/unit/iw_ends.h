@@ -30,8 +30,7 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     iw_port_config_t pc;
     iw_config_t c;
     iw_port_config_default(&pc);
-    assert_true(iw_fault_parse(&pc.faults_in, faults));
-    assert_true(iw_fault_parse(&pc.faults_out, faults));
+    assert_true(iw_fault_parse(&pc.faults, faults));
     pc.fault_seed = 1 + i;
     pc.segment = segment;
     if (NULL != end_tune) {

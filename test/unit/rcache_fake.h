@@ -7,7 +7,7 @@
 
 #include "spec_unit.h"
 
-#include "lazy_cache.h"
+#include "lazy_check.h"
 
 #define PAGE  UINT64_C(4096)
 #define PAGES 256u
@@ -118,7 +118,7 @@ static inline lazy_config_t fake_config(fake_t *fake, const char *policy)
                            .tell = fake_tell,
                            .context = fake,
                            .data_size = sizeof(fake_reg_t),
-                           .policy = lazy_policy_find(policy),
+                           .policy = lazy_policy_of(policy),
                            .max_bytes = SIZE_MAX / 2,
                            .max_entries = FAKE_MAX,
                            .page = PAGE,

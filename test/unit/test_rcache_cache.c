@@ -574,119 +574,6 @@ static void the_end_ends_all(void **state)
     fake_free(fake);
 }
 
-/* ---- neighbours ---- */
-
-static fake_t *cache_with_blocks(unsigned pages, size_t max_bytes)
-{
-    fake_t *fake = fake_new();
-    lazy_config_t config = fake_config(fake, "lru");
-    config.max_bytes = max_bytes;
-    config.around = pages * PAGE;
-    config.apart = ATOMIC;
-    fake->cache = lazy_create(&config);
-    assert_non_null(fake->cache);
-    return fake;
-}
-
-static void extents(fake_t *fake, unsigned first, unsigned pages, uint32_t access, unsigned from,
-                    unsigned to)
-{
-    lazy_status_t status;
-    lazy_entry_t *e = fake_use(fake, FIRST + first * PAGE, pages * PAGE, access, 0, &status);
-    assert_int_equal(status, LAZY_OK);
-    assert_int_equal(page_of(lazy_base(e)), from);
-    assert_int_equal(page_of(lazy_bound(e)), to);
-    fake_done(fake, e);
-}
-
-static void neighbours_are_registered_together(void **state)
-{
-    (void) state;
-    fake_t *fake = cache_with_blocks(16, SIZE_MAX / 2);
-    extents(fake, 3, 2, READ, 0, 16);
-    extents(fake, 0, 1, READ, 0, 16);
-    extents(fake, 15, 1, READ, 0, 16);
-    assert_int_equal(counted(fake).registrations, 1);
-    /* In two blocks: the first stays. */
-    extents(fake, 15, 2, READ, 15, 32);
-    extents(fake, 31, 1, READ, 15, 32);
-    extents(fake, 7, 1, READ, 0, 16);
-    assert_int_equal(counted(fake).registrations, 2);
-    assert_int_equal(counted(fake).deregistrations, 0);
-    /* What is as large is registered as it is. */
-    extents(fake, 40, 16, READ, 40, 56);
-    extents(fake, 64, 32, READ, 64, 96);
-    /* More rights for all of the block. */
-    extents(fake, 3, 1, WRITE, 0, 16);
-    extents(fake, 5, 1, READ | WRITE, 0, 16);
-    assert_int_equal(counted(fake).registrations, 5);
-    /* A neighbour that goes takes the block with it, and is left out until somebody asks for it. */
-    fake_remap(fake, 9, 10);
-    extents(fake, 3, 1, READ, 0, 9);
-    assert_int_equal(counted(fake).clipped, 1);
-    extents(fake, 9, 1, READ, 0, 16);
-    extents(fake, 3, 1, READ, 0, 16);
-    assert_int_equal(counted(fake).registrations, 7);
-    fake_free(fake);
-}
-
-static void what_cannot_be_registered_is_left_out(void **state)
-{
-    (void) state;
-    fake_t *fake = cache_with_blocks(16, SIZE_MAX / 2);
-    fake->read_only[9] = true;
-    extents(fake, 3, 2, WRITE, 3, 5);
-    const lazy_counters_t n = counted(fake);
-    assert_int_equal(n.registrations, 1);
-    assert_int_equal(n.merges_undone, 1);
-    assert_int_equal(n.failures, 0);
-    fake_free(fake);
-    /* Too much for the limit, of which blocks must not take a large part. */
-    fake = cache_with_blocks(16, 16 * 16 * PAGE - 1);
-    extents(fake, 3, 2, READ, 3, 5);
-    fake_free(fake);
-    fake = cache_with_blocks(16, 16 * 16 * PAGE);
-    extents(fake, 3, 2, READ, 0, 16);
-    fake_free(fake);
-}
-
-/* Of the pages only those with an even number are ever asked for, alone: with the right by which others reach them nothing
- * else is registered, whatever was before. */
-static void others_reach_no_neighbour(void **state)
-{
-    (void) state;
-    fake_t *fake = cache_with_blocks(8, SIZE_MAX / 2);
-    extents(fake, 2, 1, ATOMIC, 2, 3);
-    extents(fake, 4, 1, READ, 4, 5); /* not with that in it */
-    extents(fake, 10, 1, READ, 8, 16);
-    extents(fake, 12, 1, ATOMIC, 12, 13);
-    extents(fake, 10, 1, READ, 10, 11);
-    rng_t rng = {7};
-    for (unsigned i = 0; i < 200000; ++i) {
-        const unsigned page = 2 * rng_below(&rng, PAGES / 2);
-        const uint32_t access = rng_percent(&rng, 10)   ? ATOMIC
-                                : rng_percent(&rng, 30) ? WRITE
-                                                        : READ;
-        lazy_status_t status;
-        lazy_entry_t *e = fake_use(fake, FIRST + page * PAGE, PAGE, access, i, &status);
-        assert_int_equal(status, LAZY_OK);
-        for (size_t r = 0; r < fake->n; ++r) {
-            assert_true(0 == (fake->all[r]->access & ATOMIC)
-                        || PAGE == fake->all[r]->bound - fake->all[r]->base);
-        }
-        fake_done(fake, e);
-        if (rng_percent(&rng, 10)) {
-            fake_remap(fake, page, page + 1);
-        }
-    }
-    assert_true(counted(fake).merges > 100);
-    /* What was asked for and overlaps is joined as ever. */
-    fake_remap(fake, 0, PAGES);
-    extents(fake, 0, 10, ATOMIC, 0, 10);
-    extents(fake, 5, 10, ATOMIC, 0, 15);
-    fake_free(fake);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -715,9 +602,6 @@ int main(void)
         cmocka_unit_test(a_callback_may_unmap),
         cmocka_unit_test(a_forked_child_owns_nothing),
         cmocka_unit_test(the_end_ends_all),
-        cmocka_unit_test(neighbours_are_registered_together),
-        cmocka_unit_test(what_cannot_be_registered_is_left_out),
-        cmocka_unit_test(others_reach_no_neighbour),
     };
     return cmocka_run_group_tests_name("rcache_cache", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
  * Nothing of cmocka is called by the threads: it is not made for them. */
 #include "spec_unit.h"
 
-#include "lazy_cache.h"
+#include "lazy_check.h"
 
 #include <pthread.h>
 
@@ -165,7 +165,7 @@ static void together(const char *policy, size_t max_bytes, uint64_t can)
     const lazy_config_t config = {.make = make,
                                   .end = end,
                                   .data_size = sizeof(reg_t),
-                                  .policy = lazy_policy_find(policy),
+                                  .policy = lazy_policy_of(policy),
                                   .max_bytes = max_bytes,
                                   .max_entries = 64,
                                   .page = PAGE,

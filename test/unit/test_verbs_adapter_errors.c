@@ -19,7 +19,6 @@ static struct {
     bool if_waiting;          /* post: only while others are outstanding */
     struct ibv_wc wc;         /* with has_wc: is found in the completion queue */
     bool has_wc;
-    bool garbage; /* what is written to a ring has a header that cannot be */
 } kernel;
 
 int __real_ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event);
@@ -55,14 +54,6 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     if ((!kernel.if_waiting || is_waiting(qp)) && faulty_now(&kernel.post)) {
         *bad = wr;
         return kernel.post.error;
-    }
-    if (kernel.garbage && IBV_WR_RDMA_WRITE == wr->opcode && 2 == wr->num_sge) {
-        /* With a tail that fits what it says. */
-        vb_hdr_t *hdr = (vb_hdr_t *) (uintptr_t) wr->sg_list[0].addr;
-        vb_tail_t *tail =
-            (vb_tail_t *) (uintptr_t) (wr->sg_list[1].addr + wr->sg_list[1].length - sizeof(*tail));
-        hdr->type = VB_BYE;
-        tail->sum = htole64(vb_ring_sum_of(tail, hdr, le16toh(tail->length)));
     }
     return ops.post_send(qp, wr, bad);
 }
@@ -539,100 +530,6 @@ static void a_buffer_of_a_link_that_is_gone(void **state)
     assert_int_equal(process[2].got[0], 6);
 }
 
-/* ---- rings ---- */
-
-static void begin_with_rings(void)
-{
-    for (unsigned i = 1; i <= 2; ++i) {
-        vb_config_t c = config_of(&process[i]);
-        c.ring_after = 4;
-        c.ring_slots = 8;
-        assert_true(start(i, &c, NULL));
-        meddled[i] = context_of(i);
-        meddle(i);
-    }
-    open_up(1, 2);
-}
-
-static void until_by_ring(unsigned from, unsigned to)
-{
-    for (unsigned i = 0; i < 200 && 0 == vb_port_counters(process[from].port)->ring_sent; ++i) {
-        (void) send_flags(from, to, 1, 32, VB_INLINE);
-        progress(from);
-        progress(to);
-    }
-    assert_true(vb_port_counters(process[from].port)->ring_sent > 0);
-    settle();
-}
-
-/* Neither the ring's memory nor room for telling of it is there at first. */
-static void a_ring_that_must_wait(void **state)
-{
-    (void) state;
-    begin_with_rings();
-    out = (faulty_t){.times = 2, .error = ENOMEM, .size = 4096};
-    kernel.if_waiting = true;
-    for (unsigned i = 0; i < 40; ++i) {
-        (void) send_flags(1, 2, (uint8_t) i, 32, VB_INLINE);
-        (void) send_flags(2, 1, (uint8_t) i, 32, VB_INLINE);
-        kernel.post = (faulty_t){.times = i < 30 ? UINT32_MAX : 0, .error = ENOMEM};
-        progress(2);
-        progress(1);
-        kernel.post.times = 0;
-        assert_int_equal(process[1].lost + process[2].lost, 0);
-    }
-    assert_true(out.hits > 0);
-    until_by_ring(1, 2);
-    assert_int_equal(process[1].lost + process[2].lost, 0);
-}
-
-/* What tells the peer that slots are free could not be posted: it is due still. */
-static void slots_that_are_not_told_of(void **state)
-{
-    (void) state;
-    begin_with_rings();
-    until_by_ring(1, 2);
-    const vb_link_t *link = process[2].peer[1]->link;
-    do { /* tells of all so far, and is outstanding: or the adapter's refusal would be final */
-        assert_int_equal(say(2, 1, 1), VB_OK);
-        settle();
-    } while (0 == vb_sendq_outstanding(&link->sendq));
-    assert_int_equal(link->ring_in.told, link->ring_in.done);
-    kernel.if_waiting = true;
-    kernel.post = (faulty_t){.times = 1, .error = ENOMEM};
-    for (unsigned i = 0; i < 4; ++i) { /* half of them */
-        kernel.post.skip = 1;          /* the message's own */
-        assert_int_equal(send_flags(1, 2, 1, 32, VB_INLINE), VB_OK);
-        kernel.post.skip = 0;
-        progress(2);
-    }
-    assert_int_equal(kernel.post.hits, 1);
-    assert_true(vb_ring_is_due(&link->ring_in));
-    assert_int_equal(send_flags(1, 2, 1, 32, VB_INLINE), VB_OK);
-    settle();
-    assert_false(vb_ring_is_due(&link->ring_in));
-    assert_int_equal(process[1].peer[2]->link->ring_out.nxt,
-                     process[1].peer[2]->link->ring_out.una);
-}
-
-/* What is in a ring is whole, and no message: nothing more is taken from it. */
-static void garbage_in_a_ring(void **state)
-{
-    (void) state;
-    begin_with_rings();
-    until_by_ring(1, 2);
-    const unsigned before = process[2].received;
-    kernel.garbage = true;
-    assert_int_equal(send_flags(1, 2, 9, 32, VB_INLINE), VB_OK);
-    kernel.garbage = false;
-    assert_int_equal(send_flags(1, 2, 9, 32, VB_INLINE), VB_OK);
-    until(2, 1, VB_DEAD);
-    assert_int_equal(process[2].received, before);
-    assert_int_equal(vb_port_counters(process[2].port)->bad_messages, 1);
-    assert_non_null(strstr(process[2].why, "no message of this version"));
-    until(1, 2, VB_DEAD);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_errors, teardown_errors)
 
 int main(void)
@@ -649,9 +546,6 @@ int main(void)
         TEST(no_memory_for_buffers),
         TEST(completions_of_what_is_gone),
         TEST(a_buffer_of_a_link_that_is_gone),
-        TEST(a_ring_that_must_wait),
-        TEST(slots_that_are_not_told_of),
-        TEST(garbage_in_a_ring),
     };
     return cmocka_run_group_tests_name("verbs_adapter_errors", tests, NULL, NULL);
 }

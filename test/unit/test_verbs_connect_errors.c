@@ -156,7 +156,7 @@ static void every_step_of_connecting(void **state)
 static void every_step_without_inline_data(void **state)
 {
     const weak_t steps[] = {
-        {&out, ENOMEM, 128 * sizeof(vb_control_t), "control messages"},
+        {&out, ENOMEM, 128 * sizeof(vb_hdr_t), "control messages"},
         {&out, ENOMEM, sizeof(vb_rx_t), "out of memory"},
     };
     for (unsigned i = 0; i < 2 * sizeof(steps) / sizeof(steps[0]); ++i) {

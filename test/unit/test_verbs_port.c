@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What goes over the connections of a port of the verbs transport, over adapters that are not there (fake_verbs.h):
- * messages, put, get and atomics, messages by rings; all of it, once, in order. */
+ * messages, put, get and atomics; all of it, once, in order. */
 #include "verbs_processes.h"
 
 #include <poll.h>
@@ -242,19 +242,6 @@ static void no_atomics_where_there_are_none(void **state)
     vb_port_unlock(process[1].port);
 }
 
-/* ---- rings ---- */
-
-static void begin_with_rings(unsigned n, uint32_t peers)
-{
-    for (unsigned i = 1; i <= n; ++i) {
-        vb_config_t c = config_of(&process[i]);
-        c.ring_after = 4;
-        c.ring_peers = peers;
-        c.ring_slots = 8;
-        assert_true(start(i, &c, NULL));
-    }
-}
-
 static void say_until_said(unsigned from, unsigned to, uint8_t first, uint32_t size, unsigned flags)
 {
     vb_status_t status;
@@ -265,112 +252,13 @@ static void say_until_said(unsigned from, unsigned to, uint8_t first, uint32_t s
     }
 }
 
-/* Short ones go by the ring, long ones do not; neither overtakes the other. */
-static void hot_peers_use_rings(void **state)
-{
-    (void) state;
-    fake.torn_writes = true;
-    begin_with_rings(2, 8);
-    open_up(1, 2);
-    for (unsigned i = 0; i < 1000; ++i) {
-        const uint32_t size = 1 + i * 7 % 240;
-        say_until_said(1, 2, (uint8_t) i, size, size <= 200 && i % 5 > 0 ? VB_INLINE : 0);
-        say_until_said(2, 1, (uint8_t) (i + 1), 8, VB_INLINE);
-        if (0 == i % 3) {
-            progress(2);
-            fake_finish_writes();
-            progress(1);
-        }
-    }
-    fake_finish_writes();
-    settle();
-    const vb_counters_t *mine = vb_port_counters(process[1].port),
-                        *theirs = vb_port_counters(process[2].port);
-    assert_int_equal(process[2].received, 1000);
-    assert_int_equal(process[1].received, 1000);
-    for (unsigned i = 0; i < 1000; ++i) {
-        assert_int_equal(process[2].got[i], (uint8_t) i);
-        assert_int_equal(process[1].got[i], (uint8_t) (i + 1));
-    }
-    assert_true(mine->ring_sent > 300 && mine->ring_sent < 1000);
-    assert_int_equal(mine->ring_sent, theirs->ring_received);
-    assert_int_equal(theirs->ring_sent, mine->ring_received);
-    assert_true(theirs->ring_torn > 0);
-    assert_int_equal(mine->bad_messages + theirs->bad_messages, 0);
-}
-
-/* Nothing goes back: control messages say which slots are free. The same where connections count credits. */
-static void one_way_by_ring(void)
-{
-    begin_with_rings(2, 8);
-    open_up(1, 2);
-    for (unsigned i = 0; i < 2000; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        progress(2);
-        progress(1);
-    }
-    settle();
-    assert_int_equal(process[2].received, 2000);
-    assert_true(vb_port_counters(process[1].port)->ring_sent > 1900);
-    assert_true(vb_port_counters(process[2].port)->credit_messages >= 1900 / 8);
-}
-static void one_way_by_ring_uncounted(void **state)
-{
-    (void) state;
-    one_way_by_ring();
-}
-static void one_way_by_ring_on_iwarp(void **state)
+/* The connection ends while messages in its own receive buffers are being delivered. */
+static void lent_buffers_outlive_their_link(void **state)
 {
     (void) state;
     iwarp();
-    one_way_by_ring();
-}
-
-/* A receiver that gives nothing back: the other way is taken, in order. */
-static void a_full_ring_is_no_end(void **state)
-{
-    (void) state;
-    begin_with_rings(2, 8);
+    begin(2);
     open_up(1, 2);
-    for (unsigned i = 0; i < 10; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        settle();
-    }
-    process[2].holds = true;
-    for (unsigned i = 10; i < 40; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        settle();
-    }
-    assert_int_equal(process[2].received, 40);
-    assert_int_equal(process[2].held_n, 30);
-    assert_true(vb_port_counters(process[1].port)->ring_full > 0);
-    process[2].holds = false;
-    for (unsigned i = 30; i-- > 0;) { /* the last first */
-        vb_port_lock(process[2].port);
-        vb_port_return(process[2].port, &process[2].held[i], 1);
-        vb_port_unlock(process[2].port);
-    }
-    const uint64_t before = vb_port_counters(process[1].port)->ring_sent;
-    settle();
-    for (unsigned i = 40; i < 60; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        settle();
-    }
-    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, before + 20);
-    for (unsigned i = 0; i < 60; ++i) {
-        assert_int_equal(process[2].got[i], i);
-    }
-}
-
-/* The connection ends while messages in its ring, or in its own receive buffers, are being delivered. */
-static void lent_memory_outlives_its_link(void)
-{
-    begin_with_rings(2, 8);
-    open_up(1, 2);
-    for (unsigned i = 0; i < 20; ++i) {
-        say_until_said(1, 2, 1, 64, VB_INLINE);
-        settle();
-    }
     process[2].holds = true;
     say_until_said(1, 2, 77, 64, VB_INLINE);
     say_until_said(1, 2, 77, 240, 0);
@@ -391,65 +279,6 @@ static void lent_memory_outlives_its_link(void)
     vb_port_unlock(process[2].port);
     settle();
     assert_int_equal(fake.queue_pairs, before - 1);
-}
-static void lent_slots_outlive_their_link(void **state)
-{
-    (void) state;
-    lent_memory_outlives_its_link();
-}
-static void lent_buffers_outlive_their_link(void **state)
-{
-    (void) state;
-    iwarp();
-    lent_memory_outlives_its_link();
-}
-
-static void rings_are_few(void **state)
-{
-    (void) state;
-    begin_with_rings(FAKE_NODES, 1);
-    for (unsigned a = 2; a <= FAKE_NODES; ++a) {
-        open_up(a, 1);
-    }
-    for (unsigned i = 0; i < 50; ++i) {
-        for (unsigned a = 2; a <= FAKE_NODES; ++a) {
-            say_until_said(a, 1, (uint8_t) i, 64, VB_INLINE);
-            settle();
-        }
-    }
-    unsigned with = 0;
-    for (unsigned a = 2; a <= FAKE_NODES; ++a) {
-        with += vb_port_counters(process[a].port)->ring_sent > 0;
-    }
-    assert_int_equal(with, 1);
-    assert_int_equal(vb_port_counters(process[1].port)->rings, 1);
-}
-
-static void no_rings_if_not_wanted(void **state)
-{
-    (void) state;
-    begin_with_rings(2, 0);
-    open_up(1, 2);
-    for (unsigned i = 0; i < 50; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        settle();
-    }
-    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, 0);
-}
-
-/* No memory for a ring: messages go on as before. */
-static void no_memory_for_a_ring(void **state)
-{
-    (void) state;
-    begin_with_rings(2, 8);
-    open_up(1, 2);
-    fake.registrations_left = 0;
-    for (unsigned i = 0; i < 50; ++i) {
-        say_until_said(1, 2, (uint8_t) i, 64, VB_INLINE);
-        settle();
-    }
-    assert_int_equal(process[2].received, 50);
-    assert_int_equal(vb_port_counters(process[1].port)->ring_sent, 0);
 }
 
 /* ---- notices ---- */
@@ -499,36 +328,6 @@ static void completions_are_told(void **state)
     assert_true(is_told(fd));
     fake.no_notices = true;
     assert_int_equal(arm(2), -1);
-}
-
-/* After a while without a message the peer may have gone to sleep: the next one does not go where nothing wakes it. */
-static void sleepers_are_not_written_into_a_ring(void **state)
-{
-    (void) state;
-    for (unsigned i = 1; i <= 2; ++i) {
-        vb_config_t c = config_of(&process[i]);
-        c.notices = VB_ON;
-        c.ring_after = 4;
-        assert_true(start(i, &c, NULL));
-    }
-    open_up(1, 2);
-    const vb_counters_t *mine = vb_port_counters(process[1].port);
-    unsigned said = 0;
-    for (; mine->ring_sent < 10 && said < 4000; ++said) {
-        say_until_said(1, 2, (uint8_t) said, 8, VB_INLINE);
-        settle();
-    }
-    assert_true(mine->ring_sent >= 10);
-    for (unsigned round = 0; round < 3; ++round) {
-        (void) nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
-        const int fd = arm(2);
-        settle();
-        assert_false(is_told(fd));
-        say_until_said(1, 2, (uint8_t) said++, 8, VB_INLINE);
-        assert_true(is_told(fd));
-        settle();
-    }
-    assert_int_equal(process[2].received, said);
 }
 
 static void no_notices_if_not_wanted(void **state)
@@ -585,17 +384,8 @@ int main(void)
         TEST(a_bad_key_ends_the_connection),
         TEST(atomics),
         TEST(no_atomics_where_there_are_none),
-        TEST(hot_peers_use_rings),
-        TEST(one_way_by_ring_uncounted),
-        TEST(one_way_by_ring_on_iwarp),
-        TEST(a_full_ring_is_no_end),
-        TEST(lent_slots_outlive_their_link),
         TEST(lent_buffers_outlive_their_link),
-        TEST(rings_are_few),
-        TEST(no_rings_if_not_wanted),
-        TEST(no_memory_for_a_ring),
         TEST(completions_are_told),
-        TEST(sleepers_are_not_written_into_a_ring),
         TEST(no_notices_if_not_wanted),
         TEST(notices_of_software_alone),
         TEST(no_channel_is_no_reason),

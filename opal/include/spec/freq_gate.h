@@ -28,7 +28,7 @@ enum { FREQ_TIMED_APART = 1024 }; /* one copy in so many is timed */
 
 enum {
     FREQ_BLOCK = 65536
-}; /* bytes: buffers so near are in the sample together, since they may be registered together */
+}; /* bytes: buffers so near are in the sample together, since they may share a registration */
 
 static inline bool freq_gate_has(uint32_t sample, const void *base)
 {

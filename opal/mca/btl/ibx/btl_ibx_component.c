@@ -80,7 +80,7 @@ static const char *refuse_faults(const char *text)
 }
 
 static const mca_base_var_enum_value_t auths[] = {
-    {IW_AUTH_TAG, "tag"}, {IW_AUTH_CRC, "crc"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
+    {IW_AUTH_TAG, "tag"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
 static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
                                                    {MCA_BTL_IBX_ASYNC_ON, "on"},
                                                    {MCA_BTL_IBX_ASYNC_BACKUP, "backup"},
@@ -104,9 +104,9 @@ static const spec_parameter_t parameters[] = {
                        "RoCE, iWARP); iwarp_ud, datagram iWARP over UDP, which needs no adapter. No unit, a list of both "
                        "or one of them, default verbs,iwarp_ud."),
     SPEC_CHOICE("iwarp_auth", 2, C(auth), IW_AUTH_TAG, auths,
-                .help = "Datagrams are protected by this: tag, a keyed tag that nobody outside of the job can make; crc, a "
-                        "checksum against accidents; off, nothing but the checksum of UDP. All processes of the job need "
-                        "the same value. No unit, one of tag, crc, off, default tag."),
+                .help = "Datagrams are protected by this: tag, a keyed tag that nobody outside of the job can make; off, "
+                        "nothing but the checksum of UDP. All processes of the job need the same value. No unit, one of "
+                        "tag, off, default tag."),
     SPEC_CHOICE("iwarp_async", 2, C(async), MCA_BTL_IBX_ASYNC_AUTO, asyncs,
                 .help = "A thread moves data while the application computes: on, it takes every datagram as it comes; "
                         "backup, it works only while the application does not call MPI; off, there is no thread, and lost "
@@ -168,10 +168,6 @@ static const spec_parameter_t parameters[] = {
                         "other bytes may be there. No unit, 0 or 1, default 1."),
     SPEC_WORDS("fault_in", 9, C(fault_in), NULL, .refuse = refuse_faults,
                .help = "Datagrams that arrive are damaged on purpose, at the given rates: for tests, as in "
-                       "drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,corrupt=0.001,truncate=0.001. No unit, "
-                       "default none."),
-    SPEC_WORDS("fault_out", 9, C(fault_out), NULL, .refuse = refuse_faults,
-               .help = "Datagrams that leave are damaged on purpose, at the given rates: for tests, as in "
                        "drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,corrupt=0.001,truncate=0.001. No unit, "
                        "default none."),
     SPEC_WORDS("fault_register", 9, C(fault_register), NULL, .refuse = mca_btl_ibx_fault_refuse,

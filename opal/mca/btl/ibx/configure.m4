@@ -27,15 +27,14 @@ AC_DEFUN([MCA_opal_btl_ibx_CONFIG], [
         [AC_CHECK_HEADERS([infiniband/verbs.h rdma/rdma_cma.h], [VERBS=1], [VERBS=0; break])])
     AC_SUBST([VERBS])
     AS_IF([test $VERBS = 1], [IBVERBS_LIBS=-libverbs RDMACM_LIBS=-lrdmacm], [IBVERBS_LIBS= RDMACM_LIBS=])
-    SODIUM_LIBS=-lsodium ISAL_LIBS=-lisal
-    btl_ibx_LIBS="$RDMACM_LIBS $IBVERBS_LIBS $SODIUM_LIBS $ISAL_LIBS"
+    SODIUM_LIBS=-lsodium
+    btl_ibx_LIBS="$RDMACM_LIBS $IBVERBS_LIBS $SODIUM_LIBS"
     AC_SUBST([IBVERBS_LIBS])
     AC_SUBST([RDMACM_LIBS])
     AC_SUBST([SODIUM_LIBS])
-    AC_SUBST([ISAL_LIBS])
     AC_SUBST([btl_ibx_LIBS])
 
     btl_ibx_happy=yes
-    AC_CHECK_HEADERS([sodium.h isa-l.h], [], [btl_ibx_happy=no])
+    AC_CHECK_HEADERS([sodium.h], [], [btl_ibx_happy=no])
     AS_IF([test $btl_ibx_happy = yes], [$1], [$2])
 ])

@@ -28,7 +28,7 @@ typedef struct mca_rcache_lazy_component {
     mca_rcache_lazy_public_t public;
     /* parameters */
     int policy; /* number for lazy_policy_at */
-    size_t max_bytes, max_entries, block;
+    size_t max_bytes, max_entries;
     bool fork_flush;
     bool summary;
 } mca_rcache_lazy_component_t;

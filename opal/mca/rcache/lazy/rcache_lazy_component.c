@@ -31,15 +31,6 @@ static const spec_parameter_t parameters[] = {
                 .help = "All registrations end when the process forks. Adapters need that on "
                         "Linux before 5.12, where a page that is written after a fork is no more "
                         "the page that was registered. No unit, 0 or 1, default 1."),
-    SPEC_NUMBER("block", 9, &mca_rcache_lazy_component.block, 65536, 0, 1 << 30, .was = "around",
-                .help = "A buffer that is smaller than this is registered together with the "
-                        "aligned block of memory of this size in which it lies, so that the "
-                        "buffers beside it need no registration of their own: the call costs "
-                        "more than the pages. Exceptions are memory that peers may access, and "
-                        "hosts on which a fork takes registered memory away from the child "
-                        "(Linux before 5.12, RDMAV_FORK_SAFE). The size must be a power of two "
-                        "and at least a page; 0 means that only the buffer is registered. Unit: "
-                        "bytes, range 0 to 1G, default 64K."),
 };
 #define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
@@ -72,15 +63,8 @@ static int lazy_register_parameters(void)
 static int lazy_open(void)
 {
     const mca_base_component_t *component = &mca_rcache_lazy_component.public.super.rcache_version;
-    const size_t page = (size_t) sysconf(_SC_PAGESIZE), block = mca_rcache_lazy_component.block;
-    char value[32], allowed[96];
     spec_parameters_check(component, parameters, PARAMETERS);
     spec_parameters_check_names(component);
-    if (0 != block && (block < page || 0 != (block & (block - 1)))) {
-        snprintf(value, sizeof(value), "%zu", block);
-        snprintf(allowed, sizeof(allowed), "0, or a power of two from %zu to 1G", page);
-        spec_parameter_refuse(component, "block", value, allowed);
-    }
     return OPAL_SUCCESS;
 }
 

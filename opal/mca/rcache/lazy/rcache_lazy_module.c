@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #define HELP_FILE "help-mpi-rcache-lazy.txt"
@@ -229,22 +228,6 @@ static lazy_limits_t limits(const char *name)
     return l;
 }
 
-/* Whether registering takes pages away from the children that are forked: the neighbours' users would not expect it.
- * From Linux 5.12 on a child gets copies, but old libraries do what they are told. */
-static bool takes_from_children(void)
-{
-    struct utsname system;
-    unsigned major = 0, minor = 0;
-    return NULL != getenv("RDMAV_FORK_SAFE") || NULL != getenv("IBV_FORK_SAFE")
-           || 0 != uname(&system) || 2 != sscanf(system.release, "%u.%u", &major, &minor)
-           || major < 5 || (5 == major && minor < 12);
-}
-
-/* By these, others reach the memory. */
-#define OTHERS                                                                                     \
-    ((uint32_t) (MCA_RCACHE_ACCESS_REMOTE_READ | MCA_RCACHE_ACCESS_REMOTE_WRITE                    \
-                 | MCA_RCACHE_ACCESS_REMOTE_ATOMIC))
-
 mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t *resources)
 {
     mca_rcache_lazy_module_t *module = calloc(1, sizeof(*module));
@@ -270,11 +253,6 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .max_entries = l.entries,
         .page = (size_t) sysconf(_SC_PAGESIZE),
         .merge = MERGE,
-        /* Where registering locks nothing it is not costly. */
-        .around = locks_memory(module->name) && !takes_from_children()
-                      ? mca_rcache_lazy_component.block
-                      : 0,
-        .apart = OTHERS,
         .seed = 1,
     };
     module->cache = lazy_create(&config);
@@ -297,8 +275,8 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     module->super.rcache_evict = evict;
     mca_rcache_lazy_modules_add(module);
     VERBOSE(10,
-            "%s: policy %s, at most %zu bytes in %zu registrations, %s, small ones with %zu bytes",
+            "%s: policy %s, at most %zu bytes in %zu registrations, %s",
             module->name, config.policy->name, config.max_bytes, config.max_entries,
-            module->shares ? "kept" : "none kept", config.around);
+            module->shares ? "kept" : "none kept");
     return &module->super;
 }

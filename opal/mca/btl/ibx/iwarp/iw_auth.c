@@ -1,10 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Makes and checks the keyed tag, or the checksum, of a datagram. */
+/* Makes the keyed tag of a datagram. */
 #include "iw_auth.h"
 
 #include "iw_clnh.h"
 
-#include <isa-l/crc.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,21 +15,6 @@
 _Static_assert(IW_AUTH_DIRECT + BLOCKS_MAX * IW_AUTH_BLOCK >= 65535, "the longest datagram");
 _Static_assert(0 == IW_AUTH_BLOCK % IW_CLNH_LANE && 0 == BLOCKS_MAX * BLOCK_HASH % IW_CLNH_LANE,
                "the key has no bytes behind it for lanes that are not full");
-
-uint32_t iw_crc32c(uint32_t crc, const void *data, size_t length)
-{
-    /* ISA-L leaves the inversion before and after to the caller, counts in int, and does not
-     * promise not to write, though it does not. */
-    const uint8_t *p = data;
-    crc = ~crc;
-    while (length > 0) {
-        int part = length > 1 << 30 ? 1 << 30 : (int) length;
-        crc = crc32_iscsi((unsigned char *) (uintptr_t) p, part, crc);
-        p += part;
-        length -= (size_t) part;
-    }
-    return ~crc;
-}
 
 void iw_key_make(iw_key_t *key)
 {
@@ -159,14 +143,18 @@ static void take_head(cursor_t *c, uint8_t *head, uint64_t connection)
 }
 
 static uint64_t keyed_tag(const iw_auth_t *auth, uint64_t connection, const struct iovec *piece,
-                          size_t length)
+                          unsigned count)
 {
+    size_t length = 0;
     struct {
         uint64_t length, tail[2];
         uint8_t direct[IW_AUTH_DIRECT];
     } input;
     cursor_t c = {piece, 0};
     uint64_t tag;
+    for (unsigned i = 0; i < count; ++i) {
+        length += piece[i].iov_len;
+    }
     input.length = length;
     take_head(&c, input.direct, connection);
     if (length > IW_AUTH_DIRECT) {
@@ -178,34 +166,8 @@ static uint64_t keyed_tag(const iw_auth_t *auth, uint64_t connection, const stru
     return tag;
 }
 
-/* The low half of `connection` is not only in the sum: two that differ in their high halves alone have different sums, as
- * every error within 32 bits is found. */
-static uint64_t checksum(uint64_t connection, const struct iovec *piece, unsigned count)
-{
-    uint8_t head[IW_AUTH_DIRECT];
-    cursor_t c = {piece, 0};
-    take_head(&c, head, connection);
-    uint32_t crc = iw_crc32c(0, head, sizeof(head));
-    for (const struct iovec *end = piece + count; c.piece < end; ++c.piece, c.at = 0) {
-        crc = iw_crc32c(crc, (const uint8_t *) c.piece->iov_base + c.at, c.piece->iov_len - c.at);
-    }
-    return connection << 32 | crc;
-}
-
 uint64_t iw_auth_tag(const iw_auth_t *auth, uint64_t connection, const struct iovec *piece,
                      unsigned count)
 {
-    size_t length = 0;
-    switch (auth->mode) {
-    case IW_AUTH_TAG:
-        for (unsigned i = 0; i < count; ++i) {
-            length += piece[i].iov_len;
-        }
-        return keyed_tag(auth, connection, piece, length);
-    case IW_AUTH_CRC:
-        return checksum(connection, piece, count);
-    case IW_AUTH_OFF:
-        break;
-    }
-    return connection;
+    return IW_AUTH_OFF == auth->mode ? connection : keyed_tag(auth, connection, piece, count);
 }

@@ -16,8 +16,7 @@
  * which no two connections of a process have in common. So what was made for one is wrong for every other, and no byte
  * more is sent or hashed for that.
  *
- * Instead of the tag the field can have a CRC32C and the low half of `connection`, which protect against accidents and
- * what is left of earlier connections, or `connection` alone, which protects against the latter.
+ * Instead of the tag the field can have `connection` alone, which protects against what is left of earlier connections.
  *
  * Threads: contexts are read-only after iw_auth_init. */
 #ifndef IW_AUTH_H
@@ -28,7 +27,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_CRC, IW_AUTH_OFF } iw_auth_mode_t;
+typedef enum iw_auth_mode { IW_AUTH_TAG, IW_AUTH_OFF } iw_auth_mode_t;
 
 #define IW_AUTH_DIRECT 24 /* bytes given to SipHash as they are: the head (iw_wire.h), */
 #define IW_AUTH_FIELD  16 /* and where in it the field is */
@@ -64,9 +63,5 @@ uint64_t iw_auth_tag(const iw_auth_t *auth, uint64_t connection, const struct io
 
 /* Bytes allocated beside *auth. */
 size_t iw_auth_memory(const iw_auth_t *auth);
-
-/* CRC32C (Castagnoli), the checksum of iWARP (RFC 5044, 7.1.1 has it over MPA): continues crc over data; begins with 0. A crc
- * made in parts is that of the whole. */
-uint32_t iw_crc32c(uint32_t crc, const void *data, size_t length);
 
 #endif

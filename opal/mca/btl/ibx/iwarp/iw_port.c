@@ -175,9 +175,8 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         p->in[i].msg_hdr.msg_iov = &p->in_piece[i];
         p->in[i].msg_hdr.msg_iovlen = 1;
     }
-    iw_fault_init(&p->fault_in, &c->faults_in, c->fault_seed);
-    iw_fault_init(&p->fault_out, &c->faults_out, c->fault_seed ^ UINT64_C(0x5bd1e995));
-    p->faulty = iw_fault_active(&p->fault_in) || iw_fault_active(&p->fault_out);
+    iw_fault_init(&p->fault, &c->faults, c->fault_seed);
+    p->faulty = iw_fault_active(&p->fault);
     return p;
 }
 
@@ -259,17 +258,13 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
 
 /* ---- faults ---- */
 
-static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data,
-                 const iw_address_t *to)
+static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data)
 {
     delayed_t *h = malloc(sizeof(*h) + fate->length), **at = &p->delayed;
     if (NULL == h) {
         return; /* one more that is lost */
     }
-    *h = (delayed_t){.at = now + fate->delay_ns, .length = fate->length, .in = NULL == to};
-    if (NULL != to) {
-        h->to = *to;
-    }
+    *h = (delayed_t){.at = now + fate->delay_ns, .length = fate->length};
     memcpy(h->data, data, fate->length);
     if (fate->corrupt) {
         h->data[fate->flip / 8] ^= (uint8_t) (1u << fate->flip % 8);
@@ -281,16 +276,15 @@ static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8
     *at = h;
 }
 
-void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t *data,
-                    size_t length, const iw_address_t *to)
+void iw_port_meddle(iw_port_t *p, uint64_t now, const uint8_t *data, size_t length)
 {
-    iw_fate_t fate = iw_fault_decide(fault, length);
+    iw_fate_t fate = iw_fault_decide(&p->fault, length);
     if (fate.drop) {
         return;
     }
-    delay(p, &fate, now, data, to);
+    delay(p, &fate, now, data);
     if (fate.twice) {
-        delay(p, &fate, now, data, to);
+        delay(p, &fate, now, data);
     }
 }
 
@@ -299,12 +293,7 @@ static void release_delayed(iw_port_t *p, iw_engine_t *e, uint64_t now)
     while (NULL != p->delayed && p->delayed->at <= now) {
         delayed_t *h = p->delayed;
         p->delayed = h->next;
-        if (h->in) {
-            iw_engine_input(e, now, h->data, h->length);
-        } else {
-            (void) !sendto(p->socket, h->data, h->length, MSG_DONTWAIT, &h->to.any,
-                           iw_address_length(&h->to));
-        }
+        iw_engine_input(e, now, h->data, h->length);
         free(h);
     }
 }

@@ -30,8 +30,7 @@ typedef struct iw_port_config {
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
-    iw_fault_rates_t faults_in;
-    iw_fault_rates_t faults_out;
+    iw_fault_rates_t faults; /* of what comes in */
     uint64_t fault_seed;
 } iw_port_config_t;
 

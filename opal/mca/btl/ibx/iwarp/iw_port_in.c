@@ -24,8 +24,8 @@ static size_t train_size(struct msghdr *m)
 
 static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
 {
-    if (p->faulty && iw_fault_active(&p->fault_in)) {
-        iw_port_meddle(p, &p->fault_in, now, data, length, NULL);
+    if (p->faulty) {
+        iw_port_meddle(p, now, data, length);
     } else {
         iw_engine_input(e, now, data, length);
     }

@@ -41,9 +41,7 @@
 typedef struct delayed {
     struct delayed *next;
     uint64_t at;
-    iw_address_t to;
     size_t length;
-    bool in;
     uint8_t data[];
 } delayed_t;
 
@@ -75,7 +73,7 @@ struct iw_port {
     iw_poll_t poll;
     iw_intake_t intake;
     iw_port_counters_t count;
-    iw_fault_t fault_in, fault_out;
+    iw_fault_t fault;
     delayed_t *delayed; /* sorted by time */
     peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
@@ -115,9 +113,8 @@ static inline bool iw_port_is_refused(int error)
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
 
-/* Everything that faults do goes through the list of those delayed, if only for no time. to: NULL for what came in. */
-void iw_port_meddle(iw_port_t *p, iw_fault_t *fault, uint64_t now, const uint8_t *data,
-                    size_t length, const iw_address_t *to);
+/* A datagram that came in, with faults: all goes through the list of those delayed, if only for no time. */
+void iw_port_meddle(iw_port_t *p, uint64_t now, const uint8_t *data, size_t length);
 
 /* One call. Both return how many datagrams were taken. */
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now);

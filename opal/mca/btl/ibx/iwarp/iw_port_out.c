@@ -442,22 +442,6 @@ static bool send_alone(iw_port_t *p)
     return false;
 }
 
-/* With faults each datagram is put into one piece and may be held back. (On the stack: a thread's own memory of a component
- * is allocated when it is first touched, and the C library ends a process that has none left.) */
-static void send_meddled(iw_port_t *p, uint64_t now, unsigned count)
-{
-    uint8_t flat[IW_DATAGRAM_MAX];
-    for (unsigned i = 0; i < count; ++i) {
-        const iw_packet_t *k = &p->packet[i];
-        size_t length = 0;
-        for (unsigned j = 0; j < k->count; ++j) {
-            memcpy(flat + length, k->piece[j].iov_base, k->piece[j].iov_len);
-            length += k->piece[j].iov_len;
-        }
-        iw_port_meddle(p, &p->fault_out, now, flat, length, &k->to);
-    }
-}
-
 void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     /* A bound, so that receiving has its turn. */
@@ -466,9 +450,7 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         if (0 == count) {
             continue;
         }
-        if (p->faulty && iw_fault_active(&p->fault_out)) {
-            send_meddled(p, now, count);
-        } else if (1 == count && send_alone(p)) {
+        if (1 == count && send_alone(p)) {
             continue;
         } else if (!send_messages(p, e, arrange(p, count))) {
             return;

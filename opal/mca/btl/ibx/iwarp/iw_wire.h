@@ -95,7 +95,7 @@ typedef struct iw_head {
     iw_be64_t pn;    /* never used twice in a connection, so it says replayed from resent */
     iw_be64_t
         tag; /* over the datagram with the receiver's generation here (0 with a hello, which has it in
-                      * `answers`): keyed tag; CRC32C behind the low half of that; or that alone (iw_auth.h) */
+                      * `answers`): keyed tag, or that alone (iw_auth.h) */
 } iw_head_t;
 
 /* ---- hello: until the peer has shown that it knows the connection ---- */

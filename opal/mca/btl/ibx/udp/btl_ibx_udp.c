@@ -185,19 +185,12 @@ static uint64_t wall_clock(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-static bool parse_faults(iw_fault_rates_t *rates, const char *text)
-{
-    return NULL != text && '\0' != *text && iw_fault_parse(rates, text);
-}
-
 /* Faults as the parameters want them. */
 static void set_faults(iw_port_config_t *config, uint32_t module)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    const bool some_in = parse_faults(&config->faults_in, c->fault_in);
-    const bool some_out = parse_faults(&config->faults_out, c->fault_out);
     config->fault_seed = c->fault_seed;
-    if (some_in || some_out) {
+    if (NULL != c->fault_in && '\0' != *c->fault_in && iw_fault_parse(&config->faults, c->fault_in)) {
         if (0 == config->fault_seed) {
             (void) !getrandom(&config->fault_seed, 4, 0);
         }

@@ -68,9 +68,6 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("verbs_inline", 9, P(inline_max), VB_INLINE_MAX, 0, 512,
                 .help = "Messages up to this size, a header of 8 bytes included, are copied into the work request. The "
                         "device may allow less. Unit: bytes, range 0 to 512, default 256."),
-    SPEC_NUMBER("verbs_ring_peers", 9, P(ring_peers), VB_RING_PEERS, 0, 1024,
-                .help = "This many peers of a port that often send short messages may write them with RDMA into a ring in "
-                        "the memory of this process (docs/design/verbs.md). Unit: peers, range 0 to 1024, default 8."),
     SPEC_NUMBER("rnr_timer", 9, P(rnr_timer), VB_RNR_TIMER, 0, 31,
                 .help = "A sender whose message found no receive buffer at the peer waits this long before it sends the "
                         "message again. The value is the code of the InfiniBand specification: 1 is 0.01 ms, 12 is 0.64 "
@@ -250,7 +247,6 @@ static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_
         (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->inline_max = p->inline_max;
     config->notices = options->sleep_after < 0 ? VB_AUTO : 0 == options->sleep_after ? VB_OFF : VB_ON;
-    config->ring_peers = p->ring_peers;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;

@@ -130,8 +130,8 @@ vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
 
 void mca_btl_ibx_verbs_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length)
 {
-    (void) data, (void) length;
     (void) mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) endpoint);
+    vb_port_hear(mca_btl_ibx_verbs_of(endpoint->module)->port, data, length);
 }
 
 void mca_btl_ibx_verbs_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
@@ -158,9 +158,9 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *mo
     return endpoint;
 }
 
-void mca_btl_ibx_verbs_stranger(void *context, uint64_t name)
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name, const uint8_t *data, size_t length)
 {
-    mca_btl_ibx_stranger(context, name, NULL, 0);
+    mca_btl_ibx_stranger(context, name, data, length);
 }
 
 /* What waits for the endpoint, as far as it can go now; if it is dead all of it fails. lock is held. */

@@ -53,7 +53,7 @@ typedef struct mca_btl_ibx_verbs_modex {
 
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
-    unsigned inline_max, link_window_max, ring_peers;
+    unsigned inline_max, link_window_max;
     unsigned rnr_timer, ack_timeout, retries;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     unsigned rc_after, max_rc;
@@ -170,7 +170,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *mo
 /* Callbacks of the port. */
 void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer);
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why);
-void mca_btl_ibx_verbs_stranger(void *context, uint64_t name);
+void mca_btl_ibx_verbs_stranger(void *context, uint64_t name, const uint8_t *data, size_t length);
 /* Tell the PML of those that are lost. lock is not held. */
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 

@@ -37,11 +37,6 @@
     X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
     X(no_room, c->no_room, "times something had to wait for room in a queue")                      \
     X(credit_messages, c->credit_messages, "messages that only brought credits")                   \
-    X(rings, c->rings, "peers that were granted a ring for short messages")                        \
-    X(ring_sent, c->ring_sent, "messages that were written into a peer's ring")                    \
-    X(ring_received, c->ring_received, "messages that came in a ring")                             \
-    X(ring_full, c->ring_full, "messages that found no slot and went by the receive queue")        \
-    X(ring_torn, c->ring_torn, "times that only a part of a message was in a ring yet")      \
     X(datagrams_sent, use.sent, "datagrams sent")                                                  \
     X(datagrams_received, use.received, "datagrams received")                                      \
     X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \

@@ -319,7 +319,7 @@ static void on_request(vb_port_t *port, const struct rdma_cm_event *event)
     if (NULL != port->hybrid && !peer->is_met) {
         /* Whether it takes datagrams is not known yet, so neither is when messages may come. */
         if (NULL != port->config.stranger) {
-            port->config.stranger(port->config.context, peer->name);
+            port->config.stranger(port->config.context, peer->name, NULL, 0);
         }
         reject(port, event->id, VB_BUSY);
         return;
@@ -569,7 +569,7 @@ void vb_port_bury(vb_port_t *port)
             rdma_destroy_qp(id);
         }
         vb_port_lock(port);
-        vb_link_free(port, link);
+        vb_link_free(link);
         vb_port_unlock(port);
         (void) rdma_destroy_id(id);
         link = next;

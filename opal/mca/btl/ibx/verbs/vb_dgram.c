@@ -44,8 +44,6 @@ struct vb_dgram {
     struct ibv_mr *slots_mr;
     target_t *target;
     uint32_t targets;
-    const uint8_t *current;
-    size_t current_length;
     iw_packet_t packet[BATCH];
 };
 
@@ -268,12 +266,6 @@ size_t vb_dgram_memory(const vb_dgram_t *d)
     return sizeof(*d) + (size_t) SLOTS * d->mtu + d->targets * sizeof(*d->target);
 }
 
-const uint8_t *vb_dgram_current(const vb_dgram_t *d, size_t *length)
-{
-    *length = d->current_length;
-    return d->current;
-}
-
 /* ---- addresses ---- */
 
 /* The engine knows an address as something to give back with a packet: a number of the table. */
@@ -437,10 +429,7 @@ static void on_received(vb_dgram_t *d, const struct ibv_wc *wc, uint64_t now)
         ++d->count.short_ones;
     } else {
         ++d->count.received;
-        d->current = data + VB_DGRAM_GRH;
-        d->current_length = wc->byte_len - VB_DGRAM_GRH;
-        iw_engine_input(d->engine, now, d->current, d->current_length);
-        d->current = NULL;
+        iw_engine_input(d->engine, now, data + VB_DGRAM_GRH, wc->byte_len - VB_DGRAM_GRH);
     }
     vb_rx_return(&d->rx, buffer);
 }

@@ -72,7 +72,4 @@ void vb_dgram_flush(vb_dgram_t *dgram, uint64_t now);
 /* Now and then: the window may shrink. */
 void vb_dgram_check(vb_dgram_t *dgram, uint64_t now);
 
-/* Of the datagram being taken at the moment; for the engine's `unknown`. */
-const uint8_t *vb_dgram_current(const vb_dgram_t *dgram, size_t *length);
-
 #endif

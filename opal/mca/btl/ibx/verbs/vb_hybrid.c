@@ -14,15 +14,6 @@
     UINT64_C(                                                                                      \
         10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
 
-/* Datagrams of processes not known yet that are kept until they are. */
-#define KEPT 16
-
-typedef struct kept {
-    uint64_t name; /* 0: empty */
-    size_t length;
-    uint8_t *data;
-} kept_t;
-
 struct vb_hybrid {
     vb_port_t *port;
     vb_dgram_t *dgram;
@@ -37,8 +28,6 @@ struct vb_hybrid {
     uint32_t outstanding;
     bool is_owing; /* something to be said found no room */
     uint64_t polls, polls_seen;
-    kept_t kept[KEPT];
-    unsigned next_kept;
 };
 
 /* Context of control messages: nobody is told. */
@@ -110,41 +99,22 @@ void vb_hybrid_return(vb_port_t *port, const vb_received_t *received)
 
 /* ---- peers that are not known ---- */
 
-/* The engine's `unknown`: not from here, where a lock is held, can a process be looked up. Its datagram is
- * kept until it is known, or others need the place. */
+/* The engine's `unknown`: not from here, where a lock is held, can a process be looked up. */
 static iw_peer_t *on_unknown(void *context, iw_engine_t *engine, uint64_t name)
 {
-    vb_hybrid_t *h = context;
-    kept_t *kept = &h->kept[h->next_kept++ % KEPT];
+    const vb_config_t *c = &((vb_hybrid_t *) context)->port->config;
     size_t length;
-    const uint8_t *data = vb_dgram_current(h->dgram, &length);
-    (void) engine;
-    if (NULL == data) {
-        return NULL;
-    }
-    free(kept->data);
-    *kept = (kept_t){.name = name, .length = length, .data = malloc(length)};
-    if (NULL == kept->data) {
-        kept->name = 0;
-        return NULL;
-    }
-    memcpy(kept->data, data, length);
-    if (NULL != h->port->config.stranger) {
-        h->port->config.stranger(h->port->config.context, name);
+    const uint8_t *data = iw_engine_hello(engine, &length);
+    if (NULL != c->stranger) {
+        c->stranger(c->context, name, data, length);
     }
     return NULL;
 }
 
-static void take_kept(vb_hybrid_t *h, uint64_t name)
+void vb_port_hear(vb_port_t *port, const uint8_t *data, size_t length)
 {
-    for (unsigned i = 0; i < KEPT; ++i) {
-        kept_t *kept = &h->kept[(h->next_kept + i) % KEPT]; /* the oldest first */
-        if (kept->name == name && NULL != kept->data) {
-            kept_t taken = *kept;
-            *kept = (kept_t){.name = 0};
-            iw_engine_input(h->engine, vb_now(), taken.data, taken.length);
-            free(taken.data);
-        }
+    if (NULL != port->hybrid && NULL != data) {
+        iw_engine_input(port->hybrid->engine, vb_now(), data, length);
     }
 }
 
@@ -216,9 +186,6 @@ void vb_hybrid_close(vb_hybrid_t *h)
         free(peer->mate);
         peer->mate = NULL;
     }
-    for (unsigned i = 0; i < KEPT; ++i) {
-        free(h->kept[i].data);
-    }
     if (NULL != h->engine) {
         iw_completion_t c;
         void *buffer;
@@ -264,7 +231,6 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
     peer->inline_max = IW_INLINE_MAX;
     ++h->mates;
     ++h->met;
-    take_kept(h, peer->name);
     return true;
 }
 
@@ -348,7 +314,7 @@ static void say_owed(vb_peer_t *peer)
     while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->way, &round))) {
         vb_hdr_t hdr;
         const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
-        vb_hdr_write(&hdr, types[what], 0, 0, round, 0, 0);
+        vb_hdr_write(&hdr, types[what], 0, 0, round);
         /* Leave goes behind the data of the reads, too: what is sent by connection is. */
         const unsigned flags = IW_INLINE | IW_QUIET | (VB_SWITCH_SAY_LEAVE == what ? IW_FENCE : 0);
         if (IW_OK != iw_post_send(mate->peer, &piece, 1, flags, &control)) {
@@ -529,7 +495,7 @@ vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const st
     if (flags & VB_INLINE && size > IW_INLINE_MAX) {
         return VB_FAULT; /* its memory would be used again */
     }
-    vb_hdr_write(hdr, VB_MESSAGE, tag, 0, 0, 0, 0);
+    vb_hdr_write(hdr, VB_MESSAGE, tag, 0, 0);
     const vb_status_t status = posted(peer, iw_post_send(peer->mate->peer, iov, (unsigned) pieces,
                                                          flags_of(flags, size), request));
     peer->port->counters.sent += VB_OK == status;

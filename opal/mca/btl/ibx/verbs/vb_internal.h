@@ -7,7 +7,6 @@
 #include "vb_credit.h"
 #include "vb_map.h"
 #include "vb_port.h"
-#include "vb_ring.h"
 #include "vb_sendq.h"
 
 #include <pthread.h>
@@ -69,17 +68,8 @@ struct vb_link {
     vb_request_t *requests; /* of the send queue, by number modulo its depth */
     bool is_counted;        /* in port->links */
     bool owes_bye;          /* goodbye had no room yet */
-    uint16_t sent, arrived; /* through the receive queues, control messages too, modulo 2^16 */
     uint32_t delivering;    /* messages in memory of the link that are being delivered */
-    vb_ring_out_t ring_out;
-    uint64_t ring_used; /* or would have been: ns of a coarse clock, if the port has notices */
-    vb_ring_in_t ring_in;
-    struct ibv_mr *ring_mr;
-    bool is_distrusted;     /* nothing more is taken from its ring */
-    bool owes_grant;        /* the grant had no room yet */
-    uint32_t shorts;        /* short messages that came through the receive queue */
-    vb_link_t *next_ring;   /* of the port's, with ring_in */
-    vb_control_t *controls; /* by number modulo depth: a device without inline data */
+    vb_hdr_t *controls;     /* by number modulo depth: a device without inline data */
     struct ibv_mr *controls_mr;
 };
 
@@ -130,8 +120,6 @@ struct vb_port {
     vb_map_t by_name, by_qp, by_id;
     vb_peer_t *peers;
     uint32_t links;
-    vb_link_t *rings; /* links with a ring that is written into */
-    uint32_t rings_n;
     struct ibv_wc wc[VB_BATCH]; /* taken from the adapter, wc_at to wc_n - 1 not handled yet */
     int wc_at, wc_n;
     uint32_t drains;    /* times that the completion queue was found empty */
@@ -176,7 +164,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status);
  * (InfiniBand specification, affiliated asynchronous event 'Last WQE Reached'). */
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port);
 /* The queue pair is gone. */
-void vb_link_free(vb_port_t *port, vb_link_t *link);
+void vb_link_free(vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
@@ -190,16 +178,6 @@ bool vb_post_control(vb_link_t *link, vb_type_t type);
 void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
-
-/* ---- vb_link_ring.c ---- */
-
-/* A short message came through the receive queue: is it time for a ring? */
-void vb_link_short(vb_link_t *link, uint32_t length);
-/* Messages in the link's ring whose turn it is. Returns how many, at most max. */
-int vb_link_take_ring(vb_link_t *link, vb_received_t *received, int max);
-void vb_link_return_ring(vb_link_t *link, uint32_t number);
-/* From the port's list. */
-void vb_link_close_ring(vb_link_t *link);
 
 /* ---- vb_poll.c ---- */
 

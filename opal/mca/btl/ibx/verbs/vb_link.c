@@ -84,7 +84,7 @@ bool vb_link_prepare(vb_link_t *link)
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
         return false;
     }
-    if (link->inline_max < sizeof(vb_control_t)) {
+    if (link->inline_max < sizeof(*link->controls)) {
         const size_t bytes = port->send_depth * sizeof(*link->controls);
         link->controls = malloc(bytes);
         link->controls_mr = NULL == link->controls ? NULL
@@ -162,7 +162,6 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
     vb_map_remove(&port->by_id, (uintptr_t) link->id);
-    vb_link_close_ring(link);
     if (NULL != link->qp) {
         vb_map_remove(&port->by_qp, link->qp->qp_num);
         port->links -= link->is_counted;
@@ -201,17 +200,12 @@ bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
     return (int32_t) (port->drains - link->drained) >= 0;
 }
 
-void vb_link_free(vb_port_t *port, vb_link_t *link)
+void vb_link_free(vb_link_t *link)
 {
     if (NULL != link->rx) {
         vb_rx_destroy(link->rx);
         free(link->rx);
     }
-    if (NULL != link->ring_mr) {
-        port->counters.registered -= link->ring_mr->length;
-        (void) ibv_dereg_mr(link->ring_mr);
-    }
-    free(link->ring_in.memory);
     if (NULL != link->controls_mr) {
         (void) ibv_dereg_mr(link->controls_mr);
     }

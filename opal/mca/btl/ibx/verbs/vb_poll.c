@@ -22,7 +22,6 @@ void vb_link_break_off(vb_link_t *link, const char *why)
     vb_peer_t *peer = link->peer;
     ++peer->port->counters.bad_messages;
     vb_peer_why(peer, "%s", why);
-    link->is_distrusted = true;
     peer->is_cut = true;
     peer->port->has_cut = true;
 }
@@ -65,13 +64,6 @@ static void watch_window(vb_link_t *link)
     }
 }
 
-static bool on_grant(vb_link_t *link, const void *data)
-{
-    const vb_grant_t grant = vb_grant_read(data);
-    return vb_ring_granted(&link->ring_out, &grant);
-}
-
-/* True: a message to deliver. */
 /* The buffer of a completion, in which a message of a link is; NULL: there is nothing to be had from it. */
 static const vb_hdr_t *take_buffer(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc, vb_rx_t *rx)
 {
@@ -107,14 +99,11 @@ static bool header_is_right(vb_link_t *link, const struct ibv_wc *wc, const vb_h
     }
     memcpy(hdr, wire, sizeof(*hdr));
     const bool is_control = VB_MESSAGE != hdr->type;
-    const size_t control_size = VB_GRANT == hdr->type ? sizeof(vb_control_t) : sizeof(*hdr);
-    return hdr->type >= VB_MESSAGE && hdr->type <= VB_GRANT && (!is_control || wc->byte_len == control_size)
-           && hdr->written == (uint8_t) (NULL == link->ring_in.memory ? 0 : link->ring_in.due - 1)
-           && vb_ring_freed(&link->ring_out, hdr->freed)
-           && vb_credit_got(&link->credit, le16toh(hdr->credits), le16toh(hdr->seen), is_control)
-           && (VB_GRANT != hdr->type || on_grant(link, wire + 1));
+    return hdr->type >= VB_MESSAGE && hdr->type <= VB_BYE && (!is_control || wc->byte_len == sizeof(*hdr))
+           && vb_credit_got(&link->credit, le16toh(hdr->credits), le16toh(hdr->seen), is_control);
 }
 
+/* True: a message to deliver. */
 static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc,
                        vb_received_t *received)
 {
@@ -132,7 +121,6 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         vb_link_break_off(link, "it sent something that is no message of this version");
         return false;
     }
-    ++link->arrived;
     if (VB_ACCEPTING == peer->conn.state
         || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
         vb_peer_step(peer, VB_ON_ARRIVED);
@@ -153,7 +141,6 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         return false;
     }
     ++port->counters.received;
-    vb_link_short(link, wc->byte_len);
     *received = (vb_received_t){.peer = peer,
                                 .data = (void *) (uintptr_t) (wire + 1),
                                 .length = wc->byte_len - (uint32_t) sizeof(hdr),
@@ -222,8 +209,7 @@ static void tell_waiting(vb_port_t *port)
     }
 }
 
-/* Completions taken from the adapter, as far as there is room for messages. Messages in a ring that were
- * posted before one of the receive queue come first. */
+/* Completions taken from the adapter, as far as there is room for messages. */
 static int take_completions(vb_port_t *port, vb_received_t *received, int max)
 {
     int messages = 0;
@@ -233,12 +219,6 @@ static int take_completions(vb_port_t *port, vb_received_t *received, int max)
         if (!vb_wr_is_receive(wc->wr_id)) {
             on_send(port, link, wc);
             continue;
-        }
-        if (NULL != link && NULL != link->ring_in.memory && IBV_WC_SUCCESS == wc->status) {
-            messages += vb_link_take_ring(link, &received[messages], max - messages);
-            if (messages == max) {
-                break;
-            }
         }
         messages += on_receive(port, link, wc, &received[messages]);
     }
@@ -250,9 +230,6 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     int completions = 0, others = 0;
     /* Datagrams first: a peer that has changed over has sent them earlier. */
     int messages = NULL == port->hybrid ? 0 : vb_hybrid_poll(port, received, max, &others);
-    for (vb_link_t *link = port->rings; NULL != link && messages < max; link = link->next_ring) {
-        messages += vb_link_take_ring(link, &received[messages], max - messages);
-    }
     const int before = messages;
     if (port->wc_at == port->wc_n) {
         port->drains += port->wc_n < VB_BATCH;
@@ -287,10 +264,6 @@ static void return_delivered(vb_port_t *port, const vb_received_t *received)
         if (0 == link->delivering) {
             vb_port_wake(port); /* to be buried */
         }
-        return;
-    }
-    if (received->in_ring) {
-        vb_link_return_ring(link, received->buffer);
         return;
     }
     message_done(link, received->buffer);

@@ -88,10 +88,6 @@ typedef struct vb_config {
     uint32_t send_depth;      /* work requests outstanding of one peer */
     uint32_t entries;         /* of the completion queue, for sends */
     uint32_t inline_max;
-    uint32_t ring_peers;   /* so many peers may write short messages into my memory; 0: none */
-    uint32_t ring_after;   /* short messages of a peer before it may */
-    uint16_t ring_slots;   /* of each, at most 64 */
-    uint16_t ring_slot;    /* bytes, a multiple of 64 */
     uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
@@ -122,15 +118,15 @@ typedef struct vb_config {
                   const char *why);
     void (*switch_trace)(void *context, const vb_peer_t *peer, vb_switch_state_t from,
                       vb_switch_event_t event);
-    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here. */
-    void (*stranger)(void *context, uint64_t name);
+    /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here; then vb_port_hear
+     * takes what it said, if that is kept till then: data may be NULL. */
+    void (*stranger)(void *context, uint64_t name, const uint8_t *data, size_t length);
 } vb_config_t;
 
 /* Defaults that parameters of the component change. */
 enum {
     VB_LINK_WINDOW_MAX = 512,
     VB_INLINE_MAX = 256,
-    VB_RING_PEERS = 8,
     VB_RNR_TIMER = 12, /* 0.64 ms */
     VB_ACK_TIMEOUT = 17,
     VB_RETRIES = 7,
@@ -151,10 +147,6 @@ typedef struct vb_counters {
     uint64_t credit_messages;
     uint64_t sent, received, written, read, atomics;
     uint64_t inlined;
-    uint64_t rings;                    /* peers that were granted one */
-    uint64_t ring_sent, ring_received; /* of sent and received */
-    uint64_t ring_full;                /* messages that found no slot and went another way */
-    uint64_t ring_torn;                /* polls of a message of which only a part was there */
     uint64_t registered;               /* bytes of receive buffers held now */
     uint64_t registered_most;
     uint64_t stale;            /* completions of links that are gone */
@@ -228,6 +220,8 @@ bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
                         const atomic_uint *uses);
 void vb_port_hide(vb_port_t *port, uint32_t stag);
+/* What a process said before it was known (vb_config_t: stranger). */
+void vb_port_hear(vb_port_t *port, const uint8_t *data, size_t length);
 
 typedef struct vb_datagram_use {
     uint16_t mtu;
@@ -278,7 +272,6 @@ typedef struct vb_received {
     uint8_t tag;
     /* For vb_port_return. */
     vb_link_t *link; /* whose memory it is; NULL: the shared queue's, or a buffer */
-    bool in_ring;
     bool in_datagram; /* it came by datagrams (vb_hybrid.h) */
     uint32_t buffer;
 } vb_received_t;
@@ -288,7 +281,7 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 /* The messages' buffers are free again. */
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n);
 /* Instead of polling: a descriptor that becomes readable with the next completion; not with those that are there
- * already, so poll once after this. It says nothing of messages in a ring, nor of timers. lock is held. -1: the adapter does not
+ * already, so poll once after this. It says nothing of timers. lock is held. -1: the adapter does not
  * tell, or the port was not opened for it (vb_config_t: notices). */
 int vb_port_arm(vb_port_t *port);
 /* Once in a while (some 100 ms): the window may shrink. */

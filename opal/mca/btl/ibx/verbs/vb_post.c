@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* Slots of a send queue that data leaves for control messages. */
 #define CONTROL_SLOTS 2u
@@ -84,88 +83,12 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
     return VB_OK;
 }
 
-/* What the next header tells, and how to take it back if it is not sent after all. */
-typedef struct told {
-    uint16_t credits;
-    uint32_t freed;
-} told_t;
-
-static told_t tell(vb_link_t *link, vb_hdr_t *hdr, vb_type_t type, uint8_t tag)
+/* Returns the credits that the header tells of, to be taken back if it is not sent after all. */
+static uint16_t tell(vb_link_t *link, vb_hdr_t *hdr, vb_type_t type, uint8_t tag)
 {
-    const told_t told = {.credits = vb_credit_tell(&link->credit), .freed = link->ring_in.told};
-    vb_hdr_write(hdr, type, tag, told.credits, link->credit.control_got,
-                 vb_ring_written(&link->ring_out), vb_ring_tell(&link->ring_in));
-    return told;
-}
-
-static void untell(vb_link_t *link, told_t told)
-{
-    vb_credit_untell(&link->credit, told.credits);
-    link->ring_in.told = told.freed;
-}
-
-/* Written into the ring over there: the message, then what fills the last word, then the tail. */
-static vb_status_t post_to_ring(vb_link_t *link, const struct ibv_sge *message, unsigned flags,
-                                void *request)
-{
-    struct {
-        uint8_t filling[8];
-        vb_tail_t tail;
-    } end = {.filling = {0}};
-    const uint32_t fill = -message->length & 7u;
-    const uint64_t at = vb_ring_put(&link->ring_out, (void *) (uintptr_t) message->addr,
-                                      message->length, link->sent, &end.tail);
-    struct ibv_sge piece[2] = {
-        *message,
-        {.addr = (uintptr_t) &end.tail - fill, .length = fill + (uint32_t) sizeof(end.tail)}};
-    struct ibv_send_wr wr = {.sg_list = piece,
-                             .num_sge = 2,
-                             .opcode = IBV_WR_RDMA_WRITE,
-                             .wr.rdma = {.remote_addr = at, .rkey = link->ring_out.rkey}};
-    const vb_status_t status = post(link, &wr, flags, request);
-    if (VB_OK == status) {
-        ++link->ring_out.nxt;
-        ++link->peer->port->counters.ring_sent;
-    }
-    return status;
-}
-
-/* Time in steps of some milliseconds, those of the kernel's timer: never a call of the kernel, as a precise clock is where
- * the processor's counter cannot be used. */
-static uint64_t tick(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
-/* The peer may have stopped polling: nothing was written to it since the step before this one. What goes to its receive queue
- * wakes it; what goes into its ring does not, and lies there until the sleep ends by itself (ibx_sleep.h). */
-static bool may_be_asleep(vb_link_t *link)
-{
-    if (NULL == link->peer->port->notices) {
-        return false;
-    }
-    const uint64_t now = tick();
-    const bool is_quiet = now != link->ring_used;
-    link->ring_used = now;
-    return is_quiet;
-}
-
-/* Messages in one piece that fit into the work request with their tail. */
-static bool fits_ring(vb_link_t *link, const struct ibv_sge *piece, int pieces,
-                      unsigned flags)
-{
-    if (0 == link->ring_out.slots || 1 != pieces || !(flags & VB_INLINE)
-        || vb_ring_space(piece->length) > link->inline_max
-        || vb_ring_space(piece->length) > link->ring_out.slot) {
-        return false;
-    }
-    if (!vb_ring_has_room(&link->ring_out, piece->length)) {
-        ++link->peer->port->counters.ring_full;
-        return false;
-    }
-    return !may_be_asleep(link);
+    const uint16_t credits = vb_credit_tell(&link->credit);
+    vb_hdr_write(hdr, type, tag, credits, link->credit.control_got);
+    return credits;
 }
 
 vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv_sge *piece,
@@ -175,9 +98,7 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
     if (vb_peer_is_by_datagrams(peer)) {
         return vb_hybrid_send(peer, hdr, tag, piece, pieces, flags, request);
     }
-    const bool is_open = VB_OPEN == peer->conn.state;
-    const bool by_ring = is_open && fits_ring(peer->link, piece, pieces, flags);
-    if (is_open && !by_ring && !vb_credit_may_send(&peer->link->credit)) {
+    if (VB_OPEN == peer->conn.state && !vb_credit_may_send(&peer->link->credit)) {
         ++port->counters.no_credit;
         vb_peer_wait(peer);
         return VB_AGAIN;
@@ -187,21 +108,14 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
         return status;
     }
     vb_link_t *link = peer->link;
-    const told_t told = tell(link, hdr, VB_MESSAGE, tag);
-    if (by_ring) {
-        status = post_to_ring(link, piece, flags, request);
-    } else {
-        struct ibv_send_wr wr = {.sg_list = piece, .num_sge = pieces, .opcode = IBV_WR_SEND};
-        status = post(link, &wr, flags, request);
-    }
+    const uint16_t told = tell(link, hdr, VB_MESSAGE, tag);
+    struct ibv_send_wr wr = {.sg_list = piece, .num_sge = pieces, .opcode = IBV_WR_SEND};
+    status = post(link, &wr, flags, request);
     if (VB_OK != status) {
-        untell(link, told);
+        vb_credit_untell(&link->credit, told);
         return status;
     }
-    if (!by_ring) {
-        vb_credit_sent(&link->credit, false);
-        ++link->sent;
-    }
+    vb_credit_sent(&link->credit, false);
     ++port->counters.sent;
     port->counters.inlined += 0 != (flags & VB_INLINE);
     return VB_OK;
@@ -210,24 +124,16 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
 bool vb_post_control(vb_link_t *link, vb_type_t type)
 {
     vb_port_t *port = link->peer->port;
-    vb_control_t control;
+    vb_hdr_t control;
     if (!vb_credit_may_control(&link->credit) || !vb_sendq_has_room(&link->sendq, 1, 0)
         || !vb_entries_take(&port->entries, 1)) {
         return false;
     }
-    const told_t told = tell(link, &control.hdr, type, 0);
-    struct ibv_sge piece = {.addr = (uintptr_t) &control, .length = sizeof(control.hdr)};
-    if (VB_GRANT == type) {
-        const vb_grant_t grant = {.address = (uintptr_t) link->ring_in.memory,
-                                  .rkey = link->ring_mr->rkey,
-                                  .slots = (uint16_t) link->ring_in.slots,
-                                  .slot = (uint16_t) link->ring_in.slot};
-        vb_grant_write(&control.grant, &grant);
-        piece.length = sizeof(control);
-    }
+    const uint16_t told = tell(link, &control, type, 0);
+    struct ibv_sge piece = {.addr = (uintptr_t) &control, .length = sizeof(control)};
     unsigned flags = VB_BYE == type ? VB_SIGNAL | VB_INLINE : VB_INLINE;
     if (NULL != link->controls) {
-        vb_control_t *there = &link->controls[link->sendq.nxt % link->sendq.depth];
+        vb_hdr_t *there = &link->controls[link->sendq.nxt % link->sendq.depth];
         *there = control;
         piece.addr = (uintptr_t) there;
         piece.lkey = link->controls_mr->lkey;
@@ -235,11 +141,10 @@ bool vb_post_control(vb_link_t *link, vb_type_t type)
     }
     struct ibv_send_wr wr = {.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
     if (VB_OK != post(link, &wr, flags, NULL)) {
-        untell(link, told);
+        vb_credit_untell(&link->credit, told);
         return false;
     }
     vb_credit_sent(&link->credit, true);
-    ++link->sent;
     port->counters.credit_messages += VB_CREDIT == type;
     return true;
 }

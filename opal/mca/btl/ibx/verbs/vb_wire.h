@@ -14,7 +14,7 @@
 
 /* ---- private data of a connection: at most 56 bytes travel with a request on InfiniBand ---- */
 
-#define VB_VERSION 3
+#define VB_VERSION 4
 
 /* What an answer says; a request has VB_ASK. */
 typedef enum vb_answer {
@@ -99,7 +99,6 @@ typedef enum vb_type {
     VB_MESSAGE = 1, /* for the callback of its tag */
     VB_CREDIT,      /* only the header; also the first word of the side that connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
-    VB_GRANT,       /* the header and vb_grant_t: the receiver of it may write short messages there */
     /* By datagrams only, only the header, `seen` is the round (vb_switch.h): */
     VB_LEAVE,
     VB_ARRIVED,
@@ -111,64 +110,18 @@ typedef struct vb_hdr {
     uint8_t tag;
     uint16_t credits; /* receive buffers posted again since the last header said so */
     uint16_t seen;    /* control messages (all but VB_MESSAGE) received so far, modulo 2^16 */
-    uint8_t written;  /* messages written into the ring over there so far, modulo 2^8 */
-    uint8_t freed;    /* messages in the ring here that are done with so far, modulo 2^8 */
+    uint8_t reserved[2];
 } vb_hdr_t;
 _Static_assert(sizeof(vb_hdr_t) == 8, "what follows the header stays aligned");
 _Static_assert(offsetof(vb_hdr_t, credits) == 2 && offsetof(vb_hdr_t, seen) == 4, "no holes");
 
-/* A ring (vb_ring.h) that may be written into; follows the header of VB_GRANT. */
-typedef struct vb_grant {
-    uint64_t address;
-    uint32_t rkey;
-    uint16_t slots;
-    uint16_t slot; /* bytes */
-} vb_grant_t;
-_Static_assert(sizeof(vb_grant_t) == 16, "no holes");
-
-/* A control message; only VB_GRANT has the second part. */
-typedef struct vb_control {
-    vb_hdr_t hdr;
-    vb_grant_t grant;
-} vb_control_t;
-_Static_assert(sizeof(vb_control_t) == 24, "no holes");
-
-/* The last bytes of a message in a ring. */
-typedef struct vb_tail {
-    uint32_t number; /* from 1 */
-    uint16_t length; /* of header and data */
-    uint16_t after;  /* sent before it, control messages too, modulo 2^16 */
-    uint64_t sum;    /* over what is before it here, then header and data (vb_ring_sum) */
-} vb_tail_t;
-_Static_assert(sizeof(vb_tail_t) == 16 && offsetof(vb_tail_t, sum) == 8, "no holes");
-
-static inline void vb_grant_write(vb_grant_t *wire, const vb_grant_t *grant)
-{
-    *wire = (vb_grant_t){.address = htole64(grant->address),
-                         .rkey = htole32(grant->rkey),
-                         .slots = htole16(grant->slots),
-                         .slot = htole16(grant->slot)};
-}
-
-static inline vb_grant_t vb_grant_read(const void *data)
-{
-    vb_grant_t wire;
-    memcpy(&wire, data, sizeof(wire));
-    return (vb_grant_t){.address = le64toh(wire.address),
-                        .rkey = le32toh(wire.rkey),
-                        .slots = le16toh(wire.slots),
-                        .slot = le16toh(wire.slot)};
-}
-
 static inline void vb_hdr_write(vb_hdr_t *hdr, vb_type_t type, uint8_t tag, uint16_t credits,
-                                uint16_t seen, uint8_t written, uint8_t freed)
+                                uint16_t seen)
 {
-    hdr->type = (uint8_t) type;
-    hdr->tag = tag;
-    hdr->credits = htole16(credits);
-    hdr->seen = htole16(seen);
-    hdr->written = written;
-    hdr->freed = freed;
+    *hdr = (vb_hdr_t){.type = (uint8_t) type,
+                      .tag = tag,
+                      .credits = htole16(credits),
+                      .seen = htole16(seen)};
 }
 
 #endif

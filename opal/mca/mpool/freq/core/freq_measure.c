@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The pages: those that are registered once, each time in an aligned block of their own, with which a cache may register
- * them (rcache/lazy); those that stay registered for V; one of the largest size to copy to. */
+/* The pages: those that are registered once, each time in an aligned block of their own; those that stay registered for V; one of
+ * the largest size to copy to. */
 enum {
     PAGE = 4096,
     BLOCK = FREQ_SIZE_MAX / PAGE,

@@ -5,12 +5,10 @@
  * Words
  *   unit   what the space is counted in; the caller knows how many bytes it stands for
  *   block  a run of units that is used or free; blocks touch each other and cover the space
- *   bin    list of the free blocks of about one size: eight to each power of two
  *
- * A request takes the first block of the smallest bin whose blocks all suffice (good fit, after
- * TLSF: Masmano et al., 2004), and only if there is none searches the others, so that it fails
- * only where no free block is large enough. What is left of the block stays free at once, a block
- * that is given back is joined with its free neighbours at once: two free blocks never touch.
+ * A request takes the smallest free block that suffices (best fit: Knuth, TAOCP 1, 2.5). What is left of the
+ * block stays free at once, a block that is given back is joined with its free neighbours at once: two free
+ * blocks never touch, so that they are few.
  *
  * The records are apart from the memory they speak of. What a program writes beyond its allocation
  * does not damage them, and the space can be tested without any memory. A unit that begins no block
@@ -27,22 +25,18 @@
 
 #define FREQ_SPACE_NONE UINT32_MAX
 
-enum { FREQ_SPACE_LEVELS = 29, FREQ_SPACE_SUBS = 8 };
-
 typedef struct freq_space_record {
     uint32_t size;        /* units, 0: no block begins here */
     uint32_t before : 31; /* size of the block before, 0: none */
     uint32_t used : 1;
-    uint32_t next, prev; /* in the bin of a free block */
+    uint32_t next, prev; /* in the list of free blocks */
 } freq_space_record_t;
 _Static_assert(sizeof(freq_space_record_t) == 16, "the records are an overhead per unit");
 
 typedef struct freq_space {
     uint32_t units, used; /* of all blocks, of the used ones */
     uint32_t blocks;      /* used ones */
-    uint32_t levels;      /* bit: some bin of the level has a block */
-    uint8_t subs[FREQ_SPACE_LEVELS];
-    uint32_t bin[FREQ_SPACE_LEVELS][FREQ_SPACE_SUBS];
+    uint32_t free;        /* the first in their list */
     freq_space_record_t *record; /* one per unit */
 } freq_space_t;
 
@@ -59,8 +53,5 @@ bool freq_space_give(freq_space_t *space, uint32_t first);
 
 /* Size of the block that was given out there, 0: none. */
 uint32_t freq_space_size(const freq_space_t *space, uint32_t first);
-
-/* Are the records consistent? For tests: takes time in proportion to the space. */
-bool freq_space_check(const freq_space_t *space);
 
 #endif

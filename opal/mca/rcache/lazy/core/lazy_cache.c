@@ -3,51 +3,15 @@
  * system. */
 #include "lazy_cache.h"
 
-#include "lazy_unmap.h"
-#include "lazy_heap.h"
-#include "lazy_inbox.h"
-#include "lazy_index.h"
 #include "lazy_random.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK 64u /* entries that are allocated together */
-/* Neighbours are registered unasked while so many blocks of them are within the limit. */
-#define AROUND_SHARE 16
 
 /* Why a thread must take the lock. */
 enum { NOTHING_IS_KEPT = 1, OVER_LIMIT = 2, DISOWNED = 4 };
-
-typedef struct chunk {
-    struct chunk *next;
-    unsigned char *entries; /* on a cache line */
-    void *memory;
-} chunk_t;
-
-struct lazy_cache {
-    /* Read on every use, written rarely. */
-    _Alignas(64) _Atomic uint64_t drained; /* inbox.posted, up to where it was taken out */
-    _Atomic unsigned attention;
-    size_t page;
-    lazy_index_t index;
-    /* Odd while a writer is at work: then the index says nothing about what is not in it. */
-    _Alignas(64) _Atomic uint64_t version;
-    lazy_inbox_t inbox;
-    lazy_unmaps_t unmaps; /* where neighbours are registered */
-
-    pthread_mutex_t lock;
-    lazy_config_t config;
-    lazy_heap_t heap;
-    lazy_entry_t *free, *lost, *privates;
-    chunk_t *chunks;
-    size_t stride;
-    size_t kept_bytes; /* indexed and lost: what the limit is for */
-    uint64_t age;      /* rank of the last that was evicted */
-    uint64_t random;
-    lazy_counters_t n; /* hits: of entries that have ended */
-};
 
 /* ---- entries ---- */
 
@@ -73,7 +37,7 @@ static void list_remove(lazy_entry_t *e)
 
 static bool more_entries(lazy_cache_t *cache)
 {
-    chunk_t *chunk = malloc(sizeof(*chunk));
+    lazy_chunk_t *chunk = malloc(sizeof(*chunk));
     if (NULL == chunk) {
         return false;
     }
@@ -288,19 +252,13 @@ static void leave(lazy_cache_t *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size)
+void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
 {
     if (0 == size) {
         return;
     }
     const uintptr_t base = address & ~(uintptr_t) (cache->page - 1);
     const uintptr_t bound = size > UINTPTR_MAX - address ? UINTPTR_MAX : address + size;
-    if (0 != cache->config.around) {
-        /* The system takes whole pages: that in which it begins within stays. */
-        const uintptr_t mask = cache->page - 1;
-        lazy_unmaps_note(&cache->unmaps, thread, base + (base < address ? cache->page : 0),
-                         bound > UINTPTR_MAX - mask ? UINTPTR_MAX : (bound + mask) & ~mask);
-    }
     /* Most memory that is given back was never registered; posting it would send the next use
      * through the lock for nothing. The index is believed only if no writer was there: one that is
      * may be about to put in a registration of this memory. seq_cst: a writer that comes later sees
@@ -311,11 +269,6 @@ void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address
         return;
     }
     lazy_inbox_post(&cache->inbox, base, bound);
-}
-
-void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size)
-{
-    lazy_invalidate_by(cache, (uintptr_t) pthread_self(), address, size);
 }
 
 void lazy_invalidate_all(lazy_cache_t *cache)
@@ -412,7 +365,6 @@ static bool is_disowned(const lazy_cache_t *cache)
 typedef struct request {
     uintptr_t base, bound;
     uint32_t access;
-    bool wide; /* as in an entry */
 } request_t;
 
 /* The pages of [address, address + size). False: there is no such interval. */
@@ -426,7 +378,7 @@ static bool request_of(const lazy_cache_t *cache, uintptr_t address, size_t size
     if (address > UINTPTR_MAX - mask || size > UINTPTR_MAX - mask - address) {
         return false;
     }
-    *request = (request_t){address & ~mask, (address + size + mask) & ~mask, access, false};
+    *request = (request_t){address & ~mask, (address + size + mask) & ~mask, access};
     return true;
 }
 
@@ -440,22 +392,6 @@ static bool may_grow(const lazy_cache_t *cache, const request_t *request, uintpt
            && bound - base <= cache->config.max_bytes;
 }
 
-/* What is asked for and what is around it: the next use of a neighbour finds it registered, and most of the cost of
- * registering is by the call, not by the page. Of what is in two blocks the remainder of the second, since the first may be there already.
- * Nothing that may be about to go (lazy_unmap.h): this alone registers what was not asked for. */
-static request_t with_neighbours(lazy_cache_t *cache, const request_t *asked)
-{
-    const size_t around = cache->config.around;
-    if (around <= asked->bound - asked->base || around > cache->config.max_bytes / AROUND_SHARE) {
-        return *asked;
-    }
-    const uintptr_t block = asked->base & ~(around - 1);
-    uintptr_t bound = asked->bound + (-asked->bound & (around - 1));
-    uintptr_t base = bound - block > around ? asked->base : block;
-    cache->n.clipped += lazy_unmaps_clip(&cache->unmaps, asked->base, asked->bound, &base, &bound);
-    return (request_t){base, bound, asked->access, base != asked->base || bound != asked->bound};
-}
-
 /* Also what overlaps the request, if that is not much larger. */
 static void join_overlaps(const lazy_cache_t *cache, const request_t *request, request_t *plan)
 {
@@ -466,7 +402,6 @@ static void join_overlaps(const lazy_cache_t *cache, const request_t *request, r
         }
         plan->base = lazy_base(e);
         plan->access |= lazy_access(e);
-        plan->wide |= e->wide;
     }
     /* From the last to the first: the first that may is the one that reaches furthest. */
     for (e = lazy_index_touching(&cache->index, request->base, request->bound);
@@ -474,7 +409,6 @@ static void join_overlaps(const lazy_cache_t *cache, const request_t *request, r
          e = lazy_index_before(&cache->index, e)) {
         if (may_grow(cache, request, plan->base, lazy_bound(e))) {
             plan->bound = lazy_bound(e);
-            plan->wide |= e->wide;
             break;
         }
     }
@@ -488,12 +422,9 @@ static request_t with_overlaps(const lazy_cache_t *cache, const request_t *reque
     lazy_entry_t *e = lazy_index_floor(&cache->index, request->base);
     if (NULL != e && lazy_bound(e) >= request->bound) {
         /* Only the rights are missing. The users of both would otherwise end each other's. */
-        return (request_t){lazy_base(e), lazy_bound(e), request->access | lazy_access(e),
-                           request->wide || e->wide};
+        return (request_t){lazy_base(e), lazy_bound(e), request->access | lazy_access(e)};
     }
-    if (!request->wide) { /* a neighbour's next use finds the registration that there is */
-        join_overlaps(cache, request, &plan);
-    }
+    join_overlaps(cache, request, &plan);
     /* Everything inside will be replaced: let it serve the same users. */
     for (e = lazy_index_touching(&cache->index, plan.base, plan.bound);
          NULL != e && lazy_base(e) >= plan.base; e = lazy_index_before(&cache->index, e)) {
@@ -502,25 +433,6 @@ static request_t with_overlaps(const lazy_cache_t *cache, const request_t *reque
         }
     }
     return plan;
-}
-
-/* Would peers reach memory that was not registered for them? */
-static bool is_too_open(const lazy_cache_t *cache, const request_t *request)
-{
-    return request->wide && 0 != (request->access & cache->config.apart);
-}
-
-static request_t plan(lazy_cache_t *cache, const request_t *asked)
-{
-    if (0 != cache->config.around) {
-        lazy_unmaps_end(&cache->unmaps, asked->base, asked->bound);
-    }
-    const request_t all = with_neighbours(cache, asked);
-    request_t plan = with_overlaps(cache, &all);
-    if (is_too_open(cache, &plan)) {
-        plan = with_overlaps(cache, asked);
-    }
-    return is_too_open(cache, &plan) ? *asked : plan;
 }
 
 /* No entry may cover another: those inside the request go, and those that cover it (with too few
@@ -558,7 +470,6 @@ static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const request_t 
     atomic_store_explicit(&e->base, request->base, memory_order_release);
     atomic_store_explicit(&e->bound, request->bound, memory_order_release);
     atomic_store_explicit(&e->access, request->access, memory_order_release);
-    e->wide = request->wide;
     lazy_status_t status;
     do {
         status = cache->config.make(cache->config.context, e);
@@ -598,14 +509,14 @@ static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t
         count_refusal(cache, LAZY_NO_RESOURCES, request);
         return LAZY_NO_RESOURCES;
     }
-    request_t larger = plan(cache, request);
+    request_t larger = with_overlaps(cache, request);
     const bool grown = larger.base != request->base || larger.bound != request->bound
                        || larger.access != request->access;
     lazy_status_t status = LAZY_FAILED;
     if (grown) {
         replace(cache, &larger, lazy_is_idle);
         make_room(cache, larger.bound - larger.base, 1);
-        /* What was cached may have rights or neighbours that do not go together in one. */
+        /* What was cached may have rights that do not go together in one. */
         status = make(cache, e, &larger, false);
         cache->n.merges += LAZY_OK == status;
         cache->n.merges_undone += LAZY_OK != status;
@@ -774,7 +685,7 @@ size_t lazy_destroy(lazy_cache_t *cache)
         in_use += end_all(cache, cache->lost) + end_all(cache, cache->privates);
     }
     while (NULL != cache->chunks) {
-        chunk_t *chunk = cache->chunks;
+        lazy_chunk_t *chunk = cache->chunks;
         cache->chunks = chunk->next;
         free(chunk->memory);
         free(chunk);
@@ -790,7 +701,7 @@ void lazy_disown(lazy_cache_t *cache)
     atomic_fetch_or_explicit(&cache->attention, DISOWNED, memory_order_relaxed);
 }
 
-/* ---- counters and checks ---- */
+/* ---- counters ---- */
 
 void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
 {
@@ -808,84 +719,4 @@ void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
     if (mine) {
         leave(cache);
     }
-}
-
-/* The entries of the index from the last to the first. */
-static const char *check_index(const lazy_cache_t *cache, size_t *n, size_t *bytes)
-{
-    uintptr_t base = UINTPTR_MAX, bound = UINTPTR_MAX;
-    for (lazy_entry_t *e = lazy_index_floor(&cache->index, UINTPTR_MAX - 1); NULL != e;
-         e = lazy_index_before(&cache->index, e)) {
-        if (lazy_base(e) >= base || lazy_bound(e) >= bound || lazy_base(e) >= lazy_bound(e)) {
-            return "the index is out of order, or an entry covers another";
-        }
-        base = lazy_base(e);
-        bound = lazy_bound(e);
-        if (0 == (atomic_load(&e->state) & LAZY_LIVE)
-            || 0 != (atomic_load(&e->state) & LAZY_LOST)) {
-            return "an entry of the index is not live";
-        }
-        if (e->at >= cache->heap.n || cache->heap.slot[e->at].entry != e) {
-            return "an entry of the index is not in the heap";
-        }
-        ++*n;
-        *bytes += bound - base;
-    }
-    return NULL;
-}
-
-const char *lazy_check(lazy_cache_t *cache)
-{
-    enter(cache);
-    leave(cache);
-    const lazy_counters_t *n = &cache->n;
-    size_t indexed = 0, bytes = 0, lost = 0, privates = 0, idle = 0;
-    const char *wrong = check_index(cache, &indexed, &bytes);
-    if (NULL != wrong) {
-        return wrong;
-    }
-    for (size_t i = 1; i < cache->heap.n; ++i) {
-        if (cache->heap.slot[(i - 1) / 2].rank > cache->heap.slot[i].rank) {
-            return "the heap is out of order";
-        }
-    }
-    for (size_t i = 0; i < cache->heap.n; ++i) {
-        idle += lazy_is_idle(cache->heap.slot[i].entry);
-    }
-    for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link, ++lost) {
-        if (lazy_is_idle(e) || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
-            return "an entry is quarantined and not in use, or still to be had";
-        }
-        bytes += lazy_size(e);
-    }
-    if (bytes != cache->kept_bytes) {
-        return "kept_bytes";
-    }
-    for (const lazy_entry_t *e = cache->privates; NULL != e; e = e->link, ++privates) {
-        bytes += lazy_size(e);
-    }
-    if (indexed != cache->heap.n || indexed != n->entries || lost != n->quarantined
-        || privates != n->privates_now || bytes != n->bytes) {
-        return "levels";
-    }
-    if (n->misses != n->registrations - n->privates + n->failures + n->exhausted) {
-        return "misses";
-    }
-    if (n->registrations != n->deregistrations + n->entries + n->quarantined + n->privates_now) {
-        return "registrations";
-    }
-    if (n->deregistrations
-        != n->evicted_bytes + n->evicted_entries + n->evicted_resources + n->evicted_asked
-               + n->evicted_unused + n->replaced + n->invalidated + n->ended) {
-        return "deregistrations";
-    }
-    if (!cache->config.policy->keeps && 0 != idle) {
-        return "something idle is kept";
-    }
-    if ((cache->kept_bytes > cache->config.max_bytes
-         || n->entries + n->quarantined > cache->config.max_entries)
-        && 0 != idle) {
-        return "over the limit, and something is idle";
-    }
-    return NULL;
 }

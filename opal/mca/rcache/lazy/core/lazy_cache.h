@@ -25,7 +25,12 @@
 
 #include "lazy_counters.h"
 #include "lazy_entry.h"
+#include "lazy_heap.h"
+#include "lazy_inbox.h"
+#include "lazy_index.h"
 #include "lazy_policy.h"
+
+#include <pthread.h>
 
 typedef struct lazy_cache lazy_cache_t;
 
@@ -52,11 +57,6 @@ typedef struct lazy_config {
     size_t max_bytes, max_entries; /* of what is kept; what is in use is never refused for it */
     size_t page;    /* registrations begin and end at multiples of it; a power of two */
     unsigned merge; /* a registration may become larger than asked for by this share. Per cent */
-    /* A power of two, at least a page: what is within a block of so many bytes, aligned to it, is registered with all of
-     * the block, if that can be; 0: as asked for. What is registered with any of the rights `apart` is no larger than what was
-     * asked for, by one use or several: with those rights peers reach it. */
-    size_t around;
-    uint32_t apart;
     uint64_t seed; /* of the policy `random` and of the index */
 } lazy_config_t;
 
@@ -83,10 +83,8 @@ void lazy_release(lazy_cache_t *cache, lazy_entry_t *entry);
 
 /* [address, address + size) is no more, or is about to go. From a memory hook: no lock, no memory,
  * no callback, any thread. No lazy_acquire that begins later returns a registration of it as it is
- * now, also where the system call comes only after that (lazy_unmap.h). */
+ * now, also where the system call comes only after that: nothing is registered that was not asked for. */
 void lazy_invalidate(lazy_cache_t *cache, uintptr_t address, size_t size);
-/* The same, told by that thread (any number but 0 that no other one has while it lives). */
-void lazy_invalidate_by(lazy_cache_t *cache, uintptr_t thread, uintptr_t address, size_t size);
 /* The same of all memory. Also for fork: see lazy_disown. */
 void lazy_invalidate_all(lazy_cache_t *cache);
 
@@ -100,8 +98,34 @@ bool lazy_evict(lazy_cache_t *cache);
 /* The counters as they are now. */
 void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters);
 
-/* For tests: takes out what hooks posted, then checks index, heap, lists and counters against each
- * other. NULL: all is well; else what is not. No other thread may be inside. */
-const char *lazy_check(lazy_cache_t *cache);
+/* ---- what it is made of: for lazy_cache.c, and for tests that compare its parts ---- */
+
+typedef struct lazy_chunk {
+    struct lazy_chunk *next;
+    unsigned char *entries; /* on a cache line */
+    void *memory;
+} lazy_chunk_t;
+
+struct lazy_cache {
+    /* Read on every use, written rarely. */
+    _Alignas(64) _Atomic uint64_t drained; /* inbox.posted, up to where it was taken out */
+    _Atomic unsigned attention;
+    size_t page;
+    lazy_index_t index;
+    /* Odd while a writer is at work: then the index says nothing about what is not in it. */
+    _Alignas(64) _Atomic uint64_t version;
+    lazy_inbox_t inbox;
+
+    pthread_mutex_t lock;
+    lazy_config_t config;
+    lazy_heap_t heap;
+    lazy_entry_t *free, *lost, *privates;
+    lazy_chunk_t *chunks;
+    size_t stride;
+    size_t kept_bytes; /* indexed and lost: what the limit is for */
+    uint64_t age;      /* rank of the last that was evicted */
+    uint64_t random;
+    lazy_counters_t n; /* hits: of entries that have ended */
+};
 
 #endif

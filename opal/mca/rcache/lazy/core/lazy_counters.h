@@ -19,13 +19,9 @@
     COUNT(misses, "uses that did not find their memory registered")                                \
     COUNT(registrations, "registrations made")                                                     \
     COUNT(deregistrations, "registrations ended")                                                  \
-    COUNT(merges,                                                                                  \
-          "registrations made larger than asked for, to cover what overlaps or is around it")      \
+    COUNT(merges, "registrations made larger than asked for, to cover what overlaps")              \
     COUNT(merges_undone,                                                                           \
           "registrations made only as large as asked for, since a larger one could not be made")   \
-    COUNT(clipped,                                                                                 \
-          "times that less than the block around was to be registered, since memory there may be " \
-          "about to be given back")                                                                \
     COUNT(privates,                                                                                \
           "registrations for one user, not shared (asked for so, or there are no hooks)")          \
     COUNT(failures, "registrations refused for a reason other than lack of resources")             \

@@ -40,7 +40,6 @@ typedef struct lazy_entry {
     /* under the cache's lock */
     size_t at;                         /* in the heap */
     uint32_t seen;                     /* hits when it was last ranked */
-    bool wide;                         /* there is memory in it that was not asked for */
     uint64_t *why;                     /* lost: the counter of the reason */
     struct lazy_entry *link, **back;   /* free, lost or private: in that list */
     _Alignas(64) unsigned char data[]; /* the caller's */

@@ -5,7 +5,6 @@
 
 #include "lazy_random.h"
 
-#include <string.h>
 
 static uint64_t lru_rank(uint64_t age, uint32_t uses, uint64_t used)
 {
@@ -73,14 +72,4 @@ static const lazy_policy_t policies[] = {
 const lazy_policy_t *lazy_policy_at(unsigned i)
 {
     return i < sizeof(policies) / sizeof(*policies) ? &policies[i] : NULL;
-}
-
-const lazy_policy_t *lazy_policy_find(const char *name)
-{
-    for (unsigned i = 0; i < sizeof(policies) / sizeof(*policies); ++i) {
-        if (0 == strcmp(policies[i].name, name)) {
-            return &policies[i];
-        }
-    }
-    return NULL;
 }

@@ -19,8 +19,6 @@ typedef struct lazy_policy {
     size_t (*pick)(const lazy_heap_t *heap, size_t need, uint64_t *random);
 } lazy_policy_t;
 
-/* The policy of that name, or NULL. */
-const lazy_policy_t *lazy_policy_find(const char *name);
 /* The policy with that number, from 0, or NULL. The first is the default. */
 const lazy_policy_t *lazy_policy_at(unsigned i);
 
