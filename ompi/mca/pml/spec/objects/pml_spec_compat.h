@@ -455,9 +455,17 @@ static inline void mca_pml_spec_avoid_fast_boxes(void)
 #endif
 }
 
+/* A status on the wire: the sender's communicator was revoked. It is none of Open MPI's own. */
+#define MCA_PML_SPEC_ERR_REVOKED (-0x5eed)
+
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */
 static inline int mca_pml_spec_mpi_error(int status)
 {
+#if OMPI_MAJOR_VERSION >= 5 && OPAL_ENABLE_FT_MPI
+    if (MCA_PML_SPEC_ERR_REVOKED == status) {
+        return MPI_ERR_REVOKED;
+    }
+#endif
     return status < 0 ? ompi_errcode_get_mpi_code(status) : MPI_SUCCESS;
 }
 

@@ -44,3 +44,17 @@ bool mca_pml_spec_is_mine(const void *object)
     }
     return here >= stack.low && at > here && at < stack.high && at - here < NEAR;
 }
+
+void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *base,
+                               const volatile int32_t *life, const mca_pml_spec_peer_t *peer,
+                               int status)
+{
+    if (SPEC_LIFE_FREED != (mca_pml_spec_bits(life) & (SPEC_LIFE_FREED | SPEC_LIFE_LOST))
+        || NULL == peer || mca_pml_spec_lost(peer) || mca_pml_spec_outlives()) {
+        return;
+    }
+    mca_pml_spec_abort(status,
+                       "pml/spec: a %s rank %d failed (%s) after its request was freed, so that "
+                       "nobody can be told",
+                       what, base->req_peer, opal_strerror(status));
+}

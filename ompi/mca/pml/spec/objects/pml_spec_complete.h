@@ -15,6 +15,7 @@
 
 #include "../core/spec_life.h"
 #include "pml_spec.h"
+#include "pml_spec_comm.h"
 
 #include "ompi/request/request.h"
 
@@ -142,6 +143,12 @@ static inline void mca_pml_spec_await_signals(void)
         sched_yield();
     }
 }
+
+/* A request has failed. Ends the job if it was freed, so that nobody can be told; but not where the job may outlive a process or
+ * a communicator, of which the program hears by other requests. what: "send to", "receive from". peer may be NULL. */
+void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *base,
+                               const volatile int32_t *life, const mca_pml_spec_peer_t *peer,
+                               int status);
 
 /* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
  * MPI before. True: the caller gives it back; else the caller touches it no more.

@@ -218,13 +218,8 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         set_result(recvreq);
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(recvreq->status < 0 && (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_FREED))
-        && NULL != recvreq->peer
-        && !mca_pml_spec_lost(recvreq->peer)) { /* else a lost process: not the job's end */
-        mca_pml_spec_abort(recvreq->status,
-                           "pml/spec: a receive from rank %d failed (%s) after its "
-                           "request was freed, so that nobody can be told",
-                           base->req_peer, opal_strerror(recvreq->status));
+    if (OPAL_UNLIKELY(recvreq->status < 0)) {
+        mca_pml_spec_failed_freed("receive from", base, &recvreq->life, recvreq->peer, recvreq->status);
     }
     if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
         recv_return(recvreq);

@@ -117,14 +117,8 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != sendreq->status
-                      && (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_FREED))
-        && !(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)
-        && !mca_pml_spec_lost(sendreq->peer)) {
-        mca_pml_spec_abort(sendreq->status,
-                           "pml/spec: a send to rank %d failed (%s) after its request "
-                           "was freed, so that nobody can be told",
-                           base->req_peer, opal_strerror(sendreq->status));
+    if (OPAL_UNLIKELY(sendreq->status < 0)) {
+        mca_pml_spec_failed_freed("send to", base, &sendreq->life, sendreq->peer, sendreq->status);
     }
     if (mca_pml_spec_end(&base->req_ompi, &sendreq->life, told)) {
         send_return(sendreq);

@@ -25,13 +25,20 @@
 
 enum { NEW, ANNOUNCED, ANSWERED };
 
+/* May the receiver read the message by itself? Not where a communicator can be revoked: a sender that gives up has its memory back
+ * at once, and a get asks nobody. A CTS is refused by then (refuse_cts). */
+static bool may_get(void)
+{
+    return !mca_pml_spec_outlives();
+}
+
 /* ---- sender ---- */
 
 /* Register the data with the transport that carries the RTS, if it needs that for a get. */
 static void offer_key(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl)
 {
-    if ((bml_btl->btl_flags & MCA_BTL_FLAGS_GET) && NULL != bml_btl->btl->btl_register_mem
-        && NULL == sendreq->key) {
+    if (may_get() && (bml_btl->btl_flags & MCA_BTL_FLAGS_GET)
+        && NULL != bml_btl->btl->btl_register_mem && NULL == sendreq->key) {
         mca_bml_base_register_mem(bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
                                   MCA_BTL_REG_FLAG_REMOTE_READ, &sendreq->key);
         sendreq->key_btl = bml_btl;
@@ -237,7 +244,7 @@ static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *pa
 static void refuse_cts(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_cts_hdr_t *cts)
 {
     const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
-                                        .status = OMPI_ERR_UNREACH,
+                                        .status = MCA_PML_SPEC_ERR_REVOKED,
                                         .handle = cts->r,
                                         .bytes = cts->length};
     if (cts->length > 0) {
@@ -407,8 +414,9 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key =
             (rts->flags & MCA_PML_SPEC_RTS_KEY) && candidate[i]->btl == packet->btl;
-        gets[n] =
-            mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length, has_key);
+        gets[n] = may_get()
+                  && mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length,
+                                           has_key);
         if (gets[n]
             || mca_pml_spec_can_rdma(candidate[i], true, rts->addr + offset, local, length, true)) {
             usable[n++] = candidate[i];
