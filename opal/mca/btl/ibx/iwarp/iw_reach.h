@@ -5,8 +5,8 @@
  * are in that, so a path of which one direction fails is reached by neither end, and one that works by both.
  *
  * What is left is how long to wait for an answer, and that is counted in questions (iw_peer_ask), so that an end that has no
- * processor, or is stopped, gives up nobody meanwhile. A path that carries nothing and a process that is slow look the same, but
- * mostly there is more to go by:
+ * processor, or is stopped, gives up nobody meanwhile. A path that carries nothing and a process that is slow are the same
+ * silence, but mostly there is more to go by:
  *   - the peer is heard: it is there, and says goodbye if it gives up first, or at least asks no more;
  *   - another process of its host has answered over the same interface: the path is good, and the peer slow or stopped;
  *   - what others took to answer says how long the network, and this start, takes.

@@ -135,7 +135,6 @@ static void refuse(mca_btl_ibx_udp_endpoint_t *endpoint)
     endpoint->base.is_refused = true;
     endpoint->base.is_dead = true;
     mca_btl_ibx_udp_part(&endpoint->base);
-    iw_reach_given_up(&module_of(endpoint)->net, host_of(endpoint));
 }
 
 static iw_contact_t contact_with(const mca_btl_ibx_udp_endpoint_t *endpoint)
@@ -171,7 +170,7 @@ static bool is_in_vain(mca_btl_ibx_udp_endpoint_t *endpoint)
     return in_vain;
 }
 
-/* From now on it is asked; who wants to know comes later, or never. Only callers of this change the verdict. */
+/* From now on it is asked; that somebody wants to know comes later, or never. Only callers of this change the verdict. */
 static void begin(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     mca_btl_ibx_module_t *module = endpoint->base.module;
@@ -207,6 +206,9 @@ static void judge(mca_btl_ibx_udp_endpoint_t *endpoint)
         iw_reach_answered(&module_of(endpoint)->net, host_of(endpoint), asked);
     } else if (IW_REACH_NO == endpoint->reach) {
         refuse(endpoint);
+        if (IW_CONTACT_LEFT != contact) {
+            iw_reach_given_up(&module_of(endpoint)->net, host_of(endpoint));
+        }
     } else {
         iw_peer_ask(peer, most + 1);
     }
@@ -216,18 +218,22 @@ static void judge(mca_btl_ibx_udp_endpoint_t *endpoint)
     }
 }
 
-/* Those that have answered tell of the others of their hosts. */
+/* If it has answered that is decided at once. */
+static void note_answer(mca_btl_ibx_udp_endpoint_t *endpoint)
+{
+    mca_btl_ibx_lock(endpoint->base.module);
+    const bool has_answered = IW_REACH_ASKS == endpoint->reach && IW_CONTACT_ANSWERED == contact_with(endpoint);
+    mca_btl_ibx_unlock(endpoint->base.module);
+    if (has_answered) {
+        judge(endpoint);
+    }
+}
+
+/* Those that nobody wants to know of yet tell of the others of their hosts. */
 static void note_answers(mca_btl_ibx_udp_module_t *module)
 {
     for (uint32_t i = 0; i < module->early_n; ++i) {
-        mca_btl_ibx_udp_endpoint_t *endpoint = module->early[i];
-        mca_btl_ibx_lock(&module->base);
-        const bool has_answered =
-            IW_REACH_ASKS == endpoint->reach && IW_CONTACT_ANSWERED == contact_with(endpoint);
-        mca_btl_ibx_unlock(&module->base);
-        if (has_answered) {
-            judge(endpoint);
-        }
+        note_answer(module->early[i]);
     }
 }
 
@@ -309,8 +315,9 @@ void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs)
         mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i / n];
         mca_btl_base_endpoint_t *endpoint = mca_btl_ibx_endpoint_of(&module->base, procs[i % n]);
         if (NULL != endpoint) {
-            begin((mca_btl_ibx_udp_endpoint_t *) endpoint);
-            asked[open++] = (mca_btl_ibx_udp_endpoint_t *) endpoint;
+            asked[open] = (mca_btl_ibx_udp_endpoint_t *) endpoint;
+            begin(asked[open]);
+            note_answer(asked[open++]);
         }
     }
     while ((open = open_of(asked, open)) > 0) {
