@@ -318,7 +318,8 @@ static void a_long_way_is_known_then(void **state)
     }
 }
 
-/* Where a host, or all of a network, was asked in vain, nobody else waits; but who speaks, or has a neighbour that does, is asked. */
+/* Where a host, or all of a network, was asked in vain, nobody else waits; but a process that speaks, or of whose host one does, is
+ * asked. */
 static void in_vain(void **state)
 {
     iw_reach_net_t net = {0, 0, 0};
