@@ -374,6 +374,7 @@ static void who_is_heard_is_waited_for(void **state)
     ends[1].begins = l.now + 300 * MS;
     l.deaf[1] = true;
     while (is_open(0) || is_open(1)) {
+        assert_true(l.now < began + 60 * S);
         l.deaf[1] = l.now < began + 600 * MS;
         step(&l, 0);
         step(&l, 1);
@@ -436,7 +437,9 @@ static void strangers_bytes(void **state)
     ends[1].begins = UINT64_MAX;
     l.cut[1] = true;
     rng_t rng = {7};
+    const uint64_t until = l.now + 60 * S;
     while (is_open(0)) {
+        assert_true(l.now < until);
         uint8_t data[128];
         const size_t length = rng_below(&rng, sizeof(data));
         for (size_t i = 0; i < length; ++i) {
