@@ -189,6 +189,12 @@ static inline uint32_t mca_btl_ibx_local_rank(void)
 
 #endif
 
+/* Has each process of the job what all others published, from MPI_Init on? Else it is fetched when it is asked for. */
+static inline bool mca_btl_ibx_modex_is_here(void)
+{
+    return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
+}
+
 /* This one. */
 static inline const char *mca_btl_ibx_host(void)
 {

@@ -139,7 +139,8 @@ void iw_engine_destroy(iw_engine_t *engine);
 iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_t *address,
                        const iw_key_t *key, void *user);
 /* End the connection, if there is one, and forget the peer; its requests complete with IW_FLUSHED.
- * The handle is not valid any more. A CLOSE leaves with the next iw_engine_output. */
+ * The handle is not valid any more. A CLOSE leaves with the next iw_engine_output if anything was sent to it: also a peer that
+ * was never heard may hear. */
 void iw_peer_remove(iw_peer_t *peer);
 /* The same for all peers there are. */
 void iw_engine_leave(iw_engine_t *engine);
@@ -152,11 +153,18 @@ typedef enum iw_contact {
     IW_CONTACT_NONE,     /* nothing has come from it */
     IW_CONTACT_HEARD,    /* something has, but no answer: nothing is known to have arrived there */
     IW_CONTACT_ANSWERED, /* it has answered: both directions work, or did */
-    IW_CONTACT_ENDED,    /* the connection is over */
+    IW_CONTACT_FADED,    /* something had, and no answer; then nothing for IW_ASK_FADES */
+    IW_CONTACT_ENDED,    /* the connection is over, and it had never answered */
+    IW_CONTACT_LEFT,     /* the connection is over; it had answered */
 } iw_contact_t;
 iw_contact_t iw_peer_contact(const iw_peer_t *peer);
-/* Asks for an answer, by a small datagram that is not sent again. It leaves with the next iw_engine_output. */
-void iw_peer_ask(iw_peer_t *peer);
+/* Asks for an answer, by a small datagram: with the next iw_engine_output, and by timer each IW_ASK_EVERY until there is one, or
+ * it was asked `most` times in all. An answer is confirmed, so that the peer knows as much. */
+#define IW_ASK_EVERY UINT64_C(20000000)  /* ns */
+#define IW_ASK_FADES UINT64_C(300000000) /* ns: a peer that asks, too, has ended that */
+void iw_peer_ask(iw_peer_t *peer, uint32_t most);
+/* How often it was: what the engine's time has been meanwhile, without that in which nobody called it. */
+uint32_t iw_peer_asked(const iw_peer_t *peer);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 

@@ -215,6 +215,17 @@ static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
     }
 }
 
+/* It knows our connection number. If it was asked for that it shall know that it was heard. */
+static void answered(iw_peer_t *p)
+{
+    p->confirmed = true;
+    if (p->alive.questions > 0) {
+        p->alive.questions_most = 0;
+        p->tx.ping_pending = true;
+        iw_ready(p);
+    }
+}
+
 static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
 {
     iw_frame_t f;
@@ -248,7 +259,9 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     p->alive.asked = 0;
     p->alive.quiet = IW_HEARD;
     p->alive.unreachable = false;
-    p->confirmed |= 0 != iw_get32(f.head->conn);
+    if (!p->confirmed && 0 != iw_get32(f.head->conn)) {
+        answered(p);
+    }
     count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);
     if (IW_TERMINATED == verdict) {

@@ -209,6 +209,8 @@ typedef struct iw_peer_alive {
     uint8_t asked;    /* probe timeouts and keep-alives since it was heard */
     uint8_t quiet;    /* iw_quiet_t */
     bool unreachable; /* so the network said when the peer was asked last */
+    uint16_t questions;      /* of iw_peer_ask that left, */
+    uint16_t questions_most; /* and may leave, IW_ASK_EVERY after `pinged` */
 } iw_peer_alive_t;
 
 /* What comes from the peer. */
@@ -392,6 +394,14 @@ static inline void iw_ready(iw_peer_t *p)
     if (!iw_linked(&p->ready)) {
         iw_list_append(&p->engine->ready, &p->ready);
     }
+}
+/* When it is to be asked again (iw_peer_ask); 0: it was not asked yet; UINT64_MAX: it is asked no more. */
+static inline uint64_t iw_peer_question_at(const iw_peer_t *p)
+{
+    if (p->alive.questions >= p->alive.questions_most) {
+        return UINT64_MAX;
+    }
+    return 0 == p->alive.questions ? 0 : p->alive.pinged + IW_ASK_EVERY;
 }
 /* Is there anything that it would send if it may? */
 static inline bool iw_wants_out(const iw_peer_t *p)

@@ -97,17 +97,25 @@ void iw_peer_expect(iw_peer_t *p, uint64_t round_trip)
 iw_contact_t iw_peer_contact(const iw_peer_t *p)
 {
     if (IW_DOWN == p->state || IW_CLOSING == p->state) {
-        return IW_CONTACT_ENDED;
+        return p->confirmed ? IW_CONTACT_LEFT : IW_CONTACT_ENDED;
     }
-    return p->confirmed ? IW_CONTACT_ANSWERED : 0 != p->remote_generation ? IW_CONTACT_HEARD : IW_CONTACT_NONE;
+    if (p->confirmed || 0 == p->remote_generation) {
+        return p->confirmed ? IW_CONTACT_ANSWERED : IW_CONTACT_NONE;
+    }
+    return p->engine->time - p->alive.heard > IW_ASK_FADES ? IW_CONTACT_FADED : IW_CONTACT_HEARD;
 }
 
-void iw_peer_ask(iw_peer_t *p)
+void iw_peer_ask(iw_peer_t *p, uint32_t most)
 {
-    if (IW_IDLE == p->state || IW_ACTIVE == p->state) {
-        p->tx.ping_pending = true;
+    if ((IW_IDLE == p->state || IW_ACTIVE == p->state) && !p->confirmed && most > p->alive.questions_most) {
+        p->alive.questions_most = most < UINT16_MAX ? (uint16_t) most : UINT16_MAX;
         iw_ready(p);
     }
+}
+
+uint32_t iw_peer_asked(const iw_peer_t *p)
+{
+    return p->alive.questions;
 }
 
 void *iw_peer_user(const iw_peer_t *p)
@@ -312,9 +320,9 @@ void iw_peer_remove(iw_peer_t *p)
     tear_down(p, IW_FLUSHED, NULL);
     iw_done_forget(p);
     --e->peer_count;
-    if (IW_ACTIVE == p->state && 0 != p->remote_generation) {
+    if (IW_ACTIVE == p->state) {
         iw_peer_set_state(p, IW_CLOSING);
-        p->rx.ack_now = took_all;
+        p->rx.ack_now = took_all && 0 != p->remote_generation;
         iw_ready(p);
     } else {
         iw_peer_free(p);

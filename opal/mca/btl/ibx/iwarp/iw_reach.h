@@ -2,28 +2,37 @@
 /* Whether datagrams to a peer and its datagrams arrive, decided before anything depends on it.
  *
  * A peer is reached when it has answered: something from here arrived there, and something from there here. Both directions
- * are in that, so a path of which one direction fails is reached by neither end, and one that works by both. What is left is
- * time: an end that gave up while the other was about to ask takes nothing more from it (its user sees to that), so the other
- * gives up too; an end that has heard the peer, but is not answered yet, waits a little longer; and one that is answered
- * says so at once.
+ * are in that, so a path of which one direction fails is reached by neither end, and one that works by both.
  *
- * A peer is asked again each IW_REACH_EVERY, because a datagram may be lost: of 25 questions one is answered, even if every
- * fifth datagram is lost, but for one peer of 10^10. An end that had no processor itself gives up no one before it has asked
- * IW_REACH_ASKED times.
+ * What is left is how long to wait for an answer, and that is counted in questions (iw_peer_ask), so that an end that has no
+ * processor, or is stopped, gives up nobody meanwhile. A path that carries nothing and a process that is slow are the same
+ * silence, but mostly there is more to go by:
+ *   - the peer is heard: it is there, and says goodbye if it gives up first, or at least asks no more;
+ *   - another process of its host has answered over the same interface: the path is good, and the peer slow or stopped;
+ *   - what others took to answer says how long the network, and this start, takes.
+ * Only where all of a host is silent a path is given up in less than a second. Of 40 questions one is answered, if a third of
+ * all datagrams are lost, but for one peer of 10^10.
  *
- * Pure: the caller gives the time, and what the engine knows of the peer. Threads: none. */
+ * Nobody waits for that time by itself: as soon as they can, the processes of a job ask those that they will probably talk to
+ * first (iw_reach_partner), at the same time in both directions.
+ *
+ * Pure: the caller gives what the engine knows. Threads: none. */
 #ifndef IW_REACH_H
 #define IW_REACH_H
 
 #include "iw_engine.h"
+#include "iw_rtt.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IW_REACH_EVERY   UINT64_C(20000000)   /* ns between two questions */
-#define IW_REACH_SILENT  UINT64_C(1500000000) /* ns without a word: it is not reached */
-#define IW_REACH_LONGEST UINT64_C(1900000000) /* ns, if there was a word, and no answer */
-#define IW_REACH_ASKED   12u                  /* questions, at least */
+/* Questions, and those that fit into a few round trips besides. */
+#define IW_REACH_SILENT 40u /* nothing is known of the host: 0.8 s */
+#define IW_REACH_HEARD                                                                             \
+    75u /* the peer is heard, but does not answer; or some of its host do, and some did not */
+#define IW_REACH_SLOW  500u /* those of its host have answered so far */
+#define IW_REACH_TRIPS 4u   /* round trips that the network promises */
+#define IW_REACH_MOST  100u /* of what the slowest answer took, this much counts */
 
 typedef enum iw_reach_verdict {
     IW_REACH_NONE, /* it has not been asked for */
@@ -32,45 +41,71 @@ typedef enum iw_reach_verdict {
     IW_REACH_NO,
 } iw_reach_verdict_t;
 
-/* All zero: IW_REACH_NONE. */
-typedef struct iw_reach {
-    uint64_t began;
-    uint64_t next; /* question */
-    uint32_t asked;
-    uint8_t verdict; /* iw_reach_verdict_t */
-} iw_reach_t;
+/* The other processes of a host, by one interface. All zero: nothing is known. */
+typedef struct iw_reach_host {
+    bool has_answered;
+    bool is_given_up;
+} iw_reach_host_t;
 
-static inline void iw_reach_begin(iw_reach_t *r, uint64_t now)
+/* All hosts, by one interface. All zero: nothing is known. */
+typedef struct iw_reach_net {
+    uint32_t slowest;  /* questions that an answer took */
+    uint32_t answered; /* peers */
+    uint32_t given_up; /* hosts */
+} iw_reach_net_t;
+
+/* An answer came, after so many questions. */
+static inline void iw_reach_answered(iw_reach_net_t *net, iw_reach_host_t *host, uint32_t asked)
 {
-    *r = (iw_reach_t){.began = now, .next = now, .verdict = IW_REACH_ASKS};
+    ++net->answered;
+    host->has_answered = true;
+    net->slowest = asked > net->slowest ? asked : net->slowest;
 }
 
-static inline bool iw_reach_is_over(const iw_reach_t *r, uint64_t now, iw_contact_t contact)
+static inline void iw_reach_given_up(iw_reach_net_t *net, iw_reach_host_t *host)
 {
-    const uint64_t most = IW_CONTACT_HEARD == contact ? IW_REACH_LONGEST : IW_REACH_SILENT;
-    return IW_CONTACT_ENDED == contact || (now - r->began >= most && r->asked >= IW_REACH_ASKED);
+    net->given_up += !host->is_given_up;
+    host->is_given_up = true;
 }
 
-/* Some time has passed, or something came. True: ask the peer now (iw_peer_ask). */
-static inline bool iw_reach_step(iw_reach_t *r, uint64_t now, iw_contact_t contact)
+/* Not worth a question: its host was asked in vain; or, where all of a network is closed, several hosts were and none answers. */
+static inline bool iw_reach_in_vain(const iw_reach_net_t *net, const iw_reach_host_t *host,
+                                    iw_contact_t contact)
 {
-    if (IW_REACH_ASKS != r->verdict) {
-        return false;
-    }
-    if (IW_CONTACT_ANSWERED == contact) {
-        r->verdict = IW_REACH_YES;
-        return true; /* whoever takes this in has its answer */
-    }
-    if (iw_reach_is_over(r, now, contact)) {
-        r->verdict = IW_REACH_NO;
-        return false;
-    }
-    if (now < r->next) {
-        return false;
-    }
-    r->next = now + IW_REACH_EVERY;
-    ++r->asked;
-    return true;
+    return IW_CONTACT_NONE == contact && !host->has_answered
+           && (host->is_given_up || (net->given_up >= 2 && 0 == net->answered));
+}
+
+/* So many questions in vain are enough. trip: what the network promises for a round trip, ns; 0: nothing. */
+static inline uint32_t iw_reach_patience(const iw_reach_net_t *net, const iw_reach_host_t *host,
+                                         iw_contact_t contact, uint64_t trip)
+{
+    const uint32_t trips =
+        (uint32_t) (IW_REACH_TRIPS * (0 == trip ? IW_RTT_INITIAL : trip) / IW_ASK_EVERY);
+    const uint32_t slow = net->slowest < IW_REACH_MOST ? net->slowest : IW_REACH_MOST;
+    const bool is_slow = host->has_answered && !host->is_given_up;
+    const bool is_there = IW_CONTACT_HEARD == contact || host->has_answered;
+    const uint32_t least = is_slow ? IW_REACH_SLOW : is_there ? IW_REACH_HEARD : IW_REACH_SILENT;
+    return least + trips + 2 * slow;
+}
+
+/* asked: so often in vain. The last question has its time for an answer, too. */
+static inline iw_reach_verdict_t iw_reach_judge(iw_contact_t contact, uint32_t asked,
+                                                uint32_t patience)
+{
+    const bool is_over = IW_CONTACT_ENDED == contact || IW_CONTACT_LEFT == contact;
+    return IW_CONTACT_ANSWERED == contact ? IW_REACH_YES
+           : is_over || asked > patience  ? IW_REACH_NO
+                                          : IW_REACH_ASKS;
+}
+
+/* The i-th process of a job of n that process `me` asks at once: those at distances that are powers of two, to which collective
+ * operations talk first. Mutual, so that both ends ask at the same time. UINT32_MAX: there are no more. */
+static inline uint32_t iw_reach_partner(uint32_t me, uint32_t n, unsigned i)
+{
+    const uint64_t distance = UINT64_C(1) << i / 2;
+    return distance >= n ? UINT32_MAX
+                         : (uint32_t) ((0 == i % 2 ? me + distance : me + n - distance) % n);
 }
 
 #endif

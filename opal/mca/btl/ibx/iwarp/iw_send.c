@@ -301,9 +301,20 @@ static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     return 1;
 }
 
+/* One of the questions whether it is there (iw_peer_ask) may be due. */
+static void ask_again(iw_peer_t *p, uint64_t now)
+{
+    if (iw_peer_question_at(p) <= now) {
+        ++p->alive.questions;
+        p->alive.pinged = now;
+        p->tx.ping_pending = true;
+    }
+}
+
 static unsigned output_active(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max,
                               size_t *bytes)
 {
+    ask_again(p, now);
     unsigned n = output_probes(p, now, packet, max);
     while (n < max && *bytes < IW_CACHE) {
         keep_within(p);

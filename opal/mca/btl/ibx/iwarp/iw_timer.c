@@ -93,6 +93,7 @@ uint64_t iw_peer_deadline(const iw_peer_t *p)
     at = earlier(at, p->rx.ack_at);
     at = earlier(at, p->tx.pace_at);
     at = earlier(at, p->tx.rnr_until);
+    at = earlier(at, iw_peer_question_at(p));
     if (!iw_list_empty(&p->loss.in_flight)) {
         const iw_segment_t *newest = IW_ITEM(p->loss.in_flight.prev, iw_segment_t, link);
         at = earlier(at, p->loss.at);

@@ -51,6 +51,7 @@ static void module_free(mca_btl_ibx_udp_module_t *module)
     mca_btl_ibx_udp_buffers_fini(&module->frags);
     mca_btl_ibx_udp_buffers_fini(&module->smalls);
     mca_btl_ibx_udp_buffers_fini(&module->headers);
+    mca_btl_ibx_udp_reach_close(module);
     OBJ_DESTRUCT(&module->keys);
     OBJ_DESTRUCT(&module->gathered);
     OBJ_DESTRUCT(&module->waiting_frags);
@@ -327,6 +328,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
         module->base.super.btl_bandwidth = interface->mbps;
     }
     mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    mca_btl_ibx_udp_reach_open(module);
     OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->gathered, opal_list_t);
     OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);

@@ -15,7 +15,8 @@ static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     endpoint->peer = NULL;
     endpoint->is_remote = false;
-    endpoint->reach = (iw_reach_t){.verdict = IW_REACH_NONE};
+    endpoint->reach = IW_REACH_NONE;
+    endpoint->host = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, NULL);

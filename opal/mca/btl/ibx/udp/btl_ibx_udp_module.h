@@ -26,8 +26,9 @@ typedef struct mca_btl_ibx_udp_endpoint {
     iw_address_t address;
     iw_key_t key;
     iw_peer_t *peer; /* NULL before the first word */
-    bool is_remote;   /* on another host */
-    iw_reach_t reach; /* if so: whether it is reached. Under the lock */
+    bool is_remote;           /* on another host */
+    iw_reach_verdict_t reach; /* if so: whether it is reached */
+    iw_reach_host_t *host;    /* what is known of that host; NULL: not looked up yet */
 } mca_btl_ibx_udp_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_endpoint_t);
 
@@ -36,6 +37,9 @@ typedef struct mca_btl_ibx_udp_key {
     struct mca_btl_base_registration_handle_t handle;
 } mca_btl_ibx_udp_key_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_key_t);
+
+/* iw_reach_partner has no more. */
+#define MCA_BTL_IBX_UDP_EARLY 64
 
 struct mca_btl_ibx_udp_module {
     mca_btl_ibx_module_t base;
@@ -59,6 +63,11 @@ struct mca_btl_ibx_udp_module {
     uint64_t came;       /* messages since then */
     bool is_used;        /* messages came or went since memory was given back last */
     uint64_t given_back; /* how often it was */
+    opal_hash_table_t hosts; /* iw_reach_host_t, by address without a port */
+    iw_reach_net_t net;
+    mca_btl_ibx_udp_endpoint_t *early[MCA_BTL_IBX_UDP_EARLY]; /* asked before anybody wants to know */
+    uint32_t early_n;
+    bool has_begun; /* the first module: these were */
 };
 
 extern uint32_t mca_btl_ibx_udp_modules_n;

@@ -5,10 +5,15 @@
 
 #include "udp/btl_ibx_udp_module.h"
 
-/* Decides for all of these processes, and all modules, in less than a second (iw_reach.h): the endpoints of those that a module
- * does not reach are refused (is_refused), and nothing more is taken from them. The first process of two hosts that comes to
- * it says so. Where no other transport could take them nothing is decided. Sends and receives, but tells the PML nothing, since
- * callers may be inside of its callbacks. lock is not held. */
+/* Decides for all of these processes, and all modules (iw_reach.h): the endpoints of those that a module does not reach are
+ * refused (is_refused), and nothing more is taken from them. The first process of two hosts that comes to it says so. The first
+ * call, in MPI_Init, begins to ask others, too, which need not be waited for then. Where no other transport could take them
+ * nothing is decided. Sends and receives, but tells the PML nothing, since callers may be inside of its callbacks. lock is not
+ * held. */
 void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs);
+
+/* The beginning and the end of what a module knows of hosts. */
+void mca_btl_ibx_udp_reach_open(mca_btl_ibx_udp_module_t *module);
+void mca_btl_ibx_udp_reach_close(mca_btl_ibx_udp_module_t *module);
 
 #endif
