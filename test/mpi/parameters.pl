@@ -73,6 +73,7 @@ sub man_page {
     return $page;
 }
 
+my $tunable = 0;    # below level 9: what others than developers of the components may want to set
 my $text = "# Parameters and counters\n\nMade by `test/mpi/parameters.pl --write docs/user/parameters.md` from what the components register. Level: 1 to 3 for users,\n"
     . "4 to 6 for tuning, 7 to 9 for developers. `ompi_info --param pml spec --level 9` shows the same.\n";
 my %page;    # of what the man pages should be: path => text
@@ -100,6 +101,7 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     }
     $text .= "\n## $framework/$component\n\n| parameter | level | default | meaning |\n|---|---|---|---|\n";
     my $section = '';
+    $tunable += grep { ($_->{level} // 0) < 9 } values %$parameter;
     for my $name (sort keys %$parameter) {
         my $p = $parameter->{$name};
         my $fault = fault($p);
@@ -126,6 +128,9 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     print $some ? "ok      " : "FAILED  ", "parameters: $framework/$component: ", scalar(keys %$parameter), ' parameters, ', scalar(keys %$counter), " counters\n";
     $some ? ++$passed : ++$failed;
 }
+my $few = $tunable <= 40;
+print $few ? 'ok      ' : 'FAILED  ', "parameters: $tunable are below level 9, at most 40\n";
+$few ? ++$passed : ++$failed;
 if (defined $write) {
     open my $out, '>', $write or die "$write: $!\n";
     print $out $text;
