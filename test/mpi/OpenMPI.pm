@@ -11,7 +11,7 @@ use warnings;
 use Cwd 'abs_path';
 use Exporter 'import';
 use File::Basename 'dirname';
-our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_use_components mpi_use_sanitizer);
+our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_lossy mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -44,10 +44,25 @@ sub mpi_has {
     return $components_of{$mpirun} =~ /^mca:\Q$component\E:version:/m;
 }
 
+# All that is loaded before a rank, in one word; what was asked for last, a sanitizer's runtime, comes first.
+sub preload_together {
+    my (@words, @loaded) = ();
+    while (@_) {
+        my $word = shift;
+        if ('-x' eq $word && @_ && $_[0] =~ /^LD_PRELOAD=(.*)/) {
+            unshift @loaded, $1;
+            shift;
+        } else {
+            push @words, $word;
+        }
+    }
+    return (@words, @loaded ? ('-x', 'LD_PRELOAD=' . join ':', @loaded) : ());
+}
+
 # Words for mpirun, from those of 4.1.
 sub mpi_words {
     my ($mpirun, @words) = @_;
-    push @words, split ' ', $ENV{SPEC_RANK_WORDS} // '';
+    @words = preload_together(@words, split ' ', $ENV{SPEC_RANK_WORDS} // '');
     return @words if mpi_release($mpirun) lt '5.0';
     my @now;
     while (defined(my $word = shift @words)) {
@@ -91,6 +106,13 @@ sub mpi_use_sanitizer {
     my @names = grep { 'address' eq $sanitizer xor /TSAN/ } sort keys %options;
     $ENV{SPEC_SANITIZER} = $sanitizer; # for scripts
     $ENV{SPEC_RANK_WORDS} = join ' ', '-x LD_PRELOAD=' . join(':', @runtime), map { "-x $_=$options{$_}" } @names;
+}
+
+# Words for mpirun: what arrives at the ranks' UDP sockets is lost, doubled, late or damaged at RATES (lossy.c), drawn from
+# SEED. PROGRAMS: where the test programs are.
+sub mpi_lossy {
+    my ($programs, $rates, $seed) = @_;
+    return ('-x', "LD_PRELOAD=$programs/.libs/lossy.so", '-x', "LOSSY=$rates", '-x', 'LOSSY_SEED=' . ($seed // int rand 1e6));
 }
 
 # The beginning of a command line: mpi_mpirun(PROCESSES, WORDS...), for scripts that run jobs themselves.

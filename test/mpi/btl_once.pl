@@ -17,7 +17,7 @@ for my $fail (qw(none refused dead deleted reused stranger)) {
         my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx"
             . " --mca btl_ibx_iwarp_async $thread --mca btl_ibx_iwarp_peer_timeout 2000 --mca btl_ibx_iwarp_silent_timeout 2000"
             # What is lost is sent again: it must be what it was.
-            . ($fail eq 'reused' ? ' --mca btl_ibx_fault_in drop=0.02' : ''));
+            . ($fail eq 'reused' ? join ' ', '', mpi_lossy($programs, 'drop=0.02') : ''));
         my $out = `timeout -k 5 60 $mpirun $programs/btl_once --fail $fail 2>&1 </dev/null`;
         my $good = 0 == $? && $out =~ /^btl_once $fail: .* each reported once$/m;
         print $good ? 'ok     ' : 'FAILED ', " btl_once $fail, agent $thread\n", $good ? '' : $out;

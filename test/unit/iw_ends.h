@@ -24,14 +24,11 @@ typedef struct end {
 /* Changes the configuration of every port opened from now on; may be NULL. */
 static void (*end_tune)(iw_port_config_t *config);
 
-static inline void end_open(end_t *e, unsigned i, const char *faults, bool segment,
-                            uint64_t timeout)
+static inline void end_open(end_t *e, unsigned i, bool segment, uint64_t timeout)
 {
     iw_port_config_t pc;
     iw_config_t c;
     iw_port_config_default(&pc);
-    assert_true(iw_fault_parse(&pc.faults, faults));
-    pc.fault_seed = 1 + i;
     pc.segment = segment;
     if (NULL != end_tune) {
         end_tune(&pc);
@@ -58,11 +55,11 @@ static inline void end_open(end_t *e, unsigned i, const char *faults, bool segme
     }
 }
 
-static inline end_t *ends_open(const char *faults, bool segment, uint64_t timeout)
+static inline end_t *ends_open(bool segment, uint64_t timeout)
 {
     end_t *e = must_alloc(2 * sizeof(*e));
     for (unsigned i = 0; i < 2; ++i) {
-        end_open(&e[i], i, faults, segment, timeout);
+        end_open(&e[i], i, segment, timeout);
     }
     for (unsigned i = 0; i < 2; ++i) {
         e[i].peer =
@@ -117,7 +114,7 @@ static inline void alone(end_t *e, iw_completion_t *c)
     while (0 == iw_engine_poll(e[0].engine, c, 1)) {
         assert_true(iw_port_now() < until);
         iw_port_progress(e[0].port, e[0].engine);
-        iw_port_wait(e[0].port, iw_port_deadline(e[0].port, e[0].engine), -1, S);
+        iw_port_wait(e[0].port, iw_port_deadline(e[0].engine), -1, S);
     }
 }
 

@@ -168,7 +168,7 @@ static int call_when_there_is_a_processor(void)
     others = all;
     CPU_CLR(at, &others);
     (void) sched_setaffinity(0, sizeof(one), &one);
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     iw_agent_config_t c;
     iw_agent_config_default(&c);
     c.started = stay_on;

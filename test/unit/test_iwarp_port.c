@@ -1,11 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The port (iw_port.h): two engines over real UDP sockets of the loopback interface, with and without
  * faults, and strangers who send anything to the socket. */
+#define _GNU_SOURCE /* lossy.h */
 #include "spec_unit.h"
 
 #include "iw_agent.h"
 #include "iw_ends.h"
 #include "iw_memory.h"
+#include "lossy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +18,7 @@ static void data_goes_through(void **state)
 {
     (void) state;
     for (int segment = 0; segment < 2; ++segment) {
-        end_t *e = ends_open("", segment, 30 * S);
+        end_t *e = ends_open(segment, 30 * S);
         transfer(e, 1000000, 20);
         for (int i = 0; i < 2; ++i) {
             const iw_counters_t *c = iw_engine_counters(e[i].engine);
@@ -30,7 +32,7 @@ static void data_goes_through(void **state)
 static void trains(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     uint8_t data[LENGTH] = {1};
     struct iovec piece = {data, LENGTH};
     iw_completion_t c;
@@ -57,7 +59,7 @@ static void what_follows_a_large_datagram(void **state)
 {
     (void) state;
     enum { SIZE = 40000, ROUNDS = 500 };
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     uint8_t *data = must_alloc(2 * SIZE);
     iw_completion_t c;
     memset(data, 0x33, 2 * SIZE);
@@ -100,7 +102,7 @@ static void message_to(end_t *e, unsigned from, uint32_t number, uint32_t length
 static void a_conversation_is_not_joined(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     for (uint32_t i = 0; i < 1000; ++i) {
         for (unsigned from = 0; from < 2; ++from) {
             iw_completion_t c;
@@ -114,6 +116,23 @@ static void a_conversation_is_not_joined(void **state)
     ends_close(e);
 }
 
+/* Between them and the network these faults, until they are closed. */
+static end_t *lossy_ends_open(const char *faults)
+{
+    iw_fault_rates_t rates;
+    assert_true(iw_fault_parse(&rates, faults));
+    lossy_set(&rates, 1);
+    return ends_open(true, 60 * S);
+}
+
+static void lossy_ends_close(end_t *e)
+{
+    static const iw_fault_rates_t none;
+    assert_int_equal(lossy.sockets, 2);
+    ends_close(e);
+    lossy_set(&none, 0);
+}
+
 static void data_goes_through_faults(void **state)
 {
     (void) state;
@@ -125,9 +144,9 @@ static void data_goes_through_faults(void **state)
         "drop=0.05,duplicate=0.05,reorder=0.1,delay=0.05:1ms,corrupt=0.02,truncate=0.02",
     };
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); ++i) {
-        end_t *e = ends_open(faults[i], true, 60 * S);
+        end_t *e = lossy_ends_open(faults[i]);
         transfer(e, 300000, 3);
-        ends_close(e);
+        lossy_ends_close(e);
     }
 }
 
@@ -135,7 +154,7 @@ static void data_goes_through_faults(void **state)
 static void strangers(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     int s = socket(AF_INET, SOCK_DGRAM, 0);
     rng_t rng = {5};
     uint8_t junk[3000];
@@ -171,7 +190,7 @@ static void strangers(void **state)
 static void a_dead_process(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, S / 5);
+    end_t *e = ends_open(true, S / 5);
     struct iovec piece = {"x", 1};
     iw_completion_t c;
     transfer(e, 10000, 1);
@@ -199,7 +218,7 @@ static void many_peers(void **state)
     iw_peer_t *to[PEERS];
     iw_completion_t c;
     for (unsigned i = 0; i < PEERS; ++i) {
-        end_open(&e[i], i, "", true, 30 * S);
+        end_open(&e[i], i, true, 30 * S);
     }
     for (unsigned i = 1; i < PEERS; ++i) {
         to[i] = iw_peer_add(e[0].engine, i, iw_port_address(e[i].port), &e[i].key, NULL);
@@ -236,7 +255,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
     (void) state;
     enum { SIZE = 3000000 };
     for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
-        end_t *e = ends_open("drop=0.02", true, 60 * S);
+        end_t *e = lossy_ends_open("drop=0.02");
         uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE), *back = must_alloc(SIZE);
         iw_agent_config_t config;
         iw_completion_t c;
@@ -276,7 +295,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
         assert_memory_equal(back, source, SIZE);
         assert_memory_equal(target, source, SIZE);
         expect(e, 1, IW_SENT, &c);
-        ends_close(e);
+        lossy_ends_close(e);
         free(source);
         free(target);
         free(back);
@@ -287,7 +306,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
 static void what_waits_leaves_with_the_next_look(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 60 * S);
+    end_t *e = ends_open(true, 60 * S);
     iw_completion_t c;
     uint32_t number;
     struct iovec piece = {&number, sizeof(number)};
@@ -316,7 +335,7 @@ static void the_agent_sends_what_waits(void **state)
 {
     (void) state;
     for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
-        end_t *e = ends_open("", true, 60 * S);
+        end_t *e = ends_open(true, 60 * S);
         iw_agent_config_t config;
         iw_completion_t c;
         iw_agent_config_default(&config);
@@ -354,7 +373,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
 {
     (void) state;
     enum { SIZE = 300000 };
-    end_t *e = ends_open("", true, 60 * S);
+    end_t *e = ends_open(true, 60 * S);
     uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE);
     iw_agent_config_t config;
     iw_completion_t c;
@@ -413,7 +432,7 @@ static void payloads_are_received_in_place(void **state)
     for (int on = 0; on < 2; ++on) {
         places = 0 != on;
         end_tune = tune_places;
-        end_t *e = ends_open("", true, 60 * S);
+        end_t *e = ends_open(true, 60 * S);
         end_tune = NULL;
         for (unsigned i = 0; i < 2; ++i) {
             rng_t rng = {i};

@@ -31,7 +31,6 @@
 /* ---- a kernel that refuses ---- */
 
 FAULTY(void *, calloc, NULL, (size_t n, size_t size), (n, size))
-FAULTY(void *, malloc, NULL, (size_t size), (size))
 FAULTY(void *, mmap, MAP_FAILED, (void *at, size_t n, int prot, int flags, int fd, off_t o),
        (at, n, prot, flags, fd, o))
 FAULTY(int, socket, -1, (int domain, int type, int protocol), (domain, type, protocol))
@@ -263,7 +262,7 @@ static void a_sandbox_without_batches(void **state)
     (void) state;
     static const int errors[] = {ENOSYS, EPERM, EACCES};
     for (unsigned i = 0; i < 3; ++i) {
-        end_t *e = ends_open("", 0 == i % 2, 30 * S);
+        end_t *e = ends_open(0 == i % 2, 30 * S);
         faulty_recvmmsg = kernel.many = (faulty_t){.times = UINT32_MAX, .error = errors[i]};
         transfer(e, 1000000, 20);
         assert_in_range(faulty_recvmmsg.hits, 1, 2); /* each end asks once */
@@ -282,7 +281,7 @@ static void a_sandbox_without_batches(void **state)
 static void a_firewall_does_not_end_batches(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", false, 30 * S);
+    end_t *e = ends_open(false, 30 * S);
     for (unsigned i = 0; i < 50; ++i) {
         kernel.many = (faulty_t){.times = 1, .error = EPERM};
         kernel.any = (faulty_t){.times = 1, .error = EPERM};
@@ -301,7 +300,7 @@ static void a_firewall_does_not_end_batches(void **state)
 static void receiving_that_fails(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     transfer(e, LENGTH, 1);
     faulty_recv = faulty_recvmmsg = (faulty_t){.times = 5, .error = ENOBUFS}; /* by which of them depends on what came */
     transfer(e, 100000, 10);
@@ -317,7 +316,7 @@ static void receiving_that_fails(void **state)
 static void a_sandbox_without_waiting(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     faulty_ppoll = (faulty_t){.times = UINT32_MAX, .error = ENOSYS};
     const uint64_t begin = iw_port_now();
     for (unsigned i = 0; i < 100; ++i) {
@@ -333,7 +332,7 @@ static void what_is_not_there_is_not_used(void **state)
 {
     (void) state;
     faulty_getifaddrs = (faulty_t){.times = 2, .error = ENOMEM};
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     transfer(e, 1000000, 10);
     assert_int_equal(faulty_getifaddrs.hits, 2);
     ends_close(e);
@@ -344,7 +343,7 @@ static void an_ordinary_user(void **state)
 {
     (void) state;
     kernel.is_ordinary = true;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     transfer(e, 1000000, 3);
     ends_close(e);
 }
@@ -367,7 +366,7 @@ static void by_ipv6(void **state)
     }
     iw_port_close(p);
     end_tune = loopback_6;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     transfer(e, 1000000, 10);
     assert_int_equal(iw_port_address(e[0].port)->any.sa_family, AF_INET6);
     assert_int_equal(iw_port_counters(e[0].port)->errors, 0);
@@ -381,7 +380,7 @@ static void by_ipv6(void **state)
 static void no_room_for_a_while(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     kernel.no_room = 30;
     transfer(e, 1000000, 4);
     kernel.no_room = 0;
@@ -398,7 +397,7 @@ static void no_room_for_a_while(void **state)
 static void trains_that_are_not_possible(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     kernel.train = (faulty_t){.times = UINT32_MAX, .error = EIO};
     transfer(e, 300000, 2);
     assert_true(kernel.train.hits > 0);
@@ -414,7 +413,7 @@ static void a_refused_train_is_not_the_last(void **state)
     (void) state;
     static const int errors[] = {ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM};
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
-        end_t *e = ends_open("", true, 30 * S);
+        end_t *e = ends_open(true, 30 * S);
         kernel.train = (faulty_t){.times = 1, .error = errors[i]};
         while (0 == kernel.train.hits) {
             transfer(e, 300000, 1);
@@ -441,7 +440,7 @@ static void reports_of_the_network(void **state)
     (void) state;
     static const int errors[] = {ECONNREFUSED, EHOSTUNREACH, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP};
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
-        end_t *e = ends_open("", true, S / 2);
+        end_t *e = ends_open(true, S / 2);
         transfer(e, 1000000, 10); /* so that there are connected sockets */
         const uint64_t trains = iw_port_counters(e[0].port)->trains;
         kernel.connected = (faulty_t){.times = UINT32_MAX, .error = errors[i]};
@@ -466,14 +465,14 @@ static void reports_of_the_network(void **state)
 static void an_interface_that_takes_less(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     kernel.limit = 1472;
     transfer(e, 300000, 2);
     assert_true(iw_port_counters(e[0].port)->too_big > 0);
     assert_int_equal(iw_port_counters(e[0].port)->errors, 0);
     ends_close(e);
     kernel.limit = 0;
-    e = ends_open("", true, 30 * S);
+    e = ends_open(true, 30 * S);
     transfer(e, 1000000, 3);
     /* What is on its way already is larger than that; IP cuts it. */
     uint8_t *source = must_alloc(1000000), *target = must_alloc(1000000);
@@ -505,7 +504,7 @@ static void an_interface_of_a_small_mtu(void **state)
     (void) state;
     kernel.mtu = 600;
     kernel.limit = 600 - 28;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     transfer(e, 1000000, 3);
     assert_int_equal(e[0].peer->path.mtu.size, kernel.limit);
     assert_int_equal(kernel.cuts, 0);
@@ -523,7 +522,7 @@ static void an_interface_that_shrinks(void **state)
     static const size_t limits[] = {16000, 4000, 1472};
     for (unsigned is_silent = 0; is_silent < 2; ++is_silent) {
         for (unsigned has_trains = 0; has_trains < 2; ++has_trains) {
-            end_t *e = ends_open("", has_trains, 30 * S);
+            end_t *e = ends_open(has_trains, 30 * S);
             transfer(e, 1000000, 10); /* there are connected sockets */
             kernel.is_silent = is_silent;
             for (unsigned i = 0; i < 3; ++i) {
@@ -554,7 +553,7 @@ static void an_interface_that_shrinks(void **state)
 static void other_errors_are_losses(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", false, 30 * S);
+    end_t *e = ends_open(false, 30 * S);
     kernel.any = (faulty_t){.skip = 3, .times = 20, .error = EPERM}; /* a firewall, for a moment */
     transfer(e, 300000, 2);
     assert_int_equal(kernel.any.hits, 20);
@@ -569,7 +568,7 @@ static void other_errors_are_losses(void **state)
 static void no_socket_for_a_peer(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     faulty_socket = (faulty_t){.times = UINT32_MAX, .error = EMFILE};
     transfer(e, 1000000, 10);
     assert_true(faulty_socket.hits > 0);
@@ -583,23 +582,10 @@ static void no_socket_for_a_peer(void **state)
     ends_close(e);
 }
 
-/* Memory for what faults hold back is out: one more that is lost. */
-static void no_memory_to_hold_back(void **state)
-{
-    (void) state;
-    end_t *e = ends_open("duplicate=0.3,reorder=0.1", true, 30 * S);
-    transfer(e, 10000, 1);
-    faulty_malloc = (faulty_t){.times = 30, .error = ENOMEM, .skip = 5};
-    transfer(e, 300000, 2);
-    assert_int_equal(faulty_malloc.hits, 30);
-    faulty_malloc.times = 0;
-    ends_close(e);
-}
-
 static void the_clock_of_the_latest_look(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     const uint64_t before = iw_port_now();
     iw_port_progress(e[0].port, e[0].engine);
     assert_true(iw_port_polled_at(e[0].port) >= before && iw_port_polled_at(e[0].port) <= iw_port_now());
@@ -622,7 +608,7 @@ static void note_thread(void *context)
 static void agents_that_cannot_be_had(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     iw_agent_config_t c;
     iw_agent_config_default(&c);
     const int before = descriptors();
@@ -658,7 +644,7 @@ static void agents_that_cannot_be_had(void **state)
 static void the_application_comes_back(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, 30 * S);
+    end_t *e = ends_open(true, 30 * S);
     iw_agent_config_t c;
     pthread_t thread = pthread_self();
     iw_agent_config_default(&c);
@@ -749,7 +735,7 @@ static void the_hash_is_the_same_on_every_processor(void **state)
 static void the_network_cannot_be_asked(void **state)
 {
     (void) state;
-    end_t *e = ends_open("", true, S / 5);
+    end_t *e = ends_open(true, S / 5);
     struct iovec piece = {"x", 1};
     iw_completion_t c;
     transfer(e, 10000, 1);
@@ -791,7 +777,6 @@ int main(void)
         TEST(an_interface_that_shrinks),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),
-        TEST(no_memory_to_hold_back),
         TEST(the_clock_of_the_latest_look),
         TEST(agents_that_cannot_be_had),
         TEST(the_application_comes_back),

@@ -40,7 +40,7 @@ typedef struct mca_btl_ibx_component {
     bool segment;
     char *rcache; /* name of the component, auto or none */
     bool direct;
-    char *fault_in, *fault_register;
+    char *fault_register;
     unsigned long long fault_seed;
     bool summary;
     bool always; /* in jobs that do not ask for it, too */

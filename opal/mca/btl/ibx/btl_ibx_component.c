@@ -73,12 +73,6 @@ static const char *refuse_window(const char *text)
     return fixed_window(text) < 0 ? "adaptive, or fixed:N with N from 2 to 65536" : NULL;
 }
 
-static const char *refuse_faults(const char *text)
-{
-    iw_fault_rates_t rates;
-    return iw_fault_parse(&rates, text) ? NULL : "as in drop=0.01,reorder=0.05,delay=0.01:3ms";
-}
-
 static const mca_base_var_enum_value_t auths[] = {
     {IW_AUTH_TAG, "tag"}, {IW_AUTH_OFF, "off"}, {0, NULL}};
 static const mca_base_var_enum_value_t asyncs[] = {{MCA_BTL_IBX_ASYNC_AUTO, "auto"},
@@ -166,10 +160,6 @@ static const spec_parameter_t parameters[] = {
                 .help = "The kernel writes large payloads that answer an RDMA Read to where they belong, before they are "
                         "verified there, instead of into a buffer from which they are copied. Until the read completes "
                         "other bytes may be there. No unit, 0 or 1, default 1."),
-    SPEC_WORDS("fault_in", 9, C(fault_in), NULL, .refuse = refuse_faults,
-               .help = "Datagrams that arrive are damaged on purpose, at the given rates: for tests, as in "
-                       "drop=0.01,duplicate=0.01,reorder=0.05,delay=0.01:3ms,corrupt=0.001,truncate=0.001. No unit, "
-                       "default none."),
     SPEC_WORDS("fault_register", 9, C(fault_register), NULL, .refuse = mca_btl_ibx_fault_refuse,
                .help = "This share of the registrations of user memory fails on purpose as for lack of resources, over "
                        "every transport: for tests. No unit, a number from 0 to 1, default none."),

@@ -209,7 +209,7 @@ static void be_in_charge(iw_agent_t *a)
     const uint64_t before = moved(a);
     const unsigned n = (backup ? iw_port_drain : iw_port_progress)(a->port, a->engine);
     const uint64_t bytes = moved(a) - before;
-    const uint64_t deadline = iw_port_deadline(a->port, a->engine);
+    const uint64_t deadline = iw_port_deadline(a->engine);
     pthread_mutex_unlock(&a->lock);
     if (NULL != a->config.relieved) {
         a->config.relieved(a->config.context);

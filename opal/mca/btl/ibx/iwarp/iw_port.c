@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The UDP port: opening and closing it, the clock, waiting, injected faults; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
+/* The UDP port: opening and closing it, the clock, waiting; what comes in is in iw_port_in.c, what goes out in iw_port_out.c. */
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port_internal.h"
 
@@ -175,17 +175,11 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         p->in[i].msg_hdr.msg_iov = &p->in_piece[i];
         p->in[i].msg_hdr.msg_iovlen = 1;
     }
-    iw_fault_init(&p->fault, &c->faults, c->fault_seed);
-    p->faulty = iw_fault_active(&p->fault);
     return p;
 }
 
 void iw_port_close(iw_port_t *p)
 {
-    for (delayed_t *next, *h = p->delayed; NULL != h; h = next) {
-        next = h->next;
-        free(h);
-    }
     if (p->socket >= 0) {
         close(p->socket);
     }
@@ -256,56 +250,11 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
     return &p->count;
 }
 
-/* ---- faults ---- */
-
-static void delay(iw_port_t *p, const iw_fate_t *fate, uint64_t now, const uint8_t *data)
-{
-    delayed_t *h = malloc(sizeof(*h) + fate->length), **at = &p->delayed;
-    if (NULL == h) {
-        return; /* one more that is lost */
-    }
-    *h = (delayed_t){.at = now + fate->delay_ns, .length = fate->length};
-    memcpy(h->data, data, fate->length);
-    if (fate->corrupt) {
-        h->data[fate->flip / 8] ^= (uint8_t) (1u << fate->flip % 8);
-    }
-    while (NULL != *at && (*at)->at <= h->at) {
-        at = &(*at)->next;
-    }
-    h->next = *at;
-    *at = h;
-}
-
-void iw_port_meddle(iw_port_t *p, uint64_t now, const uint8_t *data, size_t length)
-{
-    iw_fate_t fate = iw_fault_decide(&p->fault, length);
-    if (fate.drop) {
-        return;
-    }
-    delay(p, &fate, now, data);
-    if (fate.twice) {
-        delay(p, &fate, now, data);
-    }
-}
-
-static void release_delayed(iw_port_t *p, iw_engine_t *e, uint64_t now)
-{
-    while (NULL != p->delayed && p->delayed->at <= now) {
-        delayed_t *h = p->delayed;
-        p->delayed = h->next;
-        iw_engine_input(e, now, h->data, h->length);
-        free(h);
-    }
-}
-
 /* ---- progress ---- */
 
 /* What else is due once datagrams have been taken. */
 static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    if (NULL != p->delayed) {
-        release_delayed(p, e, now);
-    }
     if (iw_engine_deadline(e) <= now) {
         iw_engine_timers(e, now);
     }
@@ -326,7 +275,7 @@ static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned
         iw_poll_at(&p->poll, 0);
         return;
     }
-    const uint64_t deadline = iw_port_deadline(p, e);
+    const uint64_t deadline = iw_port_deadline(e);
     iw_poll_at(&p->poll, deadline < now + gap ? deadline : now + gap);
 }
 
@@ -358,13 +307,9 @@ unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
     return n;
 }
 
-uint64_t iw_port_deadline(const iw_port_t *p, const iw_engine_t *e)
+uint64_t iw_port_deadline(const iw_engine_t *e)
 {
-    if (iw_engine_has_output(e)) {
-        return 0;
-    }
-    uint64_t at = iw_engine_deadline(e);
-    return NULL != p->delayed && p->delayed->at < at ? p->delayed->at : at;
+    return iw_engine_has_output(e) ? 0 : iw_engine_deadline(e);
 }
 
 bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)

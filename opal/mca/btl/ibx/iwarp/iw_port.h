@@ -18,7 +18,6 @@
 #define IW_PORT_H
 
 #include "iw_engine.h"
-#include "iw_fault.h"
 
 #include <poll.h>
 
@@ -30,8 +29,6 @@ typedef struct iw_port_config {
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
     bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
-    iw_fault_rates_t faults; /* of what comes in */
-    uint64_t fault_seed;
 } iw_port_config_t;
 
 typedef struct iw_port_counters {
@@ -94,6 +91,6 @@ bool iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout
  * a part of the time passes. */
 bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns);
 /* When iw_port_progress must be called again if nothing comes, UINT64_MAX for never. */
-uint64_t iw_port_deadline(const iw_port_t *port, const iw_engine_t *engine);
+uint64_t iw_port_deadline(const iw_engine_t *engine);
 
 #endif

@@ -22,19 +22,10 @@ static size_t train_size(struct msghdr *m)
     return 0;
 }
 
-static void take_in(iw_port_t *p, iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
-{
-    if (p->faulty) {
-        iw_port_meddle(p, now, data, length);
-    } else {
-        iw_engine_input(e, now, data, length);
-    }
-}
-
-/* What can be predicted after this one? Small ones may come between. Faults on purpose need whole datagrams. */
+/* What can be predicted after this one? Small ones may come between. */
 static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 {
-    if (length >= IW_DIRECT_LEAST && p->places && !p->faulty) {
+    if (length >= IW_DIRECT_LEAST && p->places) {
         const size_t prefix = iw_direct_prefix(data, length);
         p->direct_prefix = NULL == iw_direct_response(data, prefix) ? 0 : prefix;
     }
@@ -48,7 +39,7 @@ static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct 
     learn(p, data, 0 == size || left < size ? left : size);
     do {
         size_t part = 0 == size || left < size ? left : size;
-        take_in(p, e, now, data, part);
+        iw_engine_input(e, now, data, part);
         data += part;
         left -= part;
         ++n;

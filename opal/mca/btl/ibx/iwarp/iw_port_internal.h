@@ -37,14 +37,6 @@
 #define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
 #define PEER_SOCKETS     16   /* connected sockets */
 
-/* A datagram delayed on purpose. */
-typedef struct delayed {
-    struct delayed *next;
-    uint64_t at;
-    size_t length;
-    uint8_t data[];
-} delayed_t;
-
 /* A connected socket, or a candidate for one. A peer has one entry, by its address. */
 typedef struct peer_socket {
     iw_address_t to;
@@ -61,7 +53,6 @@ struct iw_port {
     int socket;
     bool segment; /* trains can be sent */
     bool joins;   /* the kernel can make them of what comes */
-    bool faulty;
     bool receives_singly;  /* recvmmsg is refused */
     unsigned send_refused; /* sendmmsg: times in a row; from REFUSED on it is not used */
     bool places; /* large payloads are received where they belong */
@@ -73,8 +64,6 @@ struct iw_port {
     iw_poll_t poll;
     iw_intake_t intake;
     iw_port_counters_t count;
-    iw_fault_t fault;
-    delayed_t *delayed; /* sorted by time */
     peer_socket_t peer_socket[PEER_SOCKETS];
     int asking; /* the socket for what a silent peer is sent: it hears what the network says; -1: none yet */
 
@@ -112,9 +101,6 @@ static inline bool iw_port_is_refused(int error)
 
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
-
-/* A datagram that came in, with faults: all goes through the list of those delayed, if only for no time. */
-void iw_port_meddle(iw_port_t *p, uint64_t now, const uint8_t *data, size_t length);
 
 /* One call. Both return how many datagrams were taken. */
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now);

@@ -186,20 +186,6 @@ static uint64_t wall_clock(void)
     return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* Faults as the parameters want them. */
-static void set_faults(iw_port_config_t *config, uint32_t module)
-{
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    config->fault_seed = c->fault_seed;
-    if (NULL != c->fault_in && '\0' != *c->fault_in && iw_fault_parse(&config->faults, c->fault_in)) {
-        if (0 == config->fault_seed) {
-            (void) !getrandom(&config->fault_seed, 4, 0);
-        }
-        config->fault_seed += OPAL_PROC_MY_NAME.vpid * 1000u + module;
-        spec_tell(0, "btl/ibx: faults on purpose, seed %llu", (unsigned long long) config->fault_seed);
-    }
-}
-
 /* From btl_ibx_iwarp_port_min on; 0: any will do. */
 static uint32_t ports(void)
 {
@@ -235,7 +221,6 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
     port.place = c->direct;
-    set_faults(&port, module->base.index);
     module->port = iw_port_open(&port);
     if (NULL == module->port) {
         tell_no_port(interface);
