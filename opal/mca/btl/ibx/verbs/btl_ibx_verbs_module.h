@@ -193,16 +193,14 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_verbs_register_mem);
 MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_verbs_deregister_mem);
-MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_verbs_put);
-MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_verbs_get);
+/* The transport's `job_starts` (btl_ibx_module.h). */
+int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                                 const mca_btl_base_registration_handle_t *remote_handle, int order);
 MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_verbs_atomic_op);
 MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_verbs_atomic_fop);
 MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_verbs_atomic_cswap);
-/* Issue what is left of a job. lock is held. VB_OK: all is issued (or the job has failed). */
-vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
-/* One part less. lock is held. */
-void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
-                                     mca_btl_ibx_verbs_job_t *job, int status);
+/* Issue what is left of a job. lock is held. False: there is no room now. */
+bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job);
 
 /* Registered memory that peers may ask for atomic operations on (btl_ibx_atomic.h): the transport's `word`. */
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);

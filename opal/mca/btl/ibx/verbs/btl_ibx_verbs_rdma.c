@@ -186,24 +186,12 @@ static void *request_of(mca_btl_ibx_verbs_job_t *job)
     return (char *) job + 1; /* tells it from a fragment */
 }
 
-void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
-                                     mca_btl_ibx_verbs_job_t *job, int status)
-{
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
-        job->base.status = status;
-    }
-    if (0 == --job->base.parts) {
-        opal_list_append(&module->base.ended, (opal_list_item_t *) job);
-    }
-}
-
 void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     (void) peer;
     if ((uintptr_t) request & 1) {
-        mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) ((char *) request - 1);
-        mca_btl_ibx_verbs_job_part_done(module, job, mca_btl_ibx_verbs_rc(status));
+        mca_btl_ibx_job_part_ended((mca_btl_ibx_job_t *) ((char *) request - 1), mca_btl_ibx_verbs_rc(status));
     } else {
         mca_btl_ibx_frag_t *frag = request;
         frag->status = mca_btl_ibx_verbs_rc(status);
@@ -242,110 +230,58 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     }
 }
 
-vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job)
+static int post(mca_btl_ibx_job_t *job, uint32_t n)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
-    const uint64_t most = vb_port_abilities(mca_btl_ibx_verbs_of(endpoint->base.module)->port)->message_max;
-    vb_peer_t *peer = mca_btl_ibx_verbs_peer(endpoint);
-    while (job->base.issued < job->base.length && OPAL_SUCCESS == job->base.status) {
-        const uint64_t left = job->base.length - job->base.issued;
-        const uint32_t n = (uint32_t) (left < most ? left : most);
-        const vb_status_t status = NULL == peer ? VB_LOST : issue_part(job, peer, n);
-        if (VB_AGAIN == status) {
-            return VB_AGAIN;
-        }
-        if (OPAL_UNLIKELY(VB_OK != status)) {
-            job->base.status = mca_btl_ibx_verbs_rc(status);
-            break;
-        }
-        ++job->base.parts;
-        job->base.issued += n;
-    }
-    return VB_OK;
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) job->endpoint);
+    return mca_btl_ibx_verbs_rc(NULL == peer ? VB_LOST : issue_part((mca_btl_ibx_verbs_job_t *) job, peer, n));
 }
 
-static mca_btl_ibx_verbs_job_t *job_new(mca_btl_ibx_verbs_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
-                                        void *local, uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
-                                        const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
-                                        int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job)
 {
-    static const mca_btl_base_registration_handle_t none;
-    const mca_btl_base_registration_handle_t *there = NULL == remote_handle ? &none : remote_handle;
-    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
-        &module->base, type, endpoint, local, length, local_handle, callback, context, cbdata);
-    if (OPAL_LIKELY(NULL != job)) {
-        job->is_ordered = MCA_BTL_NO_ORDER != order;
-        job->is_inline = false;
-        job->base.remote = remote;
-        job->base.stag = there->stag;
-        job->region = there->base;
-        job->datagrams = there->datagrams;
-        job->lkey = NULL == local_handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(local_handle))->mr->lkey;
-    }
-    return job;
+    const vb_port_t *port = mca_btl_ibx_verbs_of(job->endpoint->module)->port;
+    return mca_btl_ibx_job_issue(job, vb_port_abilities(port)->message_max, post);
+}
+
+/* The other end of a job. */
+static void set_remote(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registration_handle_t *there, int order)
+{
+    job->is_ordered = MCA_BTL_NO_ORDER != order;
+    job->is_inline = false;
+    job->base.stag = there->stag;
+    job->region = there->base;
+    job->datagrams = there->datagrams;
+}
+
+static uint32_t lkey_of(mca_btl_base_registration_handle_t *handle)
+{
+    return NULL == handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(handle))->mr->lkey;
 }
 
 /* Queue or issue. The callback comes from progress in any case. */
-static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_job_t *job)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->endpoint;
     vb_port_lock(module->port);
-    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
-                    && VB_OK == mca_btl_ibx_verbs_issue(job))) {
-        mca_btl_ibx_verbs_job_part_done(module, job, OPAL_SUCCESS);
+    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_issue(job))) {
+        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
     } else {
         opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
     }
     vb_port_unlock(module->port);
 }
 
-static int transfer(mca_btl_base_module_t *btl, uint8_t type,
-                    mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                    mca_btl_base_registration_handle_t *local_handle,
-                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
-                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
+                                 const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_btl_ibx_verbs_job_t *job =
-        job_new(module, type, endpoint, local, remote, local_handle,
-                                  remote_handle, size, order, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == job)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (OPAL_UNLIKELY(job->base.endpoint->is_self)) {
-        mca_btl_ibx_copy_to_self(&module->base, &job->base, remote);
-        return OPAL_SUCCESS;
-    }
-    if (NULL == local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, job))) {
-        mca_btl_ibx_item_return(&module->base.jobs, &job->base.super);
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    set_remote(own, remote_handle, order);
+    own->lkey = lkey_of(job->local_handle);
+    if (NULL == job->local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, own))) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     start(module, job);
     return OPAL_SUCCESS;
-}
-
-int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata)
-{
-    (void) flags;
-    return transfer(btl, MCA_BTL_IBX_PUT, endpoint, local, remote, local_handle,
-                    remote_handle, size, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata)
-{
-    (void) flags;
-    return transfer(btl, MCA_BTL_IBX_GET, endpoint, local, remote, local_handle,
-                    remote_handle, size, order, callback, context, cbdata);
 }
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
@@ -376,12 +312,14 @@ static int atomic(mca_btl_base_module_t *btl, uint8_t type,
     if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    mca_btl_ibx_verbs_job_t *job =
-        job_new(module, type, endpoint, local, remote, local_handle,
-                                  remote_handle, 8, order, callback, context, cbdata);
+    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
+        &module->base, type, endpoint, local, 8, local_handle, callback, context, cbdata);
     if (NULL == job) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    job->base.remote = remote;
+    set_remote(job, remote_handle, order);
+    job->lkey = lkey_of(local_handle);
     job->operand = operand;
     job->swap = swap;
     if (NULL == local) { /* the adapter writes the value before in any case */
@@ -394,7 +332,7 @@ static int atomic(mca_btl_base_module_t *btl, uint8_t type,
         mca_btl_ibx_job_end(&module->base, &job->base);
         return OPAL_SUCCESS;
     }
-    start(module, job);
+    start(module, &job->base);
     return OPAL_SUCCESS;
 }
 
