@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#define MS UINT64_C(1000000)
 
 /* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
 #define CHECK_POLLS 1024u
@@ -94,21 +95,7 @@ static bool names_device(const char *list, const vb_abilities_t *able)
 {
     char port[IBV_SYSFS_NAME_MAX + 8];
     snprintf(port, sizeof(port), "%s:%u", able->device, able->port);
-    for (const char *word = list; NULL != word && '\0' != *word;) {
-        const size_t length = strcspn(word, ",");
-        if ((length == strlen(able->device) && 0 == strncmp(word, able->device, length))
-            || (length == strlen(port) && 0 == strncmp(word, port, length))) {
-            return true;
-        }
-        word += length;
-        word += ',' == *word;
-    }
-    return false;
-}
-
-static bool is_given(const char *list)
-{
-    return NULL != list && '\0' != *list;
+    return mca_btl_ibx_names(list, able->device) || mca_btl_ibx_names(list, port);
 }
 
 /* Is the interface named by the lists, as far as they name interfaces and networks? */
@@ -125,15 +112,13 @@ static bool is_listed(const char *include, const char *exclude,
     return false;
 }
 
-static bool is_wanted(const mca_btl_ibx_verbs_options_t *options,
-                      const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+static bool is_wanted(const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
 {
-    if (is_given(options->if_include)) {
-        return names_device(options->if_include, able)
-               || is_listed(options->if_include, NULL, interface);
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    if (mca_btl_ibx_is_given(c->if_include)) {
+        return names_device(c->if_include, able) || is_listed(c->if_include, NULL, interface);
     }
-    return !names_device(options->if_exclude, able)
-           && is_listed(NULL, options->if_exclude, interface);
+    return !names_device(c->if_exclude, able) && is_listed(NULL, c->if_exclude, interface);
 }
 
 /* ---- modules ---- */
@@ -214,40 +199,39 @@ static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
                 vb_switch_state_name(vb_peer_switch(peer)->state));
 }
 
-static bool configure_datagrams(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options)
+static bool configure_datagrams(vb_config_t *config)
 {
     struct vb_datagram_config *d = &config->datagram;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     d->after = mca_btl_ibx_verbs_params.rc_after;
     d->max_connections = mca_btl_ibx_verbs_params.max_rc;
-    d->auth = options->auth;
-    d->peer_timeout_ns = options->peer_timeout_ns;
+    d->auth = (uint8_t) mca_btl_ibx_component.auth;
+    d->peer_timeout_ns = mca_btl_ibx_component.peer_timeout_ms * MS;
     d->start = (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
     return sizeof(d->qkey) == getrandom(&d->qkey, sizeof(d->qkey), 0)
            && sizeof(d->key) == getrandom(d->key, sizeof(d->key), 0)
            && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
 }
 
-static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
-                           const mca_btl_ibx_interface_t *interface,
-                           mca_btl_ibx_verbs_module_t *module)
+static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *module)
 {
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
     vb_config_default(config);
-    config->address = interface->address.v4;
+    config->address = module->base.interface.address.v4;
     config->address.sin_port = 0;
     config->name = mca_btl_ibx_name_of(opal_proc_local_get());
     config->key = module->key;
     config->shared_queue = (vb_choice_t) p->shared_queue;
-    config->window_initial = options->window_initial;
-    config->window_max = options->window_max;
-    config->window_quiet_ns = options->window_quiet_ns;
+    config->window_initial = (uint32_t) c->window_initial;
+    config->window_max = (uint32_t) c->window_max;
+    config->window_quiet_ns = c->window_quiet_ms * MS;
     config->link_window_max = p->link_window_max;
     config->buffer_size =
         (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->inline_max = p->inline_max;
-    config->notices = options->sleep_after < 0 ? VB_AUTO : 0 == options->sleep_after ? VB_OFF : VB_ON;
+    config->notices = c->sleep_after < 0 ? VB_AUTO : 0 == c->sleep_after ? VB_OFF : VB_ON;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;
@@ -421,8 +405,8 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
     if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
         return false;
     }
-    configure_port(&config, options, &module->base.interface, module);
-    if (!configure_datagrams(&config, options)) {
+    configure_port(&config, module);
+    if (!configure_datagrams(&config)) {
         return false;
     }
     /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
@@ -460,7 +444,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
 {
     char why[256];
     vb_abilities_t able;
-    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(options, interface, &able)) {
+    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(interface, &able)) {
         return NULL;
     }
     mca_btl_ibx_verbs_module_t *module = module_make(options, interface, index);
@@ -502,7 +486,8 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
         const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
                                : "this host has none (or its driver is not loaded)";
         if (options->is_only) {
-            mca_btl_ibx_explain("no device", "", why, NULL == options->if_include ? "" : options->if_include);
+            const char *include = mca_btl_ibx_component.if_include;
+            mca_btl_ibx_explain("no device", "", why, NULL == include ? "" : include);
         } else {
             SPEC_TELL(1, opal_btl_base_framework.framework_output,
                                 "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
