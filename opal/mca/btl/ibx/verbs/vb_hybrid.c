@@ -64,17 +64,13 @@ static bool post_buffer(vb_hybrid_t *h, char *buffer)
 
 static void fill_buffers(vb_hybrid_t *h)
 {
-    vb_counters_t *counters = &h->port->counters;
     while (h->buffers < h->window.current) {
         char *buffer = malloc(h->port->config.buffer_size);
         if (NULL == buffer) {
             break;
         }
         ++h->buffers;
-        counters->registered += h->port->config.buffer_size;
-        if (counters->registered > counters->registered_most) {
-            counters->registered_most = counters->registered;
-        }
+        vb_port_registered(h->port, h->port->config.buffer_size);
         if (!post_buffer(h, buffer)) {
             break;
         }

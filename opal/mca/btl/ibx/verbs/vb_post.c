@@ -71,8 +71,7 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
             return VB_FAULT;
         }
         vb_peer_why(peer, "a work request cannot be posted: %s", strerror(rc));
-        peer->is_cut = true;
-        port->has_cut = true;
+        vb_peer_cut(peer);
         return VB_AGAIN; /* the connection's end is told in order, with what has arrived before */
     }
     vb_request_t *request =
