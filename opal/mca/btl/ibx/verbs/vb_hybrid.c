@@ -283,7 +283,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
                                .sent = c->sent,
                                .received = c->received,
                                .starved = c->starved,
-                               .errors = c->errors + c->short_ones,
+                               .errors = c->errors,
                                .resent = iw_engine_counters(h->engine)->segments_resent,
                                .window = vb_dgram_window(h->dgram)->current,
                                .memory = sizeof(*h) + iw_engine_memory(h->engine)
