@@ -3,23 +3,14 @@
 #include "btl_ibx_asked.h"
 
 #include "btl_ibx.h"
+#include "btl_ibx_net.h"
 
 #include "opal/mca/base/mca_base_var.h"
-
-#include <string.h>
 
 /* A list with ^ in front names what is not wanted. */
 static bool names(const char *list, const char *name)
 {
-    const size_t length = strlen(name);
-    for (const char *word = NULL == list || '^' == *list ? "" : list; '\0' != *word; word += ',' == *word) {
-        const size_t n = strcspn(word, ",");
-        if (n == length && 0 == strncmp(word, name, n)) {
-            return true;
-        }
-        word += n;
-    }
-    return false;
+    return NULL != list && '^' != *list && mca_btl_ibx_names(list, name);
 }
 
 /* Whether the parameter that selects among a framework's components names one. Open MPI 4.1 opens BTLs before the PML's

@@ -83,12 +83,6 @@ static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
     return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
 }
 
-/* How many processes of the job run on this host, me included. */
-static inline uint32_t mca_btl_ibx_local_ranks(void)
-{
-    return (uint32_t) opal_process_info.num_local_peers + 1;
-}
-
 /* How many processes the job has; 0: not known. */
 static inline uint32_t mca_btl_ibx_job_size(void)
 {
@@ -97,12 +91,6 @@ static inline uint32_t mca_btl_ibx_job_size(void)
     int rc;
     OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &all, &at, OPAL_UINT32);
     return OPAL_SUCCESS == rc ? size : 0;
-}
-
-/* My number among these. */
-static inline uint32_t mca_btl_ibx_local_rank(void)
-{
-    return (uint32_t) opal_process_info.my_local_rank;
 }
 
 #else /* 5.0, 6.0 */
@@ -170,21 +158,10 @@ static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
     return NULL == host ? "unknown" : host;
 }
 
-static inline uint32_t mca_btl_ibx_local_ranks(void)
-{
-    return opal_process_info.num_local_peers + 1;
-}
-
 /* How many processes the job has; 0: not known. */
 static inline uint32_t mca_btl_ibx_job_size(void)
 {
     return opal_process_info.num_procs;
-}
-
-/* My number among these. */
-static inline uint32_t mca_btl_ibx_local_rank(void)
-{
-    return (uint32_t) opal_process_info.my_local_rank;
 }
 
 #endif
@@ -209,6 +186,18 @@ static inline uint64_t mca_btl_ibx_name_of(const opal_proc_t *proc)
 static inline opal_process_name_t mca_btl_ibx_name(uint64_t name)
 {
     return (opal_process_name_t){.jobid = (uint32_t) (name >> 32), .vpid = (uint32_t) name};
+}
+
+/* How many processes of the job run on this host, me included. */
+static inline uint32_t mca_btl_ibx_local_ranks(void)
+{
+    return (uint32_t) opal_process_info.num_local_peers + 1;
+}
+
+/* My number among these. */
+static inline uint32_t mca_btl_ibx_local_rank(void)
+{
+    return (uint32_t) opal_process_info.my_local_rank;
 }
 
 #endif

@@ -20,41 +20,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
-
 /* ---- parameters ---- */
 
 static mca_btl_base_module_t standard; /* the standard parameters of a BTL are kept here */
 static pid_t opener;                   /* the process of the modules, and not one that it forked */
 
-/* The rank of a transport in the parameter's list, from 1; 0: not in it; -1: the list is wrong. */
-static int rank_in(const char *list, const char *transport)
+static bool is_transport(const char *word, size_t length)
 {
-    int rank = 0, n = 0;
-    for (const char *word = list; NULL != word && '\0' != *word;) {
-        const size_t length = strcspn(word, ",");
-        if (!(5 == length && 0 == strncmp(word, "verbs", 5))
-            && !(8 == length && 0 == strncmp(word, "iwarp_ud", 8))) {
-            return -1;
-        }
-        ++n;
-        if (0 == rank && strlen(transport) == length && 0 == strncmp(word, transport, length)) {
-            rank = n;
-        }
-        word += length;
-        word += ',' == *word;
-    }
-    return rank;
-}
-
-static int rank_of(const char *transport)
-{
-    return rank_in(mca_btl_ibx_component.transport, transport);
+    return (5 == length && 0 == strncmp(word, "verbs", length)) || (8 == length && 0 == strncmp(word, "iwarp_ud", length));
 }
 
 static const char *refuse_transports(const char *list)
 {
-    return rank_in(list, "verbs") < 0 ? "a list, separated by commas, of verbs and iwarp_ud" : NULL;
+    const char *word;
+    size_t length;
+    while (mca_btl_ibx_next_word(&list, &word, &length)) {
+        if (!is_transport(word, length)) {
+            return "a list, separated by commas, of verbs and iwarp_ud";
+        }
+    }
+    return NULL;
+}
+
+static bool is_wanted(const char *transport)
+{
+    return mca_btl_ibx_names(mca_btl_ibx_component.transport, transport);
 }
 
 /* The N of fixed:N; 0: adaptive; -1: it cannot be understood. */
@@ -185,17 +175,12 @@ static int ibx_register(void)
     return mca_btl_base_param_register(&c->super.btl_version, &standard);
 }
 
-static bool is_given(const char *text)
-{
-    return NULL != text && '\0' != *text;
-}
-
 /* Parameters that contradict each other end the job, as a wrong one does. */
 static void check_together(const mca_btl_ibx_component_t *c)
 {
     const mca_base_component_t *version = &c->super.btl_version;
     char value[32], allowed[96];
-    if (is_given(c->if_include) && is_given(c->if_exclude)) {
+    if (mca_btl_ibx_is_given(c->if_include) && mca_btl_ibx_is_given(c->if_exclude)) {
         spec_parameter_refuse(version, "if_exclude", c->if_exclude,
                               "nothing, since btl_ibx_if_include is given");
     }
@@ -269,33 +254,27 @@ static int publish(void)
 /* Modules of the verbs transport, if wanted. */
 static int open_verbs(mca_btl_base_module_t **modules)
 {
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    const int rank = rank_of("verbs"), other = rank_of("iwarp_ud");
+    if (!is_wanted("verbs")) {
+        return 0;
+    }
+    const bool is_first = 0 == strncmp(mca_btl_ibx_component.transport, "verbs", 5);
     const mca_btl_ibx_verbs_options_t options = {
         .standard = &standard,
-        .if_include = c->if_include,
-        .if_exclude = c->if_exclude,
-        .window_initial = (uint32_t) c->window_initial,
-        .window_max = (uint32_t) c->window_max,
-        .window_quiet_ns = c->window_quiet_ms * MS,
-        .exclusivity = standard.btl_exclusivity + (0 == other || rank < other ? 1 : -1u),
-        .is_only = 0 == other,
-        .auth = (uint8_t) c->auth,
-        .peer_timeout_ns = c->peer_timeout_ms * MS,
-        .sleep_after = c->sleep_after,
+        .exclusivity = standard.btl_exclusivity + (is_first ? 1 : -1u),
+        .is_only = !is_wanted("iwarp_ud"),
     };
-    return rank > 0 ? mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES) : 0;
+    return mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES);
 }
 
 /* Interfaces for datagram iWARP. */
 static int find_interfaces(mca_btl_ibx_interface_t *found, bool is_only)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    if (rank_of("iwarp_ud") <= 0) {
+    if (!is_wanted("iwarp_ud")) {
         return 0;
     }
     const int n = mca_btl_ibx_interfaces(found, c->if_include, c->if_exclude);
-    if (0 == n && is_only && is_given(c->if_include)) {
+    if (0 == n && is_only && mca_btl_ibx_is_given(c->if_include)) {
         mca_btl_ibx_explain("no interface", "", c->if_include);
     }
     return n;

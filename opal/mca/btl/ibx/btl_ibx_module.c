@@ -138,10 +138,82 @@ void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
     mca_btl_ibx_item_return(&module->jobs, &job->super);
 }
 
-void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote)
+bool mca_btl_ibx_job_issue(mca_btl_ibx_job_t *job, uint64_t most, int (*post)(mca_btl_ibx_job_t *job, uint32_t n))
 {
-    void *there = (void *) (uintptr_t) remote;
+    while (job->issued < job->length && OPAL_SUCCESS == job->status) {
+        const uint64_t left = job->length - job->issued;
+        const uint32_t n = (uint32_t) (left < most ? left : most);
+        const int rc = post(job, n);
+        if (OPAL_ERR_RESOURCE_BUSY == rc) {
+            return false;
+        }
+        if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+            job->status = rc;
+            break;
+        }
+        ++job->parts;
+        job->issued += n;
+    }
+    return true;
+}
+
+void mca_btl_ibx_job_part_ended(mca_btl_ibx_job_t *job, int status)
+{
+    if (mca_btl_ibx_job_part_done(job, status)) {
+        opal_list_append(&job->endpoint->module->ended, (opal_list_item_t *) job);
+    }
+}
+
+/* ---- put and get ---- */
+
+/* To ourselves: it is done, and ends. */
+static void copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
+{
+    void *there = (void *) (uintptr_t) job->remote;
     const bool puts = MCA_BTL_IBX_PUT == job->type;
     memmove(puts ? there : job->local, puts ? job->local : there, job->length);
     mca_btl_ibx_job_end(module, job);
+}
+
+static int transfer(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint8_t type, void *local,
+                    uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
+                    const mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
+                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    mca_btl_ibx_job_t *job =
+        mca_btl_ibx_job_new(module, type, endpoint, local, size, local_handle, callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == job)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    job->remote = remote;
+    if (OPAL_UNLIKELY(endpoint->is_self)) {
+        copy_to_self(module, job);
+        return OPAL_SUCCESS;
+    }
+    const int rc = module->transport->job_starts(module, job, remote_handle, order);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        mca_btl_ibx_item_return(&module->jobs, &job->super);
+    }
+    return rc;
+}
+
+int mca_btl_ibx_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                    mca_btl_base_registration_handle_t *local_handle, mca_btl_base_registration_handle_t *remote_handle,
+                    size_t size, int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                    void *cbdata)
+{
+    (void) flags;
+    return transfer(btl, endpoint, MCA_BTL_IBX_PUT, local, remote, local_handle, remote_handle, size, order, callback,
+                    context, cbdata);
+}
+
+int mca_btl_ibx_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                    mca_btl_base_registration_handle_t *local_handle, mca_btl_base_registration_handle_t *remote_handle,
+                    size_t size, int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                    void *cbdata)
+{
+    (void) flags;
+    return transfer(btl, endpoint, MCA_BTL_IBX_GET, local, remote, local_handle, remote_handle, size, order, callback,
+                    context, cbdata);
 }

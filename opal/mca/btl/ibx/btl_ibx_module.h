@@ -45,7 +45,7 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 /* A put, get or atomic operation under way. */
 typedef struct mca_btl_ibx_job {
     opal_free_list_item_t super;
-    uint8_t type; /* the transport's, or MCA_BTL_IBX_ASK */
+    uint8_t type; /* MCA_BTL_IBX_PUT, ... */
     mca_btl_base_endpoint_t *endpoint;
     char *local;
     uint64_t remote; /* UDP: offset in the region; verbs: address */
@@ -61,7 +61,7 @@ typedef struct mca_btl_ibx_job {
 } mca_btl_ibx_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_job_t);
 
-enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation as a message */, MCA_BTL_IBX_JOB_TYPES };
+enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation as a message */ };
 
 /* What the PML is to be told of, as a transport has it: at most so many bytes, copied. */
 typedef union mca_btl_ibx_event {
@@ -82,6 +82,10 @@ typedef struct mca_btl_ibx_transport {
     void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
     /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */
     void (*part)(mca_btl_base_endpoint_t *endpoint);
+    /* Begins a put or get to another process, whose `remote` is an address: issues it, as far as there is room. Not OPAL_SUCCESS:
+     * it cannot be, and the job is the caller's again. lock is not held. */
+    int (*job_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                      const mca_btl_base_registration_handle_t *remote_handle, int order);
     /* A fragment that nobody uses any more. lock is not held. */
     void (*frag_return)(mca_btl_ibx_module_t *module, struct mca_btl_ibx_frag *frag);
     /* A job ends: what the transport added to it. NULL: nothing. lock is not held. */
@@ -203,7 +207,24 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
 /* Its callback, and the job is free. lock is not held. */
 void mca_btl_ibx_job_end(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 
-/* To ourselves: a put or get is done, and ends. lock is not held. */
-void mca_btl_ibx_copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote);
+/* Issues what is left of a job, in parts of at most `most` bytes; post: issues one of n bytes, and returns OPAL_ERR_RESOURCE_BUSY if
+ * there is no room. False: not all is issued. True: it is, or the job has failed. lock is held. */
+bool mca_btl_ibx_job_issue(mca_btl_ibx_job_t *job, uint64_t most, int (*post)(mca_btl_ibx_job_t *job, uint32_t n));
+
+/* One part less. True: the job is over, and mca_btl_ibx_job_end is to be called without the lock. lock is held. */
+static inline bool mca_btl_ibx_job_part_done(mca_btl_ibx_job_t *job, int status)
+{
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
+        job->status = status;
+    }
+    return 0 == --job->parts;
+}
+
+/* The same; a job that is over goes to the module's list `ended`. lock is held. */
+void mca_btl_ibx_job_part_ended(mca_btl_ibx_job_t *job, int status);
+
+/* btl_put, btl_get. */
+MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_put);
+MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_get);
 
 #endif

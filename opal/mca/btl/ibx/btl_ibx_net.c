@@ -12,6 +12,18 @@
 /* What the kernel does not know (virtual interfaces) counts as 10 Gb/s. */
 #define ASSUMED_MBPS 10000u
 
+bool mca_btl_ibx_names(const char *list, const char *name)
+{
+    const char *word;
+    size_t length;
+    while (mca_btl_ibx_next_word(&list, &word, &length)) {
+        if (strlen(name) == length && 0 == strncmp(word, name, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const uint8_t *bytes_of(const iw_address_t *a)
 {
     return AF_INET6 == a->any.sa_family ? a->v6.sin6_addr.s6_addr
@@ -83,12 +95,11 @@ static int means(const char *word, size_t length, const mca_btl_ibx_interface_t 
 /* Is the interface in the list, as far as that can be understood? */
 static bool is_in(const char *list, const mca_btl_ibx_interface_t *interface)
 {
+    const char *word;
+    size_t length;
     bool found = false;
-    for (const char *word = list; NULL != word && '\0' != *word;) {
-        const size_t length = strcspn(word, ",");
+    while (mca_btl_ibx_next_word(&list, &word, &length)) {
         found |= length > 0 && means(word, length, interface) > 0;
-        word += length;
-        word += ',' == *word;
     }
     return found;
 }
@@ -105,8 +116,9 @@ const char *mca_btl_ibx_refuse_list(const char *list)
 {
     static char text[192];
     static const mca_btl_ibx_interface_t none;
-    for (const char *word = list; '\0' != *word;) {
-        const size_t length = strcspn(word, ",");
+    const char *word;
+    size_t length;
+    while (mca_btl_ibx_next_word(&list, &word, &length)) {
         snprintf(text, sizeof(text), "%.*s", length < 64 ? (int) length : 64, word);
         const bool is_fine = 0 == length || (NULL != strchr(text, '/') ? means(word, length, &none) >= 0 : exists(text));
         if (!is_fine) {
@@ -115,8 +127,6 @@ const char *mca_btl_ibx_refuse_list(const char *list)
                      " is no interface or RDMA device of this host, and no network (eth0,192.0.2.0/24,rxe0:1)");
             return text;
         }
-        word += length;
-        word += ',' == *word;
     }
     return NULL;
 }
@@ -160,7 +170,7 @@ int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
                            const char *exclude)
 {
     struct ifaddrs *all;
-    const bool chosen = NULL != include && '\0' != *include;
+    const bool chosen = mca_btl_ibx_is_given(include);
     int n = 0;
     if (0 != getifaddrs(&all)) {
         return 0;

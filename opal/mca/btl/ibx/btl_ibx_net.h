@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define MCA_BTL_IBX_INTERFACES 16
 
@@ -48,6 +49,28 @@ static inline size_t mca_btl_ibx_modex_size(unsigned count)
 {
     return offsetof(mca_btl_ibx_modex_t, offer) + count * sizeof(mca_btl_ibx_offer_t);
 }
+
+/* Is there a list? */
+static inline bool mca_btl_ibx_is_given(const char *list)
+{
+    return NULL != list && '\0' != *list;
+}
+
+/* The words of a list, which commas separate: *word is the next one, of `length` bytes, and *left what is behind it. *left is the
+ * list at first, or NULL. False: there are no more. */
+static inline bool mca_btl_ibx_next_word(const char **left, const char **word, size_t *length)
+{
+    if (!mca_btl_ibx_is_given(*left)) {
+        return false;
+    }
+    *word = *left;
+    *length = strcspn(*word, ",");
+    *left += *length + (',' == (*word)[*length]);
+    return true;
+}
+
+/* Is this one of the words? */
+bool mca_btl_ibx_names(const char *list, const char *name);
 
 /* NULL if this host has all that the list names, and its networks can be understood; else what is wrong. */
 const char *mca_btl_ibx_refuse_list(const char *list);

@@ -103,85 +103,15 @@ static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
-/* Costs have a value per size, of the first transport that asked for a table. */
-enum { COST_R, COST_C, COST_V, COST_N, COST_AFTER, COSTS };
-
-static uint32_t cost_values(uintptr_t which)
-{
-    return COST_V == which ? 1 : FREQ_POINTS;
-}
-
-static int cost_elements(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
-                         int *count)
-{
-    (void) object;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = (int) cost_values((uintptr_t) pvar->ctx);
-    }
-    return OPAL_SUCCESS;
-}
-
-static double cost(const mca_mpool_freq_table_t *table, uintptr_t which, uint32_t point)
-{
-    const uint32_t class = 4 * point;
-    switch (which) {
-    case COST_R:
-        return table->costs.r[point];
-    case COST_C:
-        return table->costs.c[point];
-    case COST_V:
-        return table->costs.v;
-    case COST_N:
-        return freq_table_scale(&table->core)->rule.n[class];
-    default:
-        return freq_table_scale(&table->core)->rule.after[class];
-    }
-}
-
-static int read_cost(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) object;
-    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    const uintptr_t which = (uintptr_t) pvar->ctx;
-    pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < cost_values(which); ++i) {
-        ((double *) value)[i] = NULL == c->table[0] ? 0 : cost(c->table[0], which, i);
-    }
-    pthread_mutex_unlock(&c->lock);
-    return OPAL_SUCCESS;
-}
-
-static void add(const char *name, const char *text, int class, mca_base_var_type_t type,
-                mca_base_get_value_fn_t read, mca_base_notify_fn_t notify, uintptr_t context)
-{
-    (void) mca_base_component_pvar_register(
-        &mca_mpool_freq_component.super.super.mpool_version, name, text, OPAL_INFO_LVL_4, class,
-        type, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, notify,
-        (void *) context);
-}
-
 void mca_mpool_freq_report_register(void)
 {
-    static const struct {
-        const char *name, *text;
-    } costs[COSTS] = {
-        {"cost_register", "R: ns to register 128, 256, ... 65536 bytes with the first transport"},
-        {"cost_copy", "C: ns to copy 128, 256, ... 65536 bytes"},
-        {"cost_find",
-         "V: ns to search for a buffer in the table and for its registration in the cache"},
-        {"break_even", "n: uses of a buffer of 128, 256, ... 65536 bytes that repay its "
-                       "registration; 0: none do"},
-        {"registered_after",
-         "uses after which a buffer of 128, 256, ... 65536 bytes is sent in place; 0: never"},
-    };
-    for (size_t i = 0; i < NUMBERS; ++i) {
-        add(numbers[i].name, numbers[i].text, numbers[i].class,
-            MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, read_number, NULL, i);
-    }
-    for (uintptr_t i = 0; i < COSTS; ++i) {
-        add(costs[i].name, costs[i].text, MCA_BASE_PVAR_CLASS_LEVEL, MCA_BASE_VAR_TYPE_DOUBLE,
-            read_cost, cost_elements, i);
+    for (uintptr_t i = 0; i < NUMBERS; ++i) {
+        (void) mca_base_component_pvar_register(
+            &mca_mpool_freq_component.super.super.mpool_version, numbers[i].name, numbers[i].text,
+            OPAL_INFO_LVL_4, numbers[i].class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+            MCA_BASE_VAR_BIND_NO_OBJECT,
+            MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_number, NULL, NULL,
+            (void *) i);
     }
 }
 

@@ -74,7 +74,7 @@ static bool on_completion(mca_btl_ibx_udp_module_t *module, const iw_completion_
         return true;
     case IW_WRITTEN:
     case IW_READ:
-        return mca_btl_ibx_udp_job_part_done(c->context, status_of(c));
+        return mca_btl_ibx_job_part_done(c->context, status_of(c));
     case IW_LIMIT_REACHED:
         (void) ibx_window_limit_reached(&module->window, iw_port_polled_at(module->port)); /* the engine's time */
         (void) mca_btl_ibx_udp_fill_window(module);

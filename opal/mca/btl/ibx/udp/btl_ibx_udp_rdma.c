@@ -77,54 +77,29 @@ char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t sta
 
 /* ---- put and get ---- */
 
-/* Issue what is left of a job. lock is held. False: the engine has no room now. */
-static bool issue(mca_btl_ibx_job_t *job)
+static int post(mca_btl_ibx_job_t *job, uint32_t n)
 {
     iw_peer_t *peer = mca_btl_ibx_udp_peer(job->endpoint);
-    while (job->issued < job->length && OPAL_SUCCESS == job->status) {
-        const uint64_t left = job->length - job->issued;
-        const uint32_t n = (uint32_t) (left < PART_MAX ? left : PART_MAX);
-        struct iovec piece = {.iov_base = job->local + job->issued, .iov_len = n};
-        iw_status_t status = IW_DEAD;
-        if (NULL != peer) {
-            status = MCA_BTL_IBX_PUT == job->type
-                         ? iw_post_write(peer, &piece, 1, job->stag, job->remote + job->issued,
-                                         IW_BULK, job)
-                         : iw_post_read(peer, piece.iov_base, n, job->stag,
-                                        job->remote + job->issued, 0, job);
-        }
-        if (IW_AGAIN == status) {
-            return false;
-        }
-        if (OPAL_UNLIKELY(IW_OK != status)) {
-            job->status = mca_btl_ibx_udp_error(status);
-            break;
-        }
-        ++job->parts;
-        job->issued += n;
-    }
-    return true;
-}
-
-bool mca_btl_ibx_udp_job_part_done(mca_btl_ibx_job_t *job, int status)
-{
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
-        job->status = status;
-    }
-    return 0 == --job->parts;
+    struct iovec piece = {.iov_base = job->local + job->issued, .iov_len = n};
+    const uint64_t to = job->remote + job->issued;
+    const iw_status_t status = NULL == peer ? IW_DEAD
+                               : MCA_BTL_IBX_PUT == job->type
+                                   ? iw_post_write(peer, &piece, 1, job->stag, to, IW_BULK, job)
+                                   : iw_post_read(peer, piece.iov_base, n, job->stag, to, 0, job);
+    return OPAL_LIKELY(IW_OK == status) ? OPAL_SUCCESS
+           : IW_AGAIN == status         ? OPAL_ERR_RESOURCE_BUSY
+                                        : mca_btl_ibx_udp_error(status);
 }
 
 void mca_btl_ibx_udp_retry_jobs(mca_btl_ibx_udp_module_t *module)
 {
     while (!opal_list_is_empty(&module->waiting_jobs)) {
         mca_btl_ibx_job_t *job = (mca_btl_ibx_job_t *) opal_list_get_first(&module->waiting_jobs);
-        if (!issue(job)) {
+        if (!mca_btl_ibx_job_issue(job, PART_MAX, post)) {
             return;
         }
         (void) opal_list_remove_first(&module->waiting_jobs);
-        if (mca_btl_ibx_udp_job_part_done(job, OPAL_SUCCESS)) {
-            opal_list_append(&module->base.ended, (opal_list_item_t *) job);
-        }
+        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
     }
 }
 
@@ -134,65 +109,33 @@ void mca_btl_ibx_udp_drop_jobs(mca_btl_ibx_udp_module_t *module, const mca_btl_b
     OPAL_LIST_FOREACH_SAFE (job, next, &module->waiting_jobs, mca_btl_ibx_job_t) {
         if (job->endpoint == endpoint) {
             opal_list_remove_item(&module->waiting_jobs, (opal_list_item_t *) job);
-            if (mca_btl_ibx_udp_job_part_done(job, OPAL_ERR_UNREACH)) {
-                opal_list_append(&module->base.ended, (opal_list_item_t *) job);
-            }
+            mca_btl_ibx_job_part_ended(job, OPAL_ERR_UNREACH);
         }
     }
     mca_btl_ibx_fail_atomics(endpoint);
 }
 
-static int transfer(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint8_t type, void *local,
-                    uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
-                    const mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
+                               const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
-    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
-    mca_btl_ibx_job_t *job =
-        mca_btl_ibx_job_new(&module->base, type, endpoint, local, size, local_handle, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == job)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (OPAL_UNLIKELY(endpoint->is_self)) {
-        mca_btl_ibx_copy_to_self(&module->base, job, remote);
-        return OPAL_SUCCESS;
-    }
-    job->stag = remote_handle->stag;
-    job->remote = remote - remote_handle->base;
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     bool ended = false;
-    if (size >= MCA_BTL_IBX_UDP_BULK) {
+    (void) order;
+    job->stag = remote_handle->stag;
+    job->remote -= remote_handle->base;
+    if (job->length >= MCA_BTL_IBX_UDP_BULK) {
         mca_btl_ibx_udp_expect_bulk(module);
     }
     mca_btl_ibx_udp_lock(module);
-    if (OPAL_LIKELY(opal_list_is_empty(&module->waiting_jobs) && issue(job))) {
-        ended = mca_btl_ibx_udp_job_part_done(job, OPAL_SUCCESS);
+    if (OPAL_LIKELY(opal_list_is_empty(&module->waiting_jobs) && mca_btl_ibx_job_issue(job, PART_MAX, post))) {
+        ended = mca_btl_ibx_job_part_done(job, OPAL_SUCCESS);
     } else {
         opal_list_append(&module->waiting_jobs, (opal_list_item_t *) job);
     }
     mca_btl_ibx_udp_flush(module);
     mca_btl_ibx_udp_unlock(module);
     if (OPAL_UNLIKELY(ended)) { /* nothing could be issued */
-        mca_btl_ibx_job_end(&module->base, job);
+        mca_btl_ibx_job_end(base, job);
     }
     return OPAL_SUCCESS;
-}
-
-int mca_btl_ibx_udp_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                        mca_btl_base_registration_handle_t *local_handle,
-                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
-{
-    (void) flags, (void) order;
-    return transfer(btl, endpoint, MCA_BTL_IBX_PUT, local, remote, local_handle, remote_handle, size, callback, context,
-                    cbdata);
-}
-
-int mca_btl_ibx_udp_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                        mca_btl_base_registration_handle_t *local_handle,
-                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
-{
-    (void) flags, (void) order;
-    return transfer(btl, endpoint, MCA_BTL_IBX_GET, local, remote, local_handle, remote_handle, size, callback, context,
-                    cbdata);
 }

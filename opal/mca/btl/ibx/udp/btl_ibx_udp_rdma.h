@@ -8,15 +8,10 @@
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_udp_register_mem);
 MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_udp_deregister_mem);
 
-MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_udp_put);
-MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_udp_get);
-
-/* The transport's `word` (btl_ibx_module.h). */
+/* The transport's `job_starts` and `word` (btl_ibx_module.h). */
+int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                               const mca_btl_base_registration_handle_t *remote_handle, int order);
 char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
-
-/* A part of a job is done. lock is held. True: the whole job is, and mca_btl_ibx_job_end is to be
- * called when it is not held any more. */
-bool mca_btl_ibx_udp_job_part_done(mca_btl_ibx_job_t *job, int status);
 
 /* These put jobs that end into the module's list (mca_btl_ibx_tell_ended). lock is held. */
 

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#define MS UINT64_C(1000000)
 
 /* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
 #define CHECK_POLLS 1024u
@@ -94,21 +95,7 @@ static bool names_device(const char *list, const vb_abilities_t *able)
 {
     char port[IBV_SYSFS_NAME_MAX + 8];
     snprintf(port, sizeof(port), "%s:%u", able->device, able->port);
-    for (const char *word = list; NULL != word && '\0' != *word;) {
-        const size_t length = strcspn(word, ",");
-        if ((length == strlen(able->device) && 0 == strncmp(word, able->device, length))
-            || (length == strlen(port) && 0 == strncmp(word, port, length))) {
-            return true;
-        }
-        word += length;
-        word += ',' == *word;
-    }
-    return false;
-}
-
-static bool is_given(const char *list)
-{
-    return NULL != list && '\0' != *list;
+    return mca_btl_ibx_names(list, able->device) || mca_btl_ibx_names(list, port);
 }
 
 /* Is the interface named by the lists, as far as they name interfaces and networks? */
@@ -125,15 +112,13 @@ static bool is_listed(const char *include, const char *exclude,
     return false;
 }
 
-static bool is_wanted(const mca_btl_ibx_verbs_options_t *options,
-                      const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+static bool is_wanted(const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
 {
-    if (is_given(options->if_include)) {
-        return names_device(options->if_include, able)
-               || is_listed(options->if_include, NULL, interface);
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    if (mca_btl_ibx_is_given(c->if_include)) {
+        return names_device(c->if_include, able) || is_listed(c->if_include, NULL, interface);
     }
-    return !names_device(options->if_exclude, able)
-           && is_listed(NULL, options->if_exclude, interface);
+    return !names_device(c->if_exclude, able) && is_listed(NULL, c->if_exclude, interface);
 }
 
 /* ---- modules ---- */
@@ -156,6 +141,7 @@ static const mca_btl_ibx_transport_t transport = {
     .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
     .meet = mca_btl_ibx_verbs_meet,
     .part = mca_btl_ibx_verbs_part,
+    .job_starts = mca_btl_ibx_verbs_job_starts,
     .frag_return = mca_btl_ibx_verbs_frag_return,
     .job_ends = mca_btl_ibx_verbs_inplace_end,
     .describe = mca_btl_ibx_verbs_describe,
@@ -168,6 +154,7 @@ static const mca_btl_base_module_t template = {
     .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
                  | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
                  | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
+    .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
     .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
     .btl_get_limit = SIZE_MAX,
     .btl_put_limit = SIZE_MAX,
@@ -179,12 +166,12 @@ static const mca_btl_base_module_t template = {
     .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
     .btl_send = mca_btl_ibx_verbs_send,
     .btl_sendi = mca_btl_ibx_verbs_sendi,
-    .btl_put = mca_btl_ibx_verbs_put,
-    .btl_get = mca_btl_ibx_verbs_get,
+    .btl_put = mca_btl_ibx_put,
+    .btl_get = mca_btl_ibx_get,
     .btl_dump = mca_btl_base_dump,
-    .btl_atomic_op = mca_btl_ibx_verbs_atomic_op,
-    .btl_atomic_fop = mca_btl_ibx_verbs_atomic_fop,
-    .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
+    .btl_atomic_op = mca_btl_ibx_atomic_op,
+    .btl_atomic_fop = mca_btl_ibx_atomic_fop,
+    .btl_atomic_cswap = mca_btl_ibx_atomic_cswap,
     .btl_register_mem = mca_btl_ibx_verbs_register_mem,
     .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
     .btl_register_error = mca_btl_ibx_register_error,
@@ -213,40 +200,39 @@ static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
                 vb_switch_state_name(vb_peer_switch(peer)->state));
 }
 
-static bool configure_datagrams(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options)
+static bool configure_datagrams(vb_config_t *config)
 {
     struct vb_datagram_config *d = &config->datagram;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     d->after = mca_btl_ibx_verbs_params.rc_after;
     d->max_connections = mca_btl_ibx_verbs_params.max_rc;
-    d->auth = options->auth;
-    d->peer_timeout_ns = options->peer_timeout_ns;
+    d->auth = (uint8_t) mca_btl_ibx_component.auth;
+    d->peer_timeout_ns = mca_btl_ibx_component.peer_timeout_ms * MS;
     d->start = (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
     return sizeof(d->qkey) == getrandom(&d->qkey, sizeof(d->qkey), 0)
            && sizeof(d->key) == getrandom(d->key, sizeof(d->key), 0)
            && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
 }
 
-static void configure_port(vb_config_t *config, const mca_btl_ibx_verbs_options_t *options,
-                           const mca_btl_ibx_interface_t *interface,
-                           mca_btl_ibx_verbs_module_t *module)
+static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *module)
 {
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
     vb_config_default(config);
-    config->address = interface->address.v4;
+    config->address = module->base.interface.address.v4;
     config->address.sin_port = 0;
     config->name = mca_btl_ibx_name_of(opal_proc_local_get());
     config->key = module->key;
     config->shared_queue = (vb_choice_t) p->shared_queue;
-    config->window_initial = options->window_initial;
-    config->window_max = options->window_max;
-    config->window_quiet_ns = options->window_quiet_ns;
+    config->window_initial = (uint32_t) c->window_initial;
+    config->window_max = (uint32_t) c->window_max;
+    config->window_quiet_ns = c->window_quiet_ms * MS;
     config->link_window_max = p->link_window_max;
     config->buffer_size =
         (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->inline_max = p->inline_max;
-    config->notices = options->sleep_after < 0 ? VB_AUTO : 0 == options->sleep_after ? VB_OFF : VB_ON;
+    config->notices = c->sleep_after < 0 ? VB_AUTO : 0 == c->sleep_after ? VB_OFF : VB_ON;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;
@@ -273,16 +259,6 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
     if (OPAL_SUCCESS == rc) {
         rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
     }
-    mca_rcache_base_registration_t *reg = NULL;
-    if (OPAL_SUCCESS == rc && module->has_atomics) {
-        module->sink = aligned_alloc(64, 64);
-        rc = NULL == module->sink
-                 ? OPAL_ERR_OUT_OF_RESOURCE
-                 : module->base.rcache->rcache_register(module->base.rcache, module->sink, 64,
-                                                   MCA_RCACHE_FLAGS_CACHE_BYPASS,
-                                                   MCA_RCACHE_ACCESS_ANY, &reg);
-        module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
-    }
     return rc;
 }
 
@@ -307,10 +283,6 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     forget_pending(&module->base.gone);
     while (NULL != opal_list_remove_first(&module->base.ended)) {}
     mca_btl_ibx_verbs_inplace_close(module);
-    if (NULL != module->sink_reg) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->super.base);
-    }
-    free(module->sink);
     if (module->has_lists) {
         OBJ_DESTRUCT(&module->frags);
     }
@@ -344,24 +316,6 @@ void mca_btl_ibx_verbs_leave(void)
     }
 }
 
-/* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
- * reach all peers, which those by datagrams do not; else messages. */
-static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
-{
-    const vb_abilities_t *able = vb_port_abilities(module->port);
-    module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
-    module->asks = !module->has_atomics;
-    if (module->has_atomics) {
-        module->base.super.btl_atomic_flags =
-            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
-        return;
-    }
-    module->base.super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
-    module->base.super.btl_atomic_op = mca_btl_ibx_atomic_op;
-    module->base.super.btl_atomic_fop = mca_btl_ibx_atomic_fop;
-    module->base.super.btl_atomic_cswap = mca_btl_ibx_atomic_cswap;
-}
-
 /* What is in use of the device's abilities, and why not the others. */
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
@@ -369,17 +323,12 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
     SPEC_TELL(
         20, opal_btl_base_framework.framework_output,
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
-        "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
+        "queue: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
         "datagrams: %s%s%s",
         able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
-        module->has_atomics ? "the device's" : "messages (",
-        module->has_atomics      ? ""
-        : !able->atomics         ? able->atomics_why
-        : able->atomics_coherent ? "the device's do not reach peers by datagrams"
-                                 : "the device's are not atomic with the processor's",
-        module->has_atomics ? "" : ")", able->fences ? "yes" : "no (",
+        able->fences ? "yes" : "no (",
         able->fences ? "" : able->fences_why, able->fences ? "" : ")", able->queue_depth,
         able->inline_max, able->datagrams ? "yes" : "no (",
         able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
@@ -420,8 +369,8 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
     if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
         return false;
     }
-    configure_port(&config, options, &module->base.interface, module);
-    if (!configure_datagrams(&config, options)) {
+    configure_port(&config, module);
+    if (!configure_datagrams(&config)) {
         return false;
     }
     /* Before the port's thread: the first cache of a process makes Open MPI write its hooks over the code of
@@ -441,7 +390,6 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
         module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
     }
     module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
-    choose_atomics(module);
     module->rnr_before = vb_device_rnr(real);
     module->base.super.btl_bandwidth =
         0 != options->standard->btl_bandwidth ? options->standard->btl_bandwidth : real->mbps;
@@ -459,7 +407,7 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
 {
     char why[256];
     vb_abilities_t able;
-    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(options, interface, &able)) {
+    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(interface, &able)) {
         return NULL;
     }
     mca_btl_ibx_verbs_module_t *module = module_make(options, interface, index);
@@ -501,7 +449,8 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
         const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
                                : "this host has none (or its driver is not loaded)";
         if (options->is_only) {
-            mca_btl_ibx_explain("no device", "", why, NULL == options->if_include ? "" : options->if_include);
+            const char *include = mca_btl_ibx_component.if_include;
+            mca_btl_ibx_explain("no device", "", why, NULL == include ? "" : include);
         } else {
             SPEC_TELL(1, opal_btl_base_framework.framework_output,
                                 "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);

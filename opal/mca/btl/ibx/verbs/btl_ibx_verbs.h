@@ -4,7 +4,7 @@
 #ifndef BTL_IBX_VERBS_H
 #define BTL_IBX_VERBS_H
 
-#include "btl_ibx_compat.h"
+#include "btl_ibx.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,14 +12,8 @@
 
 typedef struct mca_btl_ibx_verbs_options {
     const mca_btl_base_module_t *standard; /* sizes, flags: the standard parameters of a BTL */
-    const char *if_include, *if_exclude; /* interfaces, networks, devices (rxe0), ports (rxe0:1) */
-    uint32_t window_initial, window_max;
-    uint64_t window_quiet_ns;
     uint32_t exclusivity;
-    bool is_only;             /* no other transport is left: tell why there is none */
-    uint8_t auth;             /* iw_auth_mode_t, of datagrams */
-    uint64_t peer_timeout_ns; /* of datagrams */
-    int sleep_after;          /* btl_ibx_sleep_after; not 0: mca_btl_ibx_verbs_arm may be called */
+    bool is_only; /* no other transport is left: tell why there is none */
 } mca_btl_ibx_verbs_options_t;
 
 #if MCA_BTL_IBX_VERBS
@@ -72,7 +66,7 @@ static inline int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *opti
                         "btl/ibx: no RDMA adapter is used: this build has no verbs");
     if (options->is_only) {
         mca_btl_ibx_explain("no device", "", "this build has no verbs, since configure did not find libibverbs and librdmacm",
-                            NULL == options->if_include ? "" : options->if_include);
+                            NULL == mca_btl_ibx_component.if_include ? "" : mca_btl_ibx_component.if_include);
     }
     return 0;
 }

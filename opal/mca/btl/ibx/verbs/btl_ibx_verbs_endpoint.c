@@ -170,14 +170,15 @@ static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_e
         opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
         const bool is_job = mca_btl_ibx_is_job(item);
         const vb_status_t status =
-            is_job ? mca_btl_ibx_verbs_issue((mca_btl_ibx_verbs_job_t *) item)
-                   : mca_btl_ibx_verbs_post_frag((mca_btl_ibx_verbs_frag_t *) item);
+            !is_job ? mca_btl_ibx_verbs_post_frag((mca_btl_ibx_verbs_frag_t *) item)
+            : mca_btl_ibx_verbs_issue((mca_btl_ibx_job_t *) item) ? VB_OK
+                                                                  : VB_AGAIN;
         if (VB_AGAIN == status) {
             return;
         }
         (void) opal_list_remove_first(&endpoint->pending);
         if (is_job) {
-            mca_btl_ibx_verbs_job_part_done(module, (mca_btl_ibx_verbs_job_t *) item, OPAL_SUCCESS);
+            mca_btl_ibx_job_part_ended((mca_btl_ibx_job_t *) item, OPAL_SUCCESS);
         } else if (VB_OK != status) {
             ((mca_btl_ibx_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
             opal_list_append(&module->base.ended, item);

@@ -92,9 +92,6 @@ typedef struct mca_btl_ibx_verbs_frag {
 } mca_btl_ibx_verbs_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_frag_t);
 
-/* Beside those of btl_ibx_module.h: the adapter's own atomic operations. */
-enum { MCA_BTL_IBX_VERBS_ADD = MCA_BTL_IBX_JOB_TYPES, MCA_BTL_IBX_VERBS_SWAP };
-
 typedef struct mca_btl_ibx_verbs_job {
     mca_btl_ibx_job_t base;
     bool is_ordered;
@@ -108,7 +105,6 @@ typedef struct mca_btl_ibx_verbs_job {
     uint64_t region;    /* address of the remote memory, and its name, for datagrams */
     uint32_t datagrams;
     uint32_t lkey;
-    uint64_t operand, swap;
 } mca_btl_ibx_verbs_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
 
@@ -117,8 +113,6 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
-    bool has_atomics; /* the adapter's, atomic with the processor's */
-    bool asks;        /* atomic operations are messages */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;
@@ -126,8 +120,6 @@ struct mca_btl_ibx_verbs_module {
     freq_gate_t gate;
     const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_free_list_t frags;
-    mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
-    uint64_t *sink;
     uint64_t rnr_before; /* the device's count when this began */
     vb_map_t keys;       /* registrations that others may change, by rkey */
     bool has_lost;
@@ -193,16 +185,11 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_verbs_register_mem);
 MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_verbs_deregister_mem);
-MCA_BTL_IBX_DECLARE(put, mca_btl_ibx_verbs_put);
-MCA_BTL_IBX_DECLARE(get, mca_btl_ibx_verbs_get);
-MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_verbs_atomic_op);
-MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_verbs_atomic_fop);
-MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_verbs_atomic_cswap);
-/* Issue what is left of a job. lock is held. VB_OK: all is issued (or the job has failed). */
-vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job);
-/* One part less. lock is held. */
-void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
-                                     mca_btl_ibx_verbs_job_t *job, int status);
+/* The transport's `job_starts` (btl_ibx_module.h). */
+int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                                 const mca_btl_base_registration_handle_t *remote_handle, int order);
+/* Issue what is left of a job. lock is held. False: there is no room now. */
+bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job);
 
 /* Registered memory that peers may ask for atomic operations on (btl_ibx_atomic.h): the transport's `word`. */
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);

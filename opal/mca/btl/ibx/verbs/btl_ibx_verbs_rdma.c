@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Memory that adapters may reach; puts, gets and the adapter's own atomic operations. */
+/* Memory that adapters may reach; puts and gets. Atomic operations are messages (btl_ibx_atomic.h). */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "btl_ibx_atomic.h"
@@ -19,17 +19,14 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, mca_btl_ibx_job_t, job_construct, NU
 
 /* ---- registered memory ---- */
 
-/* Access rights as the cache has them (and the PML, with the same bits) for ibv_reg_mr. */
-static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
+/* Access rights as the cache has them (and the PML, with the same bits) for ibv_reg_mr. Atomic operations are messages. */
+static int rights(int32_t access)
 {
     int r = 0;
     r |= access & MCA_RCACHE_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
     r |= access & MCA_RCACHE_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0;
     r |= access & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE
                                                  : 0;
-    if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->has_atomics) {
-        r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
-    }
     return r;
 }
 
@@ -40,13 +37,13 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
                : access;
 }
 
-/* ---- memory that may be asked for by atomic operations as messages ---- */
+/* ---- memory that may be asked for by atomic operations ---- */
 
 /* Memory was registered. False: out of memory. */
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (module->asks && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+    if (reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -57,7 +54,7 @@ static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t 
 /* It is about to be deregistered. */
 static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_reg_t *reg)
 {
-    if (module->asks && NULL != reg->mr) {
+    if (NULL != reg->mr) {
         mca_btl_ibx_atomic_lock();
         if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
             vb_map_remove(&module->keys, reg->mr->rkey);
@@ -101,8 +98,7 @@ static int register_memory(void *context, void *base, size_t size,
     if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    reg->mr =
-        ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
+    reg->mr = ibv_reg_mr(vb_port_pd(module->port), base, size, rights(base_reg->access_flags));
     if (NULL == reg->mr) {
         SPEC_TELL(20, opal_btl_base_framework.framework_output,
                             "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base,
@@ -186,24 +182,12 @@ static void *request_of(mca_btl_ibx_verbs_job_t *job)
     return (char *) job + 1; /* tells it from a fragment */
 }
 
-void mca_btl_ibx_verbs_job_part_done(mca_btl_ibx_verbs_module_t *module,
-                                     mca_btl_ibx_verbs_job_t *job, int status)
-{
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != status)) {
-        job->base.status = status;
-    }
-    if (0 == --job->base.parts) {
-        opal_list_append(&module->base.ended, (opal_list_item_t *) job);
-    }
-}
-
 void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     (void) peer;
     if ((uintptr_t) request & 1) {
-        mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) ((char *) request - 1);
-        mca_btl_ibx_verbs_job_part_done(module, job, mca_btl_ibx_verbs_rc(status));
+        mca_btl_ibx_job_part_ended((mca_btl_ibx_job_t *) ((char *) request - 1), mca_btl_ibx_verbs_rc(status));
     } else {
         mca_btl_ibx_frag_t *frag = request;
         frag->status = mca_btl_ibx_verbs_rc(status);
@@ -218,220 +202,50 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     const uint64_t remote = job->base.remote + job->base.issued;
     const unsigned flags =
         VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
+    const bool puts = MCA_BTL_IBX_PUT == job->base.type;
     if (vb_peer_is_by_datagrams(peer)) {
         const uint64_t offset = remote - job->region;
-        return MCA_BTL_IBX_PUT == job->base.type ? vb_post_datagram_write(
-                   peer, &piece, job->datagrams, offset, flags, request_of(job))
-               : MCA_BTL_IBX_GET == job->base.type ? vb_post_datagram_read(
-                     peer, &piece, job->datagrams, offset, flags, request_of(job))
-                                                    : VB_FAULT;
+        return puts ? vb_post_datagram_write(peer, &piece, job->datagrams, offset, flags, request_of(job))
+                    : vb_post_datagram_read(peer, &piece, job->datagrams, offset, flags, request_of(job));
     }
-    switch (job->base.type) {
-    case MCA_BTL_IBX_PUT:
-        return vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job));
-    case MCA_BTL_IBX_GET:
-        return vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
-    case MCA_BTL_IBX_VERBS_ADD:
-        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, NULL, flags,
-                              request_of(job));
-    case MCA_BTL_IBX_VERBS_SWAP:
-        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, &job->swap, flags,
-                              request_of(job));
-    default: /* MCA_BTL_IBX_ASK: a message, not posted as a job */
-        return VB_FAULT;
-    }
+    return puts ? vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job))
+                : vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
 }
 
-vb_status_t mca_btl_ibx_verbs_issue(mca_btl_ibx_verbs_job_t *job)
+static int post(mca_btl_ibx_job_t *job, uint32_t n)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
-    const uint64_t most = vb_port_abilities(mca_btl_ibx_verbs_of(endpoint->base.module)->port)->message_max;
-    vb_peer_t *peer = mca_btl_ibx_verbs_peer(endpoint);
-    while (job->base.issued < job->base.length && OPAL_SUCCESS == job->base.status) {
-        const uint64_t left = job->base.length - job->base.issued;
-        const uint32_t n = (uint32_t) (left < most ? left : most);
-        const vb_status_t status = NULL == peer ? VB_LOST : issue_part(job, peer, n);
-        if (VB_AGAIN == status) {
-            return VB_AGAIN;
-        }
-        if (OPAL_UNLIKELY(VB_OK != status)) {
-            job->base.status = mca_btl_ibx_verbs_rc(status);
-            break;
-        }
-        ++job->base.parts;
-        job->base.issued += n;
-    }
-    return VB_OK;
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) job->endpoint);
+    return mca_btl_ibx_verbs_rc(NULL == peer ? VB_LOST : issue_part((mca_btl_ibx_verbs_job_t *) job, peer, n));
 }
 
-static mca_btl_ibx_verbs_job_t *job_new(mca_btl_ibx_verbs_module_t *module, uint8_t type, mca_btl_base_endpoint_t *endpoint,
-                                        void *local, uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
-                                        const mca_btl_base_registration_handle_t *remote_handle, uint64_t length,
-                                        int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job)
 {
-    static const mca_btl_base_registration_handle_t none;
-    const mca_btl_base_registration_handle_t *there = NULL == remote_handle ? &none : remote_handle;
-    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
-        &module->base, type, endpoint, local, length, local_handle, callback, context, cbdata);
-    if (OPAL_LIKELY(NULL != job)) {
-        job->is_ordered = MCA_BTL_NO_ORDER != order;
-        job->is_inline = false;
-        job->base.remote = remote;
-        job->base.stag = there->stag;
-        job->region = there->base;
-        job->datagrams = there->datagrams;
-        job->lkey = NULL == local_handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(local_handle))->mr->lkey;
-    }
-    return job;
+    const vb_port_t *port = mca_btl_ibx_verbs_of(job->endpoint->module)->port;
+    return mca_btl_ibx_job_issue(job, vb_port_abilities(port)->message_max, post);
 }
 
-/* Queue or issue. The callback comes from progress in any case. */
-static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
+                                 const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
-    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->endpoint;
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    own->is_ordered = MCA_BTL_NO_ORDER != order;
+    own->is_inline = false;
+    job->stag = remote_handle->stag;
+    own->region = remote_handle->base;
+    own->datagrams = remote_handle->datagrams;
+    if (NULL != job->local_handle) {
+        own->lkey = ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(job->local_handle))->mr->lkey;
+    } else if (OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, own))) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     vb_port_lock(module->port);
-    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending)
-                    && VB_OK == mca_btl_ibx_verbs_issue(job))) {
-        mca_btl_ibx_verbs_job_part_done(module, job, OPAL_SUCCESS);
+    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_issue(job))) {
+        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS); /* told from progress in any case */
     } else {
         opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
     }
     vb_port_unlock(module->port);
-}
-
-static int transfer(mca_btl_base_module_t *btl, uint8_t type,
-                    mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                    mca_btl_base_registration_handle_t *local_handle,
-                    mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
-                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
-{
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    mca_btl_ibx_verbs_job_t *job =
-        job_new(module, type, endpoint, local, remote, local_handle,
-                                  remote_handle, size, order, callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == job)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (OPAL_UNLIKELY(job->base.endpoint->is_self)) {
-        mca_btl_ibx_copy_to_self(&module->base, &job->base, remote);
-        return OPAL_SUCCESS;
-    }
-    if (NULL == local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, job))) {
-        mca_btl_ibx_item_return(&module->base.jobs, &job->base.super);
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    start(module, job);
     return OPAL_SUCCESS;
-}
-
-int mca_btl_ibx_verbs_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata)
-{
-    (void) flags;
-    return transfer(btl, MCA_BTL_IBX_PUT, endpoint, local, remote, local_handle,
-                    remote_handle, size, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                          void *local, uint64_t remote,
-                          mca_btl_base_registration_handle_t *local_handle,
-                          mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
-                          void *cbdata)
-{
-    (void) flags;
-    return transfer(btl, MCA_BTL_IBX_GET, endpoint, local, remote, local_handle,
-                    remote_handle, size, order, callback, context, cbdata);
-}
-
-/* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
-
-/* To ourselves: the adapter's operations are atomic with the processor's, or these functions are not
- * used (btl_ibx_atomic.h). */
-static void at_home(const mca_btl_ibx_verbs_job_t *job)
-{
-    uint64_t *word = (uint64_t *) (uintptr_t) job->base.remote;
-    uint64_t before = job->operand;
-    if (MCA_BTL_IBX_VERBS_ADD == job->base.type) {
-        before = __atomic_fetch_add(word, job->operand, __ATOMIC_SEQ_CST);
-    } else {
-        (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
-                                           __ATOMIC_SEQ_CST);
-    }
-    memcpy(job->base.local, &before, sizeof(before));
-}
-
-static int atomic(mca_btl_base_module_t *btl, uint8_t type,
-                  mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                  mca_btl_base_registration_handle_t *local_handle,
-                  mca_btl_base_registration_handle_t *remote_handle, uint64_t operand,
-                  uint64_t swap, int flags, int order, mca_btl_base_rdma_completion_fn_t callback,
-                  void *context, void *cbdata)
-{
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
-        return OPAL_ERR_NOT_SUPPORTED;
-    }
-    mca_btl_ibx_verbs_job_t *job =
-        job_new(module, type, endpoint, local, remote, local_handle,
-                                  remote_handle, 8, order, callback, context, cbdata);
-    if (NULL == job) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    job->operand = operand;
-    job->swap = swap;
-    if (NULL == local) { /* the adapter writes the value before in any case */
-        job->base.local = (char *) module->sink;
-        job->lkey = module->sink_reg->mr->lkey;
-    }
-    if (job->base.endpoint->is_self) {
-        at_home(job);
-        job->base.local = local;
-        mca_btl_ibx_job_end(&module->base, &job->base);
-        return OPAL_SUCCESS;
-    }
-    start(module, job);
-    return OPAL_SUCCESS;
-}
-
-int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
-                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                                mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                void *cbdata)
-{
-    return MCA_BTL_ATOMIC_ADD != op
-               ? OPAL_ERR_NOT_SUPPORTED
-               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, NULL, remote, NULL, remote_handle,
-                        operand, 0, flags, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                 void *local, uint64_t remote,
-                                 mca_btl_base_registration_handle_t *local_handle,
-                                 mca_btl_base_registration_handle_t *remote_handle,
-                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
-                                 int order, mca_btl_base_rdma_completion_fn_t callback,
-                                 void *context, void *cbdata)
-{
-    return MCA_BTL_ATOMIC_ADD != op
-               ? OPAL_ERR_NOT_SUPPORTED
-               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, local, remote, local_handle,
-                        remote_handle, operand, 0, flags, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                   void *local, uint64_t remote,
-                                   mca_btl_base_registration_handle_t *local_handle,
-                                   mca_btl_base_registration_handle_t *remote_handle,
-                                   uint64_t compare, uint64_t value, int flags, int order,
-                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                   void *cbdata)
-{
-    return atomic(btl, MCA_BTL_IBX_VERBS_SWAP, endpoint, local, remote, local_handle, remote_handle,
-                  compare, value, flags, order, callback, context, cbdata);
 }

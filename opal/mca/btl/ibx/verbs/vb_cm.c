@@ -372,12 +372,6 @@ static void on_established(vb_link_t *link, const struct rdma_cm_event *event)
     step(peer, VB_ON_ESTABLISHED, NULL);
 }
 
-static void cut(vb_peer_t *peer)
-{
-    peer->is_cut = true;
-    peer->port->has_cut = true;
-}
-
 static void on_cm_event(vb_port_t *port, const struct rdma_cm_event *event)
 {
     if (RDMA_CM_EVENT_CONNECT_REQUEST == event->event) {
@@ -410,7 +404,7 @@ static void on_cm_event(vb_port_t *port, const struct rdma_cm_event *event)
                                   ? "it closed the connection"
                                   : "the device is gone");
         }
-        cut(peer);
+        vb_peer_cut(peer);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -453,7 +447,7 @@ static void fail_all(vb_port_t *port)
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         if (NULL != peer->link) {
             vb_peer_why(peer, "the device %s failed", port->able.device);
-            cut(peer);
+            vb_peer_cut(peer);
         }
         if (NULL != peer->mate) {
             vb_peer_why(peer, "the device %s failed", port->able.device);
@@ -501,7 +495,7 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
         link = vb_map_get(&port->by_qp, event->element.qp->qp_num);
         if (NULL != link && link->qp == event->element.qp) {
             vb_peer_why(link->peer, "%s", ibv_event_type_str(event->event_type));
-            cut(link->peer);
+            vb_peer_cut(link->peer);
         }
         break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:

@@ -423,10 +423,8 @@ static void on_received(vb_dgram_t *d, const struct ibv_wc *wc, uint64_t now)
         ++d->count.errors;
         return;
     }
-    if (IBV_WC_SUCCESS != wc->status) {
+    if (IBV_WC_SUCCESS != wc->status || wc->byte_len <= VB_DGRAM_GRH || wc->byte_len > d->rx.size) {
         ++d->count.errors;
-    } else if (wc->byte_len <= VB_DGRAM_GRH || wc->byte_len > d->rx.size) {
-        ++d->count.short_ones;
     } else {
         ++d->count.received;
         iw_engine_input(d->engine, now, data + VB_DGRAM_GRH, wc->byte_len - VB_DGRAM_GRH);

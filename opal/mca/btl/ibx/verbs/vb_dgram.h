@@ -34,9 +34,8 @@ typedef struct vb_dgram vb_dgram_t;
 
 typedef struct vb_dgram_counters {
     uint64_t sent, received;
-    uint64_t starved;    /* times the receive queue ran low */
-    uint64_t errors;     /* completions with an error */
-    uint64_t short_ones; /* arrived without a header */
+    uint64_t starved; /* times the receive queue ran low */
+    uint64_t errors;  /* completions with an error, or without a header */
 } vb_dgram_counters_t;
 
 /* NULL: not possible, why says what is wrong. receives: most receive buffers; qkey: random, its highest

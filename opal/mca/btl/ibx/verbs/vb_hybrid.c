@@ -64,17 +64,13 @@ static bool post_buffer(vb_hybrid_t *h, char *buffer)
 
 static void fill_buffers(vb_hybrid_t *h)
 {
-    vb_counters_t *counters = &h->port->counters;
     while (h->buffers < h->window.current) {
         char *buffer = malloc(h->port->config.buffer_size);
         if (NULL == buffer) {
             break;
         }
         ++h->buffers;
-        counters->registered += h->port->config.buffer_size;
-        if (counters->registered > counters->registered_most) {
-            counters->registered_most = counters->registered;
-        }
+        vb_port_registered(h->port, h->port->config.buffer_size);
         if (!post_buffer(h, buffer)) {
             break;
         }
@@ -287,7 +283,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
                                .sent = c->sent,
                                .received = c->received,
                                .starved = c->starved,
-                               .errors = c->errors + c->short_ones,
+                               .errors = c->errors,
                                .resent = iw_engine_counters(h->engine)->segments_resent,
                                .window = vb_dgram_window(h->dgram)->current,
                                .memory = sizeof(*h) + iw_engine_memory(h->engine)

@@ -133,12 +133,28 @@ struct vb_port {
     vb_port_t *next; /* of all that are open */
 };
 
+/* So many bytes more of receive buffers. */
+static inline void vb_port_registered(vb_port_t *port, uint64_t bytes)
+{
+    vb_counters_t *counters = &port->counters;
+    counters->registered += bytes;
+    if (counters->registered > counters->registered_most) {
+        counters->registered_most = counters->registered;
+    }
+}
+
 /* ---- vb_cm.c ---- */
 
 /* The one way in which a connection's state changes. */
 void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
 void vb_peer_why(vb_peer_t *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void vb_peer_wants(vb_peer_t *peer);
+/* Its connection is broken, which is told when all that has arrived before is taken: a goodbye may be in it. */
+static inline void vb_peer_cut(vb_peer_t *peer)
+{
+    peer->is_cut = true;
+    peer->port->has_cut = true;
+}
 /* Takes the graveyard apart, but for links with messages being delivered; not with the lock. */
 void vb_port_bury(vb_port_t *port);
 void vb_port_wake(vb_port_t *port);

@@ -6,15 +6,13 @@
 
 #include <string.h>
 
-/* The connection is broken. Told when all that has arrived before is taken: a goodbye may be in it. */
 static void cut(vb_link_t *link, enum ibv_wc_status status)
 {
     vb_peer_t *peer = link->peer;
     if (IBV_WC_WR_FLUSH_ERR != status || '\0' == peer->why[0]) {
         vb_peer_why(peer, "%s", ibv_wc_status_str(status));
     }
-    peer->is_cut = true;
-    peer->port->has_cut = true;
+    vb_peer_cut(peer);
 }
 
 void vb_link_break_off(vb_link_t *link, const char *why)
@@ -22,8 +20,7 @@ void vb_link_break_off(vb_link_t *link, const char *why)
     vb_peer_t *peer = link->peer;
     ++peer->port->counters.bad_messages;
     vb_peer_why(peer, "%s", why);
-    peer->is_cut = true;
-    peer->port->has_cut = true;
+    vb_peer_cut(peer);
 }
 
 /* The buffer of a control message. Of a connection's own queue it is a spare one. */

@@ -43,7 +43,6 @@ void vb_rx_init(vb_rx_t *rx, vb_port_t *port, const uint32_t *drains, uint32_t g
 
 static bool slab_new(vb_rx_t *rx, uint32_t n)
 {
-    vb_counters_t *counters = &rx->port->counters;
     uint32_t index = 0;
     while (index < VB_SLABS && NULL != rx->slab[index].memory) {
         ++index;
@@ -69,10 +68,7 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
     rx->slab[index] = slab;
     rx->lowest = index < rx->lowest ? index : rx->lowest;
     rx->buffers += n;
-    counters->registered += bytes;
-    if (counters->registered > counters->registered_most) {
-        counters->registered_most = counters->registered;
-    }
+    vb_port_registered(rx->port, bytes);
     return true;
 }
 

@@ -93,7 +93,6 @@ uint32_t freq_space_take(freq_space_t *space, uint32_t units, uint64_t alignment
     }
     set_block(space, first, units, true);
     space->used += units;
-    ++space->blocks;
     return first;
 }
 
@@ -109,7 +108,6 @@ bool freq_space_give(freq_space_t *space, uint32_t first)
         return false;
     }
     space->used -= size;
-    --space->blocks;
     const uint32_t behind = first + size;
     if (behind < space->units && !space->record[behind].used) {
         list_remove(space, behind);

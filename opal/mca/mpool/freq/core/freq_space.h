@@ -34,9 +34,8 @@ typedef struct freq_space_record {
 _Static_assert(sizeof(freq_space_record_t) == 16, "the records are an overhead per unit");
 
 typedef struct freq_space {
-    uint32_t units, used; /* of all blocks, of the used ones */
-    uint32_t blocks;      /* used ones */
-    uint32_t free;        /* the first in their list */
+    uint32_t units, used;        /* of all blocks, of the used ones */
+    uint32_t free;               /* the first in their list */
     freq_space_record_t *record; /* one per unit */
 } freq_space_t;
 
