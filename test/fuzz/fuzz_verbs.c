@@ -109,10 +109,14 @@ static void one_round(world_t *w, uint64_t ns)
 static void want_some(process_t *p, unsigned code, script_t *s)
 {
     const unsigned flags = next(s);
-    op_t op = {.kind = code % 16 < 2 ? SEND : 2 == code % 16 ? PUT : GET,
+    op_t op = {.kind = code % 16 < 2    ? SEND
+                       : 2 == code % 16 ? PUT
+                       : code & 16      ? ADD
+                                        : GET,
                .flags = flags & (VB_FENCE | VB_SIGNAL | WANT_TWO_PIECES | WANT_INLINE)};
+    op.flags |= ADD == op.kind ? VB_SIGNAL : 0;
     op.size = flags & 1 ? next16(s) : next(s) % 128;
-    op.at = SEND != op.kind ? next16(s) : 0;
+    op.at = PUT == op.kind || GET == op.kind ? next16(s) : 0;
     for (unsigned n = flags & 8 ? next(s) % 32 : 0; n > 0; --n) {
         want(p, &op);
     }
@@ -290,6 +294,7 @@ static void set_up(world_t *w, script_t *s)
     fake.is_iwarp = 2 == fabric % 4;
     fake.is_infiniband = 1 == fabric % 4;
     fake.has_srq = 3 != fabric % 4;
+    fake.has_atomics = !fake.is_iwarp;
     fake.max_inline = fabric & 4 ? 16 : 256;
     fake.torn_writes = fabric & 8;
     fake.is_timed = fabric & 16;
@@ -410,6 +415,10 @@ static void finish(world_t *w)
     }
     if (p->got != q->sent || q->got != p->sent) {
         MUST(w->is_parted || (w->may_lose && p->lost + q->lost > 0));
+    }
+    if (!w->may_lose) {
+        MUST(p->added == p->adds && q->added == q->adds);
+        MUST(*sum_of(p) == q->adds && *sum_of(q) == p->adds);
     }
 }
 

@@ -25,7 +25,7 @@ enum { SLOTS = 48, ROOM = 2304, WINDOW = 4096, SOURCE = 4096, WORD = 8, OPS = 12
 /* Messages of one script: as many as one can tell apart, and more tell no more. */
 enum { MESSAGES = 2048 };
 
-typedef enum kind { SEND, PUT, GET } kind_t;
+typedef enum kind { SEND, PUT, GET, ADD } kind_t;
 
 /* Something to be posted, when its turn comes. */
 typedef struct op {
@@ -40,6 +40,7 @@ enum { WANT_TWO_PIECES = 64, WANT_INLINE = 128 };
 typedef struct slot {
     struct process *owner;
     bool is_posted, is_awaited; /* silent ones end with a later one */
+    bool adds;                  /* not: swaps */
     kind_t kind;
     uint32_t serial;
     uint32_t length;
@@ -76,7 +77,7 @@ typedef struct process {
     unsigned first, ops;
     unsigned awaited; /* requests that `done` is owed for, though nothing more is posted */
     uint32_t serial;
-    uint32_t sent, got, puts;
+    uint32_t sent, got, puts, adds, added;
     uint32_t put_at, put_length;
     slot_t *get; /* the last one, if that is still there */
     uint32_t get_serial;
@@ -157,11 +158,16 @@ static char source_byte(uint32_t at)
 {
     return (char) (at * 7 + (at >> 8));
 }
+/* Another word behind both is only added to. */
+static uint64_t *sum_of(const process_t *p)
+{
+    return (uint64_t *) (void *) (source_of(p) + SOURCE);
+}
 static uint32_t offset_of(const process_t *p, const void *at)
 {
     return (uint32_t) ((const char *) at - p->memory);
 }
-enum { MEMORY = SLOTS * ROOM + WINDOW + SOURCE };
+enum { MEMORY = SLOTS * ROOM + WINDOW + SOURCE + WORD };
 
 static uint8_t message_byte(uint32_t number, uint32_t at)
 {
@@ -310,6 +316,29 @@ static vb_status_t post_get(process_t *p, const op_t *op)
     return posted(p, slot, op->flags, status);
 }
 
+static vb_status_t post_add(process_t *p, const op_t *op)
+{
+    /* In the hybrid mode they are messages of the BTL. */
+    if (!vb_port_abilities(p->port)->atomics || vb_port_abilities(p->port)->datagrams) {
+        return VB_OK;
+    }
+    slot_t *slot = take_slot(p, ADD, WORD);
+    if (NULL == slot) {
+        return VB_OK;
+    }
+    const process_t *q = other(p);
+    struct ibv_sge piece = {
+        .addr = (uintptr_t) memory_of(slot), .length = WORD, .lkey = p->mr->lkey};
+    const uint64_t never = UINT64_MAX;
+    const bool swaps = 0 != op->size % 2;
+    slot->adds = !swaps;
+    const vb_status_t status =
+        vb_post_atomic(p->peer, &piece, (uintptr_t) sum_of(q), q->mr->rkey, swaps ? never : 1,
+                       swaps ? &never : NULL, op->flags & (VB_FENCE | VB_SIGNAL), slot);
+    p->adds += VB_OK == status && !swaps;
+    return posted(p, slot, op->flags, status);
+}
+
 static vb_status_t post_op(process_t *p, const op_t *op)
 {
     switch (op->kind) {
@@ -317,8 +346,10 @@ static vb_status_t post_op(process_t *p, const op_t *op)
         return post_send(p, op);
     case PUT:
         return post_put(p, op);
-    default:
+    case GET:
         return post_get(p, op);
+    default:
+        return post_add(p, op);
     }
 }
 
@@ -401,6 +432,7 @@ static void on_done(void *context, vb_peer_t *peer, void *request, vb_status_t s
     ++p->world->happened;
     p->awaited -= slot->is_awaited;
     p->failed += VB_OK != status;
+    p->added += VB_OK == status && ADD == slot->kind && slot->adds;
     if (VB_OK == status && !p->world->is_wicked) {
         MUST(GET != slot->kind || is_in_place(slot));
         uint64_t number;
@@ -595,7 +627,8 @@ static void start(process_t *p)
     }
     memcpy(source_of(p), source, SOURCE);
     p->mr = ibv_reg_mr(vb_port_pd(p->port), p->memory, MEMORY,
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                           | IBV_ACCESS_REMOTE_ATOMIC);
     MUST(NULL != p->mr);
     atomic_init(&p->uses, 1);
     vb_port_lock(p->port);

@@ -123,7 +123,7 @@ sending_t *fake_gather(const struct ibv_send_wr *wr)
     return s;
 }
 
-/* Write, read: now. */
+/* Write, read, atomics: now. */
 /* What a torn write left out. */
 typedef struct {
     item_t super;
@@ -187,20 +187,34 @@ static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
 {
     const struct ibv_sge *sge = wr->sg_list;
     void *local = (void *) (uintptr_t) sge->addr;
-    const bool is_write = IBV_WR_RDMA_WRITE == wr->opcode;
-    const uint64_t at = wr->wr.rdma.remote_addr;
-    if (!fake_is_allowed(wr->wr.rdma.rkey, at, sge->length,
-                         is_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ)) {
+    const bool is_atomic = IBV_WR_RDMA_WRITE != wr->opcode && IBV_WR_RDMA_READ != wr->opcode;
+    const uint64_t at = is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
+    const uint32_t key = is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
+    const int access = is_atomic                         ? IBV_ACCESS_REMOTE_ATOMIC
+                       : IBV_WR_RDMA_WRITE == wr->opcode ? IBV_ACCESS_REMOTE_WRITE
+                                                         : IBV_ACCESS_REMOTE_READ;
+    if (!fake_is_allowed(key, at, sge->length, access)) {
         return IBV_WC_REM_ACCESS_ERR;
     }
-    if (!fake_is_allowed(sge->lkey, sge->addr, sge->length, is_write ? 0 : IBV_ACCESS_LOCAL_WRITE)
+    if (!fake_is_allowed(sge->lkey, sge->addr, sge->length,
+                         IBV_WR_RDMA_WRITE == wr->opcode ? 0 : IBV_ACCESS_LOCAL_WRITE)
         && !(wr->send_flags & IBV_SEND_INLINE)) {
         return IBV_WC_LOC_PROT_ERR;
     }
-    if (is_write) {
+    uint64_t *word = (uint64_t *) (uintptr_t) at, before;
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
         return fake.hands_off ? IBV_WC_SUCCESS : write_remote(wr);
+    case IBV_WR_RDMA_READ:
+        memcpy(local, word, fake.hands_off ? 0 : sge->length);
+        break;
+    default:
+        before = *word;
+        *word = IBV_WR_ATOMIC_FETCH_AND_ADD == wr->opcode ? before + wr->wr.atomic.compare_add
+                : before == wr->wr.atomic.compare_add     ? wr->wr.atomic.swap
+                                                          : before;
+        memcpy(local, &before, sizeof(before));
     }
-    memcpy(local, (void *) (uintptr_t) at, fake.hands_off ? 0 : sge->length);
     return IBV_WC_SUCCESS;
 }
 

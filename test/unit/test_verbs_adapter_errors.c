@@ -186,6 +186,7 @@ static void work_requests_that_must_wait(void **state)
     enum { MANY = 400 };
     for (int own = 0; own < 2; ++own) {
         fake.is_iwarp = own;
+        fake.has_atomics = !own;
         begin_meddled(2);
         open_up(1, 2);
         rng_t rng = {5};
@@ -254,31 +255,41 @@ static void work_requests_that_are_refused(void **state)
 static void operations_that_are_not_there(void **state)
 {
     (void) state;
+    static const int errors[] = {EOPNOTSUPP, EINVAL};
     begin_meddled(2);
     open_up(1, 2);
     process_t *p = &process[1], *q = &process[2];
     struct ibv_sge piece = {.addr = (uintptr_t) p->memory, .length = 8, .lkey = p->mr->lkey};
-    kernel.post = (faulty_t){.times = 1, .error = EOPNOTSUPP};
-    vb_port_lock(p->port);
-    assert_int_equal(vb_post_read(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, VB_SIGNAL, p),
-                     VB_FAULT);
-    vb_port_unlock(p->port);
-    settle();
+    for (unsigned i = 0; i < 2; ++i) {
+        kernel.post = (faulty_t){.times = 1, .error = errors[i]};
+        vb_port_lock(p->port);
+        assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1,
+                                        NULL, VB_SIGNAL, p),
+                         VB_FAULT);
+        vb_port_unlock(p->port);
+        settle();
+    }
     assert_int_equal(p->done, 0); /* nobody waits for it */
-    assert_int_equal(vb_port_counters(p->port)->read, 0);
+    assert_int_equal(vb_port_counters(p->port)->atomics, 0);
     assert_int_equal(say(1, 2, 6), VB_OK);
     settle();
     assert_int_equal(q->received, 1);
     assert_int_equal(p->lost, 0);
-    /* The connection is lost, or cut: neither write nor read is taken. */
+    /* The connection is lost, or cut: neither write, read nor atomic is taken. */
     fake_kill(2);
     vb_port_events(p->port, 0);
     vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
+        VB_AGAIN);
     assert_int_equal(vb_post_write(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
                      VB_AGAIN);
     vb_port_unlock(p->port);
     until(1, 2, VB_DEAD);
     vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
+        VB_LOST);
     assert_int_equal(vb_post_read(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
                      VB_LOST);
     vb_port_unlock(p->port);
@@ -335,6 +346,7 @@ static void receives_that_are_refused(void **state)
 {
     for (int own = 0; own < 2; ++own) {
         fake.is_iwarp = own;
+        fake.has_atomics = !own;
         begin_meddled(2);
         open_up(1, 2);
         kernel.recv_good = 3;
@@ -369,6 +381,7 @@ static void a_spare_buffer_that_is_refused(void **state)
 {
     (void) state;
     fake.is_iwarp = true;
+    fake.has_atomics = false;
     begin_meddled(2);
     open_up(1, 2);
     const uint64_t *credits = &vb_port_counters(process[2].port)->credit_messages;
@@ -443,6 +456,7 @@ static void completions_of_what_is_gone(void **state)
 {
     for (int own = 0; own < 2; ++own) {
         fake.is_iwarp = own;
+        fake.has_atomics = !own;
         begin(2);
         meddled[2] = context_of(2);
         meddle(2);

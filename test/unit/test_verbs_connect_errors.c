@@ -161,6 +161,7 @@ static void every_step_without_inline_data(void **state)
     };
     for (unsigned i = 0; i < 2 * sizeof(steps) / sizeof(steps[0]); ++i) {
         fake.is_iwarp = true;
+        fake.has_atomics = false;
         fake.max_inline = 0;
         begin(2);
         (i % 2 ? weak_for_good : weak_once)(&steps[i / 2]);

@@ -196,6 +196,7 @@ static void what_a_port_tells(void **state)
 {
     (void) state;
     fake.is_iwarp = true;
+    fake.has_atomics = false;
     begin(3);
     open_up(1, 2);
     open_up(1, 3);

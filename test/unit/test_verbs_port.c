@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What goes over the connections of a port of the verbs transport, over adapters that are not there (fake_verbs.h):
- * messages, put and get; all of it, once, in order. */
+ * messages, put, get and atomics; all of it, once, in order. */
 #include "verbs_processes.h"
 
 #include <poll.h>
@@ -88,7 +88,7 @@ static void no_inline_data(void **state)
     assert_int_equal(fake.inlined, 0);
 }
 
-/* ---- put, get ---- */
+/* ---- put, get, atomics ---- */
 
 static vb_status_t transfer(unsigned from, unsigned to, bool is_write, size_t here, size_t there,
                             uint32_t size, uint32_t rkey)
@@ -197,6 +197,49 @@ static void a_bad_key_ends_the_connection(void **state)
     assert_int_equal(process[1].last, VB_LOST);
     until(2, 1, VB_DEAD);
     assert_int_equal(process[2].lost, 1);
+}
+
+static void atomics(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    process_t *p = &process[1];
+    uint64_t word = 40, swap = 7, before;
+    memcpy(process[2].memory + 8, &word, 8);
+    struct ibv_sge piece = {.addr = (uintptr_t) (p->memory + 16), .length = 8, .lkey = p->mr->lkey};
+    const uint64_t remote = (uintptr_t) (process[2].memory + 8);
+    vb_port_lock(p->port);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, remote, process[2].mr->rkey, 2, NULL, VB_SIGNAL, p),
+        VB_OK);
+    memcpy(&before, p->memory + 16, 8);
+    assert_int_equal(before, 40);
+    assert_int_equal(
+        vb_post_atomic(p->peer[2], &piece, remote, process[2].mr->rkey, 42, &swap, VB_SIGNAL, p),
+        VB_OK);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, remote + 4, process[2].mr->rkey, 42, &swap,
+                                    VB_SIGNAL, p),
+                     VB_FAULT);
+    vb_port_unlock(p->port);
+    settle();
+    memcpy(&word, process[2].memory + 8, 8);
+    assert_int_equal(word, 7);
+    assert_int_equal(p->done, 2);
+}
+
+static void no_atomics_where_there_are_none(void **state)
+{
+    (void) state;
+    fake.has_atomics = false;
+    begin(2);
+    open_up(1, 2);
+    assert_false(vb_port_abilities(process[1].port)->atomics);
+    struct ibv_sge piece = {.length = 8};
+    vb_port_lock(process[1].port);
+    assert_int_equal(vb_post_atomic(process[1].peer[2], &piece, 0, 0, 2, NULL, VB_SIGNAL, NULL),
+                     VB_FAULT);
+    vb_port_unlock(process[1].port);
 }
 
 static void say_until_said(unsigned from, unsigned to, uint8_t first, uint32_t size, unsigned flags)
@@ -339,6 +382,8 @@ int main(void)
         TEST(rxe_is_not_asked_to_fence),
         TEST(a_read_is_done_when_it_says_so),
         TEST(a_bad_key_ends_the_connection),
+        TEST(atomics),
+        TEST(no_atomics_where_there_are_none),
         TEST(lent_buffers_outlive_their_link),
         TEST(completions_are_told),
         TEST(no_notices_if_not_wanted),

@@ -108,10 +108,11 @@ static inline void stop_process(unsigned node)
     }
 }
 
-/* The adapters are iWARP: a message without a buffer ends the stream. */
+/* The adapters are iWARP: a message without a buffer ends the stream, and there are no atomics. */
 static inline void iwarp(void)
 {
     fake.is_iwarp = true;
+    fake.has_atomics = false;
 }
 
 /* The node's adapter. */

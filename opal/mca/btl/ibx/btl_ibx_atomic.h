@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Atomic operations as messages, for both transports: iWARP has none, and those of most adapters are atomic among themselves only.
+/* Atomic operations as messages, for transports that have none of their own, or none that are atomic with the processor's.
  *
  * The target does them in its progress, one after the other under a lock, so they are atomic among each other, whatever the
  * module they came by; they are not atomic with operations of the target's processor on the same word, and the flags do not

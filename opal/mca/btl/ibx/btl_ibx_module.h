@@ -45,7 +45,7 @@ OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 /* A put, get or atomic operation under way. */
 typedef struct mca_btl_ibx_job {
     opal_free_list_item_t super;
-    uint8_t type; /* MCA_BTL_IBX_PUT, ... */
+    uint8_t type; /* the transport's, or MCA_BTL_IBX_ASK */
     mca_btl_base_endpoint_t *endpoint;
     char *local;
     uint64_t remote; /* UDP: offset in the region; verbs: address */
@@ -61,7 +61,7 @@ typedef struct mca_btl_ibx_job {
 } mca_btl_ibx_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_job_t);
 
-enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation as a message */ };
+enum { MCA_BTL_IBX_PUT, MCA_BTL_IBX_GET, MCA_BTL_IBX_ASK /* an atomic operation as a message */, MCA_BTL_IBX_JOB_TYPES };
 
 /* What the PML is to be told of, as a transport has it: at most so many bytes, copied. */
 typedef union mca_btl_ibx_event {

@@ -154,7 +154,6 @@ static const mca_btl_base_module_t template = {
     .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
                  | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
                  | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
-    .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
     .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
     .btl_get_limit = SIZE_MAX,
     .btl_put_limit = SIZE_MAX,
@@ -169,9 +168,9 @@ static const mca_btl_base_module_t template = {
     .btl_put = mca_btl_ibx_put,
     .btl_get = mca_btl_ibx_get,
     .btl_dump = mca_btl_base_dump,
-    .btl_atomic_op = mca_btl_ibx_atomic_op,
-    .btl_atomic_fop = mca_btl_ibx_atomic_fop,
-    .btl_atomic_cswap = mca_btl_ibx_atomic_cswap,
+    .btl_atomic_op = mca_btl_ibx_verbs_atomic_op,
+    .btl_atomic_fop = mca_btl_ibx_verbs_atomic_fop,
+    .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
     .btl_register_mem = mca_btl_ibx_verbs_register_mem,
     .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
     .btl_register_error = mca_btl_ibx_register_error,
@@ -259,6 +258,16 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
     if (OPAL_SUCCESS == rc) {
         rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
     }
+    mca_rcache_base_registration_t *reg = NULL;
+    if (OPAL_SUCCESS == rc && module->has_atomics) {
+        module->sink = aligned_alloc(64, 64);
+        rc = NULL == module->sink
+                 ? OPAL_ERR_OUT_OF_RESOURCE
+                 : module->base.rcache->rcache_register(module->base.rcache, module->sink, 64,
+                                                   MCA_RCACHE_FLAGS_CACHE_BYPASS,
+                                                   MCA_RCACHE_ACCESS_ANY, &reg);
+        module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
+    }
     return rc;
 }
 
@@ -283,6 +292,10 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     forget_pending(&module->base.gone);
     while (NULL != opal_list_remove_first(&module->base.ended)) {}
     mca_btl_ibx_verbs_inplace_close(module);
+    if (NULL != module->sink_reg) {
+        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->super.base);
+    }
+    free(module->sink);
     if (module->has_lists) {
         OBJ_DESTRUCT(&module->frags);
     }
@@ -316,6 +329,24 @@ void mca_btl_ibx_verbs_leave(void)
     }
 }
 
+/* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
+ * reach all peers, which those by datagrams do not; else messages. */
+static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
+{
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
+    module->asks = !module->has_atomics;
+    if (module->has_atomics) {
+        module->base.super.btl_atomic_flags =
+            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+        return;
+    }
+    module->base.super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
+    module->base.super.btl_atomic_op = mca_btl_ibx_atomic_op;
+    module->base.super.btl_atomic_fop = mca_btl_ibx_atomic_fop;
+    module->base.super.btl_atomic_cswap = mca_btl_ibx_atomic_cswap;
+}
+
 /* What is in use of the device's abilities, and why not the others. */
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
@@ -323,12 +354,17 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
     SPEC_TELL(
         20, opal_btl_base_framework.framework_output,
         "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
-        "queue: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
+        "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
         "datagrams: %s%s%s",
         able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
         vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
         able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
-        able->fences ? "yes" : "no (",
+        module->has_atomics ? "the device's" : "messages (",
+        module->has_atomics      ? ""
+        : !able->atomics         ? able->atomics_why
+        : able->atomics_coherent ? "the device's do not reach peers by datagrams"
+                                 : "the device's are not atomic with the processor's",
+        module->has_atomics ? "" : ")", able->fences ? "yes" : "no (",
         able->fences ? "" : able->fences_why, able->fences ? "" : ")", able->queue_depth,
         able->inline_max, able->datagrams ? "yes" : "no (",
         able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
@@ -390,6 +426,7 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
         module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
     }
     module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
+    choose_atomics(module);
     module->rnr_before = vb_device_rnr(real);
     module->base.super.btl_bandwidth =
         0 != options->standard->btl_bandwidth ? options->standard->btl_bandwidth : real->mbps;

@@ -92,6 +92,9 @@ typedef struct mca_btl_ibx_verbs_frag {
 } mca_btl_ibx_verbs_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_frag_t);
 
+/* Beside those of btl_ibx_module.h: the adapter's own atomic operations. */
+enum { MCA_BTL_IBX_VERBS_ADD = MCA_BTL_IBX_JOB_TYPES, MCA_BTL_IBX_VERBS_SWAP };
+
 typedef struct mca_btl_ibx_verbs_job {
     mca_btl_ibx_job_t base;
     bool is_ordered;
@@ -105,6 +108,7 @@ typedef struct mca_btl_ibx_verbs_job {
     uint64_t region;    /* address of the remote memory, and its name, for datagrams */
     uint32_t datagrams;
     uint32_t lkey;
+    uint64_t operand, swap;
 } mca_btl_ibx_verbs_job_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_job_t);
 
@@ -113,6 +117,8 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
+    bool has_atomics; /* the adapter's, atomic with the processor's */
+    bool asks;        /* atomic operations are messages */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;
@@ -120,6 +126,8 @@ struct mca_btl_ibx_verbs_module {
     freq_gate_t gate;
     const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_free_list_t frags;
+    mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
+    uint64_t *sink;
     uint64_t rnr_before; /* the device's count when this began */
     vb_map_t keys;       /* registrations that others may change, by rkey */
     bool has_lost;
@@ -188,6 +196,9 @@ MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_verbs_deregister_mem);
 /* The transport's `job_starts` (btl_ibx_module.h). */
 int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                                  const mca_btl_base_registration_handle_t *remote_handle, int order);
+MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_verbs_atomic_op);
+MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_verbs_atomic_fop);
+MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_verbs_atomic_cswap);
 /* Issue what is left of a job. lock is held. False: there is no room now. */
 bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job);
 

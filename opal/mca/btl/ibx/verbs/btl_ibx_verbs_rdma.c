@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Memory that adapters may reach; puts and gets. Atomic operations are messages (btl_ibx_atomic.h). */
+/* Memory that adapters may reach; puts, gets and the adapter's own atomic operations. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "btl_ibx_atomic.h"
@@ -19,14 +19,17 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, mca_btl_ibx_job_t, job_construct, NU
 
 /* ---- registered memory ---- */
 
-/* Access rights as the cache has them (and the PML, with the same bits) for ibv_reg_mr. Atomic operations are messages. */
-static int rights(int32_t access)
+/* Access rights as the cache has them (and the PML, with the same bits) for ibv_reg_mr. */
+static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
 {
     int r = 0;
     r |= access & MCA_RCACHE_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
     r |= access & MCA_RCACHE_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0;
     r |= access & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE
                                                  : 0;
+    if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->has_atomics) {
+        r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    }
     return r;
 }
 
@@ -37,13 +40,13 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
                : access;
 }
 
-/* ---- memory that may be asked for by atomic operations ---- */
+/* ---- memory that may be asked for by atomic operations as messages ---- */
 
 /* Memory was registered. False: out of memory. */
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+    if (module->asks && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -54,7 +57,7 @@ static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t 
 /* It is about to be deregistered. */
 static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_reg_t *reg)
 {
-    if (NULL != reg->mr) {
+    if (module->asks && NULL != reg->mr) {
         mca_btl_ibx_atomic_lock();
         if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
             vb_map_remove(&module->keys, reg->mr->rkey);
@@ -98,7 +101,8 @@ static int register_memory(void *context, void *base, size_t size,
     if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    reg->mr = ibv_reg_mr(vb_port_pd(module->port), base, size, rights(base_reg->access_flags));
+    reg->mr =
+        ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
     if (NULL == reg->mr) {
         SPEC_TELL(20, opal_btl_base_framework.framework_output,
                             "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base,
@@ -202,14 +206,28 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     const uint64_t remote = job->base.remote + job->base.issued;
     const unsigned flags =
         VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
-    const bool puts = MCA_BTL_IBX_PUT == job->base.type;
     if (vb_peer_is_by_datagrams(peer)) {
         const uint64_t offset = remote - job->region;
-        return puts ? vb_post_datagram_write(peer, &piece, job->datagrams, offset, flags, request_of(job))
-                    : vb_post_datagram_read(peer, &piece, job->datagrams, offset, flags, request_of(job));
+        return MCA_BTL_IBX_PUT == job->base.type ? vb_post_datagram_write(
+                   peer, &piece, job->datagrams, offset, flags, request_of(job))
+               : MCA_BTL_IBX_GET == job->base.type ? vb_post_datagram_read(
+                     peer, &piece, job->datagrams, offset, flags, request_of(job))
+                                                    : VB_FAULT;
     }
-    return puts ? vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job))
-                : vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
+    switch (job->base.type) {
+    case MCA_BTL_IBX_PUT:
+        return vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job));
+    case MCA_BTL_IBX_GET:
+        return vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
+    case MCA_BTL_IBX_VERBS_ADD:
+        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, NULL, flags,
+                              request_of(job));
+    case MCA_BTL_IBX_VERBS_SWAP:
+        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, &job->swap, flags,
+                              request_of(job));
+    default: /* MCA_BTL_IBX_ASK: a message, not posted as a job */
+        return VB_FAULT;
+    }
 }
 
 static int post(mca_btl_ibx_job_t *job, uint32_t n)
@@ -224,28 +242,134 @@ bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job)
     return mca_btl_ibx_job_issue(job, vb_port_abilities(port)->message_max, post);
 }
 
-int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
-                                 const mca_btl_base_registration_handle_t *remote_handle, int order)
+/* The other end of a job. */
+static void set_remote(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registration_handle_t *there, int order)
 {
-    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    job->is_ordered = MCA_BTL_NO_ORDER != order;
+    job->is_inline = false;
+    job->base.stag = there->stag;
+    job->region = there->base;
+    job->datagrams = there->datagrams;
+}
+
+static uint32_t lkey_of(mca_btl_base_registration_handle_t *handle)
+{
+    return NULL == handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(handle))->mr->lkey;
+}
+
+/* Queue or issue. The callback comes from progress in any case. */
+static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_job_t *job)
+{
     mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->endpoint;
-    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
-    own->is_ordered = MCA_BTL_NO_ORDER != order;
-    own->is_inline = false;
-    job->stag = remote_handle->stag;
-    own->region = remote_handle->base;
-    own->datagrams = remote_handle->datagrams;
-    if (NULL != job->local_handle) {
-        own->lkey = ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(job->local_handle))->mr->lkey;
-    } else if (OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, own))) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
     vb_port_lock(module->port);
     if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_issue(job))) {
-        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS); /* told from progress in any case */
+        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
     } else {
         opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
     }
     vb_port_unlock(module->port);
+}
+
+int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
+                                 const mca_btl_base_registration_handle_t *remote_handle, int order)
+{
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    set_remote(own, remote_handle, order);
+    own->lkey = lkey_of(job->local_handle);
+    if (NULL == job->local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, own))) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    start(module, job);
     return OPAL_SUCCESS;
+}
+
+/* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
+
+/* To ourselves: the adapter's operations are atomic with the processor's, or these functions are not
+ * used (btl_ibx_atomic.h). */
+static void at_home(const mca_btl_ibx_verbs_job_t *job)
+{
+    uint64_t *word = (uint64_t *) (uintptr_t) job->base.remote;
+    uint64_t before = job->operand;
+    if (MCA_BTL_IBX_VERBS_ADD == job->base.type) {
+        before = __atomic_fetch_add(word, job->operand, __ATOMIC_SEQ_CST);
+    } else {
+        (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_SEQ_CST);
+    }
+    memcpy(job->base.local, &before, sizeof(before));
+}
+
+static int atomic(mca_btl_base_module_t *btl, uint8_t type,
+                  mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
+                  mca_btl_base_registration_handle_t *local_handle,
+                  mca_btl_base_registration_handle_t *remote_handle, uint64_t operand,
+                  uint64_t swap, int flags, int order, mca_btl_base_rdma_completion_fn_t callback,
+                  void *context, void *cbdata)
+{
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
+    if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
+        &module->base, type, endpoint, local, 8, local_handle, callback, context, cbdata);
+    if (NULL == job) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    job->base.remote = remote;
+    set_remote(job, remote_handle, order);
+    job->lkey = lkey_of(local_handle);
+    job->operand = operand;
+    job->swap = swap;
+    if (NULL == local) { /* the adapter writes the value before in any case */
+        job->base.local = (char *) module->sink;
+        job->lkey = module->sink_reg->mr->lkey;
+    }
+    if (job->base.endpoint->is_self) {
+        at_home(job);
+        job->base.local = local;
+        mca_btl_ibx_job_end(&module->base, &job->base);
+        return OPAL_SUCCESS;
+    }
+    start(module, &job->base);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
+                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                                mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                void *cbdata)
+{
+    return MCA_BTL_ATOMIC_ADD != op
+               ? OPAL_ERR_NOT_SUPPORTED
+               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, NULL, remote, NULL, remote_handle,
+                        operand, 0, flags, order, callback, context, cbdata);
+}
+
+int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                 void *local, uint64_t remote,
+                                 mca_btl_base_registration_handle_t *local_handle,
+                                 mca_btl_base_registration_handle_t *remote_handle,
+                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
+                                 int order, mca_btl_base_rdma_completion_fn_t callback,
+                                 void *context, void *cbdata)
+{
+    return MCA_BTL_ATOMIC_ADD != op
+               ? OPAL_ERR_NOT_SUPPORTED
+               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, local, remote, local_handle,
+                        remote_handle, operand, 0, flags, order, callback, context, cbdata);
+}
+
+int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
+                                   void *local, uint64_t remote,
+                                   mca_btl_base_registration_handle_t *local_handle,
+                                   mca_btl_base_registration_handle_t *remote_handle,
+                                   uint64_t compare, uint64_t value, int flags, int order,
+                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                   void *cbdata)
+{
+    return atomic(btl, MCA_BTL_IBX_VERBS_SWAP, endpoint, local, remote, local_handle, remote_handle,
+                  compare, value, flags, order, callback, context, cbdata);
 }

@@ -26,6 +26,7 @@
     X(inlined, c->inlined, "messages copied into their work request")                              \
     X(written, c->written, "bytes put")                                                            \
     X(read, c->read, "bytes got")                                                                  \
+    X(atomics, c->atomics, "atomic operations done by the adapter")                                \
     X(atomics_asked, module->base.atomics.asked, "atomic operations asked of others by message")        \
     X(atomics_done, module->base.atomics.done, "atomic operations done for others")                     \
     X(atomics_refused, module->base.atomics.refused, "messages about atomic operations refused")        \

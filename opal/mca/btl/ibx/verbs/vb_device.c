@@ -169,6 +169,9 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
         return false;
     }
     choose_queue(port, &device);
+    able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
+    able->atomics_coherent = IBV_ATOMIC_GLOB == device.atomic_cap;
+    able->atomics_why = able->atomics ? NULL : "the device has none";
     able->software = VENDOR_SIW == device.vendor_id || VENDOR_RXE == device.vendor_id;
     able->fences_why = why_no_fence(device.vendor_id);
     able->fences = NULL == able->fences_why;

@@ -9,7 +9,7 @@
  *   message   what vb_post_send sends; arrives with vb_port_poll
  *
  * Nothing of an adapter is required but RC queue pairs and rdma_cm. What else is used where it is there
- * (shared receive queue, limit events, inline data) is in vb_abilities_t.
+ * (shared receive queue, limit events, atomics, inline data) is in vb_abilities_t.
  *
  * Order: messages and writes of one peer arrive in the order of their posting; so a message posted
  * after a write is delivered when the write's data is there. A message posted after a read, with
@@ -59,6 +59,9 @@ typedef struct vb_abilities {
     vb_fabric_t fabric;
     bool shared_queue;
     const char *shared_queue_why; /* not; NULL: it is used */
+    bool atomics;
+    bool atomics_coherent; /* with the processor's own */
+    const char *atomics_why;
     bool fences; /* VB_FENCE means something */
     const char *fences_why;
     bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
@@ -142,7 +145,7 @@ typedef struct vb_counters {
     uint64_t no_credit;     /* posts that had to wait for credits */
     uint64_t no_room;       /* ... for room in the queues */
     uint64_t credit_messages;
-    uint64_t sent, received, written, read;
+    uint64_t sent, received, written, read, atomics;
     uint64_t inlined;
     uint64_t registered;               /* bytes of receive buffers held now */
     uint64_t registered_most;
@@ -245,6 +248,9 @@ vb_status_t vb_post_write(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remot
                           unsigned flags, void *request);
 vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                          unsigned flags, void *request);
+/* 64 bits; the value before goes to the piece. swap NULL: add `operand`, else compare with it. */
+vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                           uint64_t operand, const uint64_t *swap, unsigned flags, void *request);
 
 /* offset counts from the beginning of what vb_port_expose named stag. */
 vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,

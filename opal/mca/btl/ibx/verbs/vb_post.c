@@ -65,7 +65,9 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
             vb_peer_wait(peer);
             return VB_AGAIN;
         }
-        if (EOPNOTSUPP == rc) {
+        if (EOPNOTSUPP == rc
+            || (EINVAL == rc && IBV_WR_SEND != wr->opcode && IBV_WR_RDMA_WRITE != wr->opcode
+                && IBV_WR_RDMA_READ != wr->opcode)) {
             return VB_FAULT;
         }
         vb_peer_why(peer, "a work request cannot be posted: %s", strerror(rc));
@@ -175,6 +177,29 @@ vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote
     const vb_status_t status =
         post_remote(peer, IBV_WR_RDMA_READ, piece, remote, rkey, flags, request);
     peer->port->counters.read += VB_OK == status ? piece->length : 0;
+    return status;
+}
+
+vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+                           uint64_t operand, const uint64_t *swap, unsigned flags, void *request)
+{
+    if (!peer->port->able.atomics || 8 != piece->length || 0 != (remote & 7)) {
+        return VB_FAULT;
+    }
+    vb_status_t status = check(peer, CONTROL_SLOTS);
+    if (VB_OK != status) {
+        return status;
+    }
+    struct ibv_send_wr wr = {.sg_list = piece,
+                             .num_sge = 1,
+                             .opcode = NULL == swap ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                    : IBV_WR_ATOMIC_CMP_AND_SWP,
+                             .wr.atomic = {.remote_addr = remote,
+                                           .compare_add = operand,
+                                           .swap = NULL == swap ? 0 : *swap,
+                                           .rkey = rkey}};
+    status = post(peer->link, &wr, flags, request);
+    peer->port->counters.atomics += VB_OK == status;
     return status;
 }
 
