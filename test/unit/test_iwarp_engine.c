@@ -548,7 +548,7 @@ static void what_is_sent_again_fits(void **state)
 {
     (void) state;
     enum { LENGTH = 40000, ROUNDS = 100 };
-    iw_fault_rates_t lossy;
+    iw_fault_rates_t lossy = {0};
     pair_t t;
     sizes_t sizes = {0};
     assert_true(iw_fault_parse(&lossy, "drop=0.2,reorder=0.1"));
