@@ -67,10 +67,9 @@ AC_DEFUN([SPEC_CHECK_LIBS], [
     AM_CONDITIONAL([VERBS], [test $VERBS = 1])
     AC_SUBST([VERBS])
 
-    # Open MPI's headers include it.
+    # Open MPI's headers include them.
     SPEC_REQUIRE_LIB([EVENT], [event2/event.h], [event_core], [event_base_new], [libevent-dev])
-    AS_IF([test $spec_build_freq = yes],
-        [SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])])
+    SPEC_REQUIRE_LIB([HWLOC], [hwloc.h], [hwloc], [hwloc_get_api_version], [libhwloc-dev])
 
     # The datagram-iWARP stack: tags of datagrams.
     AS_IF([test $spec_build_ibx = yes],

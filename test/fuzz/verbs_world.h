@@ -471,7 +471,7 @@ static void on_way_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
                          vb_switch_event_t event)
 {
     fprintf(stderr, "%u: %s %s -> %s\n", ((process_t *) context)->index, vb_switch_event_name(event),
-            vb_switch_state_name(from), vb_switch_state_name(peer->mate->way.state));
+            vb_switch_state_name(from), vb_switch_state_name(peer->mate->sw.state));
 }
 
 static void on_stranger(void *context, uint64_t name, const uint8_t *data, size_t length)

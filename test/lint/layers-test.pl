@@ -37,5 +37,9 @@ like(said($list =~ s/^table.*//mr, %good), qr/1 functions over 60.*\n.*up\/high.
 like(said($list, %good, 'c/up/high.c' => ''), qr/table is no long function any more/, 'a table that went');
 like(said($list, %good, 'c/new.c' => ''), qr/new.c is in no layer/, 'a file without a layer');
 like(said("${list}layer more old\n", %good), qr/nothing is called old/, 'a layer of nothing');
-like(said($list, %good, 'ompi/mca/y.h' => '', 'c/low.c' => '#include "ompi/mca/y.h"'), qr/1 includes of other components/, 'an include of another component');
+like(said($list, %good, 'ompi/mca/y.h' => '', 'c/low.c' => $_), qr/1 includes of other components/, "an include of another component: $_")
+    for '#include "ompi/mca/y.h"', '# include <ompi/mca/y.h>';
+like(said($list, %good, 'c/low.c' => '#include "opal/class/opal_list.h"'), qr/\n4 passed, 0 failed/, 'an include of Open MPI');
+like(said("${list}pure bottom\n", %good, 'c/low.c' => $_), qr/low.c includes .*without Open MPI/, "a layer that has nothing of Open MPI: $_")
+    for '#include "opal/class/opal_list.h"', '#include <opal_config.h>';
 done_testing();

@@ -409,7 +409,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
     free(target);
 }
 
-static bool places;
+static bool is_direct;
 
 static uint64_t misplaced(const end_t *e)
 {
@@ -418,7 +418,7 @@ static uint64_t misplaced(const end_t *e)
 
 static void tune_places(iw_port_config_t *config)
 {
-    config->place = places;
+    config->direct = is_direct;
 }
 
 /* Large reads in both directions, so that acknowledgements come with payloads, and messages and writes between. */
@@ -430,7 +430,7 @@ static void payloads_are_received_in_place(void **state)
     uint32_t stag[2], target[2];
     iw_completion_t c;
     for (int on = 0; on < 2; ++on) {
-        places = 0 != on;
+        is_direct = 0 != on;
         end_tune = tune_places;
         end_t *e = ends_open(true, 60 * S);
         end_tune = NULL;
@@ -448,7 +448,7 @@ static void payloads_are_received_in_place(void **state)
             target[i] = iw_register(e[i].engine, written[i], SIZE, IW_REMOTE_WRITE);
         }
         /* Until a guess was wrong, too, which is a matter of timing. */
-        for (unsigned round = 0; round < ROUNDS || (places && 0 == misplaced(e) && round < MOST); ++round) {
+        for (unsigned round = 0; round < ROUNDS || (is_direct && 0 == misplaced(e) && round < MOST); ++round) {
             unsigned left = 0;
             for (unsigned i = 0; i < 2; ++i) {
                 struct iovec piece = {&round, sizeof(round)};
@@ -490,7 +490,7 @@ static void payloads_are_received_in_place(void **state)
         for (unsigned i = 0; i < 2; ++i) {
             const iw_port_counters_t *count = iw_port_counters(e[i].port);
             assert_int_equal(iw_engine_counters(e[i].engine)->refused_tag, 0);
-            if (places) {
+            if (is_direct) {
                 assert_true(count->placed > 0);
             } else {
                 assert_true(0 == count->placed && 0 == count->misplaced);

@@ -164,6 +164,10 @@ static void against_the_oracle(void **state)
     for (size_t i = 0; i < n; ++i) {
         rounds(&setups[i], seed + i, count);
     }
+    for (unsigned i = 0; NULL != lazy_policy_at(i); ++i) {
+        const setup_t setup = {lazy_policy_at(i)->name, 64 * PAGE, 12, 100, SIZE_MAX / 2, false};
+        rounds(&setup, seed + n + i, count / 4);
+    }
 }
 
 int main(void)

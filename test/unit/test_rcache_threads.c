@@ -207,10 +207,9 @@ static void without_limits(void **state)
 
 static void under_limits(void **state)
 {
-    static const char *const policies[] = {"lru", "lfu", "best_fit", "random", "immediate"};
     (void) state;
-    for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); ++i) {
-        together(policies[i], 40 * PAGE, UINT64_MAX / 2);
+    for (unsigned i = 0; NULL != lazy_policy_at(i); ++i) {
+        together(lazy_policy_at(i)->name, 40 * PAGE, UINT64_MAX / 2);
     }
 }
 

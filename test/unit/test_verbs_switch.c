@@ -7,139 +7,139 @@
 
 #define AFTER 3u
 
-static unsigned step(vb_switch_t *way, vb_switch_event_t event, uint16_t round)
+static unsigned step(vb_switch_t *sw, vb_switch_event_t event, uint16_t round)
 {
-    return vb_switch_step(way, event, round, AFTER, true);
+    return vb_switch_step(sw, event, round, AFTER, true);
 }
-static void say(vb_switch_t *way, unsigned expected, uint16_t round)
+static void say(vb_switch_t *sw, unsigned expected, uint16_t round)
 {
     uint16_t r;
-    assert_int_equal(vb_switch_next(way, &r), expected);
+    assert_int_equal(vb_switch_next(sw, &r), expected);
     assert_int_equal(r, round);
-    vb_switch_said(way, expected);
+    vb_switch_said(sw, expected);
 }
 
 static void a_peer_must_be_worth_it(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     (void) state;
-    vb_switch_init(&way);
-    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
-    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0);
-    assert_int_equal(vb_switch_step(&way, VB_SWITCH_ON_SENT, 0, AFTER, false), 0); /* no place */
-    assert_int_equal(way.state, VB_SWITCH_DATAGRAM);
-    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), VB_SWITCH_CONNECT);
-    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* once */
-    assert_true(vb_switch_takes_datagrams(&way));
+    vb_switch_init(&sw);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_SENT, 0), 0);
+    assert_int_equal(vb_switch_step(&sw, VB_SWITCH_ON_SENT, 0, AFTER, false), 0); /* no place */
+    assert_int_equal(sw.state, VB_SWITCH_DATAGRAM);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_SENT, 0), VB_SWITCH_CONNECT);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_SENT, 0), 0); /* once */
+    assert_true(vb_switch_takes_datagrams(&sw));
 }
 
 static void leave_and_arrived(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     uint16_t r;
     (void) state;
-    vb_switch_init(&way);
-    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
-    assert_false(vb_switch_takes_datagrams(&way));
-    assert_false(vb_switch_is_connected(&way));
-    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), 0); /* to what was not said */
-    say(&way, VB_SWITCH_SAY_LEAVE, 1);
-    assert_int_equal(vb_switch_next(&way, &r), 0);
-    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 0), 0); /* of another round */
-    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 1), VB_SWITCH_GO);
-    assert_true(vb_switch_is_connected(&way));
-    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
+    vb_switch_init(&sw);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_OPEN, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&sw));
+    assert_false(vb_switch_is_connected(&sw));
+    assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 1), 0); /* to what was not said */
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(vb_switch_next(&sw, &r), 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 0), 0); /* of another round */
+    assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 1), VB_SWITCH_GO);
+    assert_true(vb_switch_is_connected(&sw));
+    assert_int_equal(step(&sw, VB_SWITCH_ON_OPEN, 0), 0);
 }
 
 static void the_peers_leave_is_answered(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     (void) state;
-    vb_switch_init(&way);
-    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 7), 0);
-    assert_true(way.has_left);
-    say(&way, VB_SWITCH_SAY_ARRIVED, 7);
-    assert_true(vb_switch_takes_datagrams(&way)); /* mine is another matter */
-    assert_int_equal(step(&way, VB_SWITCH_ON_LEAVE, 8), VB_SWITCH_FAULT);
+    vb_switch_init(&sw);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_LEAVE, 7), 0);
+    assert_true(sw.has_left);
+    say(&sw, VB_SWITCH_SAY_ARRIVED, 7);
+    assert_true(vb_switch_takes_datagrams(&sw)); /* mine is another matter */
+    assert_int_equal(step(&sw, VB_SWITCH_ON_LEAVE, 8), VB_SWITCH_FAULT);
 }
 
 static void a_return_takes_leave_back(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     (void) state;
-    vb_switch_init(&way);
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    say(&way, VB_SWITCH_SAY_LEAVE, 1);
-    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
-    assert_false(vb_switch_takes_datagrams(&way)); /* not before the peer knows */
-    assert_true(vb_switch_said(&way, VB_SWITCH_SAY_RETURN));
-    assert_true(vb_switch_takes_datagrams(&way));
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_false(vb_switch_takes_datagrams(&sw)); /* not before the peer knows */
+    assert_true(vb_switch_said(&sw, VB_SWITCH_SAY_RETURN));
+    assert_true(vb_switch_takes_datagrams(&sw));
     /* It comes again, fails again, and comes again before the return is out: both are said, in order. */
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    say(&way, VB_SWITCH_SAY_LEAVE, 2);
-    (void) step(&way, VB_SWITCH_ON_FAILED, 0);
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    say(&way, VB_SWITCH_SAY_RETURN, 2);
-    say(&way, VB_SWITCH_SAY_LEAVE, 3);
-    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 2), 0);
-    assert_int_equal(step(&way, VB_SWITCH_ON_ARRIVED, 3), VB_SWITCH_GO);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 2);
+    (void) step(&sw, VB_SWITCH_ON_FAILED, 0);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_RETURN, 2);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 3);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 2), 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 3), VB_SWITCH_GO);
 }
 
 static void a_leave_not_said_needs_no_return(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     uint16_t r;
     (void) state;
-    vb_switch_init(&way);
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_GO);
-    assert_int_equal(vb_switch_next(&way, &r), 0);
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    say(&way, VB_SWITCH_SAY_LEAVE, 1);
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_GO);
+    assert_int_equal(vb_switch_next(&sw, &r), 0);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
 }
 
 static void the_peers_return(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     uint16_t r;
     (void) state;
-    vb_switch_init(&way);
-    (void) step(&way, VB_SWITCH_ON_LEAVE, 1);
-    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), 0);
-    assert_false(way.has_left);
-    assert_int_equal(vb_switch_next(&way, &r), 0); /* nobody waits for the answer */
-    (void) step(&way, VB_SWITCH_ON_LEAVE, 2);
-    assert_int_equal(step(&way, VB_SWITCH_ON_RETURN, 1), VB_SWITCH_FAULT);
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_LEAVE, 1);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_RETURN, 1), 0);
+    assert_false(sw.has_left);
+    assert_int_equal(vb_switch_next(&sw, &r), 0); /* nobody waits for the answer */
+    (void) step(&sw, VB_SWITCH_ON_LEAVE, 2);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_RETURN, 1), VB_SWITCH_FAULT);
 }
 
 static void a_connection_in_use_takes_the_peer_with_it(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     (void) state;
-    vb_switch_init(&way);
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);
-    say(&way, VB_SWITCH_SAY_LEAVE, 1);
-    (void) step(&way, VB_SWITCH_ON_ARRIVED, 1);
-    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
-    assert_int_equal(step(&way, VB_SWITCH_ON_OPEN, 0), 0);
-    vb_switch_init(&way);
-    (void) step(&way, VB_SWITCH_ON_LEAVE, 1); /* the peer may be using it */
-    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    (void) step(&sw, VB_SWITCH_ON_ARRIVED, 1);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_OPEN, 0), 0);
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_LEAVE, 1); /* the peer may be using it */
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
 }
 
 static void no_connection_to_be_had(void **state)
 {
-    vb_switch_t way;
+    vb_switch_t sw;
     (void) state;
-    vb_switch_init(&way);
+    vb_switch_init(&sw);
     for (unsigned i = 0; i < AFTER; ++i) {
-        (void) step(&way, VB_SWITCH_ON_SENT, 0);
+        (void) step(&sw, VB_SWITCH_ON_SENT, 0);
     }
-    assert_int_equal(step(&way, VB_SWITCH_ON_FAILED, 0), 0);
-    assert_int_equal(way.state, VB_SWITCH_STAYING);
-    assert_int_equal(step(&way, VB_SWITCH_ON_SENT, 0), 0); /* not again */
-    (void) step(&way, VB_SWITCH_ON_OPEN, 0);               /* the peer made one */
-    assert_int_equal(way.state, VB_SWITCH_LEAVING);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_int_equal(sw.state, VB_SWITCH_STAYING);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_SENT, 0), 0); /* not again */
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);               /* the peer made one */
+    assert_int_equal(sw.state, VB_SWITCH_LEAVING);
 }
 
 static void names(void **state)
@@ -166,7 +166,7 @@ typedef struct {
 } channel_t;
 
 typedef struct {
-    vb_switch_t way;
+    vb_switch_t sw;
     channel_t datagrams, connection; /* to here */
     uint32_t sent, acked, taken;
     bool is_open, is_wanted, is_lost;
@@ -182,7 +182,7 @@ static void push(channel_t *c, uint32_t what, uint32_t number)
 
 static void happen(unsigned i, vb_switch_event_t event, uint16_t round)
 {
-    const unsigned todo = vb_switch_step(&side[i].way, event, round, AFTER, true);
+    const unsigned todo = vb_switch_step(&side[i].sw, event, round, AFTER, true);
     side[i].is_wanted |= 0 != (todo & VB_SWITCH_CONNECT);
     side[i].is_lost |= 0 != (todo & VB_SWITCH_LOSE);
     assert_int_equal(todo & VB_SWITCH_FAULT, 0); /* both are honest */
@@ -198,7 +198,7 @@ static void deliver(unsigned i, bool by_connection)
     }
     const word_t w = c->word[c->first++ % QUEUE];
     if (0 == w.what) {
-        assert_true(by_connection == s->way.has_left);
+        assert_true(by_connection == s->sw.has_left);
         assert_int_equal(w.number,
                          s->taken); /* nothing overtakes, nothing is lost, nothing comes twice */
         ++s->taken;
@@ -215,9 +215,9 @@ static void deliver(unsigned i, bool by_connection)
 static void post(unsigned i)
 {
     side_t *s = &side[i], *o = &side[1 - i];
-    if (vb_switch_is_connected(&s->way)) {
+    if (vb_switch_is_connected(&s->sw)) {
         push(&o->connection, 0, s->sent++);
-    } else if (vb_switch_takes_datagrams(&s->way)) {
+    } else if (vb_switch_takes_datagrams(&s->sw)) {
         push(&o->datagrams, 0, s->sent++);
         happen(i, VB_SWITCH_ON_SENT, 0);
     }
@@ -226,10 +226,10 @@ static void post(unsigned i)
 static void speak(unsigned i)
 {
     uint16_t round;
-    const unsigned what = vb_switch_next(&side[i].way, &round);
+    const unsigned what = vb_switch_next(&side[i].sw, &round);
     if (0 != what) {
         push(&side[1 - i].datagrams, what, round);
-        vb_switch_said(&side[i].way, what);
+        vb_switch_said(&side[i].sw, what);
     }
 }
 
@@ -262,8 +262,8 @@ static void run(uint64_t seed, unsigned failures)
     rng_t rng = {seed};
     unsigned connection = 0;
     memset(side, 0, sizeof(side));
-    vb_switch_init(&side[0].way);
-    vb_switch_init(&side[1].way);
+    vb_switch_init(&side[0].sw);
+    vb_switch_init(&side[1].sw);
     for (unsigned n = 0; n < 600 && !side[0].is_lost && !side[1].is_lost; ++n) {
         const unsigned i = rng_below(&rng, 2);
         switch (rng_below(&rng, 6)) {
@@ -302,10 +302,10 @@ static void run(uint64_t seed, unsigned failures)
     }
     for (unsigned i = 0; i < 2; ++i) {
         assert_int_equal(side[i].taken, side[1 - i].sent);
-        assert_true(VB_SWITCH_LEAVING != side[i].way.state);
-        assert_int_equal(side[i].way.owes, 0);
+        assert_true(VB_SWITCH_LEAVING != side[i].sw.state);
+        assert_int_equal(side[i].sw.owes, 0);
         if (1 == connection) {
-            assert_int_equal(side[i].way.state, VB_SWITCH_CONNECTED);
+            assert_int_equal(side[i].sw.state, VB_SWITCH_CONNECTED);
         }
     }
 }

@@ -13,8 +13,8 @@
  * Pure: indices in two arrays of IBX_TOLD_MOST that the caller has. Threads: ibx_told_add, _next, _end and _give_back between
  * ibx_told_lock and ibx_told_unlock, and nothing else in between; it is taken below the transport's lock. The others at any time,
  * as a hint. */
-#ifndef IBX_TOLD_H
-#define IBX_TOLD_H
+#ifndef IBX_DELIVERY_H
+#define IBX_DELIVERY_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The counters as MPI_T performance variables, and as a list for the summary. */
+/* The counters of the process, those of communicators that have ended included: as MPI_T performance variables, and as a list
+ * for the summary. */
 #ifndef PML_SPEC_PVARS_H
 #define PML_SPEC_PVARS_H
 

@@ -28,7 +28,7 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
     if (!stopped && !mca_pml_spec_rtr_predicts(recvreq)) {
         return plan;
     }
-    const bool wins = spec_costs_offers(peer->way, blocking);
+    const bool wins = spec_costs_offers(peer->mover, blocking);
     const spec_before_recv_t before = {.capacity = recvreq->capacity,
                                        .waits = blocking,
                                        .offers =

@@ -36,11 +36,11 @@ typedef struct spec_costs {
 #define SPEC_COSTS_PACKET_NS 100u
 
 /* How a transport moves large messages. */
-typedef enum spec_way {
+typedef enum spec_mover {
     SPEC_BY_RDMA,      /* by itself, or nothing is known of it */
     SPEC_BY_FRAGMENTS, /* in no other way */
     SPEC_BY_SINGLE,    /* a processor copies from the other's memory */
-} spec_way_t;
+} spec_mover_t;
 
 typedef struct spec_ends {
     uint64_t alone; /* a message by itself */
@@ -64,15 +64,15 @@ static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixe
 }
 
 /* least: what the transport's own limit lets go eager; most: what fits its largest packet. */
-static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_way_t way, uint64_t least,
+static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mover, uint64_t least,
                                           uint64_t most)
 {
     spec_ends_t ends = {.alone = least, .run = least, .gaps = least};
-    if (SPEC_BY_RDMA == way || most <= least) {
+    if (SPEC_BY_RDMA == mover || most <= least) {
         return ends;
     }
     ends.gaps = most;
-    if (SPEC_BY_FRAGMENTS == way) {
+    if (SPEC_BY_FRAGMENTS == mover) {
         ends.alone = ends.run = most;
     } else if (c->known) {
         const uint64_t copy = (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
@@ -88,9 +88,9 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_way_t way,
 }
 
 /* May receiver first win? Not where the receiver could copy the message itself, waits, and so has nothing better to do. */
-static inline bool spec_costs_offers(spec_way_t way, bool waits)
+static inline bool spec_costs_offers(spec_mover_t mover, bool waits)
 {
-    return SPEC_BY_FRAGMENTS != way && !(SPEC_BY_SINGLE == way && waits);
+    return SPEC_BY_FRAGMENTS != mover && !(SPEC_BY_SINGLE == mover && waits);
 }
 
 /* Two samples of each way (nanoseconds for little and for much, which is `bytes` more) into what a byte costs. */

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The receiver's side of one (communicator, sender -> me): when to speculate, and how to take it
+/* The receiver's side towards one sender in one communicator: when a receive offers its buffer (RTR), and how the offer is taken
  * back.
  *
  * The rule (docs/design/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The sender's side of one (communicator, me -> receiver): sequence numbers, and which RTR belongs
- * to which send.
+/* The sender's side towards one receiver in one communicator: numbers messages, and finds the message that each RTR (a receiver's
+ * offer of its buffer) is for.
  *
  * The rule (docs/design/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
  * those with sequence >= E. With n = how many such messages I have issued already: n > k means the
@@ -28,7 +28,7 @@
 #ifndef SPEC_RING
 #    define SPEC_RING 256u
 #endif
-/* RTRs kept per receiver; more are dropped. Bounds what a peer can make us hold. */
+/* RTRs kept per receiver; more are dropped. Bounds what a peer can make us keep. */
 #define SPEC_KEPT_MAX       1024u
 #define SPEC_LEDGER_BUCKETS 256u
 

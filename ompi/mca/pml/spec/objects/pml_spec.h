@@ -24,11 +24,11 @@
 /* Of these, up to this size are copied behind the header first: cheaper than a convertor. */
 #define MCA_PML_SPEC_TINY_COPY 64
 
-typedef enum mca_pml_spec_speculation {
+enum {
     MCA_PML_SPEC_SPECULATION_OFF,
     MCA_PML_SPEC_SPECULATION_ON,
     MCA_PML_SPEC_SPECULATION_AUTO,
-} mca_pml_spec_speculation_t;
+};
 
 /* Communicator ids are 16 bits on the wire; the table of them has two levels, so that it costs
  * memory only where ids are used and can be read without a lock. */

@@ -13,7 +13,7 @@
  * Per communicator there is an array of peer pointers (zero pages until touched); a peer is
  * allocated when it is first sent to or heard of.
  *
- * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet holds nothing: its
+ * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet has no reference: its
  * handler finds the communicator by number, and the program may free it meanwhile, in another thread or in a
  * callback of what the handler itself completes. So a handler gets it (mca_pml_spec_comm_get) and puts it back. A
  * communicator that is freed cannot be got any more at once; its memory goes with the last user of its cid. Nothing of
@@ -44,7 +44,7 @@ typedef struct mca_pml_spec_peer {
     bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     size_t eager_most;  /* the same of the largest packet */
-    spec_way_t way;
+    spec_mover_t mover;
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;
     const uint32_t

@@ -7,7 +7,7 @@
 #include "opal/include/spec/promises.h"
 
 /* How large messages to it move. What gets without a registration copies with the processor that calls it. */
-static spec_way_t way_of(mca_bml_base_endpoint_t *endpoint)
+static spec_mover_t mover_of(mca_bml_base_endpoint_t *endpoint)
 {
     mca_bml_base_btl_t *btl[MCA_PML_SPEC_STRIPES];
     const size_t n = mca_pml_spec_rdma_btls(endpoint, btl);
@@ -52,8 +52,8 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     }
     peer->polls = polls;
     peer->eager_limit = data_of(limit);
-    peer->way = peer->is_self ? SPEC_BY_RDMA : way_of(endpoint);
-    peer->eager_most = SPEC_BY_RDMA == peer->way ? peer->eager_limit : data_of(most);
+    peer->mover = peer->is_self ? SPEC_BY_RDMA : mover_of(endpoint);
+    peer->eager_most = SPEC_BY_RDMA == peer->mover ? peer->eager_limit : data_of(most);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
     return endpoint;

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Gets the memory of kept packets from the system, and gives it back when none was kept for a while. */
+/* Memory for copies of messages that came before their receive or out of order: from the system, and given back when none
+ * was kept for a while. */
 #include "pml_spec_slabs.h"
 
 #include "../core/spec_slab.h"

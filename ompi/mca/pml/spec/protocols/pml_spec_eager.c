@@ -114,7 +114,7 @@ bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
 
     if (0 == length
-        || (sendreq->is_flat && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != peer->way)
+        || (sendreq->is_flat && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != peer->mover)
             && !mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
         mca_pml_spec_sent_t sent =
             mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,

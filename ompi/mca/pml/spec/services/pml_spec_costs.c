@@ -99,9 +99,9 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
 
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
 {
-    const bool measures = SPEC_BY_SINGLE == peer->way && mca_pml_spec.eager_max < 0;
+    const bool measures = SPEC_BY_SINGLE == peer->mover && mca_pml_spec.eager_max < 0;
     const spec_costs_t costs = measures ? costs_of_host() : (spec_costs_t){.known = false};
-    spec_ends_t ends = spec_costs_ends(&costs, peer->way, peer->eager_limit, peer->eager_most);
+    spec_ends_t ends = spec_costs_ends(&costs, peer->mover, peer->eager_limit, peer->eager_most);
     if (mca_pml_spec.eager_max >= 0) {
         limit(&ends, peer);
     }

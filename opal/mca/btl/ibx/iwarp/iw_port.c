@@ -32,7 +32,7 @@ uint64_t iw_port_polled_at(const iw_port_t *p)
 
 void iw_port_config_default(iw_port_config_t *c)
 {
-    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .place = true};
+    *c = (iw_port_config_t){.buffer = 4 << 20, .segment = true, .direct = true};
     c->address.v4.sin_family = AF_INET;
     c->address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 }
@@ -158,7 +158,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
         return NULL;
     }
     p->intake.slots = 1;
-    p->places = c->place;
+    p->is_direct = c->direct;
     p->asking = -1;
     for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
         p->peer_socket[i].socket = -1;

@@ -28,7 +28,7 @@ typedef struct iw_port_config {
     uint32_t ports;       /* so many from that one on will do, the first that is free; 0: only that one */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
-    bool place;           /* large payloads are received where they probably belong (iw_direct.h) */
+    bool direct;          /* large payloads are received where they probably belong (iw_direct.h) */
 } iw_port_config_t;
 
 typedef struct iw_port_counters {

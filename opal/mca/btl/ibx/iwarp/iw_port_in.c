@@ -25,7 +25,7 @@ static size_t train_size(struct msghdr *m)
 /* What can be predicted after this one? Small ones may come between. */
 static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 {
-    if (length >= IW_DIRECT_LEAST && p->places) {
+    if (length >= IW_DIRECT_LEAST && p->is_direct) {
         const size_t prefix = iw_direct_prefix(data, length);
         p->direct_prefix = NULL == iw_direct_response(data, prefix) ? 0 : prefix;
     }

@@ -55,7 +55,7 @@ struct iw_port {
     bool joins;   /* the kernel can make them of what comes */
     bool receives_singly;  /* recvmmsg is refused */
     unsigned send_refused; /* sendmmsg: times in a row; from REFUSED on it is not used */
-    bool places; /* large payloads are received where they belong */
+    bool is_direct; /* large payloads are received where they belong */
     iw_address_t address;
     iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;

@@ -221,7 +221,7 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.ports = ports();
     port.buffer = (uint32_t) c->socket_buffer;
     port.segment = c->segment;
-    port.place = c->direct;
+    port.direct = c->direct;
     module->port = iw_port_open(&port);
     if (NULL == module->port) {
         tell_no_port(interface);

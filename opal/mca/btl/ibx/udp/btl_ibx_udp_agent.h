@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Which helper thread (iw_agent.h) moves data while the application computes, and on which processor it runs. */
-#ifndef BTL_IBX_UDP_ASYNC_H
-#define BTL_IBX_UDP_ASYNC_H
+#ifndef BTL_IBX_UDP_AGENT_H
+#define BTL_IBX_UDP_AGENT_H
 
 typedef enum mca_btl_ibx_async {
     MCA_BTL_IBX_ASYNC_OFF,

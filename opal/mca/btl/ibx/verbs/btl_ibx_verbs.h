@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The verbs transport of the BTL: what the component needs of it. The transport itself is verbs/ (no Open
- * MPI in it) and the files btl_ibx_verbs_*.c bind it to Open MPI. */
+/* The verbs transport of the BTL: what the component needs of it. The transport itself is verbs/vb_* (no
+ * Open MPI in it); verbs/btl_ibx_verbs* binds it to Open MPI. */
 #ifndef BTL_IBX_VERBS_H
 #define BTL_IBX_VERBS_H
 

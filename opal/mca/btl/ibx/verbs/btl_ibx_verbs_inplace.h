@@ -3,7 +3,7 @@
  * memory, registered, or copied into a buffer of ours (000 chapter 5).
  *
  * With mpool/freq its table decides: frequently used buffers stay in place. Without it messages from
- * btl_ibx_verbs_inplace_min on do, and puts and gets are registered by the caller.
+ * 2 KiB on do, and puts and gets are registered by the caller.
  *
  * What is in place may be read by the adapter until its completion: such a work request asks for
  * one, and the sender is told then and not before. A completion means that the adapter reads

@@ -222,7 +222,7 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
         return false;
     }
     iw_peer_expect(mate->peer, TRIP);
-    vb_switch_init(&mate->way);
+    vb_switch_init(&mate->sw);
     peer->mate = mate;
     peer->inline_max = IW_INLINE_MAX;
     ++h->mates;
@@ -232,12 +232,12 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
 
 const vb_switch_t *vb_peer_switch(const vb_peer_t *peer)
 {
-    return NULL == peer->mate ? NULL : &peer->mate->way;
+    return NULL == peer->mate ? NULL : &peer->mate->sw;
 }
 
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer)
 {
-    return NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way);
+    return NULL != peer->mate && !vb_switch_is_connected(&peer->mate->sw);
 }
 
 bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *key)
@@ -307,7 +307,7 @@ static void say_owed(vb_peer_t *peer)
     vb_hybrid_t *h = peer->port->hybrid;
     unsigned what;
     uint16_t round;
-    while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->way, &round))) {
+    while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->sw, &round))) {
         vb_hdr_t hdr;
         const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
         vb_hdr_write(&hdr, types[what], 0, 0, round);
@@ -318,7 +318,7 @@ static void say_owed(vb_peer_t *peer)
             return;
         }
         ++peer->port->counters.way_messages;
-        if (vb_switch_said(&mate->way, what)) {
+        if (vb_switch_said(&mate->sw, what)) {
             peer->port->config.ready(peer->port->config.context, peer);
         }
     }
@@ -347,27 +347,27 @@ static void take_slot(vb_peer_t *peer)
     h->slots_most = h->slots > h->slots_most ? h->slots : h->slots_most;
 }
 
-/* The one way in which a way changes. Returns actions that are not done here. */
+/* The one function that changes how messages go to a peer. Returns actions that are not done here. */
 static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
 {
     vb_port_t *port = peer->port;
     vb_hybrid_t *h = port->hybrid;
-    vb_switch_t *way = &peer->mate->way;
-    const vb_switch_state_t from = way->state;
+    vb_switch_t *sw = &peer->mate->sw;
+    const vb_switch_state_t from = sw->state;
     const bool has_slot = peer->has_slot || h->slots < port->config.datagram.max_connections;
-    const unsigned todo = vb_switch_step(way, event, round, port->config.datagram.after, has_slot);
-    if (from != way->state && NULL != port->config.switch_trace) {
+    const unsigned todo = vb_switch_step(sw, event, round, port->config.datagram.after, has_slot);
+    if (from != sw->state && NULL != port->config.switch_trace) {
         port->config.switch_trace(port->config.context, peer, from, event);
     }
     if (todo & VB_SWITCH_CONNECT) {
         take_slot(peer);
         vb_peer_wants(peer);
     }
-    if (0 != way->owes) {
+    if (0 != sw->owes) {
         say_owed(peer);
     }
     if (todo & VB_SWITCH_GO) {
-        if (vb_switch_is_connected(way) && NULL != peer->link) {
+        if (vb_switch_is_connected(sw) && NULL != peer->link) {
             vb_peer_use(peer, peer->link);
             ++port->counters.switched;
         }
@@ -375,7 +375,7 @@ static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
     }
     if (todo & VB_SWITCH_FAULT) {
         ++port->counters.bad_messages;
-        vb_peer_why(peer, "it left datagrams in a way that cannot be");
+        vb_peer_why(peer, "it left datagrams when it could not");
         lose(peer, VB_LOST);
     }
     return todo;
@@ -427,14 +427,14 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
 
 void vb_hybrid_parted(vb_peer_t *peer)
 {
-    if (NULL != peer->mate && !vb_switch_is_connected(&peer->mate->way)) {
+    if (NULL != peer->mate && !vb_switch_is_connected(&peer->mate->sw)) {
         lose(peer, VB_ENDED);
     }
 }
 
 bool vb_hybrid_has_left(const vb_peer_t *peer)
 {
-    return NULL == peer->mate || peer->mate->way.has_left;
+    return NULL == peer->mate || peer->mate->sw.has_left;
 }
 
 /* ---- posting ---- */
@@ -443,8 +443,8 @@ static vb_status_t may_post(const vb_peer_t *peer)
 {
     const vb_mate_t *mate = peer->mate;
     return VB_OK != mate->over                  ? mate->over
-           : VB_SWITCH_BROKEN == mate->way.state   ? VB_LOST
-           : vb_switch_takes_datagrams(&mate->way) ? VB_OK
+           : VB_SWITCH_BROKEN == mate->sw.state   ? VB_LOST
+           : vb_switch_takes_datagrams(&mate->sw) ? VB_OK
                                                 : VB_AGAIN; /* until arrived is heard */
 }
 
@@ -541,7 +541,7 @@ static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c
     if (is_whole) {
         memcpy(&hdr, buffer, sizeof(hdr));
     }
-    if (is_whole && VB_MESSAGE == hdr.type && !peer->mate->way.has_left) {
+    if (is_whole && VB_MESSAGE == hdr.type && !peer->mate->sw.has_left) {
         ++h->port->counters.received;
         *received = (vb_received_t){.peer = peer,
                                     .data = buffer + sizeof(hdr),
@@ -584,7 +584,7 @@ static void on_done(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c)
 static void on_down(vb_peer_t *peer, iw_status_t status)
 {
     vb_mate_t *mate = peer->mate;
-    if (vb_switch_is_connected(&mate->way) && mate->way.has_left) {
+    if (vb_switch_is_connected(&mate->sw) && mate->sw.has_left) {
         return; /* the connection tells */
     }
     vb_peer_why(peer, "%s", iw_status_name(status));
@@ -634,7 +634,7 @@ int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *event
     if (h->is_owing) {
         h->is_owing = false;
         for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
-            if (NULL != peer->mate && 0 != peer->mate->way.owes) {
+            if (NULL != peer->mate && 0 != peer->mate->sw.owes) {
                 say_owed(peer);
             }
         }
@@ -697,7 +697,7 @@ bool vb_hybrid_is_busy(const vb_port_t *port)
     bool is_busy = port->hybrid->outstanding > 0;
     for (const vb_peer_t *peer = port->peers; NULL != peer && !is_busy; peer = peer->next) {
         is_busy = NULL != peer->mate && VB_OK == peer->mate->over
-                  && (0 != peer->mate->way.owes || VB_SWITCH_LEAVING == peer->mate->way.state);
+                  && (0 != peer->mate->sw.owes || VB_SWITCH_LEAVING == peer->mate->sw.state);
     }
     return is_busy;
 }

@@ -76,36 +76,36 @@ typedef struct vb_switch {
     uint32_t sent; /* messages, puts and gets by datagrams */
 } vb_switch_t;
 
-static inline void vb_switch_init(vb_switch_t *way)
+static inline void vb_switch_init(vb_switch_t *sw)
 {
-    *way = (vb_switch_t){.state = VB_SWITCH_DATAGRAM};
+    *sw = (vb_switch_t){.state = VB_SWITCH_DATAGRAM};
 }
 
 /* after: how many messages make a peer worth a connection. has_slot: one more connection is allowed.
  * round: of LEAVE, ARRIVED and RETURN, else 0. Returns actions. */
-unsigned vb_switch_step(vb_switch_t *way, vb_switch_event_t event, uint16_t round, uint32_t after,
+unsigned vb_switch_step(vb_switch_t *sw, vb_switch_event_t event, uint16_t round, uint32_t after,
                      bool has_slot);
 
 /* What to say next: one of VB_SWITCH_SAY_..., and its round; 0: nothing. */
-unsigned vb_switch_next(const vb_switch_t *way, uint16_t *round);
+unsigned vb_switch_next(const vb_switch_t *sw, uint16_t *round);
 /* It is posted. True: messages that wait may go. */
-bool vb_switch_said(vb_switch_t *way, unsigned what);
+bool vb_switch_said(vb_switch_t *sw, unsigned what);
 
-static inline bool vb_switch_is_connected(const vb_switch_t *way)
+static inline bool vb_switch_is_connected(const vb_switch_t *sw)
 {
-    return VB_SWITCH_CONNECTED == way->state;
+    return VB_SWITCH_CONNECTED == sw->state;
 }
 
-static inline bool vb_switch_is_by_datagrams(const vb_switch_t *way)
+static inline bool vb_switch_is_by_datagrams(const vb_switch_t *sw)
 {
-    return VB_SWITCH_DATAGRAM == way->state || VB_SWITCH_ASKED == way->state
-           || VB_SWITCH_STAYING == way->state;
+    return VB_SWITCH_DATAGRAM == sw->state || VB_SWITCH_ASKED == sw->state
+           || VB_SWITCH_STAYING == sw->state;
 }
 
 /* May a message go by datagrams now? Not behind leave, until that is taken back. */
-static inline bool vb_switch_takes_datagrams(const vb_switch_t *way)
+static inline bool vb_switch_takes_datagrams(const vb_switch_t *sw)
 {
-    return vb_switch_is_by_datagrams(way) && !(way->owes & VB_SWITCH_SAY_RETURN);
+    return vb_switch_is_by_datagrams(sw) && !(sw->owes & VB_SWITCH_SAY_RETURN);
 }
 
 const char *vb_switch_state_name(vb_switch_state_t state);
