@@ -441,7 +441,7 @@ static void is_lost_for(vb_type_t type, unsigned times, const char *words)
 static void leaving_twice(void **state)
 {
     (void) state;
-    is_lost_for(VB_LEAVE, 2, "cannot be");
+    is_lost_for(VB_LEAVE, 2, "when it could not");
 }
 
 static void a_message_that_cannot_be(void **state)
