@@ -542,6 +542,44 @@ static void what_is_cut_has_one_size(void **state)
     free(buffer[1]);
 }
 
+/* Who waits for the end of sends does not wait for an acknowledgement that the peer delays; one is enough for all that left
+ * together, whatever left behind them. */
+static void one_acknowledgement_for_those_who_wait(void **state)
+{
+    enum { SENDS = 4 };
+    (void) state;
+    for (unsigned behind = 0; behind < 2; ++behind) {
+        pair_t t;
+        uint8_t buffer[SENDS + 2][64], answer[64];
+        iw_completion_t c;
+        pair_init(&t, NULL, 44);
+        for (unsigned i = 0; i < SENDS + 2; ++i) {
+            post_one(&t.link, 1, buffer[i], sizeof(buffer[i]));
+        }
+        post_one(&t.link, 0, answer, sizeof(answer));
+        assert_int_equal(send_bytes(t.a, "first", 5, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+        assert_int_equal(send_bytes(t.b, "answer", 6, IW_INLINE | IW_QUIET), IW_OK);
+        expect(&t.link, 0, IW_RECEIVED, IW_OK, &c);
+        link_run(&t.link, t.link.now + 10 * MS);
+
+        const uint64_t alone = iw_engine_counters(t.link.engine[1])->acks_alone;
+        const uint64_t delay = t.link.engine[1]->config.ack_delay_ns, begin = t.link.now;
+        for (unsigned i = 0; i < SENDS; ++i) {
+            assert_int_equal(send_bytes(t.a, "awaited", 7, IW_PROMPT), IW_OK);
+        }
+        if (0 != behind) {
+            assert_int_equal(send_bytes(t.a, "quiet", 5, IW_INLINE | IW_QUIET), IW_OK);
+        }
+        for (unsigned i = 0; i < SENDS; ++i) {
+            expect(&t.link, 0, IW_SENT, IW_OK, &c);
+        }
+        assert_true(t.link.now - begin < delay);
+        assert_int_equal(iw_engine_counters(t.link.engine[1])->acks_alone, alone + 1);
+        link_fini(&t.link);
+    }
+}
+
 /* What is sent again has the length that it was cut to, perhaps without an acknowledgement: one that does not fit any
  * more goes by itself. */
 static void what_is_sent_again_fits(void **state)
@@ -783,6 +821,7 @@ int main(void)
         cmocka_unit_test(a_lost_tail_is_found_soon),
         cmocka_unit_test(an_answer_asks_for_nothing),
         cmocka_unit_test(what_is_cut_has_one_size),
+        cmocka_unit_test(one_acknowledgement_for_those_who_wait),
         cmocka_unit_test(what_is_sent_again_fits),
         cmocka_unit_test(datagrams_grow_to_what_the_path_carries),
         cmocka_unit_test(a_black_hole_is_found),

@@ -80,8 +80,9 @@ enum iw_flag {
     IW_F_ACK = 2,   /* an ack block follows */
     IW_F_RNR = 4,   /* with ACK: an rnr block follows it */
     IW_F_NOW = 8,   /* the sender waits for the acknowledgement: do not delay it */
+    IW_F_SOON = 16, /* the same, but an answer may bring it: delay it until the receiver polls again */
 };
-#define IW_FLAGS 0x0f /* all others are zero and refused if not */
+#define IW_FLAGS 0x1f /* all others are zero and refused if not */
 
 typedef struct iw_head {
     uint8_t

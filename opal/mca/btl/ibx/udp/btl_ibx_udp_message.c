@@ -139,8 +139,10 @@ static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
         {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->super.segment[0].seg_len},
         {.iov_base = frag->super.segment[1].seg_addr.pval, .iov_len = frag->super.segment[1].seg_len},
     };
+    /* Its sender waits for the end: a receiver that only waits as well has nothing that would bring the acknowledgement. */
+    const unsigned prompt = frag->super.base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK ? IW_PROMPT : 0;
     return iw_post_send(peer, piece, (unsigned) frag->super.base.des_segment_count,
-                        IW_HEADROOM | behind_puts(frag->super.base.order), frag);
+                        IW_HEADROOM | prompt | behind_puts(frag->super.base.order), frag);
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
