@@ -281,7 +281,7 @@ static void versions_types_and_flags(void **state)
         for (unsigned flags = 0; flags < 256; ++flags) {
             uint8_t data[24] = {(uint8_t) first, (uint8_t) flags};
             bool known = IW_VERSION == first >> 4 && (IW_SEGMENT == (first & 15) || (first & 15) >= IW_CONTROL)
-                         && (first & 15) <= IW_CLOSE && 0 == (flags & ~0x0fu)
+                         && (first & 15) <= IW_CLOSE && 0 == (flags & ~0x1fu)
                          && !((flags & IW_F_RNR) && !(flags & IW_F_ACK));
             iw_frame_verdict_t verdict = iw_frame_check(data, sizeof(data), &f);
             assert_int_equal(IW_FRAME_VERSION != verdict, known);

@@ -174,7 +174,7 @@ enum iw_post_flag {
     IW_INLINE = 1, /* copy the data (at most IW_INLINE_MAX): its memory is free after the call */
     IW_QUIET = 2,  /* no completion unless there is an error */
     IW_FENCE = 4,  /* only after all reads posted to this peer before are complete */
-    IW_PROMPT = 8, /* ask the peer to acknowledge soon, when no more sends wait to leave; of a write, which always does: at once */
+    IW_PROMPT = 8, /* ask the peer to acknowledge soon; of a write, which always does: at once */
     /* Before the first piece there are IW_HEADROOM_SIZE bytes for the engine's headers until completion: a
      * short message then leaves as one piece. */
     IW_HEADROOM = 16,

@@ -123,9 +123,10 @@ static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_or
         iw_ready(p);
         return;
     }
-    const uint64_t at = now + (f->flags & IW_F_SOON ? IW_ACK_SOON : p->engine->config.ack_delay_ns);
-    if (0 == p->rx.ack_at || at < p->rx.ack_at) {
-        p->rx.ack_at = at;
+    if (f->flags & IW_F_SOON) {
+        p->rx.ack_at = now + IW_ACK_SOON;
+    } else if (0 == p->rx.ack_at) {
+        p->rx.ack_at = now + p->engine->config.ack_delay_ns;
     }
 }
 

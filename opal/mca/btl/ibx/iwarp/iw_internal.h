@@ -27,9 +27,9 @@
 #define IW_ACK_PACKETS    (IW_SSN_WINDOW / 8) /* acknowledge at the latest after so many packets */
 #define IW_ACK_BYTES      (256u * 1024) /* or bytes, */
 #define IW_ACK_SHARE      4u /* or this part of what the port buffers */
-/* ns. Over before the next poll, but not in the one that brought the datagram, so that a program which answers at once sends the
- * acknowledgement with its answer. */
-#define IW_ACK_SOON       1000u
+/* ns. A program which answers at once has sent its answer by then, and the acknowledgement with it; and of a stream the next message
+ * has come, so that one acknowledgement is for many. */
+#define IW_ACK_SOON       3000u
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
 #define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
@@ -174,7 +174,6 @@ typedef struct iw_peer_tx {
     bool large;          /* a message is longer than a datagram: larger ones would pay */
     uint8_t turn;        /* IW_QUEUE_..., from which the last segment was cut */
     bool ping_pending;
-    bool prompt;         /* a send with IW_PROMPT has left, and nothing asked for its acknowledgement */
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
     uint64_t pace_at;

@@ -123,24 +123,16 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
     }
 }
 
+static bool is_awaited(const iw_segment_t *s)
+{
+    return s->last && (s->request->flags & IW_PROMPT);
+}
+
 /* The sender waits for it: somebody wants to know, or the window will be full soon. */
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
-    return s->resent || (s->last && IW_DO_SEND != s->request->operation && (s->request->flags & IW_PROMPT))
+    return s->resent || (is_awaited(s) && IW_DO_SEND != s->request->operation)
            || !iw_cc_room(&p->path.cc, p->tx.window, bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
-}
-
-/* The last segment of a send leaves: is an acknowledgement wanted soon? The last of those that leave together asks, because one
- * answers for all. */
-static bool wants_ack_soon(iw_peer_t *p, const iw_segment_t *s)
-{
-    if (!s->last || IW_DO_SEND != s->request->operation) {
-        return false;
-    }
-    p->tx.prompt |= 0 != (s->request->flags & IW_PROMPT);
-    const bool asks = p->tx.prompt && iw_list_empty(&p->tx.sends);
-    p->tx.prompt &= !asks;
-    return asks;
 }
 
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
@@ -183,11 +175,10 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     seq->ssn = iw_be32(s->ssn);
     uint32_t length = iw_build_length(k);
     seq->ulpdu.length = iw_be16((uint16_t) (length - before));
-    if (wants_ack_soon(p, s)) {
-        k->head[offsetof(iw_head_t, flags)] |= IW_F_SOON;
-    }
     if (wants_ack(p, s, length)) {
         k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
+    } else if (is_awaited(s)) {
+        k->head[offsetof(iw_head_t, flags)] |= IW_F_SOON;
     }
     iw_build_join(p->engine, k, s->request, s->times > 0);
     iw_build_finish(p, k);
