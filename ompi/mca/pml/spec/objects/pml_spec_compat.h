@@ -5,6 +5,7 @@
 #define PML_SPEC_COMPAT_H
 
 #include "ompi_config.h"
+#include "pml_spec_wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -454,9 +455,6 @@ static inline void mca_pml_spec_avoid_fast_boxes(void)
     }
 #endif
 }
-
-/* A status on the wire: the sender's communicator was revoked. It is none of Open MPI's own. */
-#define MCA_PML_SPEC_ERR_REVOKED (-0x5eed)
 
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */
 static inline int mca_pml_spec_mpi_error(int status)

@@ -177,6 +177,9 @@ typedef struct mca_pml_spec_frag_hdr {
     uint64_t offset;
 } mca_pml_spec_frag_hdr_t;
 
+/* A status of a FIN: the sender's communicator was revoked. It is none of Open MPI's own. */
+#define MCA_PML_SPEC_ERR_REVOKED (-0x5eed)
+
 /* To a sender whose whole message is complete it ends before `bytes`. */
 typedef struct mca_pml_spec_fin_hdr {
     uint8_t type;
