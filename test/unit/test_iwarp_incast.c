@@ -26,14 +26,16 @@ typedef struct crowd {
     uint8_t *memory[LINK_ENGINES];
     uint32_t stag[LINK_ENGINES];
     unsigned left; /* writes that are not complete */
+    unsigned messages; /* that have arrived */
+    unsigned stopped;  /* this one has no turns; n: all have */
 } crowd_t;
 
-static void crowd_init(crowd_t *c, unsigned n, uint32_t bytes)
+static void crowd_init_with(crowd_t *c, unsigned n, uint32_t bytes, const iw_fault_rates_t *rates)
 {
-    *c = (crowd_t){.n = n};
+    *c = (crowd_t){.n = n, .stopped = n};
     space = bytes;
     link_tune = loopback;
-    link_init(&c->link, n, NULL, 1);
+    link_init(&c->link, n, rates, 1);
     link_tune = NULL;
     c->link.space = 2 * (size_t) bytes; /* so does Linux */
     for (unsigned i = 0; i < n; ++i) {
@@ -50,6 +52,11 @@ static void crowd_init(crowd_t *c, unsigned n, uint32_t bytes)
     }
 }
 
+static void crowd_init(crowd_t *c, unsigned n, uint32_t bytes)
+{
+    crowd_init_with(c, n, bytes, NULL);
+}
+
 static void crowd_fini(crowd_t *c)
 {
     link_fini(&c->link);
@@ -63,9 +70,9 @@ static void take_completions(crowd_t *c)
     iw_completion_t done;
     for (unsigned i = 0; i < c->n; ++i) {
         while (1 == iw_engine_poll(c->link.engine[i], &done, 1)) {
-            assert_int_equal(done.what, IW_WRITTEN);
             assert_int_equal(done.status, IW_OK);
-            --c->left;
+            c->left -= IW_WRITTEN == done.what;
+            c->messages += IW_RECEIVED == done.what;
         }
     }
 }
@@ -75,7 +82,7 @@ static void next_turn(crowd_t *c)
 {
     for (unsigned k = 0; k < c->n; ++k) {
         const unsigned i = (c->turn * PROCESSORS + k) % c->n;
-        c->link.asleep[i] = c->link.now + k / PROCESSORS * TURN;
+        c->link.asleep[i] = i == c->stopped ? UINT64_MAX : c->link.now + k / PROCESSORS * TURN;
     }
     ++c->turn;
     link_run(&c->link, c->link.now + TURN);
@@ -132,6 +139,7 @@ static void hardly_any_is_dropped(void **state)
         crowd_init(&c, crowds[k / 2], spaces[k % 2]);
         exchange(&c, c.n); /* also the connections, and what the paths carry */
         const uint64_t dropped = c.link.dropped, sent = c.link.sent, before = resent(&c);
+        const unsigned begin = c.turn;
         for (unsigned round = 0; round < 6; ++round) {
             exchange(&c, round % 2 ? 1 : c.n);
             if (round >= 2) {
@@ -140,8 +148,13 @@ static void hardly_any_is_dropped(void **state)
         }
         const uint64_t later = c.link.dropped - dropped, all = c.link.sent - sent;
         print_message("%u processes, %u bytes: as they meet %" PRIu64 " of %" PRIu64
-                      " datagrams dropped, later %" PRIu64 " of %" PRIu64 "\n",
-                      c.n, spaces[k % 2], dropped, sent, later, all);
+                      " datagrams dropped, later %" PRIu64 " of %" PRIu64 ", in %u turns\n",
+                      c.n, spaces[k % 2], dropped, sent, later, all, c.turn - begin);
+        if (c.n <= 16) {
+            assert_true(10 * dropped <= sent); /* until they know of each other */
+            assert_true(c.turn - begin <= 5 * c.n * c.n);
+            assert_true(all <= (uint64_t) (20 * 6 * c.n * c.n)); /* and few small ones */
+        }
         assert_true(250 * later <= all);
         assert_true(250 * (resent(&c) - before) <= all);
         crowd_fini(&c);
@@ -172,9 +185,109 @@ static void one_after_the_other_has_all(void **state)
     crowd_fini(&c);
 }
 
+/* All write to the first one, and go on so; each then has a word to say. */
+static void begin_to_write(crowd_t *c, unsigned writes)
+{
+    crowd_init(c, 8, SPACE);
+    exchange(c, c->n);
+    for (unsigned i = 1; i < c->n; ++i) {
+        const struct iovec piece = {c->memory[i], SIZE};
+        for (unsigned k = 0; k < writes; ++k) {
+            assert_int_equal(iw_post_write(c->peer[i][0], &piece, 1, c->stag[0], 0, IW_BULK, NULL),
+                             IW_OK);
+            ++c->left;
+        }
+    }
+    for (unsigned i = 0; i < 2 * c->n; ++i) {
+        next_turn(c);
+    }
+}
+
+/* A sender that waits for its share has small messages, too. */
+static void small_ones_do_not_wait(void **state)
+{
+    (void) state;
+    crowd_t c;
+    uint8_t buffer[8][64];
+    begin_to_write(&c, 8);
+    for (unsigned i = 1; i < c.n; ++i) {
+        const struct iovec piece = {c.memory[i], 64};
+        assert_int_equal(iw_post_receive(c.link.engine[0], buffer[i], sizeof(buffer[i]), NULL), IW_OK);
+        assert_int_equal(iw_post_send(c.peer[i][0], &piece, 1, 0, NULL), IW_OK);
+    }
+    for (unsigned i = 0; i < 2 * c.n; ++i) {
+        next_turn(&c);
+    }
+    assert_int_equal(c.messages, c.n - 1);
+    assert_true(c.left > 4 * c.n);
+    crowd_fini(&c);
+}
+
+/* Nor does a small message cost a sender its place among those that wait. */
+static void small_ones_leave_the_order(void **state)
+{
+    (void) state;
+    crowd_t c;
+    begin_to_write(&c, 8);
+    iw_engine_t *e = c.link.engine[0];
+    const iw_link_t *l = e->share.waiting.next;
+    assert_true(l != &e->share.waiting);
+    const iw_peer_t *p = IW_ITEM(l, iw_peer_t, rx.sender.link);
+    uint8_t buffer[64];
+    const unsigned i = (unsigned) (iw_peer_identity(p) - 100);
+    const struct iovec piece = {c.memory[i], 64};
+    assert_int_equal(iw_post_receive(e, buffer, sizeof(buffer), NULL), IW_OK);
+    assert_int_equal(iw_post_send(c.peer[i][0], &piece, 1, 0, NULL), IW_OK);
+    for (unsigned turns = 0; 0 == c.messages; ++turns) {
+        assert_true(turns < 2 * c.n);
+        next_turn(&c);
+        assert_int_not_equal(p->rx.sender.state, IW_SHARE_NONE);
+    }
+    crowd_fini(&c);
+}
+
+/* The word that it is somebody's turn can be lost. */
+static void turns_survive_loss(void **state)
+{
+    (void) state;
+    const iw_fault_rates_t rates = {.drop = 100000};
+    crowd_t c;
+    crowd_init_with(&c, 8, SPACE, &rates);
+    for (unsigned round = 0; round < 8; ++round) {
+        exchange(&c, round % 2 ? 1 : c.n);
+    }
+    crowd_fini(&c);
+}
+
+/* A process that is stopped in the midst of its message keeps nobody else waiting. */
+static void a_stopped_one_is_left_out(void **state)
+{
+    (void) state;
+    crowd_t c;
+    begin_to_write(&c, 4);
+    iw_engine_t *e = c.link.engine[0];
+    assert_false(iw_list_empty(&e->share.served));
+    c.stopped = (unsigned) (iw_peer_identity(IW_ITEM(e->share.served.next, iw_peer_t, rx.sender.link)) - 100);
+    const unsigned begin = c.turn;
+    while (c.left > 4) {
+        assert_true(c.turn - begin < 2000);
+        next_turn(&c);
+    }
+    c.stopped = c.n;
+    while (c.left > 0) {
+        assert_true(c.turn - begin < 100000);
+        next_turn(&c);
+    }
+    crowd_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_ones_do_not_wait),
+        cmocka_unit_test(small_ones_leave_the_order),
+        cmocka_unit_test(turns_survive_loss),
+        cmocka_unit_test(a_stopped_one_is_left_out),
         cmocka_unit_test(hardly_any_is_dropped),
         cmocka_unit_test(one_after_the_other_has_all),
     };

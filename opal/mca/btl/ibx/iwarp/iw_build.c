@@ -104,31 +104,20 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     }
 }
 
-uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders)
+uint32_t iw_build_least(const iw_engine_t *e)
 {
-    const uint32_t share = e->config.receive_space / (senders > 0 ? senders : 1);
-    const uint32_t least = 2u * (e->config.datagram_min + IW_OVERHEAD);
-    return share > least ? share : least;
+    return 2u * (e->config.datagram_min + IW_OVERHEAD);
 }
 
-/* Bytes that a peer may have in flight. A peer in the midst of a message shares what the port buffers with all others that
- * are, and has no more than these leave of it: a share that was larger is taken back only with the next acknowledgement.
- * A quarter more is given at most: a kernel buffers twice what it was asked for, its own data included. A peer that begins a
- * message has the share of all that were heard lately. */
+/* Bytes that a peer may have in flight (iw_share.h). Of all of them together a quarter more than the space is given at
+ * most: a kernel buffers twice what it was asked for, its own data included. */
 static uint32_t window_for(iw_peer_t *p)
 {
     iw_engine_t *e = p->engine;
-    const uint32_t talkers = e->talkers > e->talkers_last ? e->talkers : e->talkers_last;
-    if (!p->rx.amid) {
-        return iw_build_share(e, talkers > e->amid ? talkers : e->amid + 1);
-    }
-    const uint64_t most = e->config.receive_space + e->config.receive_space / 4;
-    const uint64_t others = e->told - p->rx.told;
-    const uint32_t share = iw_build_share(e, e->amid), least = iw_build_share(e, UINT32_MAX);
-    const uint64_t left = others + least < most ? most - others : least;
-    p->rx.told = share < left ? share : (uint32_t) left;
-    e->told = others + p->rx.told;
-    return p->rx.told;
+    const uint32_t space = e->config.receive_space, least = iw_build_least(e);
+    return IW_SHARE_NONE == p->rx.sender.state
+               ? iw_share_of(space, iw_share_crowd(&e->share), least)
+               : iw_share_window(&e->share, &p->rx.sender, space, space + space / 4, least);
 }
 
 void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)

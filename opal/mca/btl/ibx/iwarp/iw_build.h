@@ -12,8 +12,8 @@
  * one is on its way while the other is acknowledged. */
 uint32_t iw_build_datagram_room(const iw_peer_t *p);
 
-/* What the port buffers, in bytes, for each of so many peers that send at the same time. */
-uint32_t iw_build_share(const iw_engine_t *e, uint32_t senders);
+/* Bytes that a peer may have in flight at least. */
+uint32_t iw_build_least(const iw_engine_t *e);
 
 /* Of the left bytes of a request, those of its next datagram. Whatever goes with it, it has that size if
  * more follow: datagrams of one size go through the kernel many at a time. */

@@ -59,6 +59,7 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     iw_list_init(&e->ready);
     iw_list_init(&e->peers);
     iw_list_init(&e->rnr_peers);
+    iw_share_init(&e->share);
     iw_pool_init(&e->requests, sizeof(iw_request_t), 64, config->requests_max);
     iw_pool_init(&e->served, sizeof(iw_request_t), 16, UINT32_MAX); /* bounded by `reads` */
     iw_pool_init(&e->segments, sizeof(iw_segment_t), 128, UINT32_MAX);

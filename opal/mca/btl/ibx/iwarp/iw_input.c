@@ -93,21 +93,6 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
     return true;
 }
 
-/* How many peers share what the port buffers: those heard in the last milliseconds. */
-static void count_talkers(iw_engine_t *e, iw_peer_t *p, uint64_t now)
-{
-    if (now - e->epoch_start >= 2 * IW_MS) {
-        e->epoch_start = now;
-        e->talkers_last = e->talkers;
-        e->talkers = 0;
-        ++e->epoch;
-    }
-    if (p->rx.epoch != e->epoch || 0 == e->talkers) {
-        p->rx.epoch = e->epoch;
-        ++e->talkers;
-    }
-}
-
 /* A packet that must be acknowledged has been accepted. */
 static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_order, uint64_t now)
 {
@@ -266,7 +251,6 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     if (!p->confirmed && 0 != iw_get32(f.head->conn)) {
         answered(p);
     }
-    count_talkers(e, p, now);
     iw_verdict_t verdict = body_in(p, &f, &eliciting);
     if (IW_TERMINATED == verdict) {
         return;

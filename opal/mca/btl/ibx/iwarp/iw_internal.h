@@ -19,6 +19,7 @@
 #include "iw_rtt.h"
 #include "iw_seen.h"
 #include "iw_seq.h"
+#include "iw_share.h"
 
 #define IW_SSN_WINDOW     1024u /* segments not acknowledged, of one peer */
 #define IW_REORDER_MIN    3u    /* RFC 9002, 6.1.1 */
@@ -30,6 +31,7 @@
 /* ns. A program which answers at once has sent its answer by then, and the acknowledgement with it; and of a stream the next message
  * has come, so that one acknowledgement is for many. */
 #define IW_ACK_SOON       3000u
+#define IW_PERSIST        (10 * IW_MS) /* a peer that told to wait is asked again; RFC 9293, 3.8.6.1 */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
 #define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
@@ -45,7 +47,7 @@
 #define IW_COPY_MAX                                                                                \
     8192u /* a message up to this is copied behind its headers: one piece costs the kernel less */
 #define IW_PAYLOAD_MAX    57344u /* whole pages */
-#define IW_WINDOW_INITIAL (256u * 1024) /* until the peer says what it can take */
+#define IW_WINDOW_INITIAL (16u * 1024) /* until the peer says what it can take; RFC 9002, 7.2 */
 
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
 
@@ -177,6 +179,7 @@ typedef struct iw_peer_tx {
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
     uint64_t pace_at;
+    uint64_t window_at;  /* when the peer told it last */
     iw_link_t requests;
     iw_link_t sends;
     iw_link_t asks; /* reads ahead of sends: no fence was in there when they came */
@@ -228,11 +231,9 @@ typedef struct iw_peer_rx {
     uint32_t unacked_bytes;
     uint32_t held;    /* receive buffers taken and not polled */
     uint32_t serving; /* reads of the peer not sent yet */
-    uint32_t epoch;
     bool ack_now;
     bool rnr;
-    bool amid;         /* the last segment from it was not the last of its message */
-    uint32_t told;     /* if so: of our window, so many bytes it may have in flight */
+    iw_sender_t sender; /* in the midst of a message, or not */
     iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
     iw_link_t messages;
     iw_link_t early;
@@ -343,12 +344,7 @@ struct iw_engine {
     size_t hello_length;
     bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 
-    uint64_t epoch_start;
-    uint32_t epoch;
-    uint32_t talkers;      /* peers heard in this epoch */
-    uint32_t talkers_last; /* and in the last */
-    uint32_t amid;         /* peers in the midst of a message to us, */
-    uint64_t told;         /* and bytes that they may have in flight */
+    iw_share_t share;
 };
 
 #define IW_CONN_INDEX_BITS 20 /* of a connection's number: its index; the others are random */
@@ -362,7 +358,8 @@ void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw
 uint64_t iw_random(iw_engine_t *e);
 
 /* iw_receive.c */
-void iw_receive_amid(iw_peer_t *p, bool amid); /* is more of the message to come? */
+/* A segment of so many bytes has come; is more of its message to come? */
+void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now);
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 void iw_receive_wake(

@@ -309,6 +309,7 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         return true;
     }
     p->tx.window = iw_get32(f->ack->window);
+    p->tx.window_at = now;
     if (NULL != f->rnr) {
         not_ready(p, f, now);
     } else if (f->pn > p->tx.rnr_pn) {

@@ -348,7 +348,9 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     }
     ++e->count.segments_in;
     e->goes_on = !d.last;
-    iw_receive_amid(p, !d.last);
+    if (d.tagged || !d.last || 0 != d.mo) { /* a message in one segment is nothing of the one that it passes */
+        iw_receive_amid(p, !d.last, d.length, e->time);
+    }
     if (NULL != early) {
         ++e->count.segments_early;
         *early = (iw_early_t){.message = turn.message,

@@ -122,19 +122,27 @@ void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *recei
     e->receive[e->receive_count++] = *receive;
 }
 
-void iw_receive_amid(iw_peer_t *p, bool amid)
+/* So many may be served at a time that each can have two datagrams in flight, as large as its path carries them. */
+static uint32_t most_served(const iw_peer_t *p)
+{
+    const uint32_t space = p->engine->config.receive_space;
+    const uint32_t most = (space + space / 4) / (2u * (p->path.mtu.size + IW_OVERHEAD));
+    return most > 1 ? most : 1;
+}
+
+void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now)
 {
     iw_engine_t *e = p->engine;
-    if (amid == p->rx.amid) {
+    iw_sender_t *const m = &p->rx.sender;
+    if (!amid && IW_SHARE_NONE == m->state) {
         return;
     }
-    p->rx.amid = amid;
-    if (amid) {
-        ++e->amid;
-        p->rx.told = iw_build_share(e, e->peer_count); /* what it was told before is less or more */
-        e->told += p->rx.told;
-    } else {
-        --e->amid;
-        e->told -= p->rx.told;
+    iw_sender_t *next = amid ? iw_share_heard(&e->share, m, bytes, iw_share_of(e->config.receive_space, e->peer_count, iw_build_least(e)),
+                                              most_served(p), now)
+                             : iw_share_leave(&e->share, m, most_served(p), now);
+    if (NULL != next) {
+        iw_peer_t *other = IW_ITEM(next, iw_peer_t, rx.sender);
+        other->rx.ack_now = true;
+        iw_ready(other);
     }
 }

@@ -39,7 +39,27 @@ static bool is_send(const iw_request_t *r)
     return NULL != r && IW_DO_SEND == r->operation;
 }
 
-static iw_request_t *next_request(iw_peer_t *p)
+/* Bytes that may be in flight. A peer that serves others takes what is small all the same. */
+static uint32_t window_of(const iw_peer_t *p)
+{
+    const uint32_t least = iw_build_least(p->engine);
+    return p->tx.window > least ? p->tx.window : least;
+}
+
+/* It serves others (iw_share.h), and will tell when it is our turn; what tells so may be lost, so it is asked now and then. */
+static bool is_told_to_wait(const iw_peer_t *p, uint64_t now)
+{
+    return 0 == p->tx.window && now - p->tx.window_at < IW_PERSIST;
+}
+
+/* What is left of it goes in one datagram, whatever the path carries. */
+static bool is_small(const iw_peer_t *p, const iw_request_t *r)
+{
+    return IW_DO_READ == r->operation || r->length - r->cut <= p->engine->config.datagram_min / 2;
+}
+
+/* NULL: there is none, or none that may be sent now, and then *waits. */
+static iw_request_t *next_request(iw_peer_t *p, uint64_t now, bool *waits)
 {
     iw_request_t *first[IW_QUEUES] = {
         [IW_QUEUE_SENDS] = first_send(p),
@@ -52,6 +72,13 @@ static iw_request_t *next_request(iw_peer_t *p)
         first[IW_QUEUE_BULK] = NULL;
     } else if (is_send(behind) && behind->cut > 0 && is_send(first[IW_QUEUE_SENDS])) {
         first[IW_QUEUE_SENDS] = NULL;
+    }
+    *waits = false;
+    for (unsigned i = 0; i < IW_QUEUES && is_told_to_wait(p, now); ++i) {
+        if (NULL != first[i] && !is_small(p, first[i])) {
+            first[i] = NULL;
+            *waits = true;
+        }
     }
     for (unsigned i = 1; i <= IW_QUEUES; ++i) {
         const unsigned queue = (p->tx.turn + i) % IW_QUEUES;
@@ -132,7 +159,7 @@ static bool is_awaited(const iw_segment_t *s)
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
     return s->resent || (is_awaited(s) && IW_DO_SEND != s->request->operation)
-           || !iw_cc_room(&p->path.cc, p->tx.window, bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
+           || !iw_cc_room(&p->path.cc, window_of(p), bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
 static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
@@ -224,7 +251,7 @@ static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
     if (p->tx.allowance > 0) {
         return true;
     }
-    if (!iw_cc_room(&p->path.cc, p->tx.window, bytes + IW_OVERHEAD)) {
+    if (!iw_cc_room(&p->path.cc, window_of(p), bytes + IW_OVERHEAD)) {
         p->tx.limited = true;
         return false;
     }
@@ -267,9 +294,11 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
         p->tx.limited = true;
         return NULL;
     }
-    iw_request_t *r = next_request(p);
+    bool waits;
+    iw_request_t *r = next_request(p, now, &waits);
     if (NULL == r) {
-        p->tx.limited = false;
+        p->tx.limited = waits;
+        p->tx.pace_at = waits ? p->tx.window_at + IW_PERSIST : p->tx.pace_at;
         return NULL;
     }
     const uint32_t left = r->length - r->cut, room = iw_build_datagram_room(p);
