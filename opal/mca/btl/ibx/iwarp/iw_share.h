@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* How much each of those that send large messages at the same time may have in flight, so that all of it fits into what the port
- * buffers. Who is in the midst of a message is a sender.
+ * buffers. A peer in the midst of a message is a sender.
  *
  * Shares that are too small cost more than waiting: a share has to hold two datagrams, and small datagrams cost as many
  * calls and checks as large ones. So only so many senders are served at a time as there are shares that hold two of the
@@ -115,7 +115,7 @@ static inline iw_sender_t *iw_share_next(iw_share_t *s, uint32_t most, uint64_t 
     return m;
 }
 
-/* It sends no more, or its message is complete. Returns who is to be told that it is served now. */
+/* It sends no more, or its message is complete. Returns the one that is to be told that it is served now. */
 static inline iw_sender_t *iw_share_leave(iw_share_t *s, iw_sender_t *m, uint32_t most, uint64_t now)
 {
     if (IW_SHARE_NONE == m->state) {
@@ -127,7 +127,7 @@ static inline iw_sender_t *iw_share_leave(iw_share_t *s, iw_sender_t *m, uint32_
 }
 
 /* So many bytes came of it, and there is more to come. `window`: what it was told before, perhaps; `most`: so many may be
- * served at a time. Returns who is to be told that it is served now, and not the sender itself. */
+ * served at a time. Returns the one that is to be told that it is served now, which is not the sender itself. */
 static inline iw_sender_t *iw_share_heard(iw_share_t *s, iw_sender_t *m, uint32_t bytes, uint32_t window, uint32_t most,
                                           uint64_t now)
 {
