@@ -23,6 +23,8 @@ sub mpi_release {
     my $said = `timeout 60 $mpirun --version 2>&1 </dev/null` // '';
     $said =~ /\(Open MPI\) (\d+\.\d+)/ or die "$mpirun does not say which Open MPI it belongs to: $said\n";
     my $release = $release_of{$mpirun} = $1;
+    # Processes of one host are to try the datagrams; lists ask for the kernel's copies where they are meant.
+    $ENV{OMPI_MCA_btl_ibx_single_copy} //= 0;
     if ($release ge '5.0') {
         # PMIx looks into the directory of the components too, and reports each file there that is none of its own.
         $ENV{PMIX_MCA_mca_base_component_show_load_errors} //= 'none';

@@ -40,6 +40,7 @@ typedef struct mca_btl_ibx_component {
     bool segment;
     char *rcache; /* name of the component, auto or none */
     bool direct;
+    bool single_copy;
     char *fault_register;
     unsigned long long fault_seed;
     bool summary;

@@ -150,6 +150,10 @@ static const spec_parameter_t parameters[] = {
                 .help = "The kernel writes large payloads that answer an RDMA Read to where they belong, before they are "
                         "verified there, instead of into a buffer from which they are copied. Until the read completes "
                         "other bytes may be there. No unit, 0 or 1, default 1."),
+    SPEC_SWITCH("single_copy", 9, C(single_copy), true,
+                .help = "Puts and gets between processes of one host are done by the kernel in one copy (cross memory attach), "
+                        "if it allows them to reach each other's memory; otherwise, and between hosts, by datagrams. No "
+                        "unit, 0 or 1, default 1."),
     SPEC_WORDS("fault_register", 9, C(fault_register), NULL, .refuse = mca_btl_ibx_fault_refuse,
                .help = "This share of the registrations of user memory fails on purpose as for lack of resources, over "
                        "every transport: for tests. No unit, a number from 0 to 1, default none."),

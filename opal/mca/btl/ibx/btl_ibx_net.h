@@ -35,13 +35,15 @@ typedef struct mca_btl_ibx_offer {
 } mca_btl_ibx_offer_t;
 _Static_assert(sizeof(mca_btl_ibx_offer_t) == 40, "an offer has no holes");
 
-#define MCA_BTL_IBX_MODEX_VERSION 1
+#define MCA_BTL_IBX_MODEX_VERSION 2
 
 typedef struct mca_btl_ibx_modex {
     uint8_t version;
     uint8_t count;
     uint8_t auth; /* iw_auth_mode_t: must be the same everywhere */
-    uint8_t reserved[5];
+    uint8_t reserved;
+    uint32_t pid;    /* these two for processes of the same host: of this one, */
+    uint64_t key_at; /* and where the key of its first offer lies */
     mca_btl_ibx_offer_t offer[MCA_BTL_IBX_INTERFACES];
 } mca_btl_ibx_modex_t;
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -373,6 +374,10 @@ int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ib
 void mca_btl_ibx_udp_offer(mca_btl_ibx_modex_t *modex)
 {
     modex->count = (uint8_t) mca_btl_ibx_udp_modules_n;
+    if (mca_btl_ibx_component.single_copy && modex->count > 0) {
+        modex->pid = (uint32_t) getpid();
+        modex->key_at = (uint64_t) (uintptr_t) &mca_btl_ibx_udp_modules[0]->key;
+    }
     for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
         const mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
         mca_btl_ibx_offer_make(&modex->offer[i], &module->base.interface, iw_port_address(module->port), &module->key);

@@ -14,6 +14,7 @@
 static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     endpoint->peer = NULL;
+    endpoint->memory.pid = 0;
     endpoint->is_remote = false;
     endpoint->reach = IW_REACH_NONE;
     endpoint->host = NULL;
@@ -69,6 +70,11 @@ mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *modu
         endpoint->is_remote = !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
         endpoint->address = address;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
+        if (!endpoint->is_remote && mca_btl_ibx_component.single_copy) {
+            endpoint->memory = (iw_cma_t){.pid = (pid_t) modex->pid, .key_at = modex->key_at};
+            memcpy(endpoint->memory.key, modex->offer[0].key, sizeof(endpoint->memory.key));
+            iw_cma_meet(&endpoint->memory);
+        }
     }
     if (reached && !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
         /* It may be first to send, while the program computes here. A process of this host has faster ways. */

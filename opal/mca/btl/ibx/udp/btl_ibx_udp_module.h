@@ -13,6 +13,7 @@
 
 #include "btl_ibx_module.h"
 #include "iwarp/iw_agent.h"
+#include "iwarp/iw_cma.h"
 #include "iwarp/iw_engine.h"
 #include "iwarp/iw_port.h"
 #include "iwarp/iw_reach.h"
@@ -26,6 +27,7 @@ typedef struct mca_btl_ibx_udp_endpoint {
     iw_address_t address;
     iw_key_t key;
     iw_peer_t *peer; /* NULL before the first word */
+    iw_cma_t memory; /* of the process, if it is of this host */
     bool is_remote;           /* on another host */
     iw_reach_verdict_t reach; /* if so: whether it is reached */
     iw_reach_host_t *host;    /* what is known of that host; NULL: not looked up yet */
@@ -63,6 +65,7 @@ struct mca_btl_ibx_udp_module {
     uint64_t came;       /* messages since then */
     bool is_used;        /* messages came or went since memory was given back last */
     uint64_t given_back; /* how often it was */
+    atomic_uint_least64_t single_copies;
     opal_hash_table_t hosts; /* iw_reach_host_t, by address without a port */
     iw_reach_net_t net;
     mca_btl_ibx_udp_endpoint_t *early[MCA_BTL_IBX_UDP_EARLY]; /* asked before anybody wants to know */

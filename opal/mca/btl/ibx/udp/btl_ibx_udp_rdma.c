@@ -115,12 +115,32 @@ void mca_btl_ibx_udp_drop_jobs(mca_btl_ibx_udp_module_t *module, const mca_btl_b
     mca_btl_ibx_fail_atomics(endpoint);
 }
 
+/* Between processes of one host the kernel copies. False: it cannot. */
+static bool copied(mca_btl_ibx_udp_module_t *module, const mca_btl_ibx_job_t *job)
+{
+    const mca_btl_ibx_udp_endpoint_t *endpoint = (const mca_btl_ibx_udp_endpoint_t *) job->endpoint;
+    if (0 == endpoint->memory.pid || endpoint->base.is_dead) {
+        return false;
+    }
+    const bool is_done = MCA_BTL_IBX_PUT == job->type
+                             ? iw_cma_put(&endpoint->memory, job->local, job->remote, job->length)
+                             : iw_cma_get(&endpoint->memory, job->local, job->remote, job->length);
+    if (is_done) {
+        atomic_fetch_add_explicit(&module->single_copies, 1, memory_order_relaxed);
+    }
+    return is_done;
+}
+
 int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
                                const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     bool ended = false;
     (void) order;
+    if (copied(module, job)) {
+        mca_btl_ibx_job_end(base, job);
+        return OPAL_SUCCESS;
+    }
     job->stag = remote_handle->stag;
     job->remote -= remote_handle->base;
     if (job->length >= MCA_BTL_IBX_UDP_BULK) {

@@ -26,6 +26,7 @@
     X(agent_wakeups, agent, "times the agent's thread took over from the application")             \
     X(idle_returns, module->given_back,                                                            \
       "times that nothing came or went, and buffers of fragments were given back")                 \
+    X(single_copies, module->single_copies, "puts and gets that the kernel copied, with a process of this host") \
     X(limit_events, module->window.grown, "times the receive window was doubled")                  \
     X(window_shrunk, module->window.shrunk, "times the receive window shrank")
 #define LEVELS(X)                                                                                  \
