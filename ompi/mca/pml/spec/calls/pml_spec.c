@@ -97,15 +97,6 @@ void mca_pml_spec_finalize(void)
     OBJ_DESTRUCT(&mca_pml_spec.lock);
 }
 
-bool mca_pml_spec_refuse_device(const void *buf)
-{
-    if (!mca_pml_spec_on_device(buf)) {
-        return false;
-    }
-    mca_pml_spec_explain("device buffer", buf);
-    return true;
-}
-
 /* A transport has given up one process, or altogether. */
 static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc,
                              char *info)

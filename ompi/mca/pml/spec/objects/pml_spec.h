@@ -221,13 +221,4 @@ static inline char *mca_pml_spec_flat_base(const void *buf, const ompi_datatype_
     return (char *) (uintptr_t) buf + dtype->super.true_lb;
 }
 
-/* A buffer that must not be touched by the CPU; a message is given. */
-bool mca_pml_spec_refuse_device(const void *buf);
-
-/* (Most machines have no device, and then no buffer is checked.) */
-static inline bool mca_pml_spec_is_refused(const void *buf, size_t count)
-{
-    return OPAL_UNLIKELY(mca_pml_spec.devices) && count > 0 && mca_pml_spec_refuse_device(buf);
-}
-
 #endif

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_complete.h"
+#include "pml_spec_device.h"
 #include "pml_spec_request.h"
 #include "pml_spec_upward.h"
 
@@ -152,7 +153,12 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     if (!recvreq->converts) {
         opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
                                                  &base->req_datatype->super, base->req_count,
-                                                 base->req_addr, 0, convertor);
+                                                 base->req_addr,
+                                                 recvreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0,
+                                                 convertor);
+        if (recvreq->on_device) {
+            mca_pml_spec_device_convertor(base);
+        }
         recvreq->converts = true;
     }
     opal_convertor_set_position(convertor, &offset);
@@ -260,6 +266,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
-    recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    recvreq->is_flat =
+        !recvreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 }

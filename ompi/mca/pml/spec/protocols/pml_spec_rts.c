@@ -87,6 +87,11 @@ static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_bt
         opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
         opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
     }
+    if (OPAL_UNLIKELY(sendreq->status < 0)) {
+        mca_bml_base_free(bml_btl, des);
+        mca_pml_spec_send_faulty(sendreq);
+        return true;
+    }
     if (OPAL_UNLIKELY(data < sendreq->first)) {
         mca_bml_base_free(bml_btl, des);
         return send_less(sendreq, bml_btl, hdr, data);
@@ -496,6 +501,11 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
     if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
         mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
+    }
+    if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_FAULT)) {
+        recvreq->status = OMPI_ERROR;
+        mca_pml_spec_recv_done(recvreq);
+        return;
     }
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
