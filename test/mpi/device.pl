@@ -22,9 +22,9 @@ if (mpi_release() lt '5.0' || 'spec' ne $pml) {
 
 # Runs device.c; the code, and the standard output and error together.
 sub job {
-    my (@words) = @_;
-    my $command = mpi_mpirun(2, '--mca pml spec', @words, mpi_accelerator($programs));
-    my $out = `TEST_SECONDS=60 timeout -k 5 90 $command $programs/device $job::arguments 2>&1 </dev/null`;
+    my ($words, $arguments) = @_;
+    my $command = mpi_mpirun(2, '--mca pml spec', $words, mpi_accelerator($programs));
+    my $out = `TEST_SECONDS=60 timeout -k 5 90 $command $programs/device $arguments 2>&1 </dev/null`;
     return ($? >> 8, $out);
 }
 
@@ -34,15 +34,17 @@ sub result {
     $good ? ++$passed : ++$failed;
 }
 
-for my $transport ('vader', 'tcp', 'ibx') {
-    my $btl = "--mca btl self,$transport";
-    $job::arguments = '';
-    my ($code, $out) = job($btl);
-    result(0 == $code && "No errors\n" eq $out, "$transport: each byte by the device's copies", $out);
-    $job::arguments = '--faults';
-    ($code, $out) = job($btl);
+my @ways = (
+    ['vader', '--mca btl self,vader', 0], ['tcp', '--mca btl self,tcp', 1], ['ibx', '--mca btl self,ibx', 1],
+    ['ibx, in fragments', '--mca btl self,ibx --mca pml_spec_staging_max 0', 0],
+);
+for my $way (@ways) {
+    my ($name, $words, $staged) = @$way;
+    my ($code, $out) = job($words, "--staged $staged");
+    result(0 == $code && "No errors\n" eq $out, "$name: each byte by the device's copies, " . ($staged ? 'some staged' : 'none staged'), $out);
+    ($code, $out) = job($words, '--faults');
     my $told = () = $out =~ /^A copy from or to the memory of an accelerator \(GPU\) has failed/mg;
-    result(0 == $code && $out =~ /^No errors$/m && $told >= 1, "$transport: its faults are errors, of both ends, and told", $out);
+    result(0 == $code && $out =~ /^No errors$/m && $told >= 1, "$name: the device's faults are errors at both ends, and told", $out);
 }
 print "$passed passed, $failed failed, $skipped skipped\n";
 exit($failed > 0);

@@ -4,6 +4,7 @@
 
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../protocols/pml_spec_protocols.h"
 #include "../services/pml_spec_adapt.h"
@@ -276,6 +277,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         mca_pml_spec_complete(&base->req_ompi);
     }
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat);
+    if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
+        && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
+        (void) mca_pml_spec_stage_send(sendreq);
+    }
     const bool announce = before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         send_issue(sendreq, by, announce);

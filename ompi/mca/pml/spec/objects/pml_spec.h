@@ -13,6 +13,7 @@
 #include "../core/spec_handle.h"
 #include "../core/spec_list.h"
 #include "../core/spec_retry.h"
+#include "../core/spec_stage.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
 
@@ -45,6 +46,7 @@ typedef struct mca_pml_spec_module {
     size_t copy_limit;
     size_t stripe_min;
     size_t persistent_max;
+    size_t staging_max;
     long unexpected_max; /* bytes; -1: by the memory of the host */
     long eager_max;      /* bytes; -1: by what copies cost */
     int adapt_threshold; /* percent */

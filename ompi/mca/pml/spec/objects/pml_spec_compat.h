@@ -131,6 +131,13 @@ static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
 /* What a convertor is told when it is prepared for a buffer on a device, and which function copies for it then. */
 #    define MCA_PML_SPEC_CONVERTOR_DEVICE 0
 
+/* Was it prepared for one? */
+static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
+{
+    (void) convertor;
+    return false;
+}
+
 typedef void *(*mca_pml_spec_copy_fn_t)(void *to, const void *from, size_t n, opal_convertor_t *convertor);
 
 static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
@@ -309,6 +316,11 @@ static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
 }
 
 #    define MCA_PML_SPEC_CONVERTOR_DEVICE CONVERTOR_ACCELERATOR
+
+static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
+{
+    return convertor->flags & CONVERTOR_ACCELERATOR;
+}
 
 typedef memcpy_fct_t mca_pml_spec_copy_fn_t;
 

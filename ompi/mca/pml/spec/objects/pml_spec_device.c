@@ -7,26 +7,34 @@
 static void failed(mca_pml_base_request_t *base, size_t n, int error)
 {
     const bool sends = MCA_PML_REQUEST_SEND == base->req_type;
+    int peer = base->req_peer;
     if (sends) {
         MCA_PML_SPEC_SENDREQ(base)->status = OMPI_ERROR;
     } else {
         MCA_PML_SPEC_RECVREQ(base)->status = OMPI_ERROR;
+        peer = MCA_PML_SPEC_RECVREQ(base)->peer->rank; /* the data is here, so the sender is known */
     }
     MCA_PML_SPEC_COUNT(device_faults);
     mca_pml_spec_explain("device copy failed",
                          mca_pml_spec_host_of(&ompi_proc_local()->super), mca_pml_spec_my_rank(),
-                         sends ? "read by a send to" : "written by a receive from", base->req_peer,
-                         n, base->req_addr, opal_strerror(error), error);
+                         sends ? "read by a send to" : "written by a receive from", peer, n, base->req_addr, opal_strerror(error), error);
+}
+
+bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void *from, size_t n)
+{
+    const int error = mca_pml_spec_device_copy(to, from, n);
+    MCA_PML_SPEC_COUNT_N(bytes_device, n);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != error)) {
+        failed(base, n, error);
+    }
+    return OPAL_SUCCESS == error;
 }
 
 /* The memcpy of a convertor. */
 static void *copy(void *to, const void *from, size_t n, opal_convertor_t *convertor)
 {
-    const int error = mca_pml_spec_device_copy(to, from, n);
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != error)) {
-        failed(SPEC_ENTRY(convertor, mca_pml_base_request_t, req_convertor), n, error);
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_device, n);
+    (void) mca_pml_spec_device_move(SPEC_ENTRY(convertor, mca_pml_base_request_t, req_convertor), to,
+                                    from, n);
     return to;
 }
 

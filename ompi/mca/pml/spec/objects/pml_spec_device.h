@@ -25,4 +25,7 @@ static inline bool mca_pml_spec_is_device(const void *buf, const ompi_datatype_t
  * its status. */
 void mca_pml_spec_device_convertor(mca_pml_base_request_t *base);
 
+/* Copies n bytes for the request. False: the device failed, which is noted in the same way. */
+bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void *from, size_t n);
+
 #endif

@@ -3,6 +3,7 @@
 #include "pml_spec_complete.h"
 #include "pml_spec_device.h"
 #include "pml_spec_request.h"
+#include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
 static void recv_return(mca_pml_spec_recv_request_t *recvreq)
@@ -73,6 +74,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     recvreq->keys = 0;
     recvreq->offered = false;
     recvreq->pin = NULL;
+    recvreq->staged = false;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
     recvreq->early_bytes = 0;
@@ -218,6 +220,10 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                     recvreq->key[recvreq->keys].handle);
     }
     const bool told = mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_LOST;
+    if (OPAL_UNLIKELY(recvreq->staged)) {
+        const bool failed = told || recvreq->status < 0;
+        mca_pml_spec_stage_deliver(recvreq, failed ? 0 : recvreq->req_recv.req_bytes_packed);
+    }
     if (OPAL_UNLIKELY(told)) {
         recvreq->status = OMPI_SUCCESS;
     } else {

@@ -115,7 +115,7 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
 
     size = size < range->length ? size : (size_t) range->length;
     opal_convertor_set_position(convertor, &position);
-    if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat) {
+    if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
         des = pack(bml_btl, convertor, &size);
     } else {
         mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER,
