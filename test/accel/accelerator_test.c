@@ -472,6 +472,28 @@ unsigned long long test_accelerator_copies(void)
     return copies;
 }
 
+static opal_accelerator_stream_t *late_stream;
+static opal_accelerator_event_t *late_event;
+
+/* Begins one copy on a stream, of any memory; and asks the event behind it: 1: not yet, 0: done, -1: it has failed. */
+PUBLIC bool test_accelerator_begin(void *to, const void *from, size_t n);
+bool test_accelerator_begin(void *to, const void *from, size_t n)
+{
+    return (NULL != late_stream || OPAL_SUCCESS == create_stream(DEVICE, &late_stream))
+           && (NULL != late_event || OPAL_SUCCESS == new_event(&late_event))
+           && OPAL_SUCCESS
+                  == copy_late(DEVICE, DEVICE, to, from, n, late_stream,
+                               MCA_ACCELERATOR_TRANSFER_UNSPEC)
+           && OPAL_SUCCESS == record_event(DEVICE, late_event, late_stream);
+}
+
+PUBLIC int test_accelerator_query(void);
+int test_accelerator_query(void)
+{
+    const int rc = query_event(DEVICE, late_event);
+    return OPAL_ERR_RESOURCE_BUSY == rc ? 1 : OPAL_SUCCESS == rc ? 0 : -1;
+}
+
 /* Device memory, by the address at which the program may touch it (arena.h); NULL: there is none. */
 PUBLIC void *test_accelerator_take(size_t n);
 void *test_accelerator_take(size_t n)

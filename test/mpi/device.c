@@ -15,6 +15,8 @@ static struct {
     void *(*address)(const void *);
     void (*fail)(unsigned long long);
     unsigned long long (*copies)(void);
+    bool (*begin)(void *, const void *, size_t);
+    int (*query)(void);
 } device;
 
 static bool find_device(void)
@@ -24,7 +26,9 @@ static bool find_device(void)
     *(void **) &device.address = dlsym(NULL, "test_accelerator_address");
     *(void **) &device.fail = dlsym(NULL, "test_accelerator_fail");
     *(void **) &device.copies = dlsym(NULL, "test_accelerator_copies");
-    return NULL != device.take && NULL != device.give && NULL != device.address
+    *(void **) &device.begin = dlsym(NULL, "test_accelerator_begin");
+    *(void **) &device.query = dlsym(NULL, "test_accelerator_query");
+    return NULL != device.begin && NULL != device.query && NULL != device.take && NULL != device.give && NULL != device.address
            && NULL != device.fail && NULL != device.copies;
 }
 
@@ -74,6 +78,32 @@ static void a_touch_is_seen(void)
     CHECK(0 == pipe(ends) && write(ends[1], b.mpi, 8) < 0, "the kernel could read there");
     close(ends[0]);
     close(ends[1]);
+    buffer_free(&b);
+}
+
+/* A copy on a stream is not done when it has been asked for, but when its event has been queried often enough. */
+static void a_stream_is_late(void)
+{
+    char host[64];
+    buffer_t b = buffer(sizeof(host), true);
+    tl_step("a copy on a stream");
+    tl_fill(b.see, sizeof(host), 1);
+    for (int fails = 0; fails < 2; ++fails) {
+        tl_poison(host, sizeof(host));
+        device.fail((unsigned) fails);
+        CHECK(device.begin(host, b.mpi, sizeof(host)), "it did not begin");
+        UNTOUCHED(host, 0, sizeof(host));
+        CHECK(1 == device.query(), "it was done at the first query");
+        CHECK(1 == device.query(), "it was done at the second query");
+        UNTOUCHED(host, 0, sizeof(host));
+        CHECK((fails ? -1 : 0) == device.query(), "the third query told otherwise");
+        if (fails) {
+            UNTOUCHED(host, 0, sizeof(host));
+        } else {
+            VERIFY(host, sizeof(host), 1);
+        }
+    }
+    device.fail(0);
     buffer_free(&b);
 }
 
@@ -257,6 +287,7 @@ int main(int argc, char **argv)
     }
     tl_pvar("pml_spec_staged");
     a_touch_is_seen();
+    a_stream_is_late();
     for (size_t i = 0; i < TL_N(sizes); ++i) {
         for (int kind = 0; kind < 8; ++kind) {
             one(sizes[i], kind & 1, kind & 2, kind & 4);
