@@ -34,7 +34,8 @@ extern opal_accelerator_base_component_t mca_accelerator_test_component;
 static void must_be_whole(const void *p, size_t n, const char *what)
 {
     if (arena_is_device(p) && !arena_block(p, n, NULL, NULL, NULL)) {
-        (void) fprintf(stderr, "test accelerator: a copy of %zu bytes %s %p, where no device memory is\n",
+        (void) fprintf(stderr,
+                       "test accelerator: a copy of %zu bytes %s %p, where no device memory is\n",
                        n, what, p);
         abort();
     }
@@ -89,7 +90,8 @@ typedef struct test_stream {
 typedef struct test_event {
     opal_accelerator_event_t super;
     test_stream_t *stream;
-    uint64_t from, to; /* of the copies before it those that no event was behind: from + 1 to `to` */
+    uint64_t from,
+        to; /* of the copies before it those that no event was behind: from + 1 to `to` */
     unsigned queries;
 } test_event_t;
 
@@ -127,7 +129,8 @@ static void stream_destruct(test_stream_t *stream)
     (void) pthread_mutex_unlock(&test.lock);
 }
 
-static OBJ_CLASS_INSTANCE(test_stream_t, opal_accelerator_stream_t, stream_construct, stream_destruct);
+static OBJ_CLASS_INSTANCE(test_stream_t, opal_accelerator_stream_t, stream_construct,
+                          stream_destruct);
 static OBJ_CLASS_INSTANCE(test_event_t, opal_accelerator_event_t, NULL, NULL);
 
 /* The stream of those who name none. */
@@ -562,8 +565,7 @@ static void end(opal_accelerator_base_module_t *ours)
 }
 
 PUBLIC opal_accelerator_base_component_t mca_accelerator_test_component = {
-    .base_version = {OPAL_ACCELERATOR_BASE_VERSION_1_0_0,
-                     .mca_component_name = "test",
+    .base_version = {OPAL_ACCELERATOR_BASE_VERSION_1_0_0, .mca_component_name = "test",
                      .mca_component_major_version = OPAL_MAJOR_VERSION,
                      .mca_component_minor_version = OPAL_MINOR_VERSION,
                      .mca_component_release_version = OPAL_RELEASE_VERSION,

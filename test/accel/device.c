@@ -78,7 +78,8 @@ STARTS(Ssend_init)
 STARTS(Bsend_init)
 STARTS(Rsend_init)
 
-int MPI_Recv(void *buf, int n, MPI_Datatype type, int src, int tag, MPI_Comm comm, MPI_Status *status)
+int MPI_Recv(void *buf, int n, MPI_Datatype type, int src, int tag, MPI_Comm comm,
+             MPI_Status *status)
 {
     return PMPI_Recv(on_device(buf), n, type, src, tag, comm, status);
 }
@@ -109,6 +110,6 @@ int MPI_Sendrecv(const void *out, int out_n, MPI_Datatype out_type, int dst, int
                  int in_n, MPI_Datatype in_type, int src, int in_tag, MPI_Comm comm,
                  MPI_Status *status)
 {
-    return PMPI_Sendrecv(on_device(out), out_n, out_type, dst, out_tag, on_device(in), in_n, in_type,
-                         src, in_tag, comm, status);
+    return PMPI_Sendrecv(on_device(out), out_n, out_type, dst, out_tag, on_device(in), in_n,
+                         in_type, src, in_tag, comm, status);
 }

@@ -28,8 +28,9 @@ static bool find_device(void)
     *(void **) &device.copies = dlsym(NULL, "test_accelerator_copies");
     *(void **) &device.begin = dlsym(NULL, "test_accelerator_begin");
     *(void **) &device.query = dlsym(NULL, "test_accelerator_query");
-    return NULL != device.begin && NULL != device.query && NULL != device.take && NULL != device.give && NULL != device.address
-           && NULL != device.fail && NULL != device.copies;
+    return NULL != device.begin && NULL != device.query && NULL != device.take
+           && NULL != device.give && NULL != device.address && NULL != device.fail
+           && NULL != device.copies;
 }
 
 /* A buffer: `see` is where the program finds the bytes, `mpi` is what MPI gets. */

@@ -8,12 +8,10 @@
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_pin.h"
 
-static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
-                                                ompi_datatype_t *dtype, int dst, int tag,
-                                                mca_pml_base_send_mode_t mode,
-                                                ompi_communicator_t *comm,
-                                                mca_pml_spec_peer_t *peer, bool on_device,
-                                                bool persistent)
+static mca_pml_spec_send_request_t *
+request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, mca_pml_spec_peer_t *peer,
+            bool on_device, bool persistent)
 {
     mca_pml_spec_send_request_t *sendreq =
         (mca_pml_spec_send_request_t *) mca_pml_spec_get(&mca_pml_base_send_requests);
@@ -149,9 +147,8 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
     const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     mca_pml_spec_send_request_t *sendreq =
-        NULL == peer
-            ? NULL
-            : request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, true);
+        NULL == peer ? NULL
+                     : request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, true);
     if (NULL == sendreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -177,9 +174,9 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    const direct_t direct =
-        OPAL_UNLIKELY(on_device) ? NEEDS_REQUEST
-                                 : send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
+    const direct_t direct = OPAL_UNLIKELY(on_device)
+                                ? NEEDS_REQUEST
+                                : send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
     if (GONE == direct) {
         *request = &ompi_request_empty;
         return OMPI_SUCCESS;
@@ -213,9 +210,9 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    const direct_t direct =
-        OPAL_UNLIKELY(on_device) ? NEEDS_REQUEST
-                                 : send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
+    const direct_t direct = OPAL_UNLIKELY(on_device)
+                                ? NEEDS_REQUEST
+                                : send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
     if (GONE == direct) {
         return OMPI_SUCCESS;
     }

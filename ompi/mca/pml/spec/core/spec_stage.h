@@ -5,7 +5,7 @@
  * from what copies cost: each has its own price, which long pieces share out; but the transport waits for the first.
  *
  * The memory comes in powers of two from SPEC_STAGE_LEAST on. What comes back waits for its next use, since it is registered
- * with the transports: as much as `keep` bytes, the rest goes back to the system. No more than `most` bytes are in use.
+ * with the transports: as much as `keep` bytes, what is more goes back to the system. No more than `most` bytes are in use.
  *
  * Pure: the caller maps, and measures. Threads: the caller's lock. */
 #ifndef SPEC_STAGE_H

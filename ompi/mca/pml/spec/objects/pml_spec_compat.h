@@ -138,7 +138,8 @@ static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *conv
     return false;
 }
 
-typedef void *(*mca_pml_spec_copy_fn_t)(void *to, const void *from, size_t n, opal_convertor_t *convertor);
+typedef void *(*mca_pml_spec_copy_fn_t)(void *to, const void *from, size_t n,
+                                        opal_convertor_t *convertor);
 
 static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
                                                     mca_pml_spec_copy_fn_t copy)

@@ -12,12 +12,14 @@ static void failed(mca_pml_base_request_t *base, size_t n, int error)
         MCA_PML_SPEC_SENDREQ(base)->status = OMPI_ERROR;
     } else {
         MCA_PML_SPEC_RECVREQ(base)->status = OMPI_ERROR;
-        peer = MCA_PML_SPEC_RECVREQ(base)->peer->rank; /* the data is here, so the sender is known */
+        peer =
+            MCA_PML_SPEC_RECVREQ(base)->peer->rank; /* the data is here, so the sender is known */
     }
     MCA_PML_SPEC_COUNT(device_faults);
-    mca_pml_spec_explain("device copy failed",
-                         mca_pml_spec_host_of(&ompi_proc_local()->super), mca_pml_spec_my_rank(),
-                         sends ? "read by a send to" : "written by a receive from", peer, n, base->req_addr, opal_strerror(error), error);
+    mca_pml_spec_explain("device copy failed", mca_pml_spec_host_of(&ompi_proc_local()->super),
+                         mca_pml_spec_my_rank(),
+                         sends ? "read by a send to" : "written by a receive from", peer, n,
+                         base->req_addr, opal_strerror(error), error);
 }
 
 bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void *from, size_t n)
@@ -33,8 +35,8 @@ bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void
 /* The memcpy of a convertor. */
 static void *copy(void *to, const void *from, size_t n, opal_convertor_t *convertor)
 {
-    (void) mca_pml_spec_device_move(SPEC_ENTRY(convertor, mca_pml_base_request_t, req_convertor), to,
-                                    from, n);
+    (void) mca_pml_spec_device_move(SPEC_ENTRY(convertor, mca_pml_base_request_t, req_convertor),
+                                    to, from, n);
     return to;
 }
 

@@ -153,11 +153,9 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     opal_convertor_t *convertor = &base->req_convertor;
 
     if (!recvreq->converts) {
-        opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
-                                                 &base->req_datatype->super, base->req_count,
-                                                 base->req_addr,
-                                                 recvreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0,
-                                                 convertor);
+        opal_convertor_copy_and_prepare_for_recv(
+            recvreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
+            base->req_addr, recvreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0, convertor);
         if (recvreq->on_device) {
             mca_pml_spec_device_convertor(base);
         }

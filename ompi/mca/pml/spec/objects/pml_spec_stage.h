@@ -24,8 +24,8 @@ void mca_pml_spec_stage_fini(void);
 
 /* Could a message of so many bytes between the peer and this buffer, which is on a device, be staged? The peer's transports are
  * known. */
-static inline bool mca_pml_spec_stages(const mca_pml_spec_peer_t *peer, const ompi_datatype_t *dtype,
-                                       size_t count, size_t length)
+static inline bool mca_pml_spec_stages(const mca_pml_spec_peer_t *peer,
+                                       const ompi_datatype_t *dtype, size_t count, size_t length)
 {
     return length >= SPEC_STAGE_LEAST && length <= mca_pml_spec.staging_max
            && SPEC_BY_RDMA == peer->mover && !peer->is_self && mca_pml_spec_is_flat(dtype, count);

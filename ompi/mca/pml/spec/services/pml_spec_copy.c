@@ -152,10 +152,8 @@ static void give_up(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_range_t *range;
     while (NULL != (range = first_range(sendreq))) {
         const uint64_t length = range->length;
-        const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
-                                            .status = OMPI_ERROR,
-                                            .handle = sendreq->r,
-                                            .bytes = length};
+        const mca_pml_spec_fin_hdr_t fin = {
+            .type = MCA_PML_SPEC_FIN, .status = OMPI_ERROR, .handle = sendreq->r, .bytes = length};
         advance(sendreq, range, length);
         if (!lost) {
             mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));

@@ -95,24 +95,22 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                  &stopped)) {
         return;
     }
-    spec_tell(
-        mca_pml_spec.output,
-        "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-        "%s, transports can%s%s%s, %s%s",
-        peer->rank, peer->comm->cid, tag,
-        rtr     ? "receiver first (RTR, put)"
-        : eager ? "eager"
-        : rdma  ? "sender first (RTS)"
-                : "sender first (RTS), by copy",
-        length, eager_end(peer), synchronous ? ", synchronous" : "",
-        sendreq->staged      ? "on an accelerator, staged"
-        : sendreq->on_device ? "on an accelerator"
-        : sendreq->is_flat   ? "one block"
-                             : "with gaps",
-        flags & MCA_BTL_FLAGS_PUT ? " put" : "",
-        flags & MCA_BTL_FLAGS_GET ? " get" : "",
-        flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
-        stopped ? ", the receiver was told STOP" : "");
+    spec_tell(mca_pml_spec.output,
+              "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
+              "%s, transports can%s%s%s, %s%s",
+              peer->rank, peer->comm->cid, tag,
+              rtr     ? "receiver first (RTR, put)"
+              : eager ? "eager"
+              : rdma  ? "sender first (RTS)"
+                      : "sender first (RTS), by copy",
+              length, eager_end(peer), synchronous ? ", synchronous" : "",
+              sendreq->staged      ? "on an accelerator, staged"
+              : sendreq->on_device ? "on an accelerator"
+              : sendreq->is_flat   ? "one block"
+                                   : "with gaps",
+              flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
+              flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
+              stopped ? ", the receiver was told STOP" : "");
 }
 
 typedef enum { NONE, FIRST, SMALL, OFF, DEVICE, GAPS, NO_PUT, BEHIND, STOPPED, WAITS } reason_t;
