@@ -145,8 +145,7 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
     size_t size = sizeof(packet.hdr);
 
     if (rdma_is_possible(sendreq)) {
-        packet.hdr.flags |=
-            MCA_PML_SPEC_RTS_FLAT | (sendreq->staged ? MCA_PML_SPEC_RTS_PUT : 0);
+        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT | (sendreq->staged ? MCA_PML_SPEC_RTS_PUT : 0);
         packet.hdr.addr = (uint64_t) (uintptr_t) sendreq->flat;
         offer_key(sendreq, bml_btl);
         if (NULL != sendreq->key && sendreq->key_btl == bml_btl) {
