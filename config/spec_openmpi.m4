@@ -156,6 +156,7 @@ AC_DEFUN([_SPEC_OPENMPI_VERSION], [
     SPEC_OMPI_CPPFLAGS="$SPEC_OMPI_CPPFLAGS $SPEC_UNTESTED_CPPFLAGS"
     AC_SUBST([SPEC_OMPI_SHIM_CPPFLAGS])
     AM_CONDITIONAL([SPEC_HELP_COMPILED], [test $spec_series = 6.0])
+    AM_CONDITIONAL([ACCELERATORS], [test $spec_series != 4.1])
 ])
 
 # Since 5.0 Open MPI talks to PMIx directly, in macros that components use; mpicc does not tell where its header is.

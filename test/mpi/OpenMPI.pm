@@ -11,7 +11,7 @@ use warnings;
 use Cwd 'abs_path';
 use Exporter 'import';
 use File::Basename 'dirname';
-our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_lossy mpi_use_components mpi_use_sanitizer);
+our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_lossy mpi_accelerator mpi_device mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -115,6 +115,19 @@ sub mpi_use_sanitizer {
 sub mpi_lossy {
     my ($programs, $rates, $seed) = @_;
     return ('-x', "LD_PRELOAD=$programs/.libs/lossy.so", '-x', "LOSSY=$rates", '-x', 'LOSSY_SEED=' . ($seed // int rand 1e6));
+}
+
+# Words for mpirun: Open MPI has an accelerator, that of test/accel. PROGRAMS: where the test programs are.
+sub mpi_accelerator {
+    my ($programs) = @_;
+    my $path = $ENV{OMPI_MCA_mca_base_component_path} // 'SYSTEM_DEFAULT';
+    return ('--mca', 'accelerator', 'test', '--mca', 'mca_base_component_path', "$path:$programs/.libs");
+}
+
+# The same, and buffers of test programs are in its memory: all of them, or some.
+sub mpi_device {
+    my ($programs, $which) = @_;
+    return (mpi_accelerator($programs), '-x', "LD_PRELOAD=$programs/.libs/device.so", '-x', "DEVICE=$which");
 }
 
 # The beginning of a command line: mpi_mpirun(PROCESSES, WORDS...), for scripts that run jobs themselves.

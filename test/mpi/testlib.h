@@ -10,6 +10,7 @@
 #ifndef TESTLIB_H
 #define TESTLIB_H
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
@@ -215,10 +216,28 @@ static inline bool tl_verify(const char *file, int line, const void *buf, size_t
 
 #define TL_POISON 0xA5
 
+/* Memory of an accelerator where device.so is loaded (test/accel), which then has MPI take it for that; else of the host. */
+static inline void *tl_memory(size_t n)
+{
+    void *(*take)(size_t);
+    *(void **) &take = dlsym(NULL, "device_take");
+    void *device = NULL == take ? NULL : take(n);
+    return NULL == device ? malloc(n) : device;
+}
+
+static inline void tl_memory_free(void *p)
+{
+    bool (*give)(void *);
+    *(void **) &give = dlsym(NULL, "device_give");
+    if (NULL == give || !give(p)) {
+        free(p);
+    }
+}
+
 /* n bytes, poisoned, between guards. */
 static inline void *tl_buf(size_t n)
 {
-    unsigned char *base = malloc(n + 2 * TL_GUARD);
+    unsigned char *base = tl_memory(n + 2 * TL_GUARD);
     if (NULL == base) {
         printf("rank %d: no memory for %zu bytes\n", tl.rank, n);
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -276,7 +295,7 @@ static inline void tl_guards(const char *file, int line, const void *buf)
 static inline void tl_buf_free(const char *file, int line, void *buf)
 {
     tl_guards(file, line, buf);
-    free((unsigned char *) buf - TL_GUARD);
+    tl_memory_free((unsigned char *) buf - TL_GUARD);
 }
 
 /* ---- sizes ---- */

@@ -6,6 +6,7 @@
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_slabs.h"
+#include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../objects/pml_spec_yield.h"
 #include "../services/pml_spec_adapt.h"
@@ -51,6 +52,7 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     mca_pml_spec_slabs_init();
+    mca_pml_spec_stage_init();
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
@@ -94,16 +96,8 @@ void mca_pml_spec_finalize(void)
         OBJ_DESTRUCT(lists[i].list);
     }
     mca_pml_spec_slabs_fini();
+    mca_pml_spec_stage_fini();
     OBJ_DESTRUCT(&mca_pml_spec.lock);
-}
-
-bool mca_pml_spec_refuse_device(const void *buf)
-{
-    if (!mca_pml_spec_on_device(buf)) {
-        return false;
-    }
-    mca_pml_spec_explain("device buffer", buf);
-    return true;
 }
 
 /* A transport has given up one process, or altogether. */

@@ -94,6 +94,11 @@ static const spec_parameter_t parameters[] = {
                         "registers nothing. Memory beyond the limit is registered in advance "
                         "only, and may be evicted from the registration cache. Unit: bytes, "
                         "range 0 to 1024G, default 256M."),
+    SPEC_NUMBER("staging_max", 9, &mca_pml_spec.staging_max, 256 << 20, 0, TIB,
+                .help = "Large messages from and to the memory of an accelerator (GPU) go through "
+                        "host memory, where the transport moves data by itself: up to this much "
+                        "of it is used at once. Messages for which there is none left, and all "
+                        "with 0, go in fragments. Unit: bytes, range 0 to 1024G, default 256M."),
     SPEC_NUMBER("gather", 5, &mca_pml_spec.gather, 32, 1, 4096,
                 .help = "Up to this many nonblocking sends to one process leave together, where "
                         "the transport can send several messages at a time (btl/ibx over UDP) and "

@@ -3,21 +3,20 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_device.h"
 #include "../services/pml_spec_pin.h"
 
 static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                        ompi_communicator_t *comm, bool persistent,
                        mca_pml_spec_recv_request_t **fresh)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
     mca_pml_spec_recv_request_t *recvreq =
         (mca_pml_spec_recv_request_t *) mca_pml_spec_get(&mca_pml_base_recv_requests);
     if (OPAL_UNLIKELY(NULL == recvreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     recvreq->converts = false;
+    recvreq->on_device = mca_pml_spec_is_device(buf, dtype, count);
     MCA_PML_BASE_RECV_REQUEST_INIT(&recvreq->req_recv, buf, count, dtype, src, tag, comm,
                                    persistent);
     *fresh = recvreq;
@@ -56,7 +55,7 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
     }
     mca_pml_spec_peer_t *peer =
         OMPI_ANY_SOURCE == src ? NULL : mca_pml_spec_peer(mca_pml_spec_comm_of(comm), src);
-    if (NULL != peer && mca_pml_spec_is_flat(dtype, count)) {
+    if (NULL != peer && !recvreq->on_device && mca_pml_spec_is_flat(dtype, count)) {
         recvreq->pin = mca_pml_spec_pin_new(
             peer, mca_pml_spec_flat_base(buf, dtype), count * dtype->super.size,
             MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE);

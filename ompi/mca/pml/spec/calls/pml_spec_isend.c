@@ -2,16 +2,16 @@
 /* MPI's send calls. */
 #include "pml_spec_calls.h"
 
+#include "../objects/pml_spec_device.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_pin.h"
 
-static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
-                                                ompi_datatype_t *dtype, int dst, int tag,
-                                                mca_pml_base_send_mode_t mode,
-                                                ompi_communicator_t *comm,
-                                                mca_pml_spec_peer_t *peer, bool persistent)
+static mca_pml_spec_send_request_t *
+request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, mca_pml_spec_peer_t *peer,
+            bool on_device, bool persistent)
 {
     mca_pml_spec_send_request_t *sendreq =
         (mca_pml_spec_send_request_t *) mca_pml_spec_get(&mca_pml_base_send_requests);
@@ -20,8 +20,12 @@ static mca_pml_spec_send_request_t *request_new(const void *buf, size_t count,
     }
     sendreq->peer = peer;
     sendreq->req_send.req_base.req_proc = peer->proc;
+    sendreq->on_device = on_device;
     MCA_PML_BASE_SEND_REQUEST_INIT(&sendreq->req_send, buf, count, dtype, dst, tag, comm, mode,
-                                   persistent, 0);
+                                   persistent, on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0);
+    if (OPAL_UNLIKELY(on_device)) {
+        mca_pml_spec_device_convertor(&sendreq->req_send.req_base);
+    }
     return sendreq;
 }
 
@@ -140,16 +144,15 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
                             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                             ompi_request_t **request)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
+    const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     mca_pml_spec_send_request_t *sendreq =
-        NULL == peer ? NULL : request_new(buf, count, dtype, dst, tag, mode, comm, peer, true);
+        NULL == peer ? NULL
+                     : request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, true);
     if (NULL == sendreq) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (MCA_PML_BASE_SEND_BUFFERED != mode && mca_pml_spec_is_flat(dtype, count)) {
+    if (MCA_PML_BASE_SEND_BUFFERED != mode && !on_device && mca_pml_spec_is_flat(dtype, count)) {
         sendreq->pin =
             mca_pml_spec_pin_new(peer, mca_pml_spec_flat_base(buf, dtype),
                                  count * dtype->super.size, MCA_BTL_REG_FLAG_REMOTE_READ);
@@ -165,21 +168,21 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                        ompi_request_t **request)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
+    const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     uint32_t seq;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
+    const direct_t direct = OPAL_UNLIKELY(on_device)
+                                ? NEEDS_REQUEST
+                                : send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
     if (GONE == direct) {
         *request = &ompi_request_empty;
         return OMPI_SUCCESS;
     }
     mca_pml_spec_send_request_t *sendreq =
-        request_new(buf, count, dtype, dst, tag, mode, comm, peer, false);
+        request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
     if (OPAL_UNLIKELY(NULL == sendreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -200,21 +203,21 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
 int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    if (mca_pml_spec_is_refused(buf, count)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
+    const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     ompi_request_t *request;
     uint32_t seq;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    direct_t direct = send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
+    const direct_t direct = OPAL_UNLIKELY(on_device)
+                                ? NEEDS_REQUEST
+                                : send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
     if (GONE == direct) {
         return OMPI_SUCCESS;
     }
     mca_pml_spec_send_request_t *sendreq =
-        request_new(buf, count, dtype, dst, tag, mode, comm, peer, false);
+        request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
     if (OPAL_UNLIKELY(NULL == sendreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }

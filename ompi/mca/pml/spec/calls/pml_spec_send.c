@@ -3,6 +3,8 @@
 #include "pml_spec_calls.h"
 
 #include "../objects/pml_spec_complete.h"
+#include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../protocols/pml_spec_protocols.h"
 #include "../services/pml_spec_adapt.h"
@@ -216,12 +218,19 @@ static int buffer_message(mca_pml_spec_send_request_t *sendreq)
         memcpy(copy, sendreq->flat, length);
     } else {
         /* The last start of a persistent request left the convertor on its copy. */
-        opal_convertor_copy_and_prepare_for_send(sendreq->peer->proc->super.proc_convertor,
-                                                 &base->req_datatype->super, base->req_count,
-                                                 base->req_addr, 0, convertor);
+        opal_convertor_copy_and_prepare_for_send(
+            sendreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
+            base->req_addr, sendreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0, convertor);
+        if (sendreq->on_device) {
+            mca_pml_spec_device_convertor(base);
+        }
         struct iovec iov = {.iov_base = copy, .iov_len = length};
         uint32_t iovs = 1;
         opal_convertor_pack(convertor, &iov, &iovs, &length);
+        if (OPAL_UNLIKELY(sendreq->status < 0)) {
+            mca_pml_base_bsend_request_fini(&base->req_ompi);
+            return sendreq->status;
+        }
     }
     opal_convertor_copy_and_prepare_for_send(
         sendreq->peer->proc->super.proc_convertor, &ompi_mpi_packed.dt.super,
@@ -249,7 +258,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     sendreq->proto = NULL;
     sendreq->stage = 0;
     sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
-    sendreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    sendreq->is_flat =
+        !sendreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 
     const size_t length = sendreq->req_send.req_bytes_packed;
@@ -267,6 +277,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         mca_pml_spec_complete(&base->req_ompi);
     }
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat);
+    if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
+        && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
+        (void) mca_pml_spec_stage_send(sendreq);
+    }
     const bool announce = before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         send_issue(sendreq, by, announce);

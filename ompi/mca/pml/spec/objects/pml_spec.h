@@ -13,6 +13,7 @@
 #include "../core/spec_handle.h"
 #include "../core/spec_list.h"
 #include "../core/spec_retry.h"
+#include "../core/spec_stage.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
 
@@ -45,6 +46,7 @@ typedef struct mca_pml_spec_module {
     size_t copy_limit;
     size_t stripe_min;
     size_t persistent_max;
+    size_t staging_max;
     long unexpected_max; /* bytes; -1: by the memory of the host */
     long eager_max;      /* bytes; -1: by what copies cost */
     int adapt_threshold; /* percent */
@@ -219,15 +221,6 @@ static inline bool mca_pml_spec_is_flat(const ompi_datatype_t *dtype, size_t cou
 static inline char *mca_pml_spec_flat_base(const void *buf, const ompi_datatype_t *dtype)
 {
     return (char *) (uintptr_t) buf + dtype->super.true_lb;
-}
-
-/* A buffer that must not be touched by the CPU; a message is given. */
-bool mca_pml_spec_refuse_device(const void *buf);
-
-/* (Most machines have no device, and then no buffer is checked.) */
-static inline bool mca_pml_spec_is_refused(const void *buf, size_t count)
-{
-    return OPAL_UNLIKELY(mca_pml_spec.devices) && count > 0 && mca_pml_spec_refuse_device(buf);
 }
 
 #endif

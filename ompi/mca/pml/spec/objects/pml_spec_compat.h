@@ -108,17 +108,43 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* What this PML can do beyond the least, for pml_flags. */
 #    define MCA_PML_SPEC_ABILITIES 0
 
-/* May buffers be in the memory of an accelerator, and is this one? (configure refuses a 4.1 that
+/* May buffers be in the memory of an accelerator, and is this address? (configure refuses a 4.1 that
  * was built for such buffers.) */
 static inline bool mca_pml_spec_has_device(void)
 {
     return false;
 }
 
-static inline bool mca_pml_spec_on_device(const void *buf)
+static inline bool mca_pml_spec_on_device(const void *p)
 {
-    (void) buf;
+    (void) p;
     return false;
+}
+
+/* Copies n bytes from or to a device; they are there when this returns. OPAL_SUCCESS or an error of the device. */
+static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
+{
+    (void) to, (void) from, (void) n;
+    return OPAL_ERR_NOT_SUPPORTED;
+}
+
+/* What a convertor is told when it is prepared for a buffer on a device, and which function copies for it then. */
+#    define MCA_PML_SPEC_CONVERTOR_DEVICE 0
+
+/* Was it prepared for one? */
+static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
+{
+    (void) convertor;
+    return false;
+}
+
+typedef void *(*mca_pml_spec_copy_fn_t)(void *to, const void *from, size_t n,
+                                        opal_convertor_t *convertor);
+
+static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
+                                                    mca_pml_spec_copy_fn_t copy)
+{
+    (void) convertor, (void) copy;
 }
 
 /* A process is lost. True: MPI goes on without it, and requests with it end in error. */
@@ -277,11 +303,32 @@ static inline bool mca_pml_spec_has_device(void)
     return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
 }
 
-static inline bool mca_pml_spec_on_device(const void *buf)
+static inline bool mca_pml_spec_on_device(const void *p)
 {
     int device;
     uint64_t flags;
-    return opal_accelerator.check_addr(buf, &device, &flags) > 0;
+    return opal_accelerator.check_addr(p, &device, &flags) > 0;
+}
+
+static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
+{
+    return opal_accelerator.mem_copy(MCA_ACCELERATOR_NO_DEVICE_ID, MCA_ACCELERATOR_NO_DEVICE_ID, to,
+                                     from, n, MCA_ACCELERATOR_TRANSFER_UNSPEC);
+}
+
+#    define MCA_PML_SPEC_CONVERTOR_DEVICE CONVERTOR_ACCELERATOR
+
+static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
+{
+    return convertor->flags & CONVERTOR_ACCELERATOR;
+}
+
+typedef memcpy_fct_t mca_pml_spec_copy_fn_t;
+
+static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
+                                                    mca_pml_spec_copy_fn_t copy)
+{
+    convertor->cbmemcpy = copy;
 }
 
 /* (5.0 returns from MPI_Waitall.) */

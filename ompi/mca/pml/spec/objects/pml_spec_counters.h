@@ -20,6 +20,10 @@
     X(bytes_get, "bytes read by RDMA")                                                             \
     X(bytes_copied, "bytes sent in fragments through the transport's buffers")                     \
     X(bytes_control, "bytes of protocol packets that carry no data")                               \
+    X(bytes_device, "bytes copied from or to the memory of an accelerator")                        \
+    X(staged,                                                                                      \
+      "sends and receives of device memory that went through host memory standing in for it")      \
+    X(device_faults, "copies from or to the memory of an accelerator that failed")                 \
     X(stripes, "puts and gets of messages that were shared among several transports")              \
     X(rtr_sent, "RTRs sent (receives that speculated)")                                            \
     X(rtr_keys, "further keys sent ahead of RTRs, one for each transport more that can put")       \

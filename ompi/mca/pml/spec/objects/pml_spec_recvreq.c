@@ -1,7 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_complete.h"
+#include "pml_spec_device.h"
 #include "pml_spec_request.h"
+#include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
 static void recv_return(mca_pml_spec_recv_request_t *recvreq)
@@ -72,6 +74,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     recvreq->keys = 0;
     recvreq->offered = false;
     recvreq->pin = NULL;
+    recvreq->staged = false;
     recvreq->converts = false;
     recvreq->posted.bin = NULL;
     recvreq->early_bytes = 0;
@@ -150,9 +153,12 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     opal_convertor_t *convertor = &base->req_convertor;
 
     if (!recvreq->converts) {
-        opal_convertor_copy_and_prepare_for_recv(recvreq->peer->proc->super.proc_convertor,
-                                                 &base->req_datatype->super, base->req_count,
-                                                 base->req_addr, 0, convertor);
+        opal_convertor_copy_and_prepare_for_recv(
+            recvreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
+            base->req_addr, recvreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0, convertor);
+        if (recvreq->on_device) {
+            mca_pml_spec_device_convertor(base);
+        }
         recvreq->converts = true;
     }
     opal_convertor_set_position(convertor, &offset);
@@ -212,6 +218,10 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                     recvreq->key[recvreq->keys].handle);
     }
     const bool told = mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_LOST;
+    if (OPAL_UNLIKELY(recvreq->staged)) {
+        const bool failed = told || recvreq->status < 0;
+        mca_pml_spec_stage_deliver(recvreq, failed ? 0 : recvreq->req_recv.req_bytes_packed);
+    }
     if (OPAL_UNLIKELY(told)) {
         recvreq->status = OMPI_SUCCESS;
     } else {
@@ -260,6 +270,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;
-    recvreq->is_flat = mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    recvreq->is_flat =
+        !recvreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 }

@@ -37,6 +37,8 @@ typedef struct mca_pml_spec_send_request {
     volatile int32_t life;
     char *flat; /* the data if it is one block (also of size 0), else NULL */
     bool is_flat;
+    bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
+    bool staged;    /* then flat is host memory that stands in for it: pml_spec_stage.h */
     bool fits;    /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool blocks;  /* the call that began it waits for it and does nothing else */
@@ -83,6 +85,7 @@ typedef struct mca_pml_spec_recv_request {
     volatile int32_t life;
     char *flat; /* as above */
     bool is_flat;
+    bool on_device, staged; /* as above */
     bool converts;          /* the convertor is prepared */
     volatile int32_t stage; /* mca_pml_spec_recv_stage_t */
     size_t capacity;        /* bytes that fit the buffer */

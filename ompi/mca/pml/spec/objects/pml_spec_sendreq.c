@@ -2,6 +2,7 @@
 /* The life of a send request, whatever its protocol. */
 #include "pml_spec_complete.h"
 #include "pml_spec_request.h"
+#include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
 static void send_return(mca_pml_spec_send_request_t *sendreq)
@@ -70,6 +71,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->r = 0;
     sendreq->key = NULL;
     sendreq->pin = NULL;
+    sendreq->staged = false;
     sendreq->announced = false;
     sendreq->in_flight = 0;
     sendreq->scheduling = 0;
@@ -105,6 +107,9 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (NULL != sendreq->key) {
         mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
         sendreq->key = NULL;
+    }
+    if (OPAL_UNLIKELY(sendreq->staged)) {
+        mca_pml_spec_stage_end(sendreq);
     }
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);

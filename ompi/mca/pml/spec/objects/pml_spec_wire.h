@@ -75,6 +75,10 @@ enum {
     MCA_PML_SPEC_RTS_FLAT = 1, /* the data is one block at addr: put and get are possible */
     MCA_PML_SPEC_RTS_KEY = 2,  /* registered with the transport this came by; the key follows */
     MCA_PML_SPEC_RTS_STOP = 4, /* send no more RTRs for this envelope */
+    /* The sender could not read its data: there is none, the receive ends in an error and answers nothing. */
+    MCA_PML_SPEC_RTS_FAULT = 8,
+    MCA_PML_SPEC_RTS_PUT =
+        16, /* with FLAT: the data is not there before it is asked for, so nobody reads it */
 };
 
 /* Then: key_len bytes of key, then data until the end of the packet. */

@@ -90,6 +90,11 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     size_t zero = 0;
     opal_convertor_set_position(convertor, &zero);
     opal_convertor_pack(convertor, &iov, &iovs, &size);
+    if (OPAL_UNLIKELY(sendreq->status < 0)) {
+        mca_bml_base_free(bml_btl, des);
+        mca_pml_spec_send_faulty(sendreq);
+        return true;
+    }
     des->des_segments[0].seg_len = sizeof(*match) + size;
     des->des_cbfunc = request_sent;
     des->des_cbdata = sendreq;

@@ -66,6 +66,10 @@ static inline void mca_pml_spec_stage(mca_pml_spec_send_request_t *sendreq,
 /* The transport has no room for the first packet: `again` from progress until there is. */
 void mca_pml_spec_send_later(mca_pml_spec_send_request_t *sendreq);
 
+/* The data of the first packet could not be read, as the request's status says: the receiver is told in its place, and the
+ * request is done. */
+void mca_pml_spec_send_faulty(mca_pml_spec_send_request_t *sendreq);
+
 /* `abort` of a protocol that holds nothing while it waits. */
 void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq);
 

@@ -14,6 +14,7 @@
  * to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_rtr.h"
 
+#include "../objects/pml_spec_stage.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_control.h"
@@ -61,15 +62,19 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
 
 bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
 {
-    if (NULL == recvreq->peer || !recvreq->is_flat
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    if (NULL == recvreq->peer || !(recvreq->is_flat || recvreq->on_device)
         || MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation
-        || OMPI_ANY_TAG == recvreq->req_recv.req_base.req_tag) {
+        || OMPI_ANY_TAG == base->req_tag) {
         return false;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
         || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
-        || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)) {
+        || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
+        || !(recvreq->is_flat
+             || mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
+                                    recvreq->capacity))) {
         return false;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
@@ -81,6 +86,9 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_bml_base_btl_t *bml_btl = putting_btl(recvreq->peer->endpoint);
+    if (!recvreq->is_flat && !mca_pml_spec_stage_recv(recvreq)) {
+        return false;
+    }
     (void) mca_pml_spec_recv_handle(recvreq);
     if (OPAL_UNLIKELY(!mca_pml_spec_claims_offer(recvreq))) {
         return false;

@@ -15,6 +15,7 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_rts.h"
 
+#include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_control.h"
@@ -37,7 +38,7 @@ static bool may_get(void)
 /* Register the data with the transport that carries the RTS, if it needs that for a get. */
 static void offer_key(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl)
 {
-    if (may_get() && (bml_btl->btl_flags & MCA_BTL_FLAGS_GET)
+    if (may_get() && !sendreq->staged && (bml_btl->btl_flags & MCA_BTL_FLAGS_GET)
         && NULL != bml_btl->btl->btl_register_mem && NULL == sendreq->key) {
         mca_bml_base_register_mem(bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
                                   MCA_BTL_REG_FLAG_REMOTE_READ, &sendreq->key);
@@ -86,6 +87,11 @@ static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_bt
         size_t zero = 0;
         opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
         opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
+    }
+    if (OPAL_UNLIKELY(sendreq->status < 0)) {
+        mca_bml_base_free(bml_btl, des);
+        mca_pml_spec_send_faulty(sendreq);
+        return true;
     }
     if (OPAL_UNLIKELY(data < sendreq->first)) {
         mca_bml_base_free(bml_btl, des);
@@ -139,7 +145,7 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
     size_t size = sizeof(packet.hdr);
 
     if (rdma_is_possible(sendreq)) {
-        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT;
+        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT | (sendreq->staged ? MCA_PML_SPEC_RTS_PUT : 0);
         packet.hdr.addr = (uint64_t) (uintptr_t) sendreq->flat;
         offer_key(sendreq, bml_btl);
         if (NULL != sendreq->key && sendreq->key_btl == bml_btl) {
@@ -414,7 +420,7 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key =
             (rts->flags & MCA_PML_SPEC_RTS_KEY) && candidate[i]->btl == packet->btl;
-        gets[n] = may_get()
+        gets[n] = may_get() && !(rts->flags & MCA_PML_SPEC_RTS_PUT)
                   && mca_pml_spec_can_rdma(candidate[i], false, local, rts->addr + offset, length,
                                            has_key);
         if (gets[n]
@@ -453,6 +459,17 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
         }
     }
     return true;
+}
+
+/* What a transport could put or get is worth staging, if nothing of it is in the buffer yet. */
+static bool is_flat_or_staged(mca_pml_spec_recv_request_t *recvreq, size_t inside)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    return recvreq->is_flat
+           || (recvreq->on_device && 0 == inside
+               && mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
+                                      recvreq->capacity)
+               && mca_pml_spec_stage_recv(recvreq));
 }
 
 const char *mca_pml_spec_rts_check(const mca_pml_spec_packet_t *packet)
@@ -497,6 +514,11 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_STOP)) {
         mca_pml_spec_adapt_stop(recvreq->peer, rts->match.tag);
     }
+    if (OPAL_UNLIKELY(rts->flags & MCA_PML_SPEC_RTS_FAULT)) {
+        recvreq->status = OMPI_ERROR;
+        mca_pml_spec_recv_done(recvreq);
+        return;
+    }
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
     if (inside >= want) {
@@ -514,7 +536,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
-    if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !recvreq->is_flat
+    if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !is_flat_or_staged(recvreq, inside)
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
         ask_copy(recvreq, inside, want - inside);
     }

@@ -9,6 +9,8 @@
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_copy.h"
 
+#include "pml_spec_control.h"
+
 static void guard(mca_pml_spec_send_request_t *sendreq)
 {
     (void) mca_pml_spec_add64(&sendreq->left, 1);
@@ -56,7 +58,52 @@ static void advance(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *
     }
 }
 
-/* Send one fragment of the range. False: the transport has no room now. */
+#define FRAGMENT_FLAGS (MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
+
+static mca_btl_base_descriptor_t *allocate(mca_bml_base_btl_t *bml_btl, size_t size)
+{
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t) + size,
+                       FRAGMENT_FLAGS);
+    return des;
+}
+
+static char *data_of(const mca_btl_base_descriptor_t *des)
+{
+    return (char *) des->des_segments[0].seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t);
+}
+
+/* As prepare_src of a transport, for a buffer on a device, which a transport may take for one that it can send from. The
+ * convertor packs whole elements; what a descriptor was allocated for is what btl/ofi sends. */
+static mca_btl_base_descriptor_t *pack(mca_bml_base_btl_t *bml_btl, opal_convertor_t *convertor,
+                                       size_t *size)
+{
+    const size_t wanted = *size;
+    mca_btl_base_descriptor_t *des = allocate(bml_btl, wanted);
+    if (NULL == des) {
+        return NULL;
+    }
+    struct iovec iov = {.iov_base = data_of(des), .iov_len = wanted};
+    uint32_t iovs = 1;
+    opal_convertor_pack(convertor, &iov, &iovs, size);
+    if (*size == wanted || 0 == *size) {
+        return des;
+    }
+    mca_btl_base_descriptor_t *fitting = allocate(bml_btl, *size);
+    if (OPAL_LIKELY(NULL != fitting)) {
+        memcpy(data_of(fitting), data_of(des), *size);
+    }
+    mca_bml_base_free(bml_btl, des);
+    return fitting;
+}
+
+/* Its data is on a device, and could not be read. */
+static bool is_unreadable(const mca_pml_spec_send_request_t *sendreq)
+{
+    return OPAL_UNLIKELY(sendreq->status < 0) && sendreq->on_device;
+}
+
+/* Send one fragment of the range. False: the transport has no room now, or the data cannot be read. */
 static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *range)
 {
     mca_bml_base_endpoint_t *endpoint = sendreq->peer->endpoint;
@@ -68,13 +115,16 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
 
     size = size < range->length ? size : (size_t) range->length;
     opal_convertor_set_position(convertor, &position);
-    mca_bml_base_prepare_src(
-        bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t), &size,
-        MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+    if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
+        des = pack(bml_btl, convertor, &size);
+    } else {
+        mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER,
+                                 sizeof(mca_pml_spec_frag_hdr_t), &size, FRAGMENT_FLAGS, &des);
+    }
     if (NULL == des) {
         return false;
     }
-    if (OPAL_UNLIKELY(0 == size)) {
+    if (OPAL_UNLIKELY(0 == size) || is_unreadable(sendreq)) {
         mca_bml_base_free(bml_btl, des);
         return false;
     }
@@ -94,14 +144,21 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     return true;
 }
 
-/* To a process that is lost: what was not sent is given up. The caller holds a guard. */
+/* To a process that is lost, or from a buffer that cannot be read: what was not sent is given up, and a receiver that lives is
+ * told. The caller holds a guard. */
 static void give_up(mca_pml_spec_send_request_t *sendreq)
 {
+    const bool lost = mca_pml_spec_lost(sendreq->peer);
     mca_pml_spec_range_t *range;
     while (NULL != (range = first_range(sendreq))) {
         const uint64_t length = range->length;
+        const mca_pml_spec_fin_hdr_t fin = {
+            .type = MCA_PML_SPEC_FIN, .status = OMPI_ERROR, .handle = sendreq->r, .bytes = length};
         advance(sendreq, range, length);
-        mca_pml_spec_send_account(sendreq, length, OMPI_ERR_UNREACH);
+        if (!lost) {
+            mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));
+        }
+        mca_pml_spec_send_account(sendreq, length, lost ? OMPI_ERR_UNREACH : OMPI_ERROR);
     }
 }
 
@@ -118,15 +175,19 @@ static bool run(mca_pml_spec_send_request_t *sendreq)
         mca_pml_spec_range_t *range;
         seen = MCA_PML_SPEC_SEEN(sendreq->scheduling);
         starved = false;
-        if (mca_pml_spec_lost(sendreq->peer)) {
+        if (mca_pml_spec_lost(sendreq->peer) || is_unreadable(sendreq)) {
             give_up(sendreq);
         }
         while (MCA_PML_SPEC_SEEN(sendreq->in_flight) < mca_pml_spec.pipeline_depth
                && NULL != (range = first_range(sendreq))) {
-            if (!send_one(sendreq, range)) {
+            if (send_one(sendreq, range)) {
+                continue;
+            }
+            if (!is_unreadable(sendreq)) {
                 starved = 0 == MCA_PML_SPEC_SEEN(sendreq->in_flight);
                 break;
             }
+            give_up(sendreq);
         }
     } while (mca_pml_spec_add32(&sendreq->scheduling, -seen) > 0);
     return starved;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "../objects/pml_spec_stage.h"
 #include "pml_spec_patience.h"
 
 #include "opal/include/spec/promises.h"
@@ -109,6 +110,11 @@ static bool keeps_order(const mca_pml_spec_transfer_t *t)
            & (t->args.is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
+static bool is_staged(const mca_pml_spec_transfer_t *t)
+{
+    return t->args.is_put && ((const mca_pml_spec_send_request_t *) t->args.request)->staged;
+}
+
 /* Puts are of sends, gets of receives. */
 static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
 {
@@ -117,11 +123,33 @@ static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
     return mca_pml_spec_lost(t->args.is_put ? sendreq->peer : recvreq->peer);
 }
 
+/* A staged send is put in pieces; each is brought right before. */
+static size_t most_at_once(const mca_pml_spec_transfer_t *t)
+{
+    const mca_btl_base_module_t *btl = t->args.btl->btl;
+    const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    if (OPAL_LIKELY(!is_staged(t))) {
+        return limit;
+    }
+    const size_t piece = mca_pml_spec_stage_piece(t->args.request);
+    return 0 == limit || piece < limit ? piece : limit;
+}
+
+/* False: it cannot be read. */
+static bool bring(mca_pml_spec_transfer_t *t, size_t n)
+{
+    const uint64_t end = t->issued + n;
+    if (OPAL_LIKELY(!is_staged(t)) || t->brought >= end) {
+        return true;
+    }
+    t->brought = end;
+    return mca_pml_spec_stage_bring(t->args.request, t->args.offset + t->issued, n);
+}
+
 /* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
 static bool issue(mca_pml_spec_transfer_t *t)
 {
-    mca_btl_base_module_t *btl = t->args.btl->btl;
-    const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    const size_t limit = most_at_once(t);
     if (peer_is_lost(
             t)) { /* the program may have its memory back, and another transport would still work */
         t->status = OMPI_ERR_UNREACH;
@@ -129,6 +157,10 @@ static bool issue(mca_pml_spec_transfer_t *t)
     while (t->issued < t->args.length && t->status >= 0) {
         const uint64_t left = t->args.length - t->issued;
         const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
+        if (!bring(t, n)) {
+            t->status = OMPI_ERROR;
+            break;
+        }
         char *local = t->args.local + t->issued;
         const uint64_t remote = t->args.remote + t->issued;
         void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
@@ -201,6 +233,7 @@ bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
         return false;
     }
     t->issued = 0;
+    t->brought = 0;
     t->told = false;
     t->status = OMPI_SUCCESS;
     t->refs = 1; /* the issuer */

@@ -34,6 +34,7 @@ typedef struct mca_pml_spec_transfer {
     mca_pml_spec_pending_t pending;
     mca_pml_spec_transfer_args_t args; /* but the key, which is below */
     uint64_t issued;
+    uint64_t brought;      /* of a staged send */
     uint64_t started;      /* ns, or 0: not timed, or done by this processor */
     volatile int32_t refs; /* operations under way, and the issuer */
     volatile int32_t status;

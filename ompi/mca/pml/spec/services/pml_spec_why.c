@@ -95,28 +95,31 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                  &stopped)) {
         return;
     }
-    spec_tell(
-        mca_pml_spec.output,
-        "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-        "%s, transports can%s%s%s, %s%s",
-        peer->rank, peer->comm->cid, tag,
-        rtr     ? "receiver first (RTR, put)"
-        : eager ? "eager"
-        : rdma  ? "sender first (RTS)"
-                : "sender first (RTS), by copy",
-        length, eager_end(peer), synchronous ? ", synchronous" : "",
-        sendreq->is_flat ? "one block" : "with gaps", flags & MCA_BTL_FLAGS_PUT ? " put" : "",
-        flags & MCA_BTL_FLAGS_GET ? " get" : "",
-        flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
-        stopped ? ", the receiver was told STOP" : "");
+    spec_tell(mca_pml_spec.output,
+              "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
+              "%s, transports can%s%s%s, %s%s",
+              peer->rank, peer->comm->cid, tag,
+              rtr     ? "receiver first (RTR, put)"
+              : eager ? "eager"
+              : rdma  ? "sender first (RTS)"
+                      : "sender first (RTS), by copy",
+              length, eager_end(peer), synchronous ? ", synchronous" : "",
+              sendreq->staged      ? "on an accelerator, staged"
+              : sendreq->on_device ? "on an accelerator"
+              : sendreq->is_flat   ? "one block"
+                                   : "with gaps",
+              flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
+              flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
+              stopped ? ", the receiver was told STOP" : "");
 }
 
-typedef enum { NONE, FIRST, SMALL, OFF, GAPS, NO_PUT, BEHIND, STOPPED, WAITS } reason_t;
+typedef enum { NONE, FIRST, SMALL, OFF, DEVICE, GAPS, NO_PUT, BEHIND, STOPPED, WAITS } reason_t;
 
 static const char *const reasons[] = {
     [FIRST] = "it stands before its message, which may be large",
     [SMALL] = "its messages are eager",
     [OFF] = "speculation is off",
+    [DEVICE] = "its buffer is on an accelerator, and is not staged",
     [GAPS] = "its buffer has gaps",
     [NO_PUT] = "no transport can put",
     [BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
@@ -136,6 +139,7 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
     const reason_t reason = rtr                                                        ? FIRST
                             : recvreq->capacity <= eager_end(peer)                     ? SMALL
                             : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
+                            : !recvreq->is_flat && recvreq->on_device                  ? DEVICE
                             : !recvreq->is_flat                                        ? GAPS
                             : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
                             : !allowed                                                 ? BEHIND

@@ -1,0 +1,50 @@
+#!/usr/bin/env perl
+# Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
+# Buffers in the memory of an accelerator, and the accelerator's faults: device.c, over each transport.
+use strict;
+use warnings;
+use Cwd 'abs_path';
+use File::Basename 'dirname';
+use Getopt::Long;
+use lib dirname(abs_path($0));
+use OpenMPI;
+
+my ($pml, $full, $programs) = ('spec', 0, $ENV{SPEC_TEST_PROGRAMS} // '.');
+GetOptions('pml=s' => \$pml, 'full' => \$full, 'programs=s' => \$programs) or die;
+my ($passed, $failed, $skipped) = (0, 0, 0);
+$programs = abs_path($programs);
+
+if (mpi_release() lt '5.0' || 'spec' ne $pml) {
+    print "skipped device: ", 'spec' eq $pml ? "Open MPI @{[mpi_release()]} has no accelerators" : "this is for pml spec", "\n";
+    print "0 passed, 0 failed, 1 skipped\n";
+    exit 0;
+}
+
+# Runs device.c; the code, and the standard output and error together.
+sub job {
+    my ($words, $arguments) = @_;
+    my $command = mpi_mpirun(2, '--mca pml spec', $words, mpi_accelerator($programs));
+    my $out = `TEST_SECONDS=60 timeout -k 5 90 $command $programs/device $arguments 2>&1 </dev/null`;
+    return ($? >> 8, $out);
+}
+
+sub result {
+    my ($good, $name, $text) = @_;
+    print $good ? "ok       device: $name\n" : "FAILED   device: $name\n$text\n";
+    $good ? ++$passed : ++$failed;
+}
+
+my @ways = (
+    ['vader', '--mca btl self,vader', 0], ['tcp', '--mca btl self,tcp', 1], ['ibx', '--mca btl self,ibx', 1],
+    ['ibx, in fragments', '--mca btl self,ibx --mca pml_spec_staging_max 0', 0],
+);
+for my $way (@ways) {
+    my ($name, $words, $staged) = @$way;
+    my ($code, $out) = job($words, "--staged $staged");
+    result(0 == $code && "No errors\n" eq $out, "$name: each byte by the device's copies, " . ($staged ? 'some staged' : 'none staged'), $out);
+    ($code, $out) = job($words, '--faults');
+    my $told = () = $out =~ /^A copy from or to the memory of an accelerator \(GPU\) has failed/mg;
+    result(0 == $code && $out =~ /^No errors$/m && $told >= 1, "$name: the device's faults are errors at both ends, and told", $out);
+}
+print "$passed passed, $failed failed, $skipped skipped\n";
+exit($failed > 0);

@@ -1,0 +1,182 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Staging (core/spec_stage.h): memory within its limits, used again; and pieces as long as copies make them. */
+#include "spec_unit.h"
+
+#include "spec_stage.h"
+
+#define KIB ((size_t) 1024)
+#define MIB (1024 * KIB)
+
+static size_t mapped; /* bytes */
+static bool is_short;
+
+static void *map(size_t size)
+{
+    if (is_short) {
+        return NULL;
+    }
+    mapped += size;
+    return malloc(size);
+}
+
+static void unmap(void *memory, size_t size)
+{
+    mapped -= size;
+    free(memory);
+}
+
+static spec_stage_t stage_of(size_t most, size_t keep)
+{
+    spec_stage_t s;
+    mapped = 0;
+    is_short = false;
+    spec_stage_init(&s, most, keep, map, unmap);
+    return s;
+}
+
+static void what_comes_back_is_used_again(void **state)
+{
+    (void) state;
+    spec_stage_t s = stage_of(8 * MIB, 8 * MIB);
+    char *a = spec_stage_take(&s, 100 * KIB), *b = spec_stage_take(&s, 128 * KIB);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_ptr_not_equal(a, b);
+    memset(a, 1, 100 * KIB);
+    memset(b, 2, 128 * KIB);
+    assert_int_equal(256 * KIB, mapped);
+    spec_stage_put(&s, a, 100 * KIB);
+    spec_stage_put(&s, b, 128 * KIB);
+    assert_int_equal(256 * KIB, mapped);
+    assert_ptr_equal(b, spec_stage_take(&s, 65 * KIB)); /* the last first, of the same kind */
+    assert_ptr_equal(a, spec_stage_take(&s, 128 * KIB));
+    char *c = spec_stage_take(&s, 64 * KIB); /* of another */
+    assert_int_equal(256 * KIB + 64 * KIB, mapped);
+    spec_stage_put(&s, a, 128 * KIB);
+    spec_stage_put(&s, b, 65 * KIB);
+    spec_stage_put(&s, c, 64 * KIB);
+    spec_stage_give_back(&s);
+    assert_int_equal(0, mapped);
+    assert_int_equal(0, s.kept);
+    assert_int_equal(0, s.in_use);
+}
+
+static void no_more_than_the_limit_is_used(void **state)
+{
+    (void) state;
+    spec_stage_t s = stage_of(1 * MIB, 8 * MIB);
+    assert_null(spec_stage_take(&s, MIB + 1));
+    assert_null(spec_stage_take(&s, SIZE_MAX));
+    char *a = spec_stage_take(&s, 512 * KIB), *b = spec_stage_take(&s, 300 * KIB);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_null(spec_stage_take(&s, 1)); /* what is rounded up counts */
+    spec_stage_put(&s, a, 512 * KIB);
+    a = spec_stage_take(&s, 1);
+    assert_non_null(a);
+    assert_int_equal(MIB + 64 * KIB, mapped); /* what is kept is not in use */
+    spec_stage_put(&s, a, 1);
+    spec_stage_put(&s, b, 300 * KIB);
+    spec_stage_give_back(&s);
+    spec_stage_t none = stage_of(0, 0);
+    assert_null(spec_stage_take(&none, 1));
+}
+
+static void not_more_than_that_is_kept(void **state)
+{
+    (void) state;
+    spec_stage_t s = stage_of(64 * MIB, 256 * KIB);
+    char *a = spec_stage_take(&s, 128 * KIB), *b = spec_stage_take(&s, 128 * KIB),
+         *c = spec_stage_take(&s, 128 * KIB), *large = spec_stage_take(&s, MIB);
+    spec_stage_put(&s, large, MIB);
+    assert_int_equal(384 * KIB, mapped);
+    spec_stage_put(&s, a, 128 * KIB);
+    spec_stage_put(&s, b, 128 * KIB);
+    spec_stage_put(&s, c, 128 * KIB);
+    assert_int_equal(256 * KIB, mapped);
+    a = spec_stage_take(&s, 128 * KIB);
+    spec_stage_put(&s, a, 128 * KIB); /* there is room for it again */
+    assert_int_equal(256 * KIB, mapped);
+    spec_stage_give_back(&s);
+    assert_int_equal(0, mapped);
+}
+
+static void no_memory_is_no_staging(void **state)
+{
+    (void) state;
+    spec_stage_t s = stage_of(MIB, MIB);
+    is_short = true;
+    assert_null(spec_stage_take(&s, 64 * KIB));
+    assert_int_equal(0, s.in_use);
+    is_short = false;
+    char *a = spec_stage_take(&s, MIB); /* all of it is there still */
+    assert_non_null(a);
+    spec_stage_put(&s, a, MIB);
+    spec_stage_give_back(&s);
+}
+
+static void two_samples_make_the_costs(void **state)
+{
+    (void) state;
+    spec_stage_costs_t c = spec_stage_costs(8000, 14000, 60000);
+    assert_true(c.known);
+    assert_int_equal(8000, c.call_ns);
+    assert_int_equal(100, c.ps);
+    c = spec_stage_costs(500, 400, 60000); /* the clock is coarse */
+    assert_int_equal(1, c.ps);
+    c = spec_stage_costs(0, UINT64_MAX / 1000, 1);
+    assert_int_equal(UINT32_MAX, c.ps);
+}
+
+/* The time a message takes whose transport is as fast as the copies: each piece's call, and the first piece's bytes. */
+static double lost(const spec_stage_costs_t *c, size_t length, size_t piece)
+{
+    return (double) length / (double) piece * (double) c->call_ns * 1000 + (double) piece * c->ps;
+}
+
+static void a_piece_loses_little(void **state)
+{
+    (void) state;
+    static const uint64_t calls[] = {0, 50, 1000, 8000, 100000};
+    static const uint32_t bytes[] = {1, 40, 100, 1000};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); ++i) {
+        for (size_t j = 0; j < sizeof(bytes) / sizeof(*bytes); ++j) {
+            const spec_stage_costs_t c = {.known = true, .call_ns = calls[i], .ps = bytes[j]};
+            for (size_t length = 64 * KIB; length <= 64 * MIB; length = length * 3 + 1) {
+                const size_t piece = spec_stage_piece(&c, length);
+                assert_true(piece > 0 && piece <= length);
+                assert_true(piece >= 16 * KIB);
+                for (size_t other = 16 * KIB; other < length; other *= 2) {
+                    assert_true(lost(&c, length, piece) <= 2 * lost(&c, length, other));
+                }
+            }
+        }
+    }
+}
+
+static void what_costs_nothing_is_cut_small_and_what_is_dear_is_not(void **state)
+{
+    (void) state;
+    const spec_stage_costs_t unknown = {.known = false}, free_calls = {.known = true, .ps = 100},
+                             dear = {.known = true, .call_ns = 1000000, .ps = 1},
+                             usual = {.known = true, .call_ns = 8000, .ps = 100};
+    assert_int_equal(256 * KIB, spec_stage_piece(&unknown, 4 * MIB));
+    assert_int_equal(100 * KIB, spec_stage_piece(&unknown, 100 * KIB));
+    assert_int_equal(16 * KIB, spec_stage_piece(&free_calls, 4 * MIB));
+    assert_int_equal(4 * MIB, spec_stage_piece(&dear, 4 * MIB));
+    assert_int_equal(1 * MIB, spec_stage_piece(&usual, 4 * MIB));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_back_is_used_again),
+        cmocka_unit_test(no_more_than_the_limit_is_used),
+        cmocka_unit_test(not_more_than_that_is_kept),
+        cmocka_unit_test(no_memory_is_no_staging),
+        cmocka_unit_test(two_samples_make_the_costs),
+        cmocka_unit_test(a_piece_loses_little),
+        cmocka_unit_test(what_costs_nothing_is_cut_small_and_what_is_dear_is_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
