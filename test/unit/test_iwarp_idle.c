@@ -154,7 +154,7 @@ static void stay_on(void *context)
 }
 
 /* In a process of its own, as it may not take back how it is scheduled: calls the agent all the time, but has a processor only
- * when the one that computes there has had more than enough. Exit code 0: good, 1: bad, 2: it never had to wait. */
+ * when the one that computes there has had more than enough. Exit code 0: good, 1: bad, 2: too few waits to tell. */
 static int call_when_there_is_a_processor(void)
 {
     cpu_set_t all, one, others;
@@ -177,18 +177,19 @@ static int call_when_there_is_a_processor(void)
     assert_true(NULL != a && iw_agent_start(a));
     const pid_t computes = fork();
     if (0 == computes) {
-        const uint64_t end = iw_port_now() + 20 * S;
+        const uint64_t end = iw_port_now() + 12 * S;
         while (iw_port_now() < end) {}
         _exit(0);
     }
     (void) !nice(10);
     unsigned waits = 0, long_waits = 0;
+    const uint64_t end = iw_port_now() + 10 * S;
     (void) agent_progress(a, &e[0]);
-    while (0 == iw_agent_takeovers(a)) { /* the first is of who has never called */
+    while (0 == iw_agent_takeovers(a) && iw_port_now() < end) { /* the first is of who has never called */
         usleep(100);
     }
     uint64_t before = iw_port_now();
-    const uint64_t end = before + 10 * S, takeovers = iw_agent_takeovers(a);
+    const uint64_t takeovers = iw_agent_takeovers(a);
     for (uint64_t now = before; now < end && waits < 20; now = iw_port_now()) {
         waits += now - before > 2 * c.patience_ns;
         long_waits += now - before > IW_IDLE_MOST - 10 * MS;
@@ -203,13 +204,16 @@ static int call_when_there_is_a_processor(void)
     (void) waitpid(computes, NULL, 0);
     iw_agent_destroy(a);
     ends_close(e);
+    if (waits - long_waits < 5) { /* never, or on a busy machine each time for long */
+        return 2;
+    }
     /* A virtual machine whose own processor is taken away looks to its kernel as if the thread ran. */
     const bool bad = more > long_waits + waits / 4;
     if (bad) {
         print_error("%u waits, %u long ones, and the agent took over %llu times\n", waits,
                     long_waits, (unsigned long long) more);
     }
-    return bad ? 1 : waits - long_waits < 5 ? 2 : 0;
+    return bad ? 1 : 0;
 }
 
 static void agent_lets_wait(void **state)

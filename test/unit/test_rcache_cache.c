@@ -152,6 +152,30 @@ static void one_page_of_it_goes(void **state)
     }
 }
 
+/* The hook comes before the munmap of pages 0 to 3, and another thread uses memory beside them in between: away
+ * from any registration, or overlapping one that they are in. No hook will tell of them again. */
+static void nothing_is_registered_that_is_about_to_go(void **state)
+{
+    (void) state;
+    for (unsigned was_registered = 0; was_registered < 2; ++was_registered) {
+        fake_t *fake = cache();
+        if (was_registered) {
+            touch_pages(fake, 0, 10, 0);
+        }
+        lazy_invalidate(fake->cache, FIRST, 4 * PAGE);
+        lazy_entry_t *e = use_pages(fake, 8, 12, 1);
+        assert_int_equal(lazy_base(e), FIRST + 8 * PAGE);
+        assert_int_equal(lazy_bound(e), FIRST + 12 * PAGE);
+        fake_done(fake, e);
+        for (unsigned p = 0; p < 4; ++p) {
+            ++fake->life[p]; /* the system call, and other memory */
+        }
+        touch_pages(fake, 0, 4, 2); /* fake_use checks which memory */
+        counted(fake);
+        fake_free(fake);
+    }
+}
+
 /* Half of a registration goes while the other half is in use: the user goes on, nobody else joins. */
 static void memory_goes_while_in_use(void **state)
 {
@@ -583,6 +607,7 @@ int main(void)
         cmocka_unit_test(private_is_nobody_elses),
         cmocka_unit_test(other_memory_at_the_same_address),
         cmocka_unit_test(one_page_of_it_goes),
+        cmocka_unit_test(nothing_is_registered_that_is_about_to_go),
         cmocka_unit_test(memory_goes_while_in_use),
         cmocka_unit_test(the_last_of_many_users_ends_it),
         cmocka_unit_test(hooks_pass_by_what_is_not_registered),
