@@ -14,7 +14,7 @@
 
 enum { SIZE = 3 << 20 };
 
-static uint8_t key[IW_CMA_KEY] = "a secret of jobs";
+static uint8_t key[IW_CMA_KEY] = "a secret of one";
 static uint8_t *memory; /* the child's after the fork; the pages are its own when it has written them */
 
 /* A process that has the key and memory full of 1, and waits. */
