@@ -86,7 +86,7 @@ static void check(const process_t *p)
     if (vb_port_datagram_use(port, &use)) {
         MUST(use.connections == places && places <= port->config.datagram.max_connections);
     }
-    /* Windows of the port or of its links, bays; slabs are of whole pages. */
+    /* Windows of the port or of its links; slabs are of whole pages. */
     const uint64_t each = (uint64_t) 2 * port->config.window_max * port->config.buffer_size + 65536;
     MUST(port->counters.registered <= (links + 8) * each);
     MUST(p->world->is_wicked || (0 == fake.overflows && 0 == fake.torn));
