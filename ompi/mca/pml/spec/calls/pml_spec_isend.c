@@ -22,7 +22,7 @@ request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int 
     sendreq->req_send.req_base.req_proc = peer->proc;
     sendreq->on_device = on_device;
     MCA_PML_BASE_SEND_REQUEST_INIT(&sendreq->req_send, buf, count, dtype, dst, tag, comm, mode,
-                                   persistent, on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0);
+                                   persistent, mca_pml_spec_convertor_flags(on_device));
     if (OPAL_UNLIKELY(on_device)) {
         mca_pml_spec_device_convertor(&sendreq->req_send.req_base);
     }

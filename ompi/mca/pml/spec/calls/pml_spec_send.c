@@ -220,7 +220,7 @@ static int buffer_message(mca_pml_spec_send_request_t *sendreq)
         /* The last start of a persistent request left the convertor on its copy. */
         opal_convertor_copy_and_prepare_for_send(
             sendreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
-            base->req_addr, sendreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0, convertor);
+            base->req_addr, mca_pml_spec_convertor_flags(sendreq->on_device), convertor);
         if (sendreq->on_device) {
             mca_pml_spec_device_convertor(base);
         }

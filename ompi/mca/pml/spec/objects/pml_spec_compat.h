@@ -128,8 +128,12 @@ static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
     return OPAL_ERR_NOT_SUPPORTED;
 }
 
-/* What a convertor is told when it is prepared for a buffer on a device, and which function copies for it then. */
-#    define MCA_PML_SPEC_CONVERTOR_DEVICE 0
+/* What a convertor is told when it is prepared for a buffer, which may be on a device. */
+static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
+{
+    (void) on_device;
+    return 0;
+}
 
 /* Was it prepared for one? */
 static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
@@ -316,7 +320,10 @@ static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
                                      from, n, MCA_ACCELERATOR_TRANSFER_UNSPEC);
 }
 
-#    define MCA_PML_SPEC_CONVERTOR_DEVICE CONVERTOR_ACCELERATOR
+static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
+{
+    return on_device ? CONVERTOR_ACCELERATOR : 0;
+}
 
 static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
 {

@@ -155,7 +155,7 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
     if (!recvreq->converts) {
         opal_convertor_copy_and_prepare_for_recv(
             recvreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
-            base->req_addr, recvreq->on_device ? MCA_PML_SPEC_CONVERTOR_DEVICE : 0, convertor);
+            base->req_addr, mca_pml_spec_convertor_flags(recvreq->on_device), convertor);
         if (recvreq->on_device) {
             mca_pml_spec_device_convertor(base);
         }
