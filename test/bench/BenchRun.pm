@@ -77,7 +77,6 @@ sub labels {
     return $a ne $b ? ($a, $b) : ("$a (A)", "$b (B)");
 }
 
-# Runs a command with a time limit: (status, standard output, standard error). status is 'timeout' or as in $?.
 # What a program may expect of pml A in place of B where overlap was measured: the last words of a first try. receive, send: the
 # shares that were hidden, {a, b}, of a receive that was posted first and of the send to it; undefined if not measured.
 sub overlap_verdict {
@@ -104,16 +103,27 @@ sub overlap_verdict {
     return "$text\n";
 }
 
-my $child;
-# What follows when somebody ends a run (Ctrl-C, TERM), once its processes have been told to end.
+# The handler of INT and TERM only notes that somebody ends this run (Ctrl-C, kill). What follows is done between two
+# commands: a process that is being started inherits a signal that no handler has taken yet, and would do it as well.
+our $interrupted = 0;
 our $on_interrupt = sub { exit 130 };
+sub interrupt { $interrupted = 1 }
+sub follow_interrupt { if ($interrupted) { $interrupted = 0; $on_interrupt->() } }
+
+# Runs a command with a time limit: (status, standard output, standard error). status is 'timeout' or as in $?.
 sub command {
     my ($seconds, @command) = @_;
     my ($log, $log_name) = tempfile('bench-XXXXXX', TMPDIR => 1, UNLINK => 1);
-    my $output = '';
+    my ($output, $late, $child) = ('', 0);
+    # mpirun ends its processes when it is told to end; what has not ended 3 s later is killed.
+    my $told;
+    my $end = sub { if ($child) { kill $told++ ? 'KILL' : 'TERM', -$child; alarm 3 } };
+    local $SIG{INT} = local $SIG{TERM} = sub { interrupt(); $end->() };
+    local $SIG{ALRM} = sub { $late ||= !$interrupted; $end->() };
+    alarm $seconds;
     $child = open(my $pipe, '-|') // die "cannot fork: $!\n";
+    setpgrp($child, $child);
     if ($child == 0) {
-        setpgrp(0, 0);
         open(STDIN, '<', '/dev/null');
         open(STDERR, '>&', $log);
         exec {$command[0]} @command or do {
@@ -121,18 +131,14 @@ sub command {
             POSIX::_exit(127);
         };
     }
-    my $late = 0;
-    # mpirun ends its processes when it is told to end.
-    my $end = sub { kill 'TERM', -$child; sleep 3; kill 'KILL', -$child };
-    local $SIG{INT} = local $SIG{TERM} = sub { alarm 0; $end->(); $on_interrupt->() };
-    local $SIG{ALRM} = sub { $late = 1; $end->() };
-    alarm $seconds;
+    $end->() if $interrupted && !$told;
     while (defined(my $line = <$pipe>)) {
         $output .= $line;
     }
     close $pipe;
     my $status = $?;
     alarm 0;
+    follow_interrupt();
     seek($log, 0, 0);
     my $errors = join '', <$log>;
     close $log;
@@ -235,7 +241,7 @@ sub environment {
     }
     return (
         kernel => "$uname[0] $uname[2] $uname[4]", cpu => "$cpu, $cpus processors", 'Open MPI' => $version,
-        'load at the start' => $load, transport => join(' and ', @{$self->{btls}} ? @{$self->{btls}} : $self->{btl}),
+        'load at the start' => $load, transport => join(' and ', mpi_words($self->{mpirun}, @{$self->{btls}} ? @{$self->{btls}} : $self->{btl})),
     );
 }
 

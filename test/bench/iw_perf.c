@@ -126,7 +126,7 @@ static node_t node_open(int me)
     }
     shared->address[me] = *iw_port_address(n.port);
     shared->key[me] = c.key;
-    shared->stag[me] = iw_register(n.engine, n.memory, BUFFER, IW_REMOTE_WRITE | IW_REMOTE_READ);
+    shared->stag[me] = iw_register(n.engine, n.memory, BUFFER, IW_REMOTE_WRITE | IW_REMOTE_READ, NULL);
     meet(me);
     n.peer = iw_peer_add(n.engine, 2 - (uint64_t) me, &shared->address[1 - me],
                          &shared->key[1 - me], NULL);

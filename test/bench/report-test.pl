@@ -113,7 +113,7 @@ for my $f (@figures) {
     for my $mode (qw(quick default full)) {
         my @runs = Report::Measure::runs($f, $mode);
         ok(@runs && !grep({ !defined $_->{program} || $_->{processes} < 1 } @runs), "$f->{id}: runs of mode $mode");
-        ok(!grep({ !-e "$FindBin::RealBin/$_->{program}.c" } @runs), "$f->{id}: their programs are there");
+        ok(!grep({ !-e "$FindBin::RealBin/$_->{program}.c" && !-e "$FindBin::RealBin/$_->{program}" } @runs), "$f->{id}: their programs are there");
     }
     ok($f->{paper} =~ /^00[0-4] (fig|table)|^no figure of a paper$/, "$f->{id}: names its figure of a paper");
 }

@@ -130,12 +130,12 @@ static lazy_entry_t *device_find(freq_table_t *table, const char *base, size_t s
             return NULL;
         }
     }
-    const uint64_t before = freq_gate_now();
+    const uint64_t before = spec_now();
     if (!device_register(base, size, &e)) {
         freq_table_refused(table, base, size);
         return NULL;
     }
-    freq_table_registered(table, size, freq_gate_now() - before);
+    freq_table_registered(table, size, spec_now() - before);
     atomic_store_explicit(note, e, memory_order_release);
     return e;
 }

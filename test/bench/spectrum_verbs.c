@@ -105,11 +105,11 @@ static void post(struct ibv_sge *piece, int pieces, unsigned flags, fragment_t *
         break;
     case SPECTRUM_PUT:
         status =
-            vb_post_write(wire.peer, piece, (uintptr_t) wire.there, wire.target->rkey, flags, f);
+            vb_post_rdma(wire.peer, piece, (uintptr_t) wire.there, wire.target->rkey, flags, f);
         break;
     case SPECTRUM_GET:
         status =
-            vb_post_read(wire.peer, piece, (uintptr_t) wire.there, wire.target->rkey, flags, f);
+            vb_post_rdma(wire.peer, piece, (uintptr_t) wire.there, wire.target->rkey, flags | VB_READ, f);
         break;
     }
     vb_port_unlock(wire.port[SENDER]);

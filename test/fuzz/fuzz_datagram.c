@@ -16,7 +16,7 @@ static void parse(const uint8_t *data, size_t size)
         return;
     }
     MUST(f.body + f.body_length == data + size);
-    MUST(NULL == f.range || (const uint8_t *) (f.range + iw_get16(f.ack->ranges)) <= data + size);
+    MUST(NULL == f.range || (const uint8_t *) (f.range + f.ack->ranges) <= data + size);
     if (IW_TERM_NONE == iw_ddp_check(f.body, f.body_length, &d)) {
         MUST(d.payload >= f.body && d.payload + d.length == f.body + f.body_length);
     }
@@ -38,7 +38,7 @@ static void feed(const uint8_t *data, size_t size, iw_auth_mode_t auth)
     link_key(1, &key);
     MUST(NULL != e && NULL != iw_peer_add(e, 101, &a, &key, NULL));
     memset(memory, 0, sizeof(memory));
-    (void) iw_register(e, memory, sizeof(memory), IW_REMOTE_READ | IW_REMOTE_WRITE);
+    (void) iw_register(e, memory, sizeof(memory), IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
     (void) iw_post_receive(e, buffer, sizeof(buffer), NULL);
     iw_engine_input(e, 1000, data, size);
     iw_engine_input(e, 2000, data, size);

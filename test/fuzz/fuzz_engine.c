@@ -27,10 +27,10 @@ typedef struct world {
     bool has_roomy[2]; /* a message from there is under way */
 } world_t;
 
-static unsigned count(const iw_link_t *list)
+static unsigned count(const spec_node_t *list)
 {
     unsigned n = 0;
-    for (const iw_link_t *l = list->next; l != list; l = l->next) {
+    for (const spec_node_t *l = list->next; l != list; l = l->next) {
         MUST(l->next->prev == l);
         ++n;
     }
@@ -42,9 +42,9 @@ static unsigned check_peer(const iw_peer_t *p)
 {
     uint64_t cost = 0, last = 0;
     unsigned resent = 0, out = 0, of_requests = 0;
-    const iw_link_t *l;
+    const spec_node_t *l;
     for (l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
-        const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        const iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
         MUST(s->pn > last && s->pn < p->tx.next_pn);
         last = s->pn;
         cost += s->cost;
@@ -52,26 +52,26 @@ static unsigned check_peer(const iw_peer_t *p)
         out += NULL != s->request;
     }
     for (l = p->loss.lost.next; l != &p->loss.lost; l = l->next) {
-        const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        const iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
         MUST(NULL != s->request);
         MUST(l->next == &p->loss.lost
-             || iw_seq_before(s->ssn, IW_ITEM(l->next, iw_segment_t, link)->ssn));
+             || spec_seq_before(s->ssn, SPEC_ENTRY(l->next, iw_segment_t, link)->ssn));
         ++out;
     }
     for (l = p->tx.requests.next; l != &p->tx.requests; l = l->next) {
-        of_requests += IW_ITEM(l, iw_request_t, all)->out;
+        of_requests += SPEC_ENTRY(l, iw_request_t, all)->out;
     }
     for (l = p->rx.early.next; l != &p->rx.early; l = l->next) {
-        uint32_t ssn = IW_ITEM(l, iw_early_t, link)->ssn;
-        MUST(iw_seq_before(p->rx.expected, ssn) && ssn - p->rx.expected < IW_SSN_WINDOW);
-        MUST(l->next == &p->rx.early || iw_seq_before(ssn, IW_ITEM(l->next, iw_early_t, link)->ssn));
+        uint32_t ssn = SPEC_ENTRY(l, iw_early_t, link)->ssn;
+        MUST(spec_seq_before(p->rx.expected, ssn) && ssn - p->rx.expected < IW_SSN_WINDOW);
+        MUST(l->next == &p->rx.early || spec_seq_before(ssn, SPEC_ENTRY(l->next, iw_early_t, link)->ssn));
     }
     MUST(out == of_requests);
     if (IW_ACTIVE == p->state) {
         MUST(cost == p->path.cc.in_flight && resent == p->loss.resent_out);
         MUST(p->tx.next_ssn - p->tx.una_ssn <= IW_SSN_WINDOW);
     } else if (IW_IDLE != p->state) {
-        MUST(0 == out && iw_list_empty(&p->tx.requests) && iw_list_empty(&p->rx.early));
+        MUST(0 == out && spec_list_is_empty(&p->tx.requests) && spec_list_is_empty(&p->rx.early));
         MUST(0 == p->heap_at);
     }
     return count(&p->rx.messages);
@@ -82,8 +82,8 @@ static void check(world_t *w)
     for (unsigned i = 0; i < 2; ++i) {
         iw_engine_t *e = w->link.engine[i];
         unsigned messages = 0, received = 0;
-        for (const iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
-            messages += check_peer(IW_ITEM(l, iw_peer_t, known));
+        for (const spec_node_t *l = e->peers.next; l != &e->peers; l = l->next) {
+            messages += check_peer(SPEC_ENTRY(l, iw_peer_t, known));
         }
         for (uint32_t k = 0; k < e->done_count; ++k) {
             unsigned what = e->done[(e->done_first + k) & (e->done_room - 1)].what;
@@ -255,7 +255,7 @@ static void step(world_t *w, script_t *s)
     case 12:
         if (iw_deregister(w->link.engine[i], w->stag[i])) {
             w->stag[i] = iw_register(w->link.engine[i], w->memory[i], MEMORY,
-                                     IW_REMOTE_READ | IW_REMOTE_WRITE);
+                                     IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
         }
         break;
     case 13: { /* a process is stopped, ends without a word, or is there again; and what the network says, true or not */
@@ -314,7 +314,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(NULL != w->link.engine[i]);
         add_peer(w, i);
         w->stag[i] =
-            iw_register(w->link.engine[i], w->memory[i], MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE);
+            iw_register(w->link.engine[i], w->memory[i], MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
     }
     while (s.left > 0 && !had_enough(w)) {
         step(w, &s);

@@ -27,8 +27,9 @@ const char *__asan_default_options(void);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Messages and receives of one script, their longest, handles that were seen, steps until all must be quiet. */
-enum { MANY = 20, LONGEST = 9000, SEEN = 32, TAGS = 3, STEPS = 20000, FORGED = 600 };
+/* Messages and receives of one script, their longest and those that both ends may move, handles that were seen, steps until all
+ * must be quiet. */
+enum { MANY = 20, LONGEST = 9000, JOINT = SPEC_CLAIM_LEAST, SEEN = 32, TAGS = 3, STEPS = 20000, FORGED = 600 };
 
 /* Eight bytes of every sixteen. */
 enum { BLOCK = 8, GAP = 16, FILL = 0xee };
@@ -62,6 +63,7 @@ typedef struct world {
     unsigned handles;
     uint32_t requests; /* of earlier scripts with handles: their peer was lost (docs/known-issues.md) */
     uint64_t refused;  /* packets, in earlier scripts */
+    bool joint;        /* both ends move long messages */
     bool half;         /* only one transport breaks when the peer is given up */
     bool sudden;       /* and what it sent before has not come */
     bool lies;         /* the peer has */
@@ -145,6 +147,9 @@ static size_t length_of(unsigned byte)
                           : byte < 128 ? around[byte / 8 % 8] + byte % 8
                           : byte < 192 ? 512 + (byte - 128u) * 32
                                        : 2500 + (byte - 192u) * 100;
+    if (w.joint && byte >= 224) {
+        return JOINT + (byte - 224u) % 8 * 600;
+    }
     return length < LONGEST ? length : LONGEST;
 }
 
@@ -516,8 +521,9 @@ static void settle(void)
         if (!found) {
             break;
         }
-        receive_t *r = receive_new(MPI_ANY_TAG, LONGEST, false);
-        MUST(MPI_SUCCESS == MPI_Imrecv(r->memory, LONGEST, MPI_BYTE, &message, &r->request));
+        const int longest = w.joint ? JOINT + LONGEST : LONGEST;
+        receive_t *r = receive_new(MPI_ANY_TAG, (size_t) longest, false);
+        MUST(MPI_SUCCESS == MPI_Imrecv(r->memory, longest, MPI_BYTE, &message, &r->request));
         drain();
     }
     drain();
@@ -610,8 +616,21 @@ static void forget_waiting(void)
     }
 }
 
+/* What is registered for requests of a script that ended in the middle is gone with the windows of that script. */
+static void forget_keys(void)
+{
+    mca_pml_spec_recv_request_t *recvreq;
+    for (uint32_t cursor = 0;
+         NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor));) {
+        recvreq->keys = 0;
+    }
+}
+
 static void forget(void)
 {
+    if (w.aborted) {
+        forget_keys();
+    }
     if (w.lies) {
         forget_parked();
     }
@@ -628,14 +647,15 @@ static void forget(void)
     MUST(MPI_SUCCESS == MPI_Comm_free(&w.comm));
 }
 
-/* What the two modules can do, as the BML knows it. */
-static void set_ways(unsigned first, unsigned second)
+/* What the two modules can do, as the BML knows it; rdma: so many of them move memory. */
+static void set_ways(unsigned first, unsigned second, size_t rdma)
 {
     static const uint32_t can[] = {MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET, 0, MCA_BTL_FLAGS_PUT,
                                    MCA_BTL_FLAGS_GET};
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(ompi_proc_local());
     mca_bml_base_btl_array_t *array[] = {&endpoint->btl_rdma, &endpoint->btl_send,
                                          &endpoint->btl_eager};
+    endpoint->btl_rdma.arr_size = HELD_MODULES;
     endpoint->btl_flags_or = MCA_BTL_FLAGS_SEND | can[first] | can[second];
     for (unsigned a = 0; a < 3; ++a) {
         for (size_t i = 0; i < array[a]->arr_size; ++i) {
@@ -643,6 +663,7 @@ static void set_ways(unsigned first, unsigned second)
             b->btl_flags = MCA_BTL_FLAGS_SEND | can[b->btl == held_module(0) ? first : second];
         }
     }
+    endpoint->btl_rdma.arr_size = rdma;
 }
 
 /* Open MPI leaves much lying. */
@@ -672,6 +693,34 @@ static void answer_too_late(void)
     MUST(0 == held_count());
     MUST(refused == mca_pml_spec.counters.refused);
     MUST(MPI_SUCCESS == MPI_Comm_free(&comm));
+}
+
+/* A peer says that it has written into a receive that offered nothing, and moves the rest together with it: there is no word by
+ * which they could share it. */
+static void match_without_an_offer(void)
+{
+    mca_pml_spec.speculation = MCA_PML_SPEC_SPECULATION_OFF;
+    held_configure(&(held_config_t){0});
+    memset(&w, 0, sizeof(w));
+    w.lies = w.joint = true;
+    set_ways(0, 1, 1);
+    MUST(MPI_SUCCESS == MPI_Comm_dup(MPI_COMM_WORLD, &w.comm));
+    const mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(w.comm);
+    mca_pml_spec_peer(mca_pml_spec_comm_of(w.comm), 0)->is_self = false;
+    receive_post(receive_new(0, JOINT, false));
+    const mca_pml_spec_match_notice_t match = {
+        .match = {.type = MCA_PML_SPEC_MATCH, .epoch = comm->epoch, .ctx = comm->cid},
+        .length = JOINT,
+        .s = 1,
+        .addr = (uint64_t) (uintptr_t) &w};
+    if (0 == setjmp(end_of_job)) {
+        held_forge(0, MCA_PML_SPEC_MATCH, (const uint8_t *) &match, sizeof(match));
+    } else {
+        w.aborted = true;
+    }
+    MUST(w.aborted); /* the processes disagree */
+    finish_liar();
+    forget();
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -705,6 +754,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(MPI_SUCCESS == MPI_Type_create_resized(block, 0, GAP, &gapped));
     MUST(MPI_SUCCESS == MPI_Type_commit(&gapped));
     answer_too_late();
+    match_without_an_offer();
     return 0;
 }
 
@@ -719,8 +769,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                          .completes_later = how & 2,
                          .promises = how >> 2 & (MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_FENCED)});
     mca_pml_spec.speculation = speculation[how >> 4 & 3];
-    set_ways(ways & 3, ways >> 2 & 3);
     memset(&w, 0, sizeof(w));
+    w.joint = ways >> 6 & 1;
+    set_ways(ways & 3, ways >> 2 & 3, w.joint ? 1 : HELD_MODULES);
     w.requests = requests_with_handles();
     w.refused = mca_pml_spec.counters.refused;
     w.half = how >> 7;

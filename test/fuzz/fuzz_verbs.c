@@ -57,7 +57,7 @@ static void check(const process_t *p)
     for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         deadlines += 0 != peer->conn.deadline;
         attempts += vb_conn_is_first_attempt(&peer->conn);
-        queued += peer->is_queued;
+        queued += spec_node_is_queued(&peer->turn);
         places += peer->has_slot;
         MUST(NULL == peer->link || peer->link->peer == peer);
         MUST((VB_OPEN != peer->conn.state && VB_ACCEPTING != peer->conn.state)
@@ -75,8 +75,8 @@ static void check(const process_t *p)
         check_receives(port->rx, &((srq_t *) port->srq)->posted);
         entries += port->rx->entries;
     }
-    for (const vb_peer_t *peer = port->queue; NULL != peer; peer = peer->next_queued) {
-        MUST(peer->is_queued && queued-- > 0);
+    SPEC_LIST_EACH (n, &port->queue) {
+        MUST(queued-- > 0);
     }
     MUST(0 == queued && attempts == port->attempts);
     MUST(links == port->links && deadlines == port->deadlines);
@@ -256,7 +256,7 @@ static void step(world_t *w, script_t *s)
         break;
     case 10:
         vb_port_lock(p->port);
-        vb_port_check(p->port, vb_now());
+        vb_port_check(p->port, spec_now());
         vb_port_unlock(p->port);
         break;
     case 11:

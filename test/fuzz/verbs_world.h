@@ -279,9 +279,9 @@ static vb_status_t post_put(process_t *p, const op_t *op)
     const unsigned flags = (op->flags & (VB_FENCE | VB_SIGNAL))
                            | (length <= vb_inline_put_max(p->peer) ? (unsigned) VB_INLINE : 0u);
     const vb_status_t status =
-        by_datagrams ? vb_post_datagram_write(p->peer, &piece, q->stag, offset_of(q, there),
+        by_datagrams ? vb_post_datagram_rdma(p->peer, &piece, q->stag, offset_of(q, there),
                                               flags & ~(unsigned) VB_INLINE, slot)
-                     : vb_post_write(p->peer, &piece, (uintptr_t) there, q->mr->rkey, flags, slot);
+                     : vb_post_rdma(p->peer, &piece, (uintptr_t) there, q->mr->rkey, flags, slot);
     if (VB_OK == status) {
         ++p->puts;
         p->put_at = at;
@@ -307,8 +307,8 @@ static vb_status_t post_get(process_t *p, const op_t *op)
     const char *there = source_of(q) + at;
     const vb_status_t status =
         vb_peer_is_by_datagrams(p->peer)
-            ? vb_post_datagram_read(p->peer, &piece, q->stag, offset_of(q, there), flags, slot)
-            : vb_post_read(p->peer, &piece, (uintptr_t) there, q->mr->rkey, flags, slot);
+            ? vb_post_datagram_rdma(p->peer, &piece, q->stag, offset_of(q, there), flags | VB_READ, slot)
+            : vb_post_rdma(p->peer, &piece, (uintptr_t) there, q->mr->rkey, flags | VB_READ, slot);
     if (VB_OK == status) {
         p->get = slot;
         p->get_serial = slot->serial;

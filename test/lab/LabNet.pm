@@ -34,6 +34,9 @@ sub wrong {
     return "--mtu must be $least to 65535" if $lab->{mtu} < $least || $lab->{mtu} > 65535;
     return '--timeout begins at 1' if $lab->{timeout} < 1;
     return '--affect must be udp or all' if $lab->{affect} !~ /^(udp|all)$/;
+    return '--queue begins at 1' if $lab->{queue} < 1;
+    return '--mark goes with --rate and the bridge, and begins at 1'
+        if defined $lab->{mark} && ($lab->{mark} < 1 || !defined $lab->{rate} || $lab->{delay} || $lab->{reorder} || ($lab->{wire} // 'bridge') ne 'bridge');
     return '--wire must be bridge, netem or tap' if ($lab->{wire} // 'tap') !~ /^(bridge|netem|tap)$/;
     for (qw(loss duplicate corrupt reorder)) {
         return "--$_ must be a percentage below 100" if !is_percent($lab->{$_});
@@ -68,7 +71,7 @@ sub impossible {
     return 'namespaces, bridge or veth are not to be had: ' . ($said =~ /(.+)/ ? $1 : "status $?") if $?;
     my $wire = $lab->{wire} // '';
     return 'nft is missing (Debian: nftables)'
-        if $wire ne 'tap' && !$lab->{delay} && !$lab->{reorder} && meddles($lab) && !has('nft');
+        if $wire ne 'tap' && !$lab->{delay} && !$lab->{reorder} && (meddles($lab) || defined $lab->{mark}) && !has('nft');
     return 'this kernel has no netem' if $wire eq 'netem' && !has_netem();
     return '/dev/net/tun is missing' if wire_of($lab) eq 'tap' && !-e '/dev/net/tun';
     return;
@@ -171,7 +174,19 @@ sub burst { my ($bits) = @_; my $bytes = int($bits / 8 / 2000); return $bytes > 
 sub limit {
     my ($lab) = @_;
     my $bits = rate_of($lab->{rate});
-    return ('tbf', 'rate', sprintf('%.0fbit', $bits), 'burst', burst($bits), 'latency', '20ms');
+    return ('tbf', 'rate', sprintf('%.0fbit', $bits), 'burst', burst($bits), 'latency', "$lab->{queue}ms");
+}
+
+# Marks what comes when the port has more to send than it can in so many ms, as its queue would if the kernel had one that
+# marks: a bucket that empties almost as fast as the port sends. It counts packets, each as long as the interface takes,
+# because nftables lets a bucket of bytes keep a second more than it is told.
+sub marks {
+    my ($lab) = @_;
+    return if !defined $lab->{mark};
+    my $rate = 0.99 * rate_of($lab->{rate}) / 8 / ($lab->{mtu} + 14);
+    return map {
+        sprintf '%s ecn != not-ect limit rate over %.0f/second burst %.0f packets %s ecn set ce', $_, $rate, 1 + $rate * $lab->{mark} / 1000, $_
+    } qw(ip ip6);
 }
 
 # What a port does to what goes to its host: a chain of nftables.
@@ -186,6 +201,7 @@ sub chain {
     push @rules, map { 'meta l4proto udp ' . $some->($lab->{corrupt} / 3) . " \@th,$_,8 set 0xa5" } 72, 480, 1600
         if $lab->{corrupt};
     return join '', "chain $port {\ntype filter hook egress device \"$port\" priority 0; policy accept;\n",
+        (map { "$_\n" } marks($lab)), "meta protocol arp accept\n", # what has no l4proto does not match the next
         "meta l4proto != $whom accept\n", (map { "$_\n" } @rules), "}\n";
 }
 
@@ -206,7 +222,7 @@ sub network {
     my ($lab, @keeper) = @_;
     my $wire = wire_of($lab);
     # What is damaged goes one packet at a time; else the kernel may pass on many at once, as adapters let it.
-    my @single = meddles($lab) ? (gso_max_segs => 1) : ();
+    my @single = meddles($lab) || defined $lab->{mark} ? (gso_max_segs => 1) : ();
     my ($chains, @ports) = ('');
     for my $r (0 .. $lab->{rails} - 1) {
         do_it(qw(ip link add), "sw$r", qw(type bridge mcast_snooping 0 forward_delay 0)) if $wire ne 'tap';
@@ -223,11 +239,12 @@ sub network {
                 do_it(qw(tc qdisc add dev), $port, 'root', limit($lab)) if defined $lab->{rate} && $wire eq 'bridge';
                 do_it(qw(tc qdisc add dev), $port, 'root', netem($lab), defined $lab->{rate} ? ('rate', $lab->{rate}) : ())
                     if $wire eq 'netem' && (meddles($lab) || defined $lab->{rate});
-                $chains .= chain($lab, $port) if $wire eq 'bridge' && meddles($lab);
+                $chains .= chain($lab, $port) if $wire eq 'bridge' && (meddles($lab) || defined $lab->{mark});
             }
             my @in = ('nsenter', '-t', $pid, '-n');
             do_it(@in, qw(ip link set), "e$r", 'mtu', $lab->{mtu}, @single, 'up');
             do_it(@in, $^X, '-e', $gro, "e$r");
+            do_it(@in, '/bin/sh', '-c', 'echo 1 >/proc/sys/net/ipv4/tcp_ecn') if defined $lab->{mark};
             do_it(@in, qw(ip addr add), $_, 'dev', "e$r", /:/ ? 'nodad' : ()) for addresses($lab, $i, $r);
             do_it(@in, qw(tc qdisc add dev), "e$r", 'root', limit($lab)) if defined $lab->{rate} && $wire ne 'tap';
         }
@@ -257,10 +274,14 @@ sub environment {
         [orte_default_hostfile => DIR . '/hostfile'],
         # Processors are not the hosts' own, so binding to them would put all first processes on one.
         [hwloc_base_binding_policy => 'none'], [rmaps_base_mapping_policy => 'node:OVERSUBSCRIBE'];
+    $ENV{"PRTE_MCA_$_->[0]"} = $_->[1]
+        for [plm_ssh_agent => "$FindBin::RealBin/agent"], [plm_ssh_num_concurrent => 8],
+        [prte_default_hostfile => DIR . '/hostfile'],
+        [hwloc_default_binding_policy => 'none'], [rmaps_default_mapping_policy => 'node:OVERSUBSCRIBE'];
     if ($lab->{family} eq '6') {
         $ENV{OMPI_MCA_oob_tcp_disable_ipv4_family} = 1;
     }
-    $ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM);
+    $ENV{$_} = 1 for map { ("$_", "${_}_CONFIRM") } qw(OMPI_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT);
 }
 
 sub cpus { my $n = grep { /^processor/ } do { open my $in, '<', '/proc/cpuinfo'; <$in> }; return $n || 1 }

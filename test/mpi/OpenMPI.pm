@@ -28,8 +28,8 @@ sub mpi_release {
     if ($release ge '5.0') {
         # PMIx looks into the directory of the components too, and reports each file there that is none of its own.
         $ENV{PMIX_MCA_mca_base_component_show_load_errors} //= 'none';
-        # All processes are on this host, which may have no other network.
-        $ENV{OMPI_MCA_btl_tcp_if_include} //= 'lo';
+        # All processes are on this host, which may have no other network, but for the hosts of a laboratory.
+        $ENV{OMPI_MCA_btl_tcp_if_include} //= 'lo' unless $ENV{SPEC_LAB};
         # prterun has another word for it.
         @ENV{qw(PRTE_ALLOW_RUN_AS_ROOT PRTE_ALLOW_RUN_AS_ROOT_CONFIRM)} = (1, 1) if 0 == $>;
     }

@@ -56,6 +56,7 @@ sub fault_of {
     return 124 == $code ? 'it does not end'
         : 0 != $code ? "mpirun ended with $code"
         : $out !~ /^No errors$/m ? 'wrong results'
+        : $out =~ /^(?=.{101})(.*btl\/ibx: .*)$/m ? "a line of more than 100 columns: $1"
         : $told != $texts ? "the message came $told times, not $texts"
         : !$texts ? ''
         : $out !~ /^  Hosts:  n1 and n2\n  From:   \S+:\d+\n  To:     \S+:\d+\n  Tried:  \d+ datagrams \(UDP\) in \d+ ms\n  Result: ./m ? 'it does not say what was tried'
@@ -73,7 +74,7 @@ report(fault_of($code, $out, 0) || ($out =~ /left to other transports/ ? 'a proc
     'ibx, eight processes on a processor', $took, $out);
 for ([input => 'what comes to n1'], [output => 'what leaves n1'], ['input output' => 'both directions']) {
     cut(split ' ', $_->[0]);
-    my @job = job($ibx);
+    my @job = job("$ibx --mca btl_base_verbose 10");
     my @plain = job('');
     mend();
     report(fault_of(@job[0, 2], 1), "UDP is dropped: $_->[1]", @job[1, 2]);

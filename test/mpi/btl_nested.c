@@ -69,7 +69,7 @@ static void happens(void)
     atomic_fetch_add(&told, 1);
 }
 
-MCA_PML_SPEC_AM_DECLARE(came);
+SPEC_AM_DECLARE(came);
 MCA_PML_SPEC_AM_CALLBACK(came)
 {
     (void) btl, (void) nseg;

@@ -70,7 +70,7 @@ static void moved(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t 
     reported(context, status);
 }
 
-MCA_PML_SPEC_AM_DECLARE(came);
+SPEC_AM_DECLARE(came);
 MCA_PML_SPEC_AM_CALLBACK(came)
 {
     (void) btl, (void) seg, (void) nseg;
@@ -104,7 +104,7 @@ static void is_back(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_
     }
 }
 
-MCA_PML_SPEC_AM_DECLARE(came_again);
+SPEC_AM_DECLARE(came_again);
 MCA_PML_SPEC_AM_CALLBACK(came_again)
 {
     (void) btl, (void) nseg;

@@ -131,9 +131,9 @@ static void check_ends(bool tells)
 {
     static const char *const ends[] = {"pml_spec_rtr_used",         "pml_spec_rtr_crossed",
                                        "pml_spec_rtr_mispredicted", "pml_spec_rtr_revoked",
-                                       "pml_spec_rtr_too_short",    "pml_spec_rtr_shared",
-                                       "pml_spec_rtr_too_old",      "pml_spec_rtr_full",
-                                       "pml_spec_rtr_stale",        "pml_spec_rtr_abandoned"};
+                                       "pml_spec_rtr_too_short",    "pml_spec_rtr_too_old",
+                                       "pml_spec_rtr_full",         "pml_spec_rtr_stale",
+                                       "pml_spec_rtr_abandoned"};
     long long count[2] = {tl_pvar("pml_spec_rtr_arrived"), 0}, sum[2];
     for (size_t i = 0; i < TL_N(ends); ++i) {
         count[1] += tl_pvar(ends[i]);

@@ -337,7 +337,7 @@ static size_t put_ack(uint8_t *data, size_t n, uint64_t pn)
                   .next = iw_be32((uint32_t) pn),
                   .window = iw_be32(0),
                   .delay = iw_be16(0),
-                  .ranges = iw_be16(1)};
+                  .ranges = 1};
     iw_range_t r = {iw_be16(0), iw_be16(1)};
     n = put(data, n, &a, sizeof(a));
     return put(data, n, &r, sizeof(r));

@@ -13,7 +13,8 @@
  * envelope, wildcards exactly the rest. Rounds alternate between two sets of communicators, so that
  * two rounds overlap; a round starts when everybody is through with the one before the last.
  *
- * usage: stress [--seed N] [--seconds N] [--rounds N] [--threads N] [--max-size N] */
+ * usage: stress [--seed N] [--seconds N] [--rounds N] [--threads N] [--max-size N]
+ * It ends early when the file SPEC_TEST_END of the environment is there. */
 #include <pthread.h>
 #include <time.h>
 #include "testlib.h"
@@ -609,6 +610,7 @@ static void free_place(place_t *place)
 }
 
 static double end_at;
+static const char *end_file; /* it ends early when this is there */
 static long long max_rounds;
 
 static void *work(void *argument)
@@ -619,7 +621,8 @@ static void *work(void *argument)
     for (uint64_t round = 0; go_on; ++round) {
         one_round(w, round);
         if (round % BETWEEN == BETWEEN - 1) {
-            go_on = MPI_Wtime() < end_at && (long long) round + 1 < max_rounds;
+            go_on = MPI_Wtime() < end_at && (long long) round + 1 < max_rounds
+                    && (NULL == end_file || 0 != access(end_file, F_OK));
             MPI_Bcast(&go_on, 1, MPI_INT, 0, w->ctl);
         }
         /* New communicators, with ids used before. */
@@ -654,6 +657,7 @@ int main(int argc, char **argv)
     max_size = tl_option("--max-size", max_size);
     max_rounds = tl_option("--rounds", 1LL << 60);
     end_at = MPI_Wtime() + (double) tl_option("--seconds", 10);
+    end_file = getenv("SPEC_TEST_END");
     if (0 == tl.rank) {
         printf("stress --seed %llu --threads %d, %d ranks\n", (unsigned long long) seed, threads,
                tl.size);

@@ -27,8 +27,9 @@ my %wrong = (
     mpool_freq_cost_dir => ["$dir/none", "$dir/file"],
     btl_ibx_if_include => ['lo,eth_none', '192.0.2.0/33', 'rxe_none:1'],
     btl_ibx_if_exclude => ['eth_none', '192.0.2.x/24'],
-    btl_ibx_window => ['fixed', 'fixed:1', 'fixed:65537', 'fixed:8x', 'wide'],
-    btl_ibx_transport => ['iwarp_ud,tcp', 'iwarp'],
+    btl_ibx_window => ['fixed', 'fixed:1', 'fixed:65537', 'fixed:8x', 'wide', ''],
+    btl_ibx_transport => ['iwarp_ud,tcp', 'iwarp', ''],
+    btl_ibx_rcache => ['no_such_word', ''],
     btl_ibx_fault_register => ['2', '-0.1', '0.5x', 'half'],
 );
 
@@ -38,11 +39,12 @@ sub result($$@) {
     length $fault ? ++$failed : ++$passed;
 }
 
-# How a job of one process ends that has these in its environment besides.
+# How a job of one process ends that has these in its environment besides; with more words of mpirun's.
+my $words = '';
 sub job {
     my (%environment) = @_;
     local @ENV{keys %environment} = values %environment;
-    my $mpirun = mpi_mpirun(1, '--mca pml spec --mca btl self,ibx');
+    my $mpirun = mpi_mpirun(1, "--mca pml spec --mca btl self,ibx $words");
     my $out = `timeout -k 5 60 $mpirun $programs/selfsend 2>&1 </dev/null`;
     return ($?, $out);
 }
@@ -58,6 +60,7 @@ sub wrong_values {
     my ($name, $p) = @_;
     return map { ['word', $_] } @{ $wrong{$name} // ['no_such_word'] } if 'string' eq $p->{type};
     return (['word', 'no_such_word'], ['below', -1], ['above', 99], ['rubbish', '1x']) if $p->{choice};
+    return (['word', 'no_such_word'], ['below', -1], ['rubbish', '1x']) if $p->{is_standard};
     my @range = map { number($_) } ($p->{help} // '') =~ /\brange (-?\d+[KMG]?)(?: \([^)]*\))? to (\d+[KMG]?)\b/;
     return () unless 2 == @range;
     # Perl's numbers are not exact up there.
@@ -65,7 +68,7 @@ sub wrong_values {
     return (['word', 'no_such_word'], ['below', $range[0] - 1], ['above', $above], ['rubbish', "$range[1]x"], ['rubbish', "$range[0] Q"]);
 }
 
-# { name => { type, help, choice } } of a component, without what Open MPI itself registers for each of its framework.
+# { name => { type, help, choice } } of a component.
 sub registered {
     my ($framework, $component) = @_;
     my %all;
@@ -81,13 +84,14 @@ my %theirs = map { s/_self_/_ibx_/r => 1 } keys %{ registered('btl', 'self') };
 my @cases;
 for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     my $all = registered(@$_);
-    for my $name (sort grep { !$theirs{$_} } keys %$all) {
+    for my $name (sort keys %$all) {
+        $all->{$name}{is_standard} = $theirs{$name};
         my @wrong = wrong_values($name, $all->{$name});
         result('its help names no range', $name, '') if !@wrong;
         push @cases, map { [$name, @$_] } @wrong;
     }
 }
-push @cases, map { ["btl_ibx_$_", 'word', 'no_such_word'], ["btl_ibx_$_", 'above', 2**21] } qw(eager_limit max_send_size);
+push @cases, map { ["btl_ibx_$_", 'above', 2**21] } qw(eager_limit max_send_size);
 my @chosen = $full ? 0 .. $#cases : Sample::choose(Sample::seed(), 6, map { { stratum => $_->[1] } } @cases);
 print Sample::told('wrongwords', scalar @chosen, scalar @cases, Sample::seed()) unless $full;
 for (map { $cases[$_] } @chosen) {
@@ -108,6 +112,19 @@ print $file "# a comment\npml_spec_stripe_min = 16x  \nmpool_freq_sumary=1\n";
 close $file or die "$dir/parameters: $!\n";
 my ($status, $out) = job(OMPI_MCA_mca_base_param_files => "$dir/none,$dir/parameters");
 result(0 != $status && $out =~ /^  Parameter: pml_spec_stripe_min\n  Value:     16x\n/m ? '' : 'no message', 'a wrong value in a file', $out);
+# Quotes are a part of a value there, which Open MPI reads as 0, but for words of mpirun's command line.
+for my $line ('pml_spec_stripe_min = "16K"', '--mca pml_spec_stripe_min "16x" --mca btl_ibx_summary 1') {
+    open my $other, '>', "$dir/other" or die "$dir/other: $!\n";
+    print $other "$line\n";
+    close $other or die "$dir/other: $!\n";
+    my $value = $line =~ /mca/ ? '16x' : '"16K"';
+    ($status, $out) = job(OMPI_MCA_mca_base_param_files => "$dir/other");
+    result(0 != $status && $out =~ /^  Parameter: pml_spec_stripe_min\n  Value:     $value\n/m ? '' : 'no message', "the line '$line' in a file", $out);
+}
+$words = "--tune $dir/other";
+($status, $out) = job();
+$words = '';
+result(0 != $status && $out =~ /^  Parameter: pml_spec_stripe_min\n  Value:     16x\n/m ? '' : 'no message', 'a wrong value in a file of --tune', $out);
 ($status, $out) = job(OMPI_MCA_mca_base_param_files => "$dir/parameters", OMPI_MCA_pml_spec_stripe_min => '1M');
 result(0 != $status || $out !~ /No errors/ ? 'the job ends' : $out !~ /mpool_freq_sumary\n/ ? 'the misspelt name is not told' : '',
     'the environment counts before a file', $out);
@@ -115,6 +132,9 @@ result(0 != $status || $out !~ /No errors/ ? 'the job ends' : $out !~ /mpool_fre
 result(0 != $status && $out =~ /^  Parameter: pml_spec_persistent_max$/m ? '' : 'no message', 'a wrong value by the old name', $out);
 ($status, $out) = job(OMPI_MCA_pml_spec_hold_max => '1M', OMPI_MCA_btl_ibx_rest => '0');
 result(0 == $status && $out =~ /No errors/ ? '' : 'the job ends', 'a value by the old name', $out);
+
+($status, $out) = job(OMPI_MCA_btl_ibx_get_limit => '18446744073709551615');
+result(0 == $status && $out =~ /No errors/ ? '' : 'the job ends', 'the largest size, as ompi_info shows it', $out);
 
 # Names that are none.
 my %misspelt = (pml_spec_sumary => 'pml_spec_summary', btl_ibx_if_inclde => 'btl_ibx_if_include',

@@ -137,7 +137,10 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 }
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
 {
-    (void) id, (void) level, (void) name, (void) value, (void) size;
+    const bool is_resolved = 0 != ((cm_id_t *) id)->there.sin_family; /* then it would be too late */
+    if (RDMA_OPTION_ID == level && RDMA_OPTION_ID_TOS == name && sizeof(uint8_t) == size && !is_resolved) {
+        fake.traffic_class = *(uint8_t *) value;
+    }
     return 0;
 }
 int rdma_resolve_addr(struct rdma_cm_id *which, struct sockaddr *from, struct sockaddr *to, int ms)

@@ -191,6 +191,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     ah->ah.pd = pd;
     ah->is_global = attr->is_global;
     ++fake.address_handles;
+    fake.service_level = attr->sl;
+    fake.traffic_class = attr->is_global ? attr->grh.traffic_class : 0;
     return &ah->ah;
 }
 int ibv_destroy_ah(struct ibv_ah *ah)

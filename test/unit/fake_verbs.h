@@ -78,6 +78,7 @@ typedef struct fake {
     unsigned astray;             /* in another partition or subnet, or without a header that the port wants */
     unsigned too_long;           /* for the MTU */
     unsigned address_handles;
+    uint8_t service_level, traffic_class; /* of the last of them; or of the last connection that was asked for */
     unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
 } fake_t;
 

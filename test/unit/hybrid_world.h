@@ -272,20 +272,20 @@ static inline bool is_done(void)
 /* Until all that is wanted has arrived. */
 static inline void run(void)
 {
-    const uint64_t end = vb_now() + UINT64_C(60000000000);
+    const uint64_t end = spec_now() + UINT64_C(60000000000);
     while (!is_done()) {
         for (unsigned i = 0; i < processes; ++i) {
             progress(&process[i]);
         }
-        assert_true(vb_now() < end);
+        assert_true(spec_now() < end);
     }
 }
 
 /* So long, and at least so many rounds, on however busy a machine. */
 static inline void settle(unsigned ms)
 {
-    const uint64_t end = vb_now() + ms * UINT64_C(1000000);
-    for (unsigned round = 0; round < 50 || vb_now() < end; ++round) {
+    const uint64_t end = spec_now() + ms * UINT64_C(1000000);
+    for (unsigned round = 0; round < 50 || spec_now() < end; ++round) {
         for (unsigned i = 0; i < processes; ++i) {
             progress(&process[i]);
         }
@@ -304,8 +304,8 @@ static inline vb_switch_state_t way(unsigned from, unsigned to)
 
 static inline void until_way(unsigned from, unsigned to, vb_switch_state_t state)
 {
-    const uint64_t end = vb_now() + UINT64_C(60000000000);
-    while (state != way(from, to) && vb_now() < end) {
+    const uint64_t end = spec_now() + UINT64_C(60000000000);
+    while (state != way(from, to) && spec_now() < end) {
         settle(1);
     }
     assert_string_equal(vb_switch_state_name(way(from, to)), vb_switch_state_name(state));

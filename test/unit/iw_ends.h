@@ -64,7 +64,7 @@ static inline end_t *ends_open(bool segment, uint64_t timeout)
     for (unsigned i = 0; i < 2; ++i) {
         e[i].peer =
             iw_peer_add(e[i].engine, 1 - i, iw_port_address(e[1 - i].port), &e[1 - i].key, NULL);
-        iw_peer_expect(e[i].peer, iw_port_promise(e[i].port, iw_port_address(e[1 - i].port)));
+        iw_peer_expect(e[i].peer, UINT64_C(2000000)); /* of one host */
     }
     return e;
 }
@@ -121,7 +121,7 @@ static inline void alone(end_t *e, iw_completion_t *c)
 static inline void transfer(end_t *e, size_t size, uint32_t rounds)
 {
     uint8_t *source = must_alloc(size), *target = must_alloc(size), *back = must_alloc(size);
-    uint32_t stag = iw_register(e[1].engine, target, size, IW_REMOTE_WRITE | IW_REMOTE_READ);
+    uint32_t stag = iw_register(e[1].engine, target, size, IW_REMOTE_WRITE | IW_REMOTE_READ, NULL);
     for (uint32_t round = 0; round < rounds; ++round) {
         rng_t rng = {round};
         iw_completion_t c;

@@ -19,6 +19,7 @@ typedef struct link_packet {
     size_t length;
     uint8_t *data;
     bool waits; /* in its receiver's buffer */
+    bool alternate, is_marked;
 } link_packet_t;
 
 #define LINK_COST 1024 /* bytes that a datagram takes in a buffer besides its own */
@@ -31,14 +32,19 @@ typedef struct link {
     uint64_t latency;
     uint64_t ns_for_kib; /* time on the wire */
     uint64_t free_at[LINK_ENGINES];
+    uint64_t queue_ns_for_kib; /* the same of the switch's port to each, which all senders share; 0: it takes none */
+    uint64_t queue_ns;         /* who would wait longer there is dropped */
+    uint64_t mark_ns;          /* and so long, marked; 0: none is */
+    uint64_t queue_free_at[LINK_ENGINES];
     size_t mtu;             /* longer datagrams vanish unless they may be cut */
     bool cut[LINK_ENGINES]; /* this one is not reachable */
     bool deaf[LINK_ENGINES]; /* nothing reaches it, but what it sends arrives */
+    uint64_t alternate; /* latency of the alternate path, which nothing cuts */
     bool gone[LINK_ENGINES]; /* and who asks hears that it is not there */
     uint64_t asleep[LINK_ENGINES]; /* it does nothing until then, and what comes waits */
     size_t waiting[LINK_ENGINES]; /* bytes that wait, of */
     size_t space;                 /* at most; 0: any number */
-    uint64_t dropped;             /* datagrams for which there was no room */
+    uint64_t dropped;             /* datagrams for which there was no room, here or in the switch */
     iw_fault_t fault;
     link_packet_t *heap;
     size_t count, room;
@@ -116,9 +122,9 @@ static inline void link_insert(link_t *l, link_packet_t k)
 }
 
 static inline void link_push(link_t *l, unsigned to, const uint8_t *data, size_t length,
-                             uint64_t at)
+                             uint64_t at, bool alternate, bool is_marked)
 {
-    link_packet_t k = {at, l->order++, to, length, malloc(length + 1), false};
+    link_packet_t k = {at, l->order++, to, length, malloc(length + 1), false, alternate, is_marked};
     if (NULL == k.data) {
         abort();
     }
@@ -146,6 +152,24 @@ static inline unsigned link_target(const iw_packet_t *k)
     return (unsigned) (ntohs(k->to.v4.sin_port) - 1000);
 }
 
+/* Through the switch's port to there, from `at` on, which becomes the time when it leaves. False: no room. */
+static inline bool link_queue(link_t *l, unsigned to, size_t length, uint64_t *at, bool *is_marked)
+{
+    uint64_t *free_at = &l->queue_free_at[to];
+    *is_marked = false;
+    if (0 == l->queue_ns_for_kib) {
+        return true;
+    }
+    *free_at = *free_at > *at ? *free_at : *at;
+    if (*free_at - *at > l->queue_ns) {
+        ++l->dropped;
+        return false;
+    }
+    *is_marked = 0 != l->mark_ns && *free_at - *at > l->mark_ns;
+    *at = *free_at += length * l->queue_ns_for_kib / 1024;
+    return true;
+}
+
 static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
 {
     static uint8_t flat[65536];
@@ -159,6 +183,10 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
     l->bytes += n;
     if (NULL != l->tap) {
         l->tap(l->tap_context, from, flat, n);
+    }
+    if (k->alternate) {
+        link_push(l, to, flat, n, l->now + l->alternate, true, false);
+        return;
     }
     uint64_t start = l->free_at[from] > l->now ? l->free_at[from] : l->now;
     l->free_at[from] = start + n * l->ns_for_kib / 1024;
@@ -177,7 +205,11 @@ static inline void link_send(link_t *l, unsigned from, const iw_packet_t *k)
         flat[fate.flip / 8] ^= (uint8_t) (1u << fate.flip % 8);
     }
     for (int copy = 0; copy < 1 + fate.twice; ++copy) {
-        link_push(l, to, flat, fate.length, l->free_at[from] + l->latency + fate.delay_ns);
+        uint64_t at = l->free_at[from] + l->latency + fate.delay_ns;
+        bool is_marked;
+        if (link_queue(l, to, fate.length, &at, &is_marked)) {
+            link_push(l, to, flat, fate.length, at, false, is_marked);
+        }
     }
 }
 
@@ -282,7 +314,12 @@ static inline bool link_step(link_t *l, uint64_t until)
             return true;
         }
         l->waiting[k.to] -= k.waits ? k.length + LINK_COST : 0;
-        link_input(l, k.to, k.data, k.length);
+        if (k.alternate) {
+            iw_engine_input_alternate(l->engine[k.to], link_clock(l, k.to), k.data, k.length);
+        } else {
+            iw_engine_marked(l->engine[k.to], k.is_marked);
+            link_input(l, k.to, k.data, k.length);
+        }
         free(k.data);
         return true;
     }

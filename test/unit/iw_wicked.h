@@ -42,7 +42,7 @@ static inline void wicked_init(wicked_t *w)
     for (int i = 0; i < BUFFERS; ++i) {
         iw_post_receive(w->victim, w->buffer[i], SIZE, w->buffer[i]);
     }
-    w->stag = iw_register(w->victim, w->memory, MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE);
+    w->stag = iw_register(w->victim, w->memory, MEMORY, IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
 }
 
 static inline void wicked_fini(wicked_t *w)

@@ -61,7 +61,9 @@ static inline const char *lazy_check(lazy_cache_t *cache)
     for (size_t i = 0; i < cache->heap.n; ++i) {
         idle += lazy_is_idle(cache->heap.slot[i].entry);
     }
-    for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link, ++lost) {
+    SPEC_LIST_EACH (link, &cache->lost) {
+        const lazy_entry_t *e = SPEC_ENTRY(link, lazy_entry_t, link);
+        ++lost;
         if (lazy_is_idle(e) || LAZY_LOST != (atomic_load(&e->state) & (LAZY_LOST | LAZY_LIVE))) {
             return "an entry is quarantined and not in use, or still to be had";
         }
@@ -70,8 +72,9 @@ static inline const char *lazy_check(lazy_cache_t *cache)
     if (bytes != cache->kept_bytes) {
         return "kept_bytes";
     }
-    for (const lazy_entry_t *e = cache->privates; NULL != e; e = e->link, ++privates) {
-        bytes += lazy_size(e);
+    SPEC_LIST_EACH (link, &cache->privates) {
+        ++privates;
+        bytes += lazy_size(SPEC_ENTRY(link, lazy_entry_t, link));
     }
     if (indexed != cache->heap.n || indexed != n->entries || lost != n->quarantined
         || privates != n->privates_now || bytes != n->bytes) {

@@ -50,9 +50,6 @@ static void late_receives(void **state)
     concludes(&t, "  101 of 200 large messages", "  99 of 200 receives were posted late", NULL);
     t.late = 0;
     concludes(&t, "  101 of 200 large messages", "  99 of 200 receives of large messages were in time", NULL);
-    /* Offered, and left to the receiver. */
-    t.rtr_shared = 99;
-    concludes(&t, "  101 of 200 large messages", NULL);
 }
 
 static void what_is_rare_is_not_told(void **state)
@@ -80,7 +77,7 @@ static void no_line_is_too_wide(void **state)
 {
     (void) state;
     const uint64_t much = UINT64_C(99999999999);
-    const spec_totals_t t = {much, much, much, much / 2, much, 0, much, much, much, much, much, much};
+    const spec_totals_t t = {much, much, much, much / 2, much, much, much, much, much, much, much};
     spec_conclude(&t, text);
     assert_true(strlen(text) + 200 < SPEC_CONCLUDE_TEXT);
     for (const char *at = text, *end; NULL != (end = strchr(at, '\n')); at = end + 1) {
@@ -88,7 +85,7 @@ static void no_line_is_too_wide(void **state)
     }
     /* With a million messages they fit. */
     const uint64_t many = 1000000;
-    const spec_totals_t usual = {many, many, many, many / 2, many, 0, many, many, many, many, many, many};
+    const spec_totals_t usual = {many, many, many, many / 2, many, many, many, many, many, many, many};
     spec_conclude(&usual, text);
     for (const char *at = text, *end; NULL != (end = strchr(at, '\n')); at = end + 1) {
         assert_in_range(end - at, 1, SPEC_CONCLUDE_LINE);

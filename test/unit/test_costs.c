@@ -45,6 +45,9 @@ static void between_them_it_follows_the_call(void **state)
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, 600000 / 71);
     /* (1000 + 2 * 100 - 200) ns, 3 * 17 - 31 ps */
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, 1 << 20).run, 1000000 / 20);
+    /* Two parts, each of which takes so many times the call. */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).split,
+                     2 * SPEC_COSTS_PARTS * 1000000 / 31);
 }
 
 static void a_single_copy_that_is_slower_by_the_byte_never_pays(void **state)

@@ -30,7 +30,7 @@ static void make(sample_t *s, rng_t *rng)
     memcpy(s->flat, &head, sizeof(head));
     s->prefix = sizeof(head);
     if (acks) {
-        iw_ack_t ack = {.ranges = iw_be16((uint16_t) ranges)};
+        iw_ack_t ack = {.ranges = (uint8_t) ranges};
         memcpy(s->flat + s->prefix, &ack, sizeof(ack));
         s->prefix += sizeof(ack) + ranges * sizeof(iw_range_t) + (refuses ? sizeof(iw_rnr_t) : 0);
     }
@@ -133,7 +133,7 @@ static void follows_the_reads(void **state)
     iw_direct_t g[READS];
     pair_init(&t, NULL, 1);
     fill(source, 1, READ_SIZE);
-    const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ);
+    const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ, NULL);
     assert_int_equal(iw_engine_direct(t.link.engine[0], g, READS), 0);
     for (int round = 0; round < ROUNDS; ++round) {
         const uint64_t before = iw_engine_counters(t.link.engine[0])->segments_in,
@@ -163,7 +163,7 @@ static void looks_ahead(void **state)
     iw_direct_t g[MOST];
     pair_init(&t, NULL, 1);
     fill(source, 1, READ_SIZE);
-    const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ);
+    const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ, NULL);
     post_reads(&t, stag);
     unsigned n = 0;
     for (unsigned step = 0; step < 1000 && 0 == n; ++step) {
@@ -206,7 +206,7 @@ static void wrong_guesses_do_no_harm(void **state)
         iw_completion_t c;
         pair_init(&t, &rates, seed);
         fill(source, 1, READ_SIZE);
-        const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ);
+        const uint32_t stag = iw_register(t.link.engine[1], source, READ_SIZE, IW_REMOTE_READ, NULL);
         for (int round = 0; round < 5; ++round) {
             post_reads(&t, stag);
             for (unsigned i = 0; i < READS; ++i) {

@@ -153,7 +153,7 @@ static void writes_are_in_place_before_the_send(void **state)
     pair_t t;
     uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE), note[8];
     pair_init(&t, &rates, 3);
-    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE, NULL);
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         struct iovec piece[3] = {
             {source, 10000}, {source + 10000, 0}, {source + 10000, SIZE - 10000}};
@@ -181,7 +181,7 @@ static void reads_bring_data_and_hold_back_fenced_sends(void **state)
     pair_t t;
     uint8_t *source = must_alloc(SIZE * READS), *sink = must_alloc(SIZE * READS), note[8];
     pair_init(&t, &rates, 4);
-    uint32_t stag = iw_register(t.link.engine[1], source, SIZE * READS, IW_REMOTE_READ);
+    uint32_t stag = iw_register(t.link.engine[1], source, SIZE * READS, IW_REMOTE_READ, NULL);
     for (uint32_t i = 0; i < READS; ++i) {
         fill(source + i * SIZE, i, SIZE);
     }
@@ -217,7 +217,7 @@ static void reads_overtake_writes_and_no_fence(void **state)
     uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), word[2][8], note[8];
     pair_init(&t, &rates, 4);
     const uint32_t stag =
-        iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE);
+        iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
     const struct iovec piece = {source, SIZE};
     iw_completion_t c;
     post_one(&t.link, 1, note, sizeof(note));
@@ -259,7 +259,7 @@ static void messages_pass_a_bulk_write(void **state)
         pair_t t;
         uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), note[NOTES][8] = {{0}};
         pair_init(&t, &rates, seed);
-        const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE);
+        const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE, NULL);
         const struct iovec piece = {source, SIZE};
         iw_completion_t c;
         fill(source, seed, SIZE);
@@ -297,7 +297,7 @@ static void no_message_between_segments(void **state)
     pair_t t;
     uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE), *notes = must_alloc(2 * SIZE);
     pair_init(&t, NULL, 5);
-    const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE);
+    const uint32_t stag = iw_register(t.link.engine[1], sink, SIZE, IW_REMOTE_WRITE, NULL);
     iw_completion_t c;
     fill(source, 1, SIZE);
     for (unsigned i = 0; i < 2 * SENDS; ++i) {
@@ -351,6 +351,47 @@ static void waits_for_receive_buffers(void **state)
     link_fini(&t.link);
     free(data);
     free(buffer);
+}
+
+/* A peer had no buffer for the first message, and what came behind that was lost: it is asked again all the same. */
+static void no_buffer_and_then_loss(void **state)
+{
+    (void) state;
+    enum { MANY = 25 };
+    pair_t t;
+    iw_completion_t c;
+    static uint8_t buffer[MANY + 1][64];
+    pair_init(&t, NULL, 21);
+    t.link.latency = 5 * MS;
+    post_one(&t.link, 1, buffer[0], sizeof(buffer[0]));
+    assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    link_run(&t.link, t.link.now + S);
+    assert_int_equal(send_bytes(t.a, "first", 5, IW_INLINE | IW_QUIET), IW_OK);
+    while (0 == iw_engine_counters(t.link.engine[1])->rnr_out) {
+        assert_true(link_step(&t.link, t.link.now + S));
+    }
+    t.link.deaf[1] = true;
+    for (unsigned i = 1; i < MANY; ++i) {
+        assert_int_equal(send_bytes(t.a, "later", 5, IW_INLINE | IW_QUIET), IW_OK);
+    }
+    while (0 == iw_engine_counters(t.link.engine[0])->rnr_in) {
+        assert_true(link_step(&t.link, t.link.now + S));
+    }
+    link_run(&t.link, t.link.now + 6 * MS);
+    assert_true(t.a->path.cc.in_flight > MANY);
+    t.link.deaf[1] = false;
+    t.link.deaf[0] = true; /* nor does it hear that there are buffers */
+    for (unsigned i = 0; i < MANY; ++i) {
+        post_one(&t.link, 1, buffer[i], sizeof(buffer[i]));
+    }
+    link_run(&t.link, t.link.now + 6 * MS);
+    t.link.deaf[0] = false;
+    for (unsigned i = 0; i < MANY; ++i) {
+        expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    }
+    assert_true(iw_engine_counters(t.link.engine[0])->probe_timeouts < 4); /* and not one for each */
+    link_fini(&t.link);
 }
 
 /* One peer cannot take all of the shared receive buffers. */
@@ -679,7 +720,7 @@ static void path_carries(size_t mtu, uint64_t least, uint64_t most)
     pair_init(&t, NULL, 13);
     t.link.mtu = mtu;
     fill(source, 2, SIZE);
-    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE, NULL);
     struct iovec piece = {source, SIZE};
     assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_OK);
     expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
@@ -714,7 +755,7 @@ static void a_black_hole_is_found(void **state)
     iw_completion_t c;
     pair_init(&t, NULL, 14);
     fill(source, 3, SIZE);
-    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(t.link.engine[1], target, SIZE, IW_REMOTE_WRITE, NULL);
     struct iovec piece = {source, SIZE};
     assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, 0, NULL), IW_OK);
     expect(&t.link, 0, IW_WRITTEN, IW_OK, &c);
@@ -768,7 +809,7 @@ static uint64_t acks_for(uint16_t datagram, uint32_t bytes_buffered, uint32_t si
     link_tune = tune_space;
     pair_init(&t, NULL, 1);
     link_tune = NULL;
-    const uint32_t stag = iw_register(t.link.engine[1], to, size, IW_REMOTE_WRITE);
+    const uint32_t stag = iw_register(t.link.engine[1], to, size, IW_REMOTE_WRITE, NULL);
     uint64_t before = 0;
     for (int round = 0; round < 3; ++round) { /* after the first two the path is known */
         before = iw_engine_counters(t.link.engine[1])->acks_out;
@@ -815,6 +856,7 @@ int main(void)
         cmocka_unit_test(messages_pass_a_bulk_write),
         cmocka_unit_test(no_message_between_segments),
         cmocka_unit_test(waits_for_receive_buffers),
+        cmocka_unit_test(no_buffer_and_then_loss),
         cmocka_unit_test(quota_leaves_buffers_for_others),
         cmocka_unit_test(limit_event_comes_once_for_each_arming),
         cmocka_unit_test(buffers_come_after_minutes),

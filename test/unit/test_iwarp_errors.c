@@ -64,7 +64,7 @@ static void begin_story(story_t *s, uint64_t seed)
     }
     while (0
            == (s->stag = iw_register(s->link.engine[1], s->target, PART,
-                                     IW_REMOTE_WRITE | IW_REMOTE_READ))) {
+                                     IW_REMOTE_WRITE | IW_REMOTE_READ, NULL))) {
         ++s->again;
     }
 }
@@ -222,16 +222,16 @@ static void every_region_is_taken(void **state)
     iw_memory_init(&m, 1);
     uint32_t stag = 0;
     for (uint32_t i = 0; i < PLACES; ++i) {
-        stag = iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL);
+        stag = iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL, NULL);
         assert_true(0 != stag);
     }
-    assert_int_equal(iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL), 0);
+    assert_int_equal(iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL, NULL), 0);
     assert_int_equal(iw_memory_check(&m, stag, NULL, IW_REMOTE_READ, 0, 1, &at, NULL),
                      IW_ACCESS_OK);
     assert_true(iw_memory_remove(&m, stag));
     assert_int_equal(iw_memory_check(&m, stag, NULL, IW_REMOTE_READ, 0, 1, &at, NULL),
                      IW_ACCESS_STAG);
-    const uint32_t again = iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL);
+    const uint32_t again = iw_memory_add(&m, &byte, 1, IW_REMOTE_READ, NULL, NULL, NULL);
     assert_true(0 != again && stag != again);
     iw_memory_fini(&m);
 }
@@ -337,7 +337,7 @@ static void poor_init(poor_t *t)
     link_init(&t->link, 2, NULL, 1);
     t->peer = link_peer(&t->link, 0, 1, NULL);
     (void) link_peer(&t->link, 1, 0, NULL);
-    t->stag = iw_register(t->link.engine[1], t->target, LARGE, IW_REMOTE_WRITE);
+    t->stag = iw_register(t->link.engine[1], t->target, LARGE, IW_REMOTE_WRITE, NULL);
 }
 
 static void poor_go(poor_t *t, uint32_t percent, uint16_t limit)
@@ -534,7 +534,7 @@ static void the_window_has_an_end(void **state)
     iw_cc_init(&c, 0);
     for (int i = 0; i < 20; ++i) {
         iw_cc_sent(&c, c.window);
-        iw_cc_acked(&c, c.in_flight, 1, 9000, true);
+        iw_cc_acked(&c, c.in_flight, 1, 9000, true, false);
     }
     assert_true(c.window == IW_CC_MAX);
 }
@@ -568,7 +568,7 @@ static void a_read_that_is_complete_does_not_fail(void **state)
     link_init(&l, 2, NULL, 1);
     iw_peer_t *a = link_peer(&l, 0, 1, NULL);
     (void) link_peer(&l, 1, 0, NULL);
-    const uint32_t stag = iw_register(l.engine[1], source, sizeof(source), IW_REMOTE_READ);
+    const uint32_t stag = iw_register(l.engine[1], source, sizeof(source), IW_REMOTE_READ, NULL);
     asked = answered = 0;
     l.tap = lose_acknowledgement;
     l.tap_context = &l;
@@ -579,7 +579,7 @@ static void a_read_that_is_complete_does_not_fail(void **state)
     assert_int_equal(c.what, IW_READ);
     assert_int_equal(c.status, IW_OK);
     assert_memory_equal(sink, source, sizeof(sink));
-    assert_false(iw_list_empty(&a->tx.requests)); /* not acknowledged: or this test shows nothing */
+    assert_false(spec_list_is_empty(&a->tx.requests)); /* not acknowledged: or this test shows nothing */
     iw_peer_down(a, IW_DEAD, NULL);
     assert_int_equal(iw_engine_poll(l.engine[0], &c, 1), 1);
     assert_int_equal(c.what, IW_PEER_DOWN);
@@ -606,7 +606,7 @@ static void a_read_of_what_is_gone_ends(void **state)
     link_init(&l, 2, NULL, 1);
     iw_peer_t *a = link_peer(&l, 0, 1, NULL);
     (void) link_peer(&l, 1, 0, NULL);
-    const uint32_t stag = iw_register(l.engine[1], source, sizeof(source), IW_REMOTE_READ);
+    const uint32_t stag = iw_register(l.engine[1], source, sizeof(source), IW_REMOTE_READ, NULL);
     l.tap = lose_responses;
     l.tap_context = &l;
     assert_int_equal(iw_post_read(a, sink, sizeof(sink), stag, 0, 0, sink), IW_OK);

@@ -49,7 +49,7 @@ static void ping_pong(pair_t *t, unsigned times)
 static uint64_t bulk(pair_t *t, size_t size)
 {
     uint8_t *source = must_alloc(size), *target = must_alloc(size);
-    const uint32_t stag = iw_register(t->link.engine[1], target, size, IW_REMOTE_WRITE);
+    const uint32_t stag = iw_register(t->link.engine[1], target, size, IW_REMOTE_WRITE, NULL);
     const struct iovec piece = {source, size};
     const uint64_t begin = t->link.now;
     iw_completion_t c;
@@ -163,7 +163,7 @@ static void no_sample_no_haste(void **state)
     }
     assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
     link_drain(&t.link);
-    while (!iw_list_empty(&t.a->tx.requests)) {
+    while (!spec_list_is_empty(&t.a->tx.requests)) {
         assert_true(link_step(&t.link, t.link.now + trip));
     }
     const iw_counters_t *k = iw_engine_counters(t.link.engine[0]);
@@ -173,7 +173,7 @@ static void no_sample_no_haste(void **state)
     assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
     link_run(&t.link, t.link.now + trip + MS);
     assert_int_equal(k->probe_timeouts, 5);
-    assert_true(iw_list_empty(&t.a->loss.in_flight));
+    assert_true(spec_list_is_empty(&t.a->loss.in_flight));
     assert_in_range(t.a->path.rtt.srtt, trip, trip + MS);
     link_fini(&t.link);
 }
@@ -203,7 +203,7 @@ static void any_answer_is_a_first_sample(void **state)
     const uint64_t number = t.a->tx.next_pn;
     link_run(&t.link, begin + 2 * trip); /* another one follows, which is only an acknowledgement */
     assert_int_equal(t.a->loss.largest_acked, number);
-    assert_true(iw_list_empty(&t.a->loss.in_flight));
+    assert_true(spec_list_is_empty(&t.a->loss.in_flight));
     assert_in_range(t.a->path.rtt.srtt, trip, trip + MS);
     link_fini(&t.link);
 }
@@ -281,9 +281,31 @@ static void what_was_only_overtaken_costs_no_window(void **state)
         assert_int_equal(k->lost_spurious, is_lost ? 0 : 1);
         assert_int_equal(t.a->path.cc.window, is_lost ? window / 2 : window);
         assert_int_equal(t.a->loss.reorder, is_lost ? IW_REORDER_MIN : 2 * IW_REORDER_MIN);
-        assert_true(iw_list_empty(&t.a->loss.in_flight) && iw_list_empty(&t.a->loss.lost));
+        assert_true(spec_list_is_empty(&t.a->loss.in_flight) && spec_list_is_empty(&t.a->loss.lost));
         link_fini(&t.link);
     }
+}
+
+/* Of a peer that has never answered nothing is known of the path (RFC 9002, 7.6.2): it may have begun later. */
+static void silence_before_the_first_answer_costs_no_window(void **state)
+{
+    (void) state;
+    pair_t t;
+    iw_completion_t c;
+    uint8_t buffer[64];
+    far_init(&t, MS, 0);
+    post_one(&t.link, 1, buffer, sizeof(buffer));
+    t.link.deaf[1] = true;
+    assert_int_equal(send_bytes(t.a, "hello", 5, IW_INLINE | IW_QUIET), IW_OK);
+    link_run(&t.link, t.link.now + MS);
+    const uint64_t window = t.a->path.cc.window;
+    while (t.a->loss.ptos <= IW_PERSISTENT_PTO) {
+        assert_true(link_step(&t.link, t.link.now + 10 * S));
+        assert_int_equal(t.a->path.cc.window, window);
+    }
+    t.link.deaf[1] = false;
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    link_fini(&t.link);
 }
 
 int main(void)
@@ -297,6 +319,7 @@ int main(void)
         cmocka_unit_test(the_first_one_lost_on_a_short_path),
         cmocka_unit_test(a_path_that_becomes_longer),
         cmocka_unit_test(what_was_only_overtaken_costs_no_window),
+        cmocka_unit_test(silence_before_the_first_answer_costs_no_window),
     };
     return cmocka_run_group_tests_name("iw_far", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void refused_access_ends_the_connection(void **state)
         uint8_t memory[64], mine[8] = "change", note[8];
         memset(memory, 0x5a, sizeof(memory));
         pair_init(&t, NULL, 5);
-        uint32_t stag = iw_register(t.link.engine[1], memory, sizeof(memory), cases[i].rights);
+        uint32_t stag = iw_register(t.link.engine[1], memory, sizeof(memory), cases[i].rights, NULL);
         assert_true(0 != stag);
         if (cases[i].remove) {
             assert_true(iw_deregister(t.link.engine[1], stag));
@@ -72,7 +72,7 @@ static void memory_taken_back_during_a_read(void **state)
     pair_t t;
     uint8_t *source = must_alloc(SIZE), *sink = must_alloc(SIZE);
     pair_init(&t, NULL, 6);
-    uint32_t stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ);
+    uint32_t stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ, NULL);
     assert_int_equal(iw_post_read(t.a, sink, SIZE, stag, 0, 0, sink), IW_OK);
     iw_completion_t c;
     for (int i = 0; i < 20; ++i) {
@@ -106,8 +106,7 @@ static void read_and_take_back(bool guarded)
         iw_completion_t c;
         fill(source, i, SIZE);
         if (0 == i || !guarded) {
-            stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ);
-            assert_true(!guarded || iw_guard(t.link.engine[1], stag, &uses));
+            stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ, guarded ? &uses : NULL);
         }
         uses = 1;
         assert_int_equal(iw_post_read(t.a, sink, SIZE, stag, 0, 0, sink), IW_OK);
@@ -185,7 +184,7 @@ static void replays_do_nothing(void **state)
     for (int i = 0; i < 32; ++i) {
         post_one(&t.link, 1, buffer[i], 8);
     }
-    uint32_t stag = iw_register(t.link.engine[1], target, sizeof(target), IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(t.link.engine[1], target, sizeof(target), IW_REMOTE_WRITE, NULL);
     struct iovec piece = {"written", 8};
     for (int i = 0; i < 5; ++i) {
         assert_int_equal(iw_post_write(t.a, &piece, 1, stag, 0, IW_QUIET, NULL), IW_OK);

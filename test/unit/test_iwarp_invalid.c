@@ -163,7 +163,7 @@ static void not_ready_for_what_was_never_sent(void **state)
     link_drain(&w.link);
     const uint64_t before = w.peer->path.cc.in_flight;
     size_t n = start(&w, data, IW_CONTROL, IW_F_ACK | IW_F_RNR);
-    iw_ack_t a = {.largest = iw_be32(1), .window = iw_be32(100000), .ranges = iw_be16(1)};
+    iw_ack_t a = {.largest = iw_be32(1), .window = iw_be32(100000), .ranges = 1};
     iw_range_t r = {iw_be16(0), iw_be16(1)};
     iw_rnr_t rnr = {.refused = iw_be32((uint32_t) w.peer->tx.next_pn + 5)};
     a.largest = iw_be32(0); /* nothing of ours has arrived */

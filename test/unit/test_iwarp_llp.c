@@ -163,8 +163,10 @@ static void a_late_answer_is_no_long_path(void **state)
     assert_int_equal(iw_rtt_pto(&r, 0, 0), IW_PTO_CEILING);
     iw_rtt_sample(&r, 50 * IW_US, 0);
     assert_in_range(r.min, 0, 50 * IW_US);
-    for (int i = 0; i < 5 * IW_RTT_FORGET; ++i) {
+    for (unsigned i = 0; i < 5 * IW_RTT_FORGET; ++i) {
         iw_rtt_sample(&r, 700 * IW_MS, 0);
+        iw_rtt_forget(&r, 700 * IW_MS * (1 + i / 2)); /* once a round trip, however many samples are of one */
+        assert_true(i >= 8 || r.min < 700 * IW_MS / 2);
     }
     assert_in_range(iw_rtt_pto(&r, 0, 0), 700 * IW_MS, 720 * IW_MS);
     r = (iw_rtt_t){0};
@@ -197,11 +199,11 @@ static void window_grows_and_halves(void **state)
     iw_cc_t c;
     iw_cc_init(&c, 0);
     iw_cc_sent(&c, 10000);
-    iw_cc_acked(&c, 10000, 1, 1000, true);
+    iw_cc_acked(&c, 10000, 1, 1000, true, false);
     assert_int_equal(c.window, IW_CC_INITIAL + 10000); /* slow start */
     assert_int_equal(c.in_flight, 0);
     iw_cc_sent(&c, 10000);
-    iw_cc_acked(&c, 10000, 1, 1000, false); /* it was not the window that held back */
+    iw_cc_acked(&c, 10000, 1, 1000, false, false); /* it was not the window that held back */
     assert_int_equal(c.window, IW_CC_INITIAL + 10000);
     iw_cc_lost(&c, 50, 1000, 100);
     uint64_t half = (IW_CC_INITIAL + 10000) / 2;
@@ -210,11 +212,11 @@ static void window_grows_and_halves(void **state)
     iw_cc_lost(&c, 100, 1000, 120);
     assert_int_equal(c.window, half);
     iw_cc_sent(&c, 1000);
-    iw_cc_acked(&c, 1000, 90, 1000, true); /* sent before: no growth in recovery */
+    iw_cc_acked(&c, 1000, 90, 1000, true, false); /* sent before: no growth in recovery */
     assert_int_equal(c.window, half);
     for (uint64_t bytes = 0; bytes < half; bytes += 1000) { /* avoidance: one datagram a window */
         iw_cc_sent(&c, 1000);
-        iw_cc_acked(&c, 1000, 200, 1000, true);
+        iw_cc_acked(&c, 1000, 200, 1000, true, false);
     }
     assert_in_range(c.window, half + 999, half + 1001);
     iw_cc_lost(&c, 300, 1000, 400);
@@ -223,6 +225,49 @@ static void window_grows_and_halves(void **state)
         iw_cc_lost(&c, 500 + 100 * (uint64_t) i, 1000, 550 + 100 * (uint64_t) i);
     }
     assert_int_equal(c.window, iw_cc_min(1000));
+}
+
+/* What comes back late because a queue is filled makes the window no larger, and a window of that ends slow start. */
+static void a_queue_ends_slow_start(void **state)
+{
+    (void) state;
+    iw_rtt_t r = {0};
+    assert_false(iw_rtt_has_queue(&r, IW_S));
+    iw_rtt_sample(&r, 50 * IW_MS, 0);
+    assert_false(iw_rtt_has_queue(&r, 2 * 50 * IW_MS + IW_RTT_QUEUE));
+    assert_true(iw_rtt_has_queue(&r, 2 * 50 * IW_MS + IW_RTT_QUEUE + 1));
+    iw_cc_t c;
+    iw_cc_init(&c, 0);
+    for (unsigned k = 0; k < 2; ++k) {
+        iw_cc_sent(&c, IW_CC_INITIAL - 1);
+        iw_cc_acked(&c, IW_CC_INITIAL - 1, 1, 1000, true, true);
+        assert_int_equal(c.window, IW_CC_INITIAL + 1000 * k);
+        iw_cc_sent(&c, 1000);
+        iw_cc_acked(&c, 1000, 1, 1000, true, false); /* one that was quick: slow start goes on */
+        assert_int_equal(c.window, IW_CC_INITIAL + 1000 * (k + 1));
+    }
+    iw_cc_sent(&c, 2 * IW_CC_INITIAL);
+    iw_cc_acked(&c, c.window, 1, 1000, true, true);
+    assert_int_equal(c.threshold, c.window);
+}
+
+/* Once a round trip, and for good: also what is found to be no loss does not undo it. */
+static void marks_halve_the_window(void **state)
+{
+    (void) state;
+    iw_cc_t c;
+    iw_cc_init(&c, 0);
+    iw_cc_marked(&c, 50, 1000, 100);
+    iw_cc_marked(&c, 60, 1000, 110);
+    iw_cc_marked(&c, 100, 1000, 120);
+    assert_int_equal(c.window, IW_CC_INITIAL / 2);
+    assert_int_equal(c.threshold, IW_CC_INITIAL / 2);
+    const uint32_t lost = iw_cc_lost(&c, 70, 1000, 130); /* of the same round trip */
+    iw_cc_found(&c, lost, 70);
+    assert_int_equal(c.window, IW_CC_INITIAL / 2);
+    assert_int_equal(c.threshold, IW_CC_INITIAL / 2);
+    iw_cc_marked(&c, 101, 1000, 200);
+    assert_int_equal(c.window, IW_CC_INITIAL / 4);
 }
 
 static void one_packet_may_always_leave(void **state)
@@ -424,6 +469,8 @@ int main(void)
         cmocka_unit_test(window_grows_and_halves),
         cmocka_unit_test(what_was_not_lost_is_taken_back),
         cmocka_unit_test(an_answer_undoes_a_collapse),
+        cmocka_unit_test(a_queue_ends_slow_start),
+        cmocka_unit_test(marks_halve_the_window),
         cmocka_unit_test(one_packet_may_always_leave),
         cmocka_unit_test(pace),
         cmocka_unit_test(rest_of_a_burst_waits),

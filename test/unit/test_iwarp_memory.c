@@ -21,7 +21,7 @@ static void bounds(void **state)
     (void) state;
     iw_memory_t m;
     iw_memory_init(&m, 1);
-    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_WRITE, NULL, NULL);
+    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_WRITE, NULL, NULL, NULL);
     for (uint64_t to = 0; to <= 102; ++to) {
         for (uint64_t length = 0; length <= 102; ++length) {
             assert_int_equal(check(&m, s, IW_REMOTE_WRITE, to, length),
@@ -45,7 +45,7 @@ static void rights(void **state)
     iw_memory_t m;
     iw_memory_init(&m, 2);
     for (unsigned granted = 0; granted < 8; ++granted) {
-        uint32_t s = iw_memory_add(&m, memory, 100, granted, NULL, NULL);
+        uint32_t s = iw_memory_add(&m, memory, 100, granted, NULL, NULL, NULL);
         for (unsigned wanted = 1; wanted < 8; ++wanted) {
             assert_int_equal(check(&m, s, wanted, 0, 1),
                              (granted & wanted) == wanted ? IW_ACCESS_OK : IW_ACCESS_RIGHTS);
@@ -62,7 +62,7 @@ static void a_region_of_one_peer(void **state)
     uint8_t *at;
     const iw_region_t *r = NULL;
     iw_memory_init(&m, 3);
-    uint32_t s = iw_memory_add(&m, memory, 100, IW_READ_SINK, &me, &other);
+    uint32_t s = iw_memory_add(&m, memory, 100, IW_READ_SINK, &me, &other, NULL);
     assert_int_equal(iw_memory_check(&m, s, &other, IW_READ_SINK, 0, 1, &at, NULL), IW_ACCESS_STAG);
     assert_int_equal(iw_memory_check(&m, s, &me, IW_READ_SINK, 0, 1, &at, &r), IW_ACCESS_OK);
     assert_ptr_equal(r->owner, &other);
@@ -77,7 +77,7 @@ static void other_stags_find_nothing(void **state)
     for (unsigned i = 0; i < 2; ++i) {
         assert_int_equal(check(&m, i, IW_REMOTE_READ, 0, 0), IW_ACCESS_STAG); /* an empty table */
     }
-    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
+    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, NULL);
     assert_true(0 != s);
     for (unsigned bit = 0; bit < 32; ++bit) {
         assert_int_equal(check(&m, s ^ UINT32_C(1) << bit, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
@@ -95,7 +95,7 @@ static void a_stale_stag_misses(void **state)
     iw_memory_init(&m, 5);
     uint32_t last = 0, same = 0;
     for (int i = 0; i < 20000; ++i) {
-        uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
+        uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, NULL);
         assert_true(s != last && 0 != s);
         assert_int_equal(0 == last ? IW_ACCESS_STAG : check(&m, last, IW_REMOTE_READ, 0, 1),
                          IW_ACCESS_STAG);
@@ -116,9 +116,7 @@ static void a_guarded_name_is_there_while_it_is_used(void **state)
     iw_memory_t m;
     atomic_uint uses = 0;
     iw_memory_init(&m, 7);
-    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
-    assert_true(iw_memory_guard(&m, s, &uses));
-    assert_false(iw_memory_guard(&m, s ^ 1, &uses));
+    uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, &uses);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
     uses = 2;
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);
@@ -126,7 +124,7 @@ static void a_guarded_name_is_there_while_it_is_used(void **state)
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
     assert_true(iw_memory_remove(&m, s));
     /* The guard does not stay with the place. */
-    s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL);
+    s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, NULL);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);
     iw_memory_fini(&m);
 }
@@ -140,7 +138,7 @@ static void many_regions(void **state)
     uint8_t *target = must_alloc(MANY), *at;
     iw_memory_init(&m, 6);
     for (int i = 0; i < MANY; ++i) {
-        s[i] = iw_memory_add(&m, target + i, 1, IW_REMOTE_WRITE, NULL, NULL);
+        s[i] = iw_memory_add(&m, target + i, 1, IW_REMOTE_WRITE, NULL, NULL, NULL);
     }
     for (int i = 0; i < MANY; i += 2) {
         assert_true(iw_memory_remove(&m, s[i]));

@@ -6,6 +6,8 @@
 
 #include "iw_agent.h"
 #include "iw_ends.h"
+#include "iw_internal.h"
+#include "iw_port_internal.h"
 #include "iw_memory.h"
 #include "lossy.h"
 
@@ -53,6 +55,154 @@ static void trains(void **state)
     ends_close(e);
 }
 
+/* ---- what routers see ---- */
+
+static void marking(iw_port_config_t *c)
+{
+    c->dscp = 10;
+    c->ecn = true;
+}
+
+static int class_of(int s)
+{
+    int class = -1;
+    socklen_t length = sizeof(class);
+    assert_int_equal(getsockopt(s, IPPROTO_IP, IP_TOS, &class, &length), 0);
+    return class;
+}
+
+/* A megabyte is written, and received with a call for each datagram, as it is found that comes slowly. */
+static void write_slowly(end_t *e)
+{
+    enum { SIZE = 1000000 };
+    uint8_t *memory = must_alloc(SIZE);
+    const uint32_t stag = iw_register(e[1].engine, memory, SIZE, IW_REMOTE_WRITE, NULL);
+    const struct iovec piece = {memory, SIZE};
+    iw_completion_t c;
+    assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, 0, NULL), IW_OK);
+    while (0 == iw_engine_poll(e[0].engine, &c, 1)) {
+        e[1].port->intake = (iw_intake_t){.slots = 1};
+        progress(e);
+    }
+    iw_deregister(e[1].engine, stag);
+    free(memory);
+}
+
+/* Marks of what is longer than a datagram are heard: they come one by one, in trains, and where they belong. */
+static void marks_are_heard(void **state)
+{
+    (void) state;
+    enum { CE = 3 };
+    for (int segment = 0; segment < 2; ++segment) {
+        end_tune = marking;
+        end_t *e = ends_open(segment, 30 * S);
+        end_tune = NULL;
+        const iw_counters_t *in = iw_engine_counters(e[1].engine), *out = iw_engine_counters(e[0].engine);
+        transfer(e, 1000000, 10);
+        const int s = iw_port_socket_beside(e[0].port), class = 10 << 2 | CE;
+        assert_int_equal(class_of(iw_port_socket(e[0].port)), 10 << 2 | 2);
+        assert_int_equal(class_of(s), 10 << 2 | 2);
+        close(s);
+        assert_int_equal(in->marked_in, 0);
+        const uint64_t window = e[0].peer->path.cc.window, segments = in->segments_in, resent = out->segments_resent;
+        assert_int_equal(setsockopt(iw_port_socket(e[0].port), IPPROTO_IP, IP_TOS, &class, sizeof(class)), 0);
+        for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
+            const int own = e[0].port->peer_socket[i].socket;
+            assert_true(own < 0 || 0 == setsockopt(own, IPPROTO_IP, IP_TOS, &class, sizeof(class)));
+        }
+        transfer(e, 1000000, 10);
+        /* Of what is written all but the first part, which may be received alone. */
+        assert_true(in->marked_in >= (in->segments_in - segments) / 2);
+        assert_true(out->marked_out > 0);
+        assert_true(e[0].peer->path.cc.window < window);
+        assert_true(out->segments_resent - resent < 20);
+        const uint64_t before = in->segments_in, marked = in->marked_in;
+        write_slowly(e);
+        assert_true(segment || in->marked_in - marked >= (in->segments_in - before) / 2);
+        ends_close(e);
+    }
+}
+
+/* ---- the alternate path ---- */
+
+static unsigned refusals;
+
+/* To the other end, whole. */
+static bool take_along(void *context, const iw_packet_t *packet)
+{
+    end_t *to = context;
+    uint8_t flat[IW_DATAGRAM_MAX];
+    size_t n = 0;
+    if (refusals > 0) {
+        --refusals;
+        return false;
+    }
+    assert_ptr_equal(iw_peer_user(packet->peer), &to[-1]);
+    for (unsigned i = 0; i < packet->count; ++i) {
+        memcpy(flat + n, packet->piece[i].iov_base, packet->piece[i].iov_len);
+        n += packet->piece[i].iov_len;
+    }
+    assert_int_equal(n, packet->length);
+    iw_engine_input_alternate(to->engine, iw_port_now(), flat, n);
+    return true;
+}
+
+/* What shall not go by the network goes otherwise, all else as ever: among datagrams that may be trains, alone, and when nobody
+ * takes it. It ends because nothing is wrong with the network. */
+static void what_shall_not_go_by_the_network_does_not(void **state)
+{
+    (void) state;
+    for (unsigned round = 0; round < 3; ++round) {
+        end_t *e = ends_open(true, 30 * S);
+        e[0].peer->user = &e[0];
+        transfer(e, 1000000, 1);
+        iw_peer_set_alternate(e[0].peer, true);
+        e[0].peer->failover.is_alternate = true;
+        e[0].peer->failover.alternate_pn = e[0].peer->failover.first_pn = e[0].peer->tx.next_pn;
+        e[0].peer->failover.try_at = iw_port_now();
+        if (round > 0) {
+            iw_port_set_alternate(e[0].port, take_along, &e[1]);
+        }
+        refusals = round > 1 ? 5 : 0;
+        const iw_port_counters_t *p = iw_port_counters(e[0].port);
+        const uint64_t calls = p->send_calls;
+        transfer(e, 1000000, 2);
+        if (0 == round) { /* it was lost until the network was tried */
+            assert_true(p->alternate_full > 0 && 0 == p->alternate_out);
+            assert_false(iw_peer_is_alternate(e[0].peer));
+        } else {
+            assert_true(p->alternate_out > 1000000 / IW_DATAGRAM_MAX);
+            assert_int_equal(p->alternate_out, iw_engine_counters(e[1].engine)->alternate_in);
+            assert_int_equal(p->alternate_full, round > 1 ? 5 : 0);
+            assert_true(!iw_peer_is_alternate(e[0].peer) || p->send_calls <= calls + 1); /* acknowledgements, by the other end */
+        }
+        ends_close(e);
+    }
+}
+
+/* The one that tries the network goes there, and those behind it do not. */
+static void a_try_goes_by_itself(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 30 * S);
+    uint8_t *data = must_alloc(100000);
+    struct iovec piece = {data, 100000};
+    e[0].peer->user = &e[0];
+    transfer(e, 1000000, 1);
+    const iw_port_counters_t *p = iw_port_counters(e[0].port);
+    const uint64_t calls = p->send_calls;
+    uint32_t stag = iw_register(e[1].engine, data, 100000, IW_REMOTE_WRITE, NULL);
+    iw_peer_set_alternate(e[0].peer, true);
+    e[0].peer->failover.is_alternate = true;
+    iw_port_set_alternate(e[0].port, take_along, &e[1]);
+    assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, IW_QUIET, NULL), IW_OK);
+    iw_port_flush(e[0].port, e[0].engine);
+    assert_int_equal(p->send_calls, calls + 1);
+    assert_true(p->alternate_out > 1);
+    ends_close(e);
+    free(data);
+}
+
 /* A large datagram, and a small one behind it, which could be the end of its train: both arrive. Nothing
  * else can lose them here, so every datagram that was sent comes in. */
 static void what_follows_a_large_datagram(void **state)
@@ -63,7 +213,7 @@ static void what_follows_a_large_datagram(void **state)
     uint8_t *data = must_alloc(2 * SIZE);
     iw_completion_t c;
     memset(data, 0x33, 2 * SIZE);
-    uint32_t stag = iw_register(e[1].engine, data + SIZE, SIZE, IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(e[1].engine, data + SIZE, SIZE, IW_REMOTE_WRITE, NULL);
     for (int i = 0; i < ROUNDS; ++i) {
         struct iovec large = {data, SIZE}, small = {data, 16};
         assert_int_equal(iw_post_write(e[0].peer, &large, 1, stag, 0, IW_QUIET, NULL), IW_OK);
@@ -260,7 +410,7 @@ static void the_agent_answers_for_a_silent_application(void **state)
         iw_agent_config_t config;
         iw_completion_t c;
         memset(source, 7, SIZE);
-        uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE | IW_REMOTE_READ);
+        uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE | IW_REMOTE_READ, NULL);
         iw_agent_config_default(&config);
         config.mode = (iw_agent_mode_t) mode;
         iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
@@ -379,7 +529,7 @@ static void the_agent_is_impatient_for_bulk(void **state)
     iw_completion_t c;
     struct iovec piece = {source, SIZE};
     memset(source, 7, SIZE);
-    uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE);
+    uint32_t stag = iw_register(e[1].engine, target, SIZE, IW_REMOTE_WRITE, NULL);
     iw_agent_config_default(&config);
     config.patience_ns = 3600 * S;
     iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
@@ -444,8 +594,8 @@ static void payloads_are_received_in_place(void **state)
             for (unsigned k = 0; k < AT_ONCE; ++k) {
                 to[i][k] = must_alloc(SIZE);
             }
-            stag[i] = iw_register(e[i].engine, from[i], SIZE, IW_REMOTE_READ);
-            target[i] = iw_register(e[i].engine, written[i], SIZE, IW_REMOTE_WRITE);
+            stag[i] = iw_register(e[i].engine, from[i], SIZE, IW_REMOTE_READ, NULL);
+            target[i] = iw_register(e[i].engine, written[i], SIZE, IW_REMOTE_WRITE, NULL);
         }
         /* Until a guess was wrong, too, which is a matter of timing. */
         for (unsigned round = 0; round < ROUNDS || (is_direct && 0 == misplaced(e) && round < MOST); ++round) {
@@ -607,6 +757,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_goes_through),
         cmocka_unit_test(trains),
+        cmocka_unit_test(marks_are_heard),
+        cmocka_unit_test(what_shall_not_go_by_the_network_does_not),
+        cmocka_unit_test(a_try_goes_by_itself),
         cmocka_unit_test(what_follows_a_large_datagram),
         cmocka_unit_test(a_conversation_is_not_joined),
         cmocka_unit_test(data_goes_through_faults),

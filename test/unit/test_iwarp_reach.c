@@ -73,8 +73,7 @@ static void step(link_t *l, unsigned i)
         e->decided = l->now;
     }
     if (IW_REACH_NO == e->verdict) {
-        iw_peer_remove(e->peer);
-        e->peer = NULL;
+        iw_peer_refuse(e->peer);
     }
 }
 
@@ -428,6 +427,60 @@ static void both_come_to_the_same(void **state)
     assert_true(yes > 500 && no > 500);
 }
 
+/* Likewise where one end has no processor for seconds, now and then, and its socket fills up meanwhile: what waited there may be an
+ * answer of the other, which has given up since and whose goodbye found no room. */
+static void an_old_answer_is_none(void **state)
+{
+    unsigned yes = 0, no = 0;
+    (void) state;
+    for (uint64_t seed = 0; seed < 1000; ++seed) {
+        link_t l;
+        rng_t rng = {seed};
+        begin(&l, NULL, seed);
+        l.latency = MS;
+        l.space = 20 * LINK_COST;
+        ends[1].begins += rng_below(&rng, 10) * MS;
+        const uint64_t until = l.now + 60 * S;
+        while (is_open(0) || is_open(1)) {
+            assert_true(l.now < until);
+            if (l.now >= l.asleep[0] && 0 == rng_below(&rng, 3)) {
+                l.asleep[0] = l.now + rng_below(&rng, 4000) * MS;
+            }
+            step(&l, 0);
+            step(&l, 1);
+            link_run(&l, l.now + MS);
+        }
+        assert_int_equal(ends[0].verdict, ends[1].verdict);
+        ++*(IW_REACH_YES == ends[0].verdict ? &yes : &no);
+        link_fini(&l);
+    }
+    print_message("%u reached, %u not\n", yes, no);
+    assert_true(yes > 50 && no > 50);
+}
+
+/* Two that refuse each other at the same time: a goodbye is not answered by another. */
+static void refusals_end(void **state)
+{
+    pair_t t;
+    (void) state;
+    pair_init(&t, NULL, 15);
+    t.link.latency = 30 * MS;
+    iw_peer_ask(t.a, 1);
+    iw_peer_ask(t.b, 1);
+    link_run(&t.link, t.link.now + 200 * MS);
+    assert_int_equal(iw_peer_contact(t.a), IW_CONTACT_ANSWERED);
+    const uint64_t sent = t.link.sent;
+    iw_peer_refuse(t.a);
+    iw_peer_refuse(t.b);
+    link_run(&t.link, t.link.now + S);
+    assert_int_equal(t.link.sent - sent, 2);
+    assert_int_equal(iw_peer_contact(t.a), IW_CONTACT_LEFT);
+    iw_peer_remove(t.a);
+    link_run(&t.link, t.link.now + S);
+    assert_int_equal(t.link.sent - sent, 2);
+    link_fini(&t.link);
+}
+
 /* Datagrams that nobody of the job has made decide nothing. */
 static void strangers_bytes(void **state)
 {
@@ -467,6 +520,7 @@ static void a_goodbye_is_an_answer(void **state)
     assert_int_equal(iw_reach_judge(IW_CONTACT_HEARD, 41, 40), IW_REACH_NO);
     assert_int_equal(iw_reach_judge(IW_CONTACT_ENDED, 1, 40), IW_REACH_NO);
     assert_int_equal(iw_reach_judge(IW_CONTACT_LEFT, 1, 40), IW_REACH_NO);
+    assert_int_equal(iw_reach_judge(IW_CONTACT_HALF, 41, 100), IW_REACH_ASKS);
     assert_int_equal(iw_reach_judge(IW_CONTACT_ANSWERED, 41, 40), IW_REACH_YES);
 }
 
@@ -490,6 +544,8 @@ int main(void)
         cmocka_unit_test(who_is_heard_is_waited_for),
         cmocka_unit_test(a_lossy_path_is_one),
         cmocka_unit_test(both_come_to_the_same),
+        cmocka_unit_test(an_old_answer_is_none),
+        cmocka_unit_test(refusals_end),
         cmocka_unit_test(strangers_bytes),
         cmocka_unit_test(a_goodbye_is_an_answer),
     };

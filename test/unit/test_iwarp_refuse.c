@@ -121,7 +121,7 @@ static void tagged_data_without_right(void **state)
         memset(sink, 0x5a, sizeof(sink));
         send_part(&w, 0, 1, 0, true, 1);
         assert_int_equal(iw_post_read(w.peer, sink, 8, 5, 0, 0, NULL), IW_OK);
-        uint32_t stag = IW_ITEM(w.peer->tx.requests.next, iw_request_t, all)->local_stag;
+        uint32_t stag = SPEC_ENTRY(w.peer->tx.requests.next, iw_request_t, all)->local_stag;
         if (over) {
             iw_completion_t c;
             link_drain(&w.link);
@@ -154,7 +154,7 @@ static void acknowledge(wicked_t *w, const said_t *s)
     iw_ack_t a = {.largest = iw_be32(s->largest),
                   .next = iw_be32(s->next),
                   .window = iw_be32(100000),
-                  .ranges = iw_be16(s->ranges)};
+                  .ranges = (uint8_t) s->ranges};
     memcpy(data + n, &a, sizeof(a));
     n += sizeof(a);
     for (unsigned i = 0; i < s->ranges; ++i) {

@@ -168,7 +168,7 @@ static void anything_may_happen(void **state)
             told += sender[k].told;
             served += IW_SHARE_SERVED == sender[k].state;
             members += IW_SHARE_NONE != sender[k].state;
-            assert_int_equal(iw_linked(&sender[k].link), IW_SHARE_NONE != sender[k].state);
+            assert_int_equal(spec_node_is_queued(&sender[k].link), IW_SHARE_NONE != sender[k].state);
             waits[k] = IW_SHARE_WAITS == sender[k].state ? waits[k] + 1 : 0;
             assert_true(waits[k] < 2000);
         }

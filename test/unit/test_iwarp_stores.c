@@ -38,8 +38,8 @@ static iw_status_t post(pair_t *t, kind_t kind, uint8_t *from, uint8_t *to, uint
 /* `length` bytes of engine 1's memory get to engine 0. Those that nobody writes are right. */
 static void transfer(pair_t *t, kind_t kind, stores_t *stores, uint8_t *to)
 {
-    const uint32_t stag[2] = {iw_register(t->link.engine[0], to, stores->length, IW_REMOTE_WRITE),
-                              iw_register(t->link.engine[1], stores->memory, stores->length, IW_REMOTE_READ)};
+    const uint32_t stag[2] = {iw_register(t->link.engine[0], to, stores->length, IW_REMOTE_WRITE, NULL),
+                              iw_register(t->link.engine[1], stores->memory, stores->length, IW_REMOTE_READ, NULL)};
     iw_completion_t c;
     fill(stores->memory, 1, stores->length);
     memset(to, 0, stores->length);

@@ -146,6 +146,23 @@ static void a_route_is_known_or_not(void **state)
     assert_false(mca_btl_ibx_has_route(&h.interface[2].address, &h.interface[1].address));
 }
 
+/* Near is this host, and the network of the interface. */
+static void a_network_promises_a_round_trip(void **state)
+{
+    (void) state;
+    host_t h = {0};
+    add(&h, "10.0.3.1", 22), add(&h, "10.0.1.9", 22), add(&h, "10.0.4.1", 22);
+    add(&h, "fd00::1", 64), add(&h, "fd00::2", 64), add(&h, "fd00:0:0:1::2", 64);
+    const mca_btl_ibx_interface_t *four = &h.interface[0], *six = &h.interface[3];
+    assert_int_equal(mca_btl_ibx_trip(four, &four[0].address), TRIP_HOST);
+    assert_int_equal(mca_btl_ibx_trip(four, &four[1].address), TRIP_LINK);
+    assert_int_equal(mca_btl_ibx_trip(four, &four[2].address), 0);
+    assert_int_equal(mca_btl_ibx_trip(six, &six[0].address), TRIP_HOST);
+    assert_int_equal(mca_btl_ibx_trip(six, &six[1].address), TRIP_LINK);
+    assert_int_equal(mca_btl_ibx_trip(six, &six[2].address), 0);
+    assert_int_equal(mca_btl_ibx_trip(six, &four[0].address), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +173,7 @@ int main(void)
         cmocka_unit_test(both_sides_agree),
         cmocka_unit_test(lists_name_interfaces_and_networks),
         cmocka_unit_test(a_route_is_known_or_not),
+        cmocka_unit_test(a_network_promises_a_round_trip),
     };
     return cmocka_run_group_tests_name("ibx_net", tests, NULL, NULL);
 }

@@ -5,91 +5,34 @@
 
 enum { LARGE = 1 << 20, SMALL = 8192, NOW = 1000000 };
 
-/* A policy that expects an exchange: enough receives that were followed by sends of calls that wait. */
-static spec_policy_t exchanging(void)
-{
-    spec_policy_t p = {.run = {0}};
-    const spec_before_recv_t recv = {.capacity = LARGE, .offers = true, .wins = true};
-    const spec_before_send_t send = {.length = LARGE, .may_come = true};
-    for (int i = 0; i < SPEC_EXCHANGE_SURE; ++i) {
-        assert_false(spec_policy_before_recv(&p, &recv).leaves);
-        spec_policy_observed(&p, SPEC_SAW_RETURN, 0, NOW);
-        assert_false(spec_policy_before_send(&p, &send, NOW).announce);
-    }
-    return p;
-}
-
-static void a_send_polls_where_an_rtr_may_come(void **state)
-{
-    (void) state;
-    spec_policy_t p = {.run = {0}};
-    spec_before_send_t send = {.length = LARGE, .may_come = true};
-    assert_false(spec_policy_times_send(&p, LARGE));
-    spec_send_plan_t plan = spec_policy_before_send(&p, &send, 0);
-    assert_true(plan.poll && !plan.announce);
-    send.may_come = false;
-    plan = spec_policy_before_send(&p, &send, 0);
-    assert_true(!plan.poll && !plan.announce);
-}
-
-static void in_an_exchange_the_second_announces_first(void **state)
-{
-    (void) state;
-    spec_policy_t p = exchanging();
-    const spec_before_recv_t recv = {.capacity = LARGE, .offers = true, .wins = true};
-    const spec_before_send_t send = {.length = LARGE, .may_come = true};
-    const spec_recv_plan_t before = spec_policy_before_recv(&p, &recv);
-    assert_true(before.exchanges && before.leaves && !before.poll);
-    spec_policy_observed(&p, SPEC_SAW_RETURN, 0, NOW);
-    assert_true(spec_policy_times_send(&p, LARGE));
-    assert_false(spec_policy_times_send(&p, SMALL));
-    const spec_send_plan_t plan = spec_policy_before_send(&p, &send, NOW);
-    assert_true(plan.announce && !plan.poll);
-}
-
-static void short_and_waiting_receives_are_no_exchange(void **state)
-{
-    (void) state;
-    spec_policy_t p = exchanging();
-    const spec_before_recv_t small = {.capacity = SMALL, .offers = true, .wins = true};
-    const spec_before_recv_t waits = {
-        .capacity = LARGE, .offers = true, .waits = true, .wins = true};
-    assert_false(spec_policy_notes_recv(&small) || spec_policy_notes_recv(&waits));
-    assert_true(spec_policy_before_recv(&p, &small).poll);
-    const spec_recv_plan_t plan = spec_policy_before_recv(&p, &waits);
-    assert_true(plan.poll && plan.offers && !plan.exchanges);
-}
-
 static void a_receive_polls_unless_it_has_nothing_to_save(void **state)
 {
     (void) state;
-    spec_policy_t p = {.run = {0}};
     spec_before_recv_t recv = {.capacity = LARGE, .waits = true, .wins = true};
-    spec_recv_plan_t plan = spec_policy_before_recv(&p, &recv);
+    spec_recv_plan_t plan = spec_policy_before_recv(&recv);
     /* Adaptation has stopped it, and the call waits next. */
     assert_true(!plan.poll && !plan.offers && plan.watches);
     recv.offers = true;
-    plan = spec_policy_before_recv(&p, &recv);
+    plan = spec_policy_before_recv(&recv);
     assert_true(plan.poll && plan.offers && !plan.watches);
     recv.waits = false;
-    assert_true(spec_policy_before_recv(&p, &recv).poll);
+    assert_true(spec_policy_before_recv(&recv).poll);
     recv.offers = false;
-    assert_true(spec_policy_before_recv(&p, &recv).poll);
+    assert_true(spec_policy_before_recv(&recv).poll);
     recv.capacity = SMALL;
-    assert_false(spec_policy_before_recv(&p, &recv).poll);
+    assert_false(spec_policy_before_recv(&recv).poll);
     recv.offers = true;
-    assert_true(spec_policy_before_recv(&p, &recv).poll);
+    assert_true(spec_policy_before_recv(&recv).poll);
 }
 
 static void a_receive_that_cannot_win_offers_nothing(void **state)
 {
     (void) state;
-    spec_policy_t p = {.run = {0}};
     spec_before_recv_t recv = {.capacity = LARGE, .waits = true, .offers = true};
-    spec_recv_plan_t plan = spec_policy_before_recv(&p, &recv);
+    spec_recv_plan_t plan = spec_policy_before_recv(&recv);
     assert_true(!plan.poll && !plan.offers && !plan.watches);
     recv.offers = false;
-    plan = spec_policy_before_recv(&p, &recv);
+    plan = spec_policy_before_recv(&recv);
     assert_true(!plan.poll && !plan.offers && !plan.watches);
 }
 
@@ -109,22 +52,6 @@ static void medium_messages_of_a_run_bring_their_data(void **state)
     assert_true(spec_policy_brings(&p, now));
     spec_policy_observed(&p, SPEC_SAW_RECEIVE, 0, 0);
     assert_false(spec_policy_brings(&p, now)); /* an exchange, or an answer */
-    spec_policy_observed(&p, SPEC_SAW_COPIED, LARGE, now);
-    assert_false(spec_policy_brings(&p, now));
-    assert_true(spec_policy_leaves_put(&p, LARGE, now)); /* large ones have a run of their own */
-    assert_true(spec_policy_brings(&p, now));
-}
-
-static void a_run_leaves_every_other_put(void **state)
-{
-    (void) state;
-    spec_policy_t p = {.run = {0}};
-    spec_policy_observed(&p, SPEC_SAW_COPIED, LARGE, NOW);
-    assert_true(spec_policy_leaves_put(&p, LARGE, NOW));
-    assert_false(spec_policy_leaves_put(&p, LARGE, NOW));
-    spec_policy_observed(&p, SPEC_SAW_COPIED, LARGE, NOW);
-    spec_policy_observed(&p, SPEC_SAW_RECEIVE, 0, 0);
-    assert_false(spec_policy_leaves_put(&p, LARGE, NOW));
 }
 
 static void patience_of_each_way_learns_its_own(void **state)
@@ -152,13 +79,9 @@ static void a_burst_gathers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_send_polls_where_an_rtr_may_come),
-        cmocka_unit_test(in_an_exchange_the_second_announces_first),
-        cmocka_unit_test(short_and_waiting_receives_are_no_exchange),
         cmocka_unit_test(a_receive_polls_unless_it_has_nothing_to_save),
         cmocka_unit_test(a_receive_that_cannot_win_offers_nothing),
         cmocka_unit_test(medium_messages_of_a_run_bring_their_data),
-        cmocka_unit_test(a_run_leaves_every_other_put),
         cmocka_unit_test(patience_of_each_way_learns_its_own),
         cmocka_unit_test(a_burst_gathers),
     };

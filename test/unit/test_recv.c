@@ -4,9 +4,6 @@
 
 #include "spec_recv.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #define ANY SPEC_ANY
 #define ME  1 /* the sender that most tests are about */
 #define T   7
@@ -503,81 +500,6 @@ static void many_are_withdrawn_once(void **state)
     spec_match_remove_posted(&m, &late);
 }
 
-/* The sender and the receiver in both orders, and what is none of the offer's. */
-static void one_of_the_two_has_it(void **state)
-{
-    (void) state;
-    uint64_t word = 0;
-    const spec_claim_t none = {.at = NULL}, a = {.at = &word, .no = UINT32_MAX},
-                       b = {.at = &word, .no = 0};
-    assert_true(spec_claim_take(&none)); /* the receiver waits for REVOKED then */
-    assert_false(spec_claim_withdraw(&none));
-    assert_false(spec_claim_take(&a)); /* nothing is offered */
-    assert_false(spec_claim_withdraw(&a));
-    spec_claim_offer(&a);
-    assert_false(spec_claim_take(&b));
-    assert_false(spec_claim_withdraw(&b));
-    assert_true(spec_claim_take(&a));
-    assert_false(spec_claim_take(&a)); /* each offer is used once */
-    assert_false(spec_claim_withdraw(&a));
-    spec_claim_offer(&b); /* the word is used again */
-    assert_false(spec_claim_take(&a));
-    assert_true(spec_claim_withdraw(&b));
-    assert_false(spec_claim_take(&b));
-    assert_false(spec_claim_withdraw(&b));
-    word = UINT64_MAX; /* a peer that writes nonsense */
-    assert_false(spec_claim_withdraw(&b));
-}
-
-enum { OFFERS = 200000 };
-static uint64_t raced, go;
-static unsigned char taken[OFFERS], back[OFFERS];
-
-static void await(uint64_t n)
-{
-    for (unsigned spin = 1; __atomic_load_n(&go, __ATOMIC_ACQUIRE) < n; ++spin) {
-        if (0 == spin % 20000) {
-            (void) sched_yield();
-        }
-    }
-}
-
-static void *takes(void *unused)
-{
-    for (uint32_t i = 0; i < OFFERS; ++i) {
-        await(2u * i + 1);
-        taken[i] = spec_claim_take(&(spec_claim_t){.at = &raced, .no = i});
-        __atomic_fetch_add(&go, 1, __ATOMIC_ACQ_REL);
-    }
-    return unused;
-}
-
-static void of_two_threads_too(void **state)
-{
-    (void) state;
-    pthread_t thread;
-    unsigned won = 0, delay = 0; /* so long that either may be first */
-    go = 0;
-    assert_int_equal(pthread_create(&thread, NULL, takes, NULL), 0);
-    for (uint32_t i = 0; i < OFFERS; ++i) {
-        const spec_claim_t claim = {.at = &raced, .no = i};
-        spec_claim_offer(&claim);
-        __atomic_fetch_add(&go, 1, __ATOMIC_ACQ_REL);
-        for (unsigned spin = 0; spin < delay; ++spin) {
-            (void) __atomic_load_n(&go, __ATOMIC_RELAXED);
-        }
-        back[i] = spec_claim_withdraw(&claim);
-        delay = back[i] ? (delay + 1) % 5000 : delay - (delay > 0);
-        await(2u * i + 2);
-    }
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    for (unsigned i = 0; i < OFFERS; ++i) {
-        assert_int_equal(taken[i] + back[i], 1);
-        won += taken[i];
-    }
-    printf("# of %d offers %u were taken\n", OFFERS, won);
-}
-
 static void revokes_of_several_tags(void **state)
 {
     (void) state;
@@ -741,8 +663,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_cancels_in_one_bin, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_in_use_is_withdrawn, setup, teardown),
         cmocka_unit_test_setup_teardown(many_are_withdrawn_once, setup, teardown),
-        cmocka_unit_test(one_of_the_two_has_it),
-        cmocka_unit_test(of_two_threads_too),
         cmocka_unit_test_setup_teardown(revokes_of_several_tags, setup, teardown),
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_peer_holds_nothing_back, setup, teardown),

@@ -2,8 +2,6 @@
 /* The sender's ledger (core/spec_send.h): which RTR belongs to which send. */
 #include "spec_unit.h"
 
-#include "spec_exchange.h"
-#include "spec_run.h"
 #include "spec_send.h"
 
 #define EAGER  10u
@@ -568,72 +566,9 @@ static void against_counting(void **state)
     }
 }
 
-/* core/spec_run.h: in a run every other message is the receiver's. */
-static void in_a_run_the_two_take_turns(void **state)
-{
-    (void) state;
-    const uint64_t large = SPEC_RUN_LEAST;
-    uint64_t now = 1000000;
-    spec_run_t run = {0};
-    assert_false(spec_run_leaves(&run, large, now)); /* nothing was copied yet */
-    for (int i = 0; i < 5; ++i) {
-        spec_run_copied(&run, now);
-        now += SPEC_RUN_GAP_NS - 1;
-        assert_true(spec_run_leaves(&run, large, now));
-        assert_false(spec_run_leaves(&run, large, now)); /* the next is ours */
-    }
-    spec_run_copied(&run, now);
-    assert_false(spec_run_leaves(&run, large, now + SPEC_RUN_GAP_NS)); /* a pause */
-    spec_run_copied(&run, now);
-    assert_false(spec_run_is_on(&run, large - 1)); /* a small one */
-    assert_true(spec_run_is_on(&run, large));
-    spec_run_break(&run);
-    assert_false(spec_run_leaves(&run, large, now));
-}
-
-/* core/spec_exchange.h: Irecv, Send or Isend, Wait with one process. */
-static void one_exchange(spec_exchange_t *x, uint64_t now, bool left)
-{
-    assert_true(left == spec_exchange_leaves(x));
-    spec_exchange_received(x, now);
-    assert_true(spec_exchange_is_open(x));
-    assert_true(left == spec_exchange_send(x, now + SPEC_EXCHANGE_GAP_NS - 1));
-    assert_false(spec_exchange_is_open(x));
-}
-
-static void in_an_exchange_the_send_is_announced_first(void **state)
-{
-    (void) state;
-    const uint64_t now = 1000000;
-    spec_exchange_t x = {0};
-    for (int i = 0; i < SPEC_EXCHANGE_SURE; ++i) {
-        one_exchange(&x, now, false);
-    }
-    one_exchange(&x, now, true);
-    one_exchange(&x, now, true);
-    assert_false(spec_exchange_send(&x, now)); /* a send without a receive is none */
-
-    x = (spec_exchange_t){.hits = SPEC_EXCHANGE_SURE};
-    assert_true(spec_exchange_leaves(&x));
-    spec_exchange_received(&x, now);
-    assert_false(spec_exchange_send(&x, now + SPEC_EXCHANGE_GAP_NS)); /* not at once */
-    one_exchange(&x, now, false);
-
-    x = (spec_exchange_t){.hits = SPEC_EXCHANGE_SURE};
-    assert_true(spec_exchange_leaves(&x));
-    spec_exchange_received(&x, now);
-    assert_false(spec_exchange_leaves(&x)); /* no send came between */
-
-    x = (spec_exchange_t){.hits = SPEC_EXCHANGE_SURE};
-    one_exchange(&x, now, true);
-    assert_true(spec_exchange_leaves(&x)); /* nothing was copied and nothing left: no matter */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_a_run_the_two_take_turns),
-        cmocka_unit_test(in_an_exchange_the_send_is_announced_first),
         cmocka_unit_test_setup_teardown(without_a_ledger_only_numbers_are_given, setup, teardown),
         cmocka_unit_test_setup_teardown(an_rtr_is_used_by_the_next_send, setup, teardown),
         cmocka_unit_test_setup_teardown(k_sends_go_before, setup, teardown),

@@ -282,7 +282,7 @@ static void operations_that_are_not_there(void **state)
     assert_int_equal(
         vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
         VB_AGAIN);
-    assert_int_equal(vb_post_write(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
+    assert_int_equal(vb_post_rdma(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
                      VB_AGAIN);
     vb_port_unlock(p->port);
     until(1, 2, VB_DEAD);
@@ -290,7 +290,7 @@ static void operations_that_are_not_there(void **state)
     assert_int_equal(
         vb_post_atomic(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 1, NULL, 0, p),
         VB_LOST);
-    assert_int_equal(vb_post_read(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, 0, p),
+    assert_int_equal(vb_post_rdma(p->peer[2], &piece, (uintptr_t) q->memory, q->mr->rkey, VB_READ, p),
                      VB_LOST);
     vb_port_unlock(p->port);
 }
@@ -418,7 +418,7 @@ static void no_memory_for_buffers(void **state)
     (void) state;
     begin_meddled(2);
     const vb_rx_t *rx = process[2].port->rx;
-    vb_rx_starved(process[2].port->rx, vb_now());
+    vb_rx_starved(process[2].port->rx, spec_now());
     vb_entries_t *entries = &process[2].port->entries;
     const uint32_t left = entries->limit - entries->used;
     assert_true(vb_entries_take(entries, left)); /* not more than the completion queue holds */

@@ -81,6 +81,18 @@ static void trace_attempts(void *context, const vb_peer_t *peer, vb_conn_state_t
 }
 
 /* Starts all processes; so many attempts of each at a time. */
+static void connections_have_their_class(void **state)
+{
+    (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.traffic_class = 106;
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    assert_int_equal(fake.traffic_class, 106);
+}
+
 static void begin_with_attempts(uint32_t attempts)
 {
     most_under_way = 0;
@@ -640,6 +652,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_message_makes_the_connection),
+        TEST(connections_have_their_class),
         TEST(both_at_once_make_one_connection),
         TEST(all_pairs_at_once),
         TEST(attempts_wait_for_their_turn),

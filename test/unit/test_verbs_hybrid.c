@@ -18,6 +18,23 @@ static void messages_go_by_datagrams(void **state)
     assert_int_equal(vb_port_counters(process[0].port)->connected, 0);
 }
 
+static void datagrams_have_their_class(void **state)
+{
+    (void) state;
+    for (unsigned i = 0; i < 2; ++i) {
+        process_t *p = add(NEVER, 8);
+        p->config.service_level = 5;
+        p->config.traffic_class = 106;
+        start(p);
+    }
+    meet(&process[0], &process[1], true);
+    meet(&process[1], &process[0], true);
+    want(0, 1, 10);
+    run();
+    assert_int_equal(fake.service_level, 5);
+    assert_int_equal(fake.traffic_class, 106);
+}
+
 /* As by connections: what comes after it was asked for is told. */
 static void datagrams_are_told(void **state)
 {
@@ -101,8 +118,8 @@ static void most_buffers_are_being_delivered(void **state)
     int n = 0, events;
     want(0, 1, 100);
     q->holds = true; /* takes them here */
-    const uint64_t end = vb_now() + UINT64_C(60000000000);
-    while (n < 7 && vb_now() < end) {
+    const uint64_t end = spec_now() + UINT64_C(60000000000);
+    while (n < 7 && spec_now() < end) {
         progress(&process[0]);
         vb_port_lock(q->port);
         n += vb_port_poll(q->port, held + n, 7 - n, &events);
@@ -184,7 +201,7 @@ static void reads_and_writes(void **state)
     }
     struct ibv_sge piece = {.addr = (uintptr_t) p->memory, .length = 3000};
     vb_port_lock(p->port);
-    assert_int_equal(vb_post_datagram_write(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL, p),
+    assert_int_equal(vb_post_datagram_rdma(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL, p),
                      VB_OK);
     vb_port_unlock(p->port);
     want(0, 1, 1);
@@ -192,7 +209,7 @@ static void reads_and_writes(void **state)
     assert_memory_equal(q->memory + 4000, p->memory, 3000); /* before its message */
     piece.addr += 8000;
     vb_port_lock(p->port);
-    assert_int_equal(vb_post_datagram_read(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL, p), VB_OK);
+    assert_int_equal(vb_post_datagram_rdma(p->peer[1], &piece, q->stag, 4000, VB_SIGNAL | VB_READ, p), VB_OK);
     vb_port_unlock(p->port);
     for (unsigned i = 0; i < 60000 && p->done < 2; ++i) {
         settle(1);
@@ -201,7 +218,7 @@ static void reads_and_writes(void **state)
     assert_int_equal(p->failed, 0);
     assert_memory_equal(p->memory + 8000, p->memory, 3000);
     vb_port_lock(p->port); /* beyond the end */
-    (void) vb_post_datagram_write(p->peer[1], &piece, q->stag, MEMORY - 100, VB_SIGNAL, p);
+    (void) vb_post_datagram_rdma(p->peer[1], &piece, q->stag, MEMORY - 100, VB_SIGNAL, p);
     vb_port_unlock(p->port);
     for (unsigned i = 0; i < 60000 && 0 == p->lost; ++i) {
         settle(1);
@@ -223,7 +240,7 @@ static void memory_at_rest_is_not_touched(void **state)
         atomic_store(&q->uses, uses);
         const unsigned before = p->done;
         vb_port_lock(p->port);
-        assert_int_equal(vb_post_datagram_write(p->peer[1], &piece, q->stag, 0, VB_SIGNAL, p),
+        assert_int_equal(vb_post_datagram_rdma(p->peer[1], &piece, q->stag, 0, VB_SIGNAL, p),
                          VB_OK);
         vb_port_unlock(p->port);
         for (unsigned i = 0; i < 60000 && before == p->done; ++i) {
@@ -291,8 +308,8 @@ static void writes_stay_ahead(void **state)
             if (0 == p->wanted[1] - p->sent[1]) {
                 status =
                     vb_peer_is_by_datagrams(p->peer[1])
-                        ? vb_post_datagram_write(p->peer[1], &piece, q->stag, 3000 + 4 * i, 0, p)
-                        : vb_post_write(p->peer[1], &piece, (uintptr_t) q->memory + 3000 + 4 * i,
+                        ? vb_post_datagram_rdma(p->peer[1], &piece, q->stag, 3000 + 4 * i, 0, p)
+                        : vb_post_rdma(p->peer[1], &piece, (uintptr_t) q->memory + 3000 + 4 * i,
                                         q->mr->rkey, VB_SIGNAL, p);
             }
             vb_port_unlock(p->port);
@@ -496,7 +513,7 @@ static cost_t cost_of(unsigned n, uint32_t after, uint32_t most)
             progress(&process[0]);
         }
         vb_port_lock(process[0].port);
-        vb_port_check(process[0].port, vb_now());
+        vb_port_check(process[0].port, spec_now());
         vb_port_unlock(process[0].port);
     }
     const vb_counters_t *c = vb_port_counters(process[0].port);
@@ -566,6 +583,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(messages_go_by_datagrams),
+        TEST(datagrams_have_their_class),
         TEST(datagrams_are_told),
         TEST(lost_late_and_twice),
         TEST(nobody_has_a_buffer),

@@ -331,7 +331,7 @@ static void memory_that_is_hidden(void **state)
     const struct ibv_sge piece = {
         .addr = (uintptr_t) p->memory, .length = 100, .lkey = p->mr->lkey};
     vb_port_lock(p->port);
-    assert_int_equal(vb_post_datagram_write(p->peer[2], &piece, stag, 0, VB_SIGNAL, p), VB_OK);
+    assert_int_equal(vb_post_datagram_rdma(p->peer[2], &piece, stag, 0, VB_SIGNAL, p), VB_OK);
     vb_port_unlock(p->port);
     for (unsigned i = 0; i < 4000 && 0 == p->done; ++i) {
         settle();
@@ -368,7 +368,7 @@ static void what_is_not_posted(void **state)
     assert_int_equal(vb_post_send(p->peer[2], (vb_hdr_t *) large, 1, &piece, 1, VB_INLINE, NULL),
                      VB_FAULT);
     /* A write by a connection, which it does not have. */
-    assert_int_equal(vb_post_write(p->peer[2], &piece, 0, 1, 0, NULL), VB_AGAIN);
+    assert_int_equal(vb_post_rdma(p->peer[2], &piece, 0, 1, 0, NULL), VB_AGAIN);
     assert_int_equal(vb_inline_put_max(p->peer[2]), 0);
     assert_false(vb_peer_is_over(p->peer[2]));
     vb_port_unlock(p->port);
@@ -429,10 +429,10 @@ static void is_lost_for(vb_type_t type, unsigned times, const char *words)
     assert_int_equal(vb_port_counters(q->port)->bad_messages, 1);
     const struct ibv_sge data = {.addr = (uintptr_t) q->memory, .length = 9, .lkey = q->mr->lkey};
     vb_port_lock(q->port);
-    vb_hybrid_lose(q->peer[1]); /* it is */
+    vb_hybrid_lose(q->peer[1], VB_LOST); /* it is */
     assert_true(vb_peer_is_over(q->peer[1]));
-    assert_int_equal(vb_post_datagram_write(q->peer[1], &data, 1, 0, 0, NULL), VB_LOST);
-    assert_int_equal(vb_post_datagram_read(q->peer[1], &data, 1, 0, 0, NULL), VB_LOST);
+    assert_int_equal(vb_post_datagram_rdma(q->peer[1], &data, 1, 0, 0, NULL), VB_LOST);
+    assert_int_equal(vb_post_datagram_rdma(q->peer[1], &data, 1, 0, VB_READ, NULL), VB_LOST);
     vb_port_unlock(q->port);
     assert_int_equal(q->lost, 1);
     assert_int_equal(say(2, 1, 1), VB_LOST);

@@ -99,8 +99,8 @@ static vb_status_t transfer(unsigned from, unsigned to, bool is_write, size_t he
     const uint64_t remote = (uintptr_t) (process[to].memory + there);
     vb_port_lock(p->port);
     const vb_status_t status = is_write
-                                   ? vb_post_write(p->peer[to], &piece, remote, rkey, VB_SIGNAL, p)
-                                   : vb_post_read(p->peer[to], &piece, remote, rkey, VB_SIGNAL, p);
+                                   ? vb_post_rdma(p->peer[to], &piece, remote, rkey, VB_SIGNAL, p)
+                                   : vb_post_rdma(p->peer[to], &piece, remote, rkey, VB_SIGNAL | VB_READ, p);
     vb_port_unlock(p->port);
     return status;
 }

@@ -162,7 +162,7 @@ static void a_quiet_window_shrinks(void **state)
     vb_port_unlock(process[2].port);
     const uint64_t most = vb_port_counters(process[2].port)->registered;
     assert_true(vb_port_window(process[2].port)->current > 8);
-    uint64_t now = vb_now();
+    uint64_t now = spec_now();
     for (unsigned i = 0; i < 400; ++i) {
         (void) say(1, 2, 0);
         settle();
@@ -185,7 +185,7 @@ static void a_window_fits_what_comes(void **state)
     c.window_quiet_ns = UINT64_C(1000000000);
     assert_true(start(2, &c, NULL));
     open_up(1, 2);
-    uint64_t now = vb_now(), grown = 0, most = 0;
+    uint64_t now = spec_now(), grown = 0, most = 0;
     process[2].received = 0;
     for (unsigned round = 0; round < 200; ++round) {
         for (unsigned i = 0; i < 64; ++i) { /* all are there before the first is taken */
@@ -316,7 +316,7 @@ static void credits_fit_a_window_that_shrank(void **state)
         assert_true(start(i, &c, NULL));
     }
     open_up(1, 2);
-    uint64_t now = vb_now();
+    uint64_t now = spec_now();
     for (unsigned round = 0; round < 20; ++round) {
         for (unsigned i = 0; i < 12; ++i) { /* 1 to 2 in bursts: 2's window grows */
             while (VB_OK == say(1, 2, 1)) {}
@@ -353,7 +353,7 @@ static void one_way_traffic_goes_on(void **state)
     assert_true(start(2, &c, NULL));
     open_up(1, 2);
     unsigned sent = 0;
-    uint64_t now = vb_now();
+    uint64_t now = spec_now();
     srand(11);
     while (sent < 4000) {
         unsigned burst = (unsigned) rand() % 100;

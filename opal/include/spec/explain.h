@@ -1,11 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Help texts that are read: each once on a host, although the job may end right after it.
  *
- * mpirun gathers what opal_show_help is given and prints equal texts once. A process that ends right after its text takes
- * it with it now and then: in every sixth job that Open MPI 5.0.7 refused, in every twentieth with 4.1.4, nothing said why.
- * So a text goes to the standard error, which is read to its end. That no other process of the host tells the same is seen to
- * by an empty directory in the job's session directory, which the launcher takes away: a file is taken away by the first
- * process that ends.
+ * mpirun gathers what opal_show_help is given and prints equal texts once, but a process that ends right after its text
+ * takes it with it now and then. So a text goes to the standard error, which is read to its end. That no other process
+ * of the host tells the same is seen to by an empty directory in the job's session directory, which the launcher takes
+ * away: a file is taken away by the first process that ends.
  *
  * To be included behind a component's compat header, which knows how texts are found. Threads: any. */
 #ifndef SPEC_EXPLAIN_H
@@ -49,14 +48,15 @@ static inline bool spec_is_told(const char *what)
     return spec_told_path(path, what) && 0 == access(path, F_OK);
 }
 
-/* A bit for a text: the same for equal ones. */
-static inline uint64_t spec_bit_of(const char *what)
+/* Is it the first time that this is seen? There is a bit for a text, the same for equal ones. */
+static inline bool spec_is_first(_Atomic uint64_t *seen, const char *what)
 {
     uint64_t hash = 5381;
     while ('\0' != *what) {
         hash = 33 * hash + (unsigned char) *what++;
     }
-    return UINT64_C(1) << hash % 64;
+    const uint64_t bit = UINT64_C(1) << hash % 64;
+    return 0 == (atomic_fetch_or(seen, bit) & bit);
 }
 
 /* That could not be made. Is that because the directory has gone, while the one above it is there? A process that ends the
@@ -82,7 +82,6 @@ static inline bool spec_tell_once(const char *what)
 {
     static _Atomic uint64_t told;
     char path[SPEC_EXPLAIN_PATH];
-    const uint64_t bit = spec_bit_of(what);
     errno = 0;
     if (spec_told_path(path, what) && 0 == mkdir(path, 0700)) {
         return true;
@@ -90,7 +89,7 @@ static inline bool spec_tell_once(const char *what)
     if (EEXIST == errno || (ENOENT == errno && spec_job_ends(path))) {
         return false;
     }
-    return 0 == (atomic_fetch_or(&told, bit) & bit);
+    return spec_is_first(&told, what);
 }
 
 /* Tells a topic of a help file, whether or not it was told. What follows is what the text has places for. */
@@ -110,8 +109,7 @@ static inline void spec_explain_now(const char *file, const char *topic, ...)
 static inline void spec_let_tell(const char *what)
 {
     static _Atomic uint64_t waited;
-    const uint64_t bit = spec_bit_of(what);
-    if (0 == (atomic_fetch_or(&waited, bit) & bit)) {
+    if (spec_is_first(&waited, what)) {
         (void) usleep(SPEC_EXPLAIN_WAIT);
     }
 }

@@ -12,23 +12,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "spec_now.h"
 
 /* The transport's, zeroed at first. Best beside what it reads for each message anyway: a cache line more may cost more than
  * all that is done with it. */
 typedef struct freq_gate {
     _Atomic uint64_t copies, bytes_copied;
     _Atomic uint64_t due; /* before so many copies the table is asked of a sample only: */
-    _Atomic uint64_t
-        timed; /* the last copy that was timed: ns << 32 | bytes; 0: none since it was read */
+    /* The last copy that was timed: ns << 32 | bytes; 0: none since it was read. */
+    _Atomic uint64_t timed;
     _Atomic uint32_t sample; /* 2^k - 1; buffers whose hash has none of these bits */
 } freq_gate_t;
 
-enum { FREQ_TIMED_APART = 1024 }; /* one copy in so many is timed */
-
 enum {
+    FREQ_TIMED_APART = 1024, /* one copy in so many is timed */
+    /* Bytes: buffers so near are in the sample together, since they may share a registration. */
     FREQ_BLOCK = 65536
-}; /* bytes: buffers so near are in the sample together, since they may share a registration */
+};
 
 static inline bool freq_gate_has(uint32_t sample, const void *base)
 {
@@ -54,14 +55,6 @@ static inline bool freq_gate_passes(const freq_gate_t *gate, const void *base)
            && !freq_gate_has(atomic_load_explicit(&g->sample, memory_order_relaxed), base);
 }
 
-/* The clock of mca_mpool_freq_service_t.registered. ns. */
-static inline uint64_t freq_gate_now(void)
-{
-    struct timespec t;
-    (void) clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
-}
-
 /* Around each copy; gate NULL: the table is never asked of such messages. What starts gives is for ends: 0, or the time at which a
  * copy that is timed begins. When memcpy returns its last stores are only on their way, and what comes next waits for them: so
  * there is a fence at both ends. */
@@ -75,14 +68,14 @@ static inline uint64_t freq_gate_copy_starts(const freq_gate_t *gate)
         return 0;
     }
     atomic_thread_fence(memory_order_seq_cst);
-    return freq_gate_now();
+    return spec_now();
 }
 
 /* ns since then, with what the clock takes. */
 static inline uint64_t freq_gate_took(uint64_t start)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    return freq_gate_now() - start;
+    return spec_now() - start;
 }
 
 static inline void freq_gate_copy_ends(freq_gate_t *gate, uint64_t start, size_t size)

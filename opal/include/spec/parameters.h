@@ -1,11 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Parameters of a component as a table: registers them with Open MPI, and ends the job if one has a value that it cannot have.
  *
- * Open MPI reads what it can of a value and drops what follows ("16x" is 16, "-1" of a size is a very large one), and leaves out a
- * component that complains. A job that runs for a week with other parameters than its user wrote is worse than one that does
- * not start, so there is one rule for every parameter of every component here: a wrong value ends the job in MPI_Init, with a
- * message that names the parameter, the value and what is allowed. A name that no parameter has is told, with the nearest
- * name, and the job goes on: it may be meant for another version.
+ * Open MPI reads what it can of a value and drops what follows ("16x" is 16, "-1" of a size is a very large one), and
+ * leaves out a component that complains. Here there is one rule for every parameter: a wrong value ends the job in
+ * MPI_Init, with a message that names the parameter, the value and what is allowed. A name that no parameter has is
+ * told, with the nearest name, and the job goes on: it may be meant for another version.
  *
  * Threads: for the one that registers and opens components. */
 #ifndef SPEC_PARAMETERS_H
@@ -17,12 +16,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "opal/mca/base/base.h"
@@ -40,9 +37,9 @@ typedef struct spec_parameter {
     const char *text;                         /* the default of a text; NULL: none */
     long long least, most;                    /* of numbers */
     const mca_base_var_enum_value_t *choices; /* of words: ended by one without a string */
-    const char *(*refuse)(
-        const char *text); /* of texts: NULL if this one will do, else what is allowed */
-    const char *was;       /* the name it had before, which still works; NULL: none */
+    /* Of texts: NULL if this one will do, else what is allowed. */
+    const char *(*refuse)(const char *text);
+    const char *was; /* the name it had before, which still works; NULL: none */
     const char *help;
 } spec_parameter_t;
 
@@ -72,6 +69,9 @@ typedef struct spec_parameter {
 #define SPEC_WORDS(name, level, at, text_, ...)                                                    \
     SPEC_PARAMETER(name, level, at, .text = (text_), __VA_ARGS__)
 
+/* A table and its length, for the functions below. */
+#define SPEC_PARAMETERS(table) (table), sizeof(table) / sizeof(*(table))
+
 static inline void spec_parameter_name(char name[SPEC_PARAMETER_TEXT],
                                        const mca_base_component_t *component, const char *last)
 {
@@ -81,38 +81,58 @@ static inline void spec_parameter_name(char name[SPEC_PARAMETER_TEXT],
 
 /* ---- what was given ---- */
 
-/* The next name and value of a file of parameters. False: there is none. */
-static inline bool spec_parameter_line(FILE *in, char name[SPEC_PARAMETER_TEXT],
-                                       char value[SPEC_PARAMETER_TEXT])
+typedef void (*spec_parameter_each_t)(void *context, const char *name, const char *value);
+
+/* What a line sets that is words of mpirun's command line: "-mca NAME VALUE", any number of times, among others. Only here may
+ * quotes enclose a value. */
+static inline void spec_parameters_of_words(const char *line, spec_parameter_each_t each, void *context)
 {
-    char line[2 * SPEC_PARAMETER_TEXT];
-    while (NULL != fgets(line, sizeof(line), in)) {
-        int from = 0, to = 0;
-        if (1 != sscanf(line, " %1023[^ \t=#\n] = %n%*[^\n]%n", name, &from, &to) || 0 == from) {
+    static const char *const values[] = {" \"%1023[^\"]\"%n", " '%1023[^']'%n", " %1023s%n"};
+    char word[SPEC_PARAMETER_TEXT], value[SPEC_PARAMETER_TEXT];
+    int length = 0;
+    for (; 1 == sscanf(line, " %1023s%n", word, &length); line += length) {
+        if (0 != strcmp(word, "-mca") && 0 != strcmp(word, "--mca")) {
             continue;
         }
+        line += length;
+        if (1 != sscanf(line, " %1023s%n", word, &length)) {
+            return;
+        }
+        line += length;
+        length = 0;
+        for (size_t i = 0; 0 == length && i < sizeof(values) / sizeof(*values); ++i) {
+            (void) sscanf(line, values[i], value, &length);
+        }
+        if (0 != length) {
+            each(context, word, value);
+        }
+    }
+}
+
+/* What a line of a file of parameters sets: "name = value", where quotes are a part of the value, or words. */
+static inline void spec_parameters_of_line(const char *line, spec_parameter_each_t each, void *context)
+{
+    char name[SPEC_PARAMETER_TEXT], value[SPEC_PARAMETER_TEXT];
+    int from = 0, to = 0;
+    if ('-' == line[strspn(line, " \t")]) {
+        spec_parameters_of_words(line, each, context);
+    } else if (1 == sscanf(line, " %1023[^ \t=#\n] = %n%*[^\n]%n", name, &from, &to) && 0 != from) {
         to = to < from ? from : to;
         while (to > from && isspace((unsigned char) line[to - 1])) {
             --to;
         }
-        if (to - from >= 2 && '"' == line[from] && '"' == line[to - 1]) {
-            ++from, --to;
-        }
-        snprintf(value, SPEC_PARAMETER_TEXT, "%.*s", to - from, line + from);
-        return true;
+        snprintf(value, sizeof(value), "%.*s", to - from, line + from);
+        each(context, name, value);
     }
-    return false;
 }
-
-typedef void (*spec_parameter_each_t)(void *context, const char *name, const char *value);
 
 static inline void spec_parameters_of_file(const char *path, spec_parameter_each_t each,
                                            void *context)
 {
-    char name[SPEC_PARAMETER_TEXT], value[SPEC_PARAMETER_TEXT];
+    char line[2 * SPEC_PARAMETER_TEXT];
     FILE *in = fopen(path, "re");
-    while (NULL != in && spec_parameter_line(in, name, value)) {
-        each(context, name, value);
+    while (NULL != in && NULL != fgets(line, sizeof(line), in)) {
+        spec_parameters_of_line(line, each, context);
     }
     if (NULL != in) {
         fclose(in);
@@ -143,12 +163,13 @@ static inline void spec_parameters_of_files(const char *parameter, spec_paramete
     free(files);
 }
 
-/* Every parameter in the files that Open MPI reads and in the environment, where mpirun puts those of its command line. The
- * last one of a name counts. */
+/* Every parameter in the files that Open MPI reads and in the environment, where mpirun puts those of its command line; the
+ * files of its option --tune are read by each process of 4.1. The last one of a name counts. */
 static inline void spec_parameters_given(spec_parameter_each_t each, void *context)
 {
     extern char **environ;
     spec_parameters_of_files("mca_base_param_files", each, context);
+    spec_parameters_of_files("mca_base_envar_file_prefix", each, context);
     for (char **e = environ; NULL != *e; ++e) {
         char name[SPEC_PARAMETER_TEXT];
         const char *end = strchr(*e, '=');
@@ -162,12 +183,17 @@ static inline void spec_parameters_given(spec_parameter_each_t each, void *conte
 
 /* ---- values ---- */
 
-/* A whole number, and K, M or G behind it if wanted. False: it is something else. */
+/* A whole number, and K, M or G behind it if wanted; SIZE_MAX, as Open MPI shows it, is the largest. False: it is something
+ * else. */
 static inline bool spec_parameter_number(const char *text, long long *value)
 {
-    static const char units[] = "kmg";
+    static const char units[] = "kmg", all[] = "18446744073709551615";
     char *end;
     errno = 0;
+    if (0 == strcmp(text, all)) {
+        *value = LLONG_MAX;
+        return true;
+    }
     *value = strtoll(text, &end, 0);
     if (end == text || 0 != errno) {
         return false;
@@ -222,7 +248,9 @@ static inline bool spec_parameter_takes(const spec_parameter_t *p, const char *t
         return spec_parameter_is_switch(text, allowed);
     }
     if (MCA_BASE_VAR_TYPE_STRING == p->type) {
-        const char *other = NULL == p->refuse || '\0' == *text ? NULL : p->refuse(text);
+        /* To be empty is as good as not to be given only where that means none. */
+        const bool is_none = NULL == p->refuse || ('\0' == *text && NULL == p->text);
+        const char *other = is_none ? NULL : p->refuse(text);
         snprintf(allowed, SPEC_PARAMETER_TEXT, "%s", NULL == other ? "" : other);
         return NULL == other;
     }

@@ -33,9 +33,8 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
 
 /* ======== btl/ibx ======== */
 
-/* What btl/ibx promises beyond btl.h. Open MPI's interface has no flag
- * for this, and no component links against another: read it with mca_btl_ibx_promises(), which reads
- * only a module whose component is named ibx and which begins with this struct of this version.
+/* Read with mca_btl_ibx_promises(), which reads only a module whose component is named ibx and which begins with this
+ * struct of this version.
  *
  * MCA_BTL_IBX_ORDERED: for one endpoint of one module, a message with order MCA_BTL_IBX_ORDER given to btl_send
  * or btl_sendi after a btl_put was is seen by the peer - its callback is called - only after all data of that
@@ -184,7 +183,7 @@ typedef struct mca_mpool_freq_transport {
     void *context;
 } mca_mpool_freq_transport_t;
 
-typedef struct mca_mpool_freq_table mca_mpool_freq_table_t;
+typedef struct freq_table mca_mpool_freq_table_t; /* only mpool/freq knows what is in it */
 
 /* Where a transport keeps what it found last for a buffer, for example its registration. It may be
  * of another buffer by now, or of one that is gone: a hint, to be checked. NULL at first. */

@@ -22,11 +22,12 @@ sub typed {
         : !ref $v && ($v // '') =~ /^-?\d+(\.\d+)?(e[-+]?\d+)?$/i ? $v + 0 : $v;
 }
 
+# The file is there as a whole or as it was.
 sub write_text {
     my ($name, $text) = @_;
-    open my $out, '>:encoding(UTF-8)', $name or die "cannot write $name: $!\n";
+    open my $out, '>:encoding(UTF-8)', "$name.new" or die "cannot write $name: $!\n";
     print $out $text;
-    close $out or die "cannot write $name: $!\n";
+    close $out && rename "$name.new", $name or die "cannot write $name: $!\n";
 }
 
 sub write_json { my ($name, $data) = @_; write_text($name, JSON::PP->new->canonical->pretty->indent_length(1)->encode({%$data, figures => typed($data->{figures})})) }

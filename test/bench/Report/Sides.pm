@@ -112,7 +112,8 @@ sub placement {
     return @{$self->{runner}->placement($processes)};
 }
 
-sub program { my ($self, $name) = @_; return "$self->{runner}{programs}/$name" }
+# What is compiled, or a script beside this one.
+sub program { my ($self, $name) = @_; return 'application' eq $name ? "$here/$name" : "$self->{runner}{programs}/$name" }
 
 # The program compiled for MPICH.
 sub for_mpich {

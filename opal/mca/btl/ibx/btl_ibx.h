@@ -8,9 +8,6 @@
 
 #include "opal/include/spec/explain.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* Names registered memory to a peer: 16 bytes that travel with the PML's packets. */
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /* address of the first byte, which has offset 0 */
@@ -22,6 +19,9 @@ struct mca_btl_base_registration_handle_t {
 /* Tells a topic of the help texts, with this host's name and what follows, once on this host for all that it is `about`. */
 #define mca_btl_ibx_explain(topic, about, ...)                                                     \
     spec_explain("help-mpi-btl-ibx.txt", topic, about, mca_btl_ibx_host(), ##__VA_ARGS__)
+
+/* What btl_ibx_rcache can be, for whoever gave it something else. */
+#define MCA_BTL_IBX_CACHES "auto, none, or what \"ompi_info | grep rcache\" shows"
 
 typedef struct mca_btl_ibx_component {
     mca_btl_base_component_3_0_0_t super;
@@ -37,17 +37,20 @@ typedef struct mca_btl_ibx_component {
     size_t window_quiet_ms;
     size_t socket_buffer;
     int port_min, port_range;
+    int dscp;
+    bool ecn;
     bool segment;
     char *rcache; /* name of the component, auto or none */
     bool direct;
     bool single_copy;
+    bool failover;
     char *fault_register;
     unsigned long long fault_seed;
     bool summary;
     bool always; /* in jobs that do not ask for it, too */
     int sleep_after; /* microseconds; -1: by the adapters */
     /* state */
-    bool is_asked;  /* btl_ibx_asked.h */
+    bool is_asked;  /* this job wants it */
     bool locked;    /* several threads */
     uint32_t polls; /* atomic; calls of progress; one that another thread undoes does not matter */
 } mca_btl_ibx_component_t;

@@ -1,11 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Atomic operations as messages, for both transports: a question to the process that has the memory, and its answer. */
+/* Atomic operations: the adapter's, or messages, for both transports: a question to the process that has the memory, and
+ * its answer. */
 #include "btl_ibx_atomic.h"
 
 #include "btl_ibx_endpoint.h"
 
 #include <pthread.h>
-#include <string.h>
 
 /* Taken below a module's lock, and below those of the registration cache; nothing is called under it. */
 static pthread_mutex_t lock_of_all = PTHREAD_MUTEX_INITIALIZER;
@@ -22,40 +22,37 @@ void mca_btl_ibx_atomic_unlock(void)
 
 /* ---- the operation itself ---- */
 
-static bool compute(uint64_t *word, const mca_btl_ibx_atomic_ask_t *ask)
+static bool is_less(uint64_t a, uint64_t b, bool is_32)
 {
-    const uint64_t old = *word, operand = ask->operand;
+    return is_32 ? (int32_t) a < (int32_t) b : (int64_t) a < (int64_t) b;
+}
+
+/* What becomes of the word; *is_known false: there is no such operation. */
+static uint64_t result_of(uint64_t old, const mca_btl_ibx_atomic_ask_t *ask, bool *is_known)
+{
+    const uint64_t operand = ask->operand;
+    *is_known = true;
     switch (ask->op) {
     case MCA_BTL_ATOMIC_ADD:
-        *word = old + operand;
-        break;
+        return old + operand;
     case MCA_BTL_ATOMIC_AND:
-        *word = old & operand;
-        break;
+        return old & operand;
     case MCA_BTL_ATOMIC_OR:
-        *word = old | operand;
-        break;
+        return old | operand;
     case MCA_BTL_ATOMIC_XOR:
-        *word = old ^ operand;
-        break;
+        return old ^ operand;
     case MCA_BTL_ATOMIC_SWAP:
-        *word = operand;
-        break;
+        return operand;
     case MCA_BTL_ATOMIC_MIN:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old < (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old < (int64_t) operand ? old : operand);
-        break;
+        return is_less(old, operand, ask->is_32) ? old : operand;
     case MCA_BTL_ATOMIC_MAX:
-        *word = ask->is_32 ? (uint64_t) ((int32_t) old > (int32_t) operand ? old : operand)
-                           : (uint64_t) ((int64_t) old > (int64_t) operand ? old : operand);
-        break;
+        return is_less(operand, old, ask->is_32) ? old : operand;
     case MCA_BTL_IBX_CSWAP:
-        *word = old == operand ? ask->value : old;
-        break;
+        return old == operand ? ask->value : old;
     default:
-        return false;
+        *is_known = false;
+        return old;
     }
-    return true;
 }
 
 /* On a word of this process; *before is the word before. The lock of atomic operations is held. */
@@ -70,8 +67,10 @@ static int perform(char *at, mca_btl_ibx_atomic_ask_t *ask, uint64_t *before)
     } else {
         memcpy(&word, at, sizeof(word));
     }
+    bool is_known;
     *before = word;
-    if (!compute(&word, ask)) {
+    word = result_of(word, ask, &is_known);
+    if (!is_known) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
     if (ask->is_32) {
@@ -95,11 +94,11 @@ static mca_btl_base_descriptor_t *message_of(mca_btl_base_module_t *btl, mca_btl
     return des;
 }
 
-static int ask_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, uint64_t remote, mca_btl_ibx_atomic_ask_t *ask)
+static int ask_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl_ibx_atomic_ask_t *ask)
 {
     uint64_t before = 0;
     mca_btl_ibx_atomic_lock();
-    job->status = perform((char *) (uintptr_t) remote, ask, &before);
+    job->status = perform((char *) (uintptr_t) job->remote, ask, &before);
     mca_btl_ibx_atomic_unlock();
     if (NULL != job->local) {
         memcpy(job->local, &before, job->length);
@@ -121,28 +120,19 @@ static mca_btl_ibx_job_t *take(mca_btl_ibx_module_t *module, const mca_btl_base_
     return NULL;
 }
 
-static int ask_for(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *local, uint64_t remote,
-                   mca_btl_base_registration_handle_t *local_handle,
-                   const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask,
-                   mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+/* Not OPAL_SUCCESS: it cannot be, and the job is the caller's again. */
+static int ask_for(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl_ibx_atomic_ask_t *ask,
+                   const mca_btl_base_registration_handle_t *remote_handle)
 {
-    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
-    mca_btl_ibx_job_t *job = mca_btl_ibx_job_new(module, MCA_BTL_IBX_ASK, to, local, ask->is_32 ? 4 : 8, local_handle,
-                                                 callback, context, cbdata);
-    if (OPAL_UNLIKELY(NULL == job)) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (to->is_self) {
-        return ask_self(module, job, remote, ask);
-    }
-    ask->offset = remote - remote_handle->base;
+    mca_btl_base_module_t *btl = &module->super;
+    mca_btl_base_endpoint_t *to = job->endpoint;
+    ask->offset = job->remote - remote_handle->base;
     ask->stag = remote_handle->stag;
     mca_btl_ibx_lock(module);
     const uint32_t number = job->number = ask->number = ++module->ask_number;
     mca_btl_ibx_unlock(module);
     mca_btl_base_descriptor_t *des = message_of(btl, to, ask, sizeof(*ask));
     if (OPAL_UNLIKELY(NULL == des)) {
-        mca_btl_ibx_item_return(&module->jobs, &job->super);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     mca_btl_ibx_lock(module);
@@ -156,11 +146,31 @@ static int ask_for(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void
         job = take(module, to, number);
         mca_btl_ibx_unlock(module);
         if (NULL != job) { /* else it has failed with its endpoint, and its callback says so */
-            mca_btl_ibx_item_return(&module->jobs, &job->super);
             return rc;
         }
     }
     return OPAL_SUCCESS;
+}
+
+static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *local, uint64_t remote,
+                 mca_btl_base_registration_handle_t *local_handle,
+                 const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask, int order,
+                 mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    mca_btl_ibx_job_t *job = mca_btl_ibx_job_new(module, MCA_BTL_IBX_ASK, to, local, ask->is_32 ? 4 : 8, local_handle,
+                                                 callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == job)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    job->remote = remote;
+    const int rc = module->has_atomics ? module->transport->atomic_starts(module, job, ask, remote_handle, order)
+                   : to->is_self       ? ask_self(module, job, ask)
+                                       : ask_for(module, job, ask, remote_handle);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        mca_btl_ibx_item_return(&module->jobs, &job->super);
+    }
+    return rc;
 }
 
 int mca_btl_ibx_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint64_t remote,
@@ -178,8 +188,7 @@ int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
 {
     mca_btl_ibx_atomic_ask_t ask = {
         .op = (uint8_t) op, .operand = operand, .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
-    (void) order;
-    return ask_for(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback, context, cbdata);
+    return start(btl, endpoint, local, remote, local_handle, remote_handle, &ask, order, callback, context, cbdata);
 }
 
 int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
@@ -191,8 +200,7 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
                                     .operand = compare,
                                     .value = value,
                                     .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
-    (void) order;
-    return ask_for(btl, endpoint, local, remote, local_handle, remote_handle, &ask, callback, context, cbdata);
+    return start(btl, endpoint, local, remote, local_handle, remote_handle, &ask, order, callback, context, cbdata);
 }
 
 /* ---- being asked, and the answer ---- */
@@ -225,13 +233,9 @@ static bool answer_or_keep(mca_btl_base_endpoint_t *to, const mca_btl_ibx_atomic
     return true;
 }
 
-static void asked(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, const void *data, size_t size)
+static void asked(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, const void *data)
 {
     mca_btl_ibx_atomic_ask_t ask;
-    if (size != sizeof(ask)) {
-        refuse(module);
-        return;
-    }
     memcpy(&ask, data, sizeof(ask));
     mca_btl_ibx_atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
     mca_btl_ibx_lock(module);
@@ -258,13 +262,10 @@ void mca_btl_ibx_retry_answers(mca_btl_ibx_module_t *module)
     } while (NULL != endpoint && answer_or_keep(endpoint, &answer));
 }
 
-static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t *endpoint, const void *data, size_t size)
+static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t *endpoint,
+                     const void *data)
 {
     mca_btl_ibx_atomic_answer_t answer;
-    if (size != sizeof(answer)) {
-        refuse(module);
-        return;
-    }
     memcpy(&answer, data, sizeof(answer));
     mca_btl_ibx_lock(module);
     mca_btl_ibx_job_t *job = take(module, endpoint, answer.number);
@@ -283,12 +284,15 @@ static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t
 void mca_btl_ibx_atomic_arrived(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, uint8_t tag,
                                 const void *data, size_t size)
 {
-    if (NULL == endpoint) {
+    const bool asks = MCA_BTL_IBX_TAG_ATOMIC == tag;
+    if (NULL == endpoint
+        || size
+               != (asks ? sizeof(mca_btl_ibx_atomic_ask_t) : sizeof(mca_btl_ibx_atomic_answer_t))) {
         refuse(module);
-    } else if (MCA_BTL_IBX_TAG_ATOMIC == tag) {
-        asked(module, endpoint, data, size);
+    } else if (asks) {
+        asked(module, endpoint, data);
     } else {
-        answered(module, endpoint, data, size);
+        answered(module, endpoint, data);
     }
 }
 

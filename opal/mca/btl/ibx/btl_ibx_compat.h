@@ -19,17 +19,11 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/base/btl_base_error.h"
 #include "opal/mca/btl/btl.h"
+#include "opal/runtime/opal.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/include/spec/release.h"
 #include "opal/include/spec/tell.h"
 #include "opal/util/output.h"
-#include "opal/util/proc.h"
-#include "opal/util/show_help.h"
-
-#if !defined(SPEC_UNTESTED_OPENMPI) && !(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1)       \
-    && !(OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0)                                       \
-    && !(OPAL_MAJOR_VERSION == 6 && OPAL_MINOR_VERSION == 0)
-#    error "btl/ibx: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
-#endif
 
 /* Declares a function of a module, with the arguments that the interface gives it (its parts: btl.h). */
 #define MCA_BTL_IBX_DECLARE(part, name) __typeof__(*(mca_btl_base_module_##part##_fn_t) NULL) name
@@ -47,41 +41,7 @@ _Static_assert(310 == BTL_VERSION, "btl/ibx is written for BTL 3.1.0 (4.1) and 3
 /* A put that is reported is in the target's memory: nobody asks. */
 #    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION 0
 
-/* Publish this process's addresses; fetch another's. */
-static inline int mca_btl_ibx_modex_send(const mca_base_component_t *version, void *data,
-                                         size_t size)
-{
-    int rc;
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, version, data, size);
-    return rc;
-}
-
-static inline int mca_btl_ibx_modex_recv(const mca_base_component_t *version,
-                                         const opal_proc_t *proc, void **data, size_t *size)
-{
-    int rc;
-    OPAL_MODEX_RECV(rc, version, &proc->proc_name, data, size);
-    return rc;
-}
-
-/* A message for the callback of its tag. */
-static inline void mca_btl_ibx_dispatch(mca_btl_base_module_t *btl,
-                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t tag,
-                                        void *data, size_t size)
-{
-    const mca_btl_active_message_callback_t *trigger = mca_btl_base_active_message_trigger + tag;
-    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = size};
-    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
-    (void) endpoint;
-    if (NULL != trigger->cbfunc) {
-        trigger->cbfunc(btl, tag, &descriptor, trigger->cbdata);
-    }
-}
-
-static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
-{
-    return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
-}
+#    define MCA_BTL_IBX_GLOBAL OPAL_PMIX_GLOBAL
 
 /* How many processes the job has; 0: not known. */
 static inline uint32_t mca_btl_ibx_job_size(void)
@@ -93,12 +53,10 @@ static inline uint32_t mca_btl_ibx_job_size(void)
     return OPAL_SUCCESS == rc ? size : 0;
 }
 
-#else /* 5.0, 6.0 */
+/* There modules end before PMIx does. */
+#    define MCA_BTL_IBX_BEFORE_PMIX_ENDS(function) (void) (function)
 
-/* 6.0 knows no help texts but those of its own tree. */
-#    ifdef SPEC_HELP_COMPILED
-#        include "help/show_help.h"
-#    endif
+#else /* 5.0, 6.0 */
 
 #    include "opal/mca/pmix/pmix-internal.h"
 #    include "opal/mca/threads/mutex.h"
@@ -111,52 +69,7 @@ _Static_assert(330 == BTL_VERSION, "btl/ibx is written for BTL 3.1.0 (4.1) and 3
 /* A put that is reported is in the target's memory: without this osc/rdma makes messages of puts. */
 #    define MCA_BTL_IBX_FLAG_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
-/* An error of PMIx, in Open MPI's terms. */
-static inline int mca_btl_ibx_modex_error(int pmix)
-{
-    return PMIX_SUCCESS == pmix           ? OPAL_SUCCESS
-           : PMIX_ERR_NOT_FOUND == pmix   ? OPAL_ERR_NOT_FOUND
-                                          : opal_pmix_convert_status(pmix);
-}
-
-static inline int mca_btl_ibx_modex_send(const mca_base_component_t *version, void *data,
-                                         size_t size)
-{
-    int rc;
-    OPAL_MODEX_SEND(rc, PMIX_GLOBAL, version, data, size);
-    return mca_btl_ibx_modex_error(rc);
-}
-
-static inline int mca_btl_ibx_modex_recv(const mca_base_component_t *version,
-                                         const opal_proc_t *proc, void **data, size_t *size)
-{
-    int rc;
-    OPAL_MODEX_RECV(rc, version, &proc->proc_name, data, size);
-    return mca_btl_ibx_modex_error(rc);
-}
-
-static inline void mca_btl_ibx_dispatch(mca_btl_base_module_t *btl,
-                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t tag,
-                                        void *data, size_t size)
-{
-    const mca_btl_active_message_callback_t *trigger = mca_btl_base_active_message_trigger + tag;
-    const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = size};
-    const mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
-                                                          .des_segments = &segment,
-                                                          .des_segment_count = 1,
-                                                          .tag = tag,
-                                                          .cbdata = trigger->cbdata};
-    if (NULL != trigger->cbfunc) {
-        trigger->cbfunc(btl, &descriptor);
-    }
-}
-
-/* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */
-static inline const char *mca_btl_ibx_host_of(const opal_proc_t *proc)
-{
-    const char *host = NULL == proc ? NULL : opal_get_proc_hostname(proc);
-    return NULL == host ? "unknown" : host;
-}
+#    define MCA_BTL_IBX_GLOBAL PMIX_GLOBAL
 
 /* How many processes the job has; 0: not known. */
 static inline uint32_t mca_btl_ibx_job_size(void)
@@ -164,7 +77,64 @@ static inline uint32_t mca_btl_ibx_job_size(void)
     return opal_process_info.num_procs;
 }
 
+/* Calls it when MPI ends, before PMIx does: that comes ahead of the end of the modules, and a thread that waits for PMIx then waits for
+ * ever. Once it is registered this component must not be unloaded before: not until a PML uses it. */
+#    define MCA_BTL_IBX_BEFORE_PMIX_ENDS(function) opal_finalize_register_cleanup(function)
+
 #endif
+
+/* A message for the callback of its tag. */
+static inline void mca_btl_ibx_dispatch(mca_btl_base_module_t *btl,
+                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t tag,
+                                        void *data, size_t size)
+{
+    const mca_btl_active_message_callback_t *trigger = mca_btl_base_active_message_trigger + tag;
+    mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = size};
+    if (NULL == trigger->cbfunc) {
+        return;
+    }
+#if OPAL_MAJOR_VERSION < 5
+    (void) endpoint;
+    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    trigger->cbfunc(btl, tag, &descriptor, trigger->cbdata);
+#else
+    const mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
+                                                          .des_segments = &segment,
+                                                          .des_segment_count = 1,
+                                                          .tag = tag,
+                                                          .cbdata = trigger->cbdata};
+    trigger->cbfunc(btl, &descriptor);
+#endif
+}
+
+/* Defines the callback `name` of a tag: `function` gets the segments of each message. */
+#define MCA_BTL_IBX_RECEIVER(name, function)                                                       \
+    static SPEC_AM_DECLARE(name)                                                                   \
+    {                                                                                              \
+        (void) btl;                                                                                \
+        function(des->des_segments, des->des_segment_count);                                       \
+    }
+
+/* Publish this process's addresses; fetch another's. False: that is not possible. (Codes are Open MPI's or PMIx's, whose
+ * success is the same.) */
+static inline bool mca_btl_ibx_modex_send(const mca_base_component_t *version, void *data,
+                                          size_t size)
+{
+    int rc;
+    OPAL_MODEX_SEND(rc, MCA_BTL_IBX_GLOBAL, version, data, size);
+    return OPAL_SUCCESS == rc;
+}
+
+/* NULL: it has published nothing. The caller frees. */
+static inline void *mca_btl_ibx_modex_recv(const mca_base_component_t *version,
+                                           const opal_proc_t *proc, size_t *size)
+{
+    int rc;
+    void *data = NULL;
+    *size = 0;
+    OPAL_MODEX_RECV(rc, version, &proc->proc_name, &data, size);
+    return OPAL_SUCCESS == rc ? data : NULL;
+}
 
 /* Has each process of the job what all others published, from MPI_Init on? Else it is fetched when it is asked for. */
 static inline bool mca_btl_ibx_modex_is_here(void)
@@ -172,32 +142,15 @@ static inline bool mca_btl_ibx_modex_is_here(void)
     return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
 }
 
-/* This one. */
+/* The host of a process, for messages to people; this one's. */
 static inline const char *mca_btl_ibx_host(void)
 {
-    return mca_btl_ibx_host_of(opal_proc_local_get());
-}
-
-static inline uint64_t mca_btl_ibx_name_of(const opal_proc_t *proc)
-{
-    return (uint64_t) proc->proc_name.jobid << 32 | proc->proc_name.vpid;
+    return spec_host_of(opal_proc_local_get());
 }
 
 static inline opal_process_name_t mca_btl_ibx_name(uint64_t name)
 {
     return (opal_process_name_t){.jobid = (uint32_t) (name >> 32), .vpid = (uint32_t) name};
-}
-
-/* How many processes of the job run on this host, me included. */
-static inline uint32_t mca_btl_ibx_local_ranks(void)
-{
-    return (uint32_t) opal_process_info.num_local_peers + 1;
-}
-
-/* My number among these. */
-static inline uint32_t mca_btl_ibx_local_rank(void)
-{
-    return (uint32_t) opal_process_info.my_local_rank;
 }
 
 #endif

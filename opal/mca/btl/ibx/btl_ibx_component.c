@@ -2,23 +2,17 @@
 /* The component: its parameters, which transports make modules, start and end. */
 #include "btl_ibx.h"
 
-#include "btl_ibx_asked.h"
 #include "btl_ibx_fault.h"
 #include "btl_ibx_sleep.h"
 #include "iwarp/iw_auth.h"
 #include "udp/btl_ibx_udp.h"
 #include "udp/btl_ibx_udp_agent.h"
-#include "udp/btl_ibx_udp_stats.h"
 #include "verbs/btl_ibx_verbs.h"
 #include "window/ibx_window.h"
 
 #include "opal/include/spec/component.h"
 #include "opal/include/spec/parameters.h"
 #include "opal/runtime/opal_params.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- parameters ---- */
 
@@ -34,12 +28,11 @@ static const char *refuse_transports(const char *list)
 {
     const char *word;
     size_t length;
-    while (mca_btl_ibx_next_word(&list, &word, &length)) {
-        if (!is_transport(word, length)) {
-            return "a list, separated by commas, of verbs and iwarp_ud";
-        }
+    bool is_wrong = '\0' == *list;
+    while (!is_wrong && mca_btl_ibx_next_word(&list, &word, &length)) {
+        is_wrong = !is_transport(word, length);
     }
-    return NULL;
+    return is_wrong ? "a list, separated by commas, of verbs and iwarp_ud" : NULL;
 }
 
 static bool is_wanted(const char *transport)
@@ -51,7 +44,7 @@ static bool is_wanted(const char *transport)
 static long fixed_window(const char *text)
 {
     char *end = NULL;
-    if (NULL == text || '\0' == *text || 0 == strcmp(text, "adaptive")) {
+    if (NULL == text || 0 == strcmp(text, "adaptive")) {
         return 0;
     }
     const long n = 0 == strncmp(text, "fixed:", 6) ? strtol(text + 6, &end, 10) : 0;
@@ -61,6 +54,12 @@ static long fixed_window(const char *text)
 static const char *refuse_window(const char *text)
 {
     return fixed_window(text) < 0 ? "adaptive, or fixed:N with N from 2 to 65536" : NULL;
+}
+
+/* Whether there is one of this name is seen only where it is asked for. */
+static const char *refuse_cache(const char *text)
+{
+    return '\0' == *text ? MCA_BTL_IBX_CACHES : NULL;
 }
 
 static const mca_base_var_enum_value_t auths[] = {
@@ -107,6 +106,9 @@ static const spec_parameter_t parameters[] = {
                 .help = "This many UDP ports are used from btl_ibx_iwarp_port_min on: at least as many as the processes of "
                         "all jobs on a host. The parameter has no effect if btl_ibx_iwarp_port_min is 0. 0 means up to port "
                         "65535. Unit: ports, range 0 to 65535, default 0."),
+    SPEC_NUMBER("iwarp_dscp", 3, C(dscp), 0, 0, 63,
+                .help = "All datagrams carry this differentiated services code point, by which a network may give them a "
+                        "class of their own. No unit, range 0 to 63, default 0."),
     SPEC_SWITCH("summary", 3, C(summary), false,
                 .help = "Each process prints at the end what was counted, for both transports. No unit, 0 or 1, default 0."),
     SPEC_NUMBER("iwarp_peer_timeout", 4, C(peer_timeout_ms), 30000, 100, INT_MAX,
@@ -122,7 +124,7 @@ static const spec_parameter_t parameters[] = {
                .help = "An interface has this many receive buffers: adaptive, as many as the traffic asks for, from 8 to "
                        "btl_ibx_window_max; fixed:N, always N, from 2 to 65536. No unit, adaptive or fixed:N, default "
                        "adaptive."),
-    SPEC_WORDS("rcache", 4, C(rcache), "auto",
+    SPEC_WORDS("rcache", 4, C(rcache), "auto", .refuse = refuse_cache,
                .help = "User memory is kept registered by this component of the framework rcache: lazy, grdma or another; "
                        "auto, lazy if it is installed, else grdma; none, UDP registers memory for each use, and RDMA "
                        "adapters do as with auto. No unit, the name of a component, default auto."),
@@ -146,6 +148,9 @@ static const spec_parameter_t parameters[] = {
     SPEC_SWITCH("iwarp_segment", 9, C(segment), true,
                 .help = "The kernel or the adapter cuts and joins runs of datagrams (UDP_SEGMENT, UDP_GRO), if it can. No "
                         "unit, 0 or 1, default 1."),
+    SPEC_SWITCH("iwarp_ecn", 9, C(ecn), true,
+                .help = "The network is asked to mark datagrams when it is congested instead of dropping them, and senders "
+                        "answer marks as they answer losses (ECN, RFC 3168). No unit, 0 or 1, default 1."),
     SPEC_SWITCH("iwarp_direct", 9, C(direct), true, .was = "iwarp_place",
                 .help = "The kernel writes large payloads that answer an RDMA Read to where they belong, before they are "
                         "verified there, instead of into a buffer from which they are copied. Until the read completes "
@@ -154,6 +159,9 @@ static const spec_parameter_t parameters[] = {
                 .help = "Puts and gets between processes of one host are done by the kernel in one copy (cross memory attach), "
                         "if it allows them to reach each other's memory; otherwise, and between hosts, by datagrams. No "
                         "unit, 0 or 1, default 1."),
+    SPEC_SWITCH("iwarp_failover", 9, C(failover), true,
+                .help = "Datagrams that the network stops carrying to a process go by another interface or another transport, "
+                        "such as tcp, until it carries them again. No unit, 0 or 1, default 1."),
     SPEC_WORDS("fault_register", 9, C(fault_register), NULL, .refuse = mca_btl_ibx_fault_refuse,
                .help = "This share of the registrations of user memory fails on purpose as for lack of resources, over "
                        "every transport: for tests. No unit, a number from 0 to 1, default none."),
@@ -161,18 +169,54 @@ static const spec_parameter_t parameters[] = {
                 .help = "The faults on purpose are drawn from this number: for tests. 0 means a number by chance, which is "
                         "printed. No unit, range 0 to 9223372036854775807, default 0."),
 };
-/* Open MPI registers them for each BTL. */
+/* Open MPI knows the words of its own parameters, but goes on with others. NULL: these are right. */
+static const char *refuse_as_open_mpi(const char *name, const char *text)
+{
+    const mca_base_var_t *var = NULL;
+    int value;
+    const int index = mca_base_var_find("opal", "btl", "ibx", name);
+    return index < 0 || OPAL_SUCCESS != mca_base_var_get(index, &var) || NULL == var->mbv_enumerator
+                   || OPAL_SUCCESS == var->mbv_enumerator->value_from_string(var->mbv_enumerator, text, &value)
+               ? NULL
+               : "words that ompi_info shows for it, separated by commas, or the sum of their numbers";
+}
+
+static const char *refuse_flags(const char *text)
+{
+    return refuse_as_open_mpi("flags", text);
+}
+
+static const char *refuse_atomic_flags(const char *text)
+{
+    return refuse_as_open_mpi("atomic_flags", text);
+}
+
+/* Open MPI registers them for each BTL. Here only what each can be counts. */
+#define STANDARD(name, least, most) SPEC_NUMBER(name, 4, &standard.btl_max_send_size, 0, least, most)
 static const spec_parameter_t standards[] = {
-    SPEC_NUMBER("max_send_size", 4, &standard.btl_max_send_size, 0, 1024, 1 << 20),
-    SPEC_NUMBER("eager_limit", 4, &standard.btl_eager_limit, 0, 1, 1 << 20),
+    SPEC_WORDS("flags", 4, (char **) NULL, NULL, .refuse = refuse_flags),
+    SPEC_WORDS("atomic_flags", 4, (char **) NULL, NULL, .refuse = refuse_atomic_flags),
+    STANDARD("max_send_size", 1024, 1 << 20),
+    STANDARD("eager_limit", 1, 1 << 20),
+    STANDARD("rndv_eager_limit", 0, LLONG_MAX),
+    STANDARD("put_limit", 0, LLONG_MAX),
+    STANDARD("put_alignment", 0, LLONG_MAX),
+    STANDARD("get_limit", 0, LLONG_MAX),
+    STANDARD("get_alignment", 0, LLONG_MAX),
+    STANDARD("min_rdma_pipeline_size", 0, LLONG_MAX),
+    STANDARD("rdma_pipeline_send_length", 0, LLONG_MAX),
+    STANDARD("rdma_pipeline_frag_size", 1, LLONG_MAX),
+    STANDARD("accelerator_max_send_size", 0, LLONG_MAX), /* since 5.0 */
+    STANDARD("exclusivity", 0, INT_MAX),
+    STANDARD("latency", 0, INT_MAX),
+    STANDARD("bandwidth", 0, INT_MAX),
 };
-#define N(table) (sizeof(table) / sizeof(*(table)))
 
 static int ibx_register(void)
 {
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     opal_show_help_add_dir(IBX_HELP_DIR);
-    spec_parameters_register(&c->super.btl_version, parameters, N(parameters));
+    spec_parameters_register(&c->super.btl_version, SPEC_PARAMETERS(parameters));
     mca_btl_ibx_udp_stats_register();
     mca_btl_ibx_verbs_register(&c->super.btl_version);
     mca_btl_ibx_udp_defaults(&standard);
@@ -202,15 +246,37 @@ static void check_together(const mca_btl_ibx_component_t *c)
     }
 }
 
+/* Whether the parameter that selects among a framework's components names one; a list with ^ in front names what is not wanted.
+ * Open MPI 4.1 opens BTLs before the PML's framework is there: then the parameter is registered here, as the framework will do
+ * again, just to be read. */
+static bool selects(const char *project, const char *framework, const char *name)
+{
+    char *own = NULL, *const *list = NULL;
+    int index, mine = -1;
+    if (OPAL_SUCCESS != mca_base_var_find_by_name(framework, &index)) {
+        index = mine = mca_base_var_register(project, framework, NULL, NULL, NULL, MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
+                                             OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_ALL_EQ, &own);
+    }
+    const bool is_named =
+        index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &list, NULL, NULL)
+        && NULL != list && NULL != *list && '^' != **list && mca_btl_ibx_names(*list, name);
+    if (mine >= 0) {
+        (void) mca_base_var_deregister(mine);
+    }
+    return is_named;
+}
+
 static int ibx_open(void)
 {
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    c->is_asked = mca_btl_ibx_asked();
+    /* To be installed changes nothing for jobs that do not ask for it. By the parameters as they were given, so that it does
+     * not depend on which PML is chosen in the end. */
+    c->is_asked = c->always || selects("opal", "btl", "ibx") || selects("ompi", "pml", "spec");
     if (!c->is_asked) {
         return OPAL_SUCCESS; /* a site's parameters are none of this job's business */
     }
-    spec_parameters_check(&c->super.btl_version, parameters, N(parameters));
-    spec_parameters_check(&c->super.btl_version, standards, N(standards));
+    spec_parameters_check(&c->super.btl_version, SPEC_PARAMETERS(parameters));
+    spec_parameters_check(&c->super.btl_version, SPEC_PARAMETERS(standards));
     mca_btl_ibx_verbs_check(&c->super.btl_version);
     check_together(c);
     spec_parameters_check_names(&c->super.btl_version);
@@ -242,7 +308,7 @@ __attribute__((destructor)) static void leave(void)
 }
 
 /* Tell the others how each module is reached: first the part of this transport, then that of verbs. */
-static int publish(void)
+static bool publish(void)
 {
     struct {
         mca_btl_ibx_modex_t modex;
@@ -251,7 +317,7 @@ static int publish(void)
                        .auth = (uint8_t) mca_btl_ibx_component.auth}};
     mca_btl_ibx_udp_offer(&all.modex);
     size_t size = mca_btl_ibx_modex_size(all.modex.count);
-    size += mca_btl_ibx_verbs_offer((char *) &all + size, MCA_BTL_IBX_VERBS_OFFER_MAX);
+    size += mca_btl_ibx_verbs_offer((char *) &all + size);
     return mca_btl_ibx_modex_send(&mca_btl_ibx_component.super.btl_version, &all, size);
 }
 
@@ -267,7 +333,7 @@ static int open_verbs(mca_btl_base_module_t **modules)
         .exclusivity = standard.btl_exclusivity + (is_first ? 1 : -1u),
         .is_only = !is_wanted("iwarp_ud"),
     };
-    return mca_btl_ibx_verbs_open(&options, modules, MCA_BTL_IBX_INTERFACES);
+    return mca_btl_ibx_verbs_open(&options, modules);
 }
 
 /* Interfaces for datagram iWARP. */
@@ -305,7 +371,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     mca_btl_ibx_sleep_open(c->sleep_after);
     const int interfaces = find_interfaces(found, 0 == verbs);
     const int all = verbs + mca_btl_ibx_udp_open(&standard, found, interfaces, modules + verbs);
-    if (0 == all || OPAL_SUCCESS != publish()) {
+    if (0 == all || !publish()) {
         for (int i = all; i-- > 0;) {
             (void) modules[i]->btl_finalize(modules[i]);
         }

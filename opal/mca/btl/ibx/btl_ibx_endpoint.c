@@ -4,53 +4,51 @@
 
 #include "btl_ibx_fragment.h"
 
-#include "opal/util/proc.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
-    endpoint->module = NULL;
-    endpoint->proc = NULL;
-    endpoint->is_self = false;
-    endpoint->is_dead = false;
-    endpoint->is_refused = false;
+    endpoint->is_dead = endpoint->is_refused = endpoint->is_given = false;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
+/* Held by the one thread that asks for what processes published. Of two threads that ask for the same process at once PMIx
+ * (5.0.7 and others, _getnb_cbfunc) may forget one, which then waits for ever. */
+static opal_mutex_t asks = OPAL_MUTEX_STATIC_INIT;
+
+static mca_btl_base_endpoint_t *find(mca_btl_ibx_module_t *module, uint64_t name)
+{
+    void *endpoint = NULL;
+    mca_btl_ibx_lock(module);
+    (void) opal_hash_table_get_value_uint64(&module->by_name, name, &endpoint);
+    mca_btl_ibx_unlock(module);
+    return endpoint;
+}
+
 mca_btl_base_endpoint_t *mca_btl_ibx_endpoint_of(mca_btl_ibx_module_t *module, opal_proc_t *proc)
 {
-    const uint64_t name = mca_btl_ibx_name_of(proc);
-    void *known = NULL;
-    mca_btl_ibx_lock(module);
-    const int rc = opal_hash_table_get_value_uint64(&module->by_name, name, &known);
-    mca_btl_ibx_unlock(module);
-    if (OPAL_SUCCESS == rc) {
-        return known;
-    }
+    const uint64_t name = spec_name_of(proc);
     const bool is_self = proc == opal_proc_local_get();
-    mca_btl_base_endpoint_t *endpoint = module->transport->endpoint_new(module, proc, is_self);
-    if (NULL == endpoint) {
-        return NULL;
+    mca_btl_base_endpoint_t *endpoint = find(module, name);
+    if (NULL != endpoint) {
+        return endpoint;
     }
-    endpoint->module = module;
-    endpoint->proc = proc;
-    endpoint->name = name;
-    endpoint->is_self = is_self;
-    mca_btl_ibx_lock(module);
-    if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
-        OBJ_RELEASE(endpoint); /* another thread was faster */
-        endpoint = known;
-    } else if (OPAL_SUCCESS != opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {
-        OBJ_RELEASE(endpoint);
-        endpoint = NULL;
-    } else {
-        opal_list_append(&module->endpoints, &endpoint->super);
+    opal_mutex_lock(&asks);
+    endpoint = find(module, name); /* another thread may have been faster */
+    if (NULL == endpoint && NULL != (endpoint = module->transport->endpoint_new(module, proc, is_self))) {
+        endpoint->module = module;
+        endpoint->proc = proc;
+        endpoint->name = name;
+        endpoint->is_self = is_self;
+        mca_btl_ibx_lock(module);
+        if (OPAL_SUCCESS == opal_hash_table_set_value_uint64(&module->by_name, name, endpoint)) {
+            opal_list_append(&module->endpoints, &endpoint->super);
+        } else {
+            OBJ_RELEASE(endpoint);
+            endpoint = NULL;
+        }
+        mca_btl_ibx_unlock(module);
     }
-    mca_btl_ibx_unlock(module);
+    opal_mutex_unlock(&asks);
     return endpoint;
 }
 
@@ -64,8 +62,11 @@ int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
     for (size_t i = 0; i < n; ++i) {
         mca_btl_base_endpoint_t *endpoint = mca_btl_ibx_endpoint_of(module, procs[i]);
         endpoints[i] = NULL == endpoint || endpoint->is_refused ? NULL : endpoint;
-        if (NULL != endpoints[i] && NULL != reachable) {
-            const int rc = opal_bitmap_set_bit(reachable, (int) i);
+        if (NULL != endpoints[i]) {
+            mca_btl_ibx_lock(module);
+            endpoint->is_given = true;
+            mca_btl_ibx_unlock(module);
+            const int rc = NULL == reachable ? OPAL_SUCCESS : opal_bitmap_set_bit(reachable, (int) i);
             if (OPAL_SUCCESS != rc) {
                 return rc;
             }
@@ -86,20 +87,23 @@ int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **pr
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     (void) endpoints;
-    mca_btl_ibx_lock(module);
     for (size_t i = 0; i < n; ++i) {
-        void *known;
-        const uint64_t name = mca_btl_ibx_name_of(procs[i]);
+        void *known = NULL;
+        const uint64_t name = spec_name_of(procs[i]);
+        mca_btl_ibx_lock(module);
         if (OPAL_SUCCESS == opal_hash_table_get_value_uint64(&module->by_name, name, &known)) {
             mca_btl_base_endpoint_t *endpoint = known;
             opal_hash_table_remove_value_uint64(&module->by_name, name);
             opal_list_remove_item(&module->endpoints, &endpoint->super);
             part(endpoint);
             opal_list_append(&module->gone, &endpoint->super);
+            mca_btl_ibx_tell_ended(module);
+        }
+        mca_btl_ibx_unlock(module);
+        if (NULL != known && NULL != module->transport->parted) {
+            module->transport->parted(known);
         }
     }
-    mca_btl_ibx_tell_ended(module);
-    mca_btl_ibx_unlock(module);
     return OPAL_SUCCESS;
 }
 
@@ -141,7 +145,7 @@ void mca_btl_ibx_look_up_strangers(mca_btl_ibx_module_t *module)
         __atomic_store_n(&module->strangers_n, n - 1, __ATOMIC_RELAXED);
         mca_btl_ibx_unlock(module);
 
-        opal_proc_t *proc = opal_proc_for_name(mca_btl_ibx_name(name));
+        opal_proc_t *proc = module->is_ending ? NULL : opal_proc_for_name(mca_btl_ibx_name(name));
         mca_btl_base_endpoint_t *endpoint = NULL == proc ? NULL : mca_btl_ibx_endpoint_of(module, proc);
         if (NULL != endpoint && !endpoint->is_self) {
             mca_btl_ibx_lock(module);
@@ -163,7 +167,7 @@ void mca_btl_ibx_report_lost(const mca_btl_base_endpoint_t *endpoint, const char
         info = NULL;
     }
     SPEC_TELL(1, opal_btl_base_framework.framework_output, "btl/ibx: the process on host %s is lost (%s)",
-                        mca_btl_ibx_host_of(endpoint->proc), NULL == info ? why : info);
+                        spec_host_of(endpoint->proc), NULL == info ? why : info);
     if (NULL != module->error) {
         module->error(&module->super, MCA_BTL_ERROR_FLAGS_NONFATAL, endpoint->proc, info);
     }

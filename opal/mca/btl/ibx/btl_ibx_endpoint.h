@@ -6,10 +6,8 @@
 
 #include "btl_ibx_module.h"
 
-int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
-                          mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
-int mca_btl_ibx_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
-                          mca_btl_base_endpoint_t **endpoints);
+MCA_BTL_IBX_DECLARE(add_procs, mca_btl_ibx_add_procs);
+MCA_BTL_IBX_DECLARE(del_procs, mca_btl_ibx_del_procs);
 
 /* The endpoint of a process, made if need be; NULL: it is not to be reached by this module. lock is not held. */
 mca_btl_base_endpoint_t *mca_btl_ibx_endpoint_of(mca_btl_ibx_module_t *module, opal_proc_t *proc);

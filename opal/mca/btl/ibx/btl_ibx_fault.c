@@ -15,25 +15,19 @@ static uint32_t rate; /* of a million; 0: none fails */
 /* Several threads register at a time: each takes its step by itself. */
 static _Atomic uint64_t random_state, asked, failed;
 
-static bool parse(const char *text, double *share)
-{
-    char *end;
-    *share = strtod(text, &end);
-    return end != text && '\0' == *end && *share >= 0.0 && *share <= 1.0;
-}
-
 const char *mca_btl_ibx_fault_refuse(const char *text)
 {
-    double share;
-    return parse(text, &share) ? NULL : "a number from 0 to 1";
+    char *end;
+    const double share = strtod(text, &end);
+    return end != text && '\0' == *end && share >= 0.0 && share <= 1.0 ? NULL
+                                                                       : "a number from 0 to 1";
 }
 
 void mca_btl_ibx_fault_open(void)
 {
     const char *text = mca_btl_ibx_component.fault_register;
-    double share;
-    rate = 0;
-    if (NULL == text || !parse(text, &share)) {
+    rate = NULL == text ? 0 : (uint32_t) (strtod(text, NULL) * MILLION + 0.5); /* checked */
+    if (NULL == text || '\0' == *text) {
         return;
     }
     uint64_t seed = mca_btl_ibx_component.fault_seed;
@@ -42,7 +36,6 @@ void mca_btl_ibx_fault_open(void)
     }
     seed += OPAL_PROC_MY_NAME.vpid * 1000u;
     atomic_store(&random_state, seed);
-    rate = (uint32_t) (share * MILLION + 0.5);
     spec_tell(0, "btl/ibx: faults on purpose, seed %llu, in registrations",
                 (unsigned long long) seed);
 }

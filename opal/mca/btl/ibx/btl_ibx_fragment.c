@@ -4,12 +4,9 @@
 
 #include "btl_ibx_endpoint.h"
 
-#include <stdlib.h>
-
 static void frag_construct(mca_btl_ibx_frag_t *frag)
 {
     frag->base.des_segments = frag->segment;
-    frag->base.des_segment_count = 1;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
@@ -79,6 +76,45 @@ int mca_btl_ibx_frag_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *f
     free(copy);
     mca_btl_ibx_frag_end(module, frag);
     return OPAL_SUCCESS;
+}
+
+/* One that waited does so no more. */
+static void end_waiting(mca_btl_ibx_module_t *module, opal_list_t *waiting, opal_list_item_t *item, int rc)
+{
+    opal_list_remove_item(waiting, item);
+    if (mca_btl_ibx_is_job(item)) {
+        mca_btl_ibx_job_part_ended((mca_btl_ibx_job_t *) item, rc);
+    } else if (OPAL_SUCCESS != rc) {
+        ((mca_btl_ibx_frag_t *) item)->status = rc;
+        opal_list_append(&module->ended, item);
+    }
+}
+
+void mca_btl_ibx_post_waiting(mca_btl_ibx_module_t *module, opal_list_t *waiting)
+{
+    const mca_btl_ibx_transport_t *transport = module->transport;
+    while (!opal_list_is_empty(waiting)) {
+        opal_list_item_t *item = opal_list_get_first(waiting);
+        const int rc = !mca_btl_ibx_is_job(item) ? transport->frag_post((mca_btl_ibx_frag_t *) item)
+                       : transport->job_issue((mca_btl_ibx_job_t *) item) ? OPAL_SUCCESS
+                                                                          : OPAL_ERR_RESOURCE_BUSY;
+        if (OPAL_ERR_RESOURCE_BUSY == rc) {
+            return;
+        }
+        end_waiting(module, waiting, item, rc);
+    }
+}
+
+void mca_btl_ibx_drop_waiting(mca_btl_ibx_module_t *module, opal_list_t *waiting, const mca_btl_base_endpoint_t *endpoint)
+{
+    opal_list_item_t *item, *next;
+    OPAL_LIST_FOREACH_SAFE (item, next, waiting, opal_list_item_t) {
+        const mca_btl_base_endpoint_t *of = mca_btl_ibx_is_job(item) ? ((mca_btl_ibx_job_t *) item)->endpoint
+                                                                     : ((mca_btl_ibx_frag_t *) item)->endpoint;
+        if (of == endpoint) {
+            end_waiting(module, waiting, item, OPAL_ERR_UNREACH);
+        }
+    }
 }
 
 void mca_btl_ibx_tell_ended(mca_btl_ibx_module_t *module)

@@ -10,10 +10,6 @@
 
 #include "btl_ibx_module.h"
 
-#include "opal/datatype/opal_convertor.h"
-
-#include <string.h>
-
 /* A fragment is with the PML, waits, is with the transport, or is in the module's list of what ended; free when the PML and the
  * transport are both done with it. Each transport's fragments begin with this. */
 typedef struct mca_btl_ibx_frag {
@@ -27,9 +23,9 @@ typedef struct mca_btl_ibx_frag {
 } mca_btl_ibx_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_frag_t);
 
-/* One from a list, as the PML gets it; data: behind its header. */
+/* One from a list, as the PML gets it, with `size` bytes at `data`, behind its header. */
 static inline void mca_btl_ibx_frag_begin(mca_btl_ibx_frag_t *frag, mca_btl_base_endpoint_t *endpoint, uint8_t order,
-                                          uint32_t flags, void *data)
+                                          uint32_t flags, void *data, size_t size)
 {
     frag->endpoint = endpoint;
     frag->status = OPAL_SUCCESS;
@@ -41,6 +37,7 @@ static inline void mca_btl_ibx_frag_begin(mca_btl_ibx_frag_t *frag, mca_btl_base
     frag->base.des_cbfunc = NULL;
     frag->base.des_segment_count = 1;
     frag->segment[0].seg_addr.pval = data;
+    frag->segment[0].seg_len = size;
 }
 
 MCA_BTL_IBX_DECLARE(free, mca_btl_ibx_frag_free);
@@ -60,6 +57,12 @@ static inline bool mca_btl_ibx_is_job(const opal_list_item_t *item)
     return OBJ_CLASS(mca_btl_ibx_frag_t) != ((const opal_object_t *) item)->obj_class->cls_parent;
 }
 
+/* Posts the fragments and jobs of a list that wait for room, in their order, until there is none again. What cannot be
+ * posted any more, and a job that is over, goes to the module's list of what ended. lock is held. */
+void mca_btl_ibx_post_waiting(mca_btl_ibx_module_t *module, opal_list_t *waiting);
+/* Those that wait for this endpoint fail, and go there. lock is held. */
+void mca_btl_ibx_drop_waiting(mca_btl_ibx_module_t *module, opal_list_t *waiting, const mca_btl_base_endpoint_t *endpoint);
+
 /* Tells of the fragments and jobs in the module's list of what ended. lock is held, but not while one is told. */
 void mca_btl_ibx_tell_ended(mca_btl_ibx_module_t *module);
 
@@ -72,6 +75,24 @@ static inline bool mca_btl_ibx_is_ours(const mca_btl_base_descriptor_t *des)
 static inline bool mca_btl_ibx_is_sent_at_once(const mca_btl_base_descriptor_t *des)
 {
     return 1 == des->des_segment_count && mca_btl_ibx_is_ours(des);
+}
+
+/* The end of btl_send, and what it returns: rc is what posting gave. at_once: its user then has nothing to wait for; tells:
+ * and is told by the callback, which counts among its users. lock is not held. */
+static inline int mca_btl_ibx_frag_sent(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag,
+                                        int rc, bool at_once, bool tells)
+{
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc && OPAL_ERR_RESOURCE_BUSY != rc)) {
+        return rc;
+    }
+    if (OPAL_SUCCESS != rc || !at_once) {
+        return OPAL_SUCCESS;
+    }
+    if (tells) {
+        frag->base.des_cbfunc(&module->super, frag->endpoint, &frag->base, OPAL_SUCCESS);
+        mca_btl_ibx_frag_release(module, frag);
+    }
+    return 1;
 }
 
 /* Header and data of a message in a row; what is packed must fit. */

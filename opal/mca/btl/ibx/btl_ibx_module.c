@@ -3,7 +3,6 @@
 #include "btl_ibx_module.h"
 
 #include "opal/include/spec/parameters.h"
-#include "opal/mca/rcache/base/base.h"
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_job_t, opal_free_list_item_t, NULL, NULL);
 
@@ -50,11 +49,23 @@ int mca_btl_ibx_register_error(mca_btl_base_module_t *btl, mca_btl_base_module_e
     return OPAL_SUCCESS;
 }
 
+bool mca_btl_ibx_has_others(const char *list, uint32_t flags)
+{
+    const mca_btl_base_selected_module_t *selected;
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+        if (!mca_btl_ibx_names(list, selected->btl_component->btl_version.mca_component_name)
+            && (0 == flags || 0 != (selected->btl_module->btl_flags & flags))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources)
 {
     static const char *const automatic[] = {"lazy", "grdma"};
     const char *wanted = mca_btl_ibx_component.rcache;
-    const bool any = NULL == wanted || '\0' == *wanted || 0 == strcmp(wanted, "auto");
+    const bool any = NULL == wanted || 0 == strcmp(wanted, "auto");
     module->rcache = NULL;
     if (!any && 0 == strcmp(wanted, "none")) {
         return;
@@ -63,8 +74,7 @@ void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resour
         module->rcache = mca_rcache_base_module_create(any ? automatic[i] : wanted, module, resources);
     }
     if (NULL == module->rcache && !any) {
-        spec_parameter_refuse(&mca_btl_ibx_component.super.btl_version, "rcache", wanted,
-                              "auto, none, or what \"ompi_info | grep rcache\" shows");
+        spec_parameter_refuse(&mca_btl_ibx_component.super.btl_version, "rcache", wanted, MCA_BTL_IBX_CACHES);
     }
 }
 
@@ -90,8 +100,9 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *m
     return &reg->handle;
 }
 
-void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registration_handle_t *handle)
+int mca_btl_ibx_deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
+    mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     /* Not by the key: that of memory without rights for others is 0 on some devices (rxe). */
     const bool is_pinned = 0 == handle->base;
     mca_btl_ibx_reg_t *reg =
@@ -102,6 +113,7 @@ void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registrat
         mca_btl_ibx_unlock(module);
     }
     (void) module->rcache->rcache_deregister(module->rcache, &reg->base);
+    return OPAL_SUCCESS;
 }
 
 /* ---- jobs ---- */

@@ -20,13 +20,10 @@
 #include "ibx_delivery.h"
 
 #include "opal/include/spec/promises.h"
-#include "opal/mca/rcache/rcache.h"
-
-#include <stdatomic.h>
-#include <stddef.h>
 
 typedef struct mca_btl_ibx_module mca_btl_ibx_module_t;
 struct mca_btl_ibx_frag;
+struct mca_btl_ibx_atomic_ask;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_ibx_endpoint_t;
 
@@ -39,6 +36,7 @@ struct mca_btl_base_endpoint_t {
     bool is_self;
     bool is_dead; /* reported, deleted or refused; nothing is sent any more. Under the lock */
     bool is_refused; /* it is not reached, and was never given to the PML */
+    bool is_given;   /* to the PML, which has asked the other transports, too */
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
 
@@ -82,10 +80,19 @@ typedef struct mca_btl_ibx_transport {
     void (*meet)(mca_btl_base_endpoint_t *endpoint, const uint8_t *data, size_t length);
     /* Ends the connection; what waits for the endpoint goes to the module's list `ended`. lock is held. */
     void (*part)(mca_btl_base_endpoint_t *endpoint);
+    /* What is to be done after that without the lock. NULL: nothing. */
+    void (*parted)(mca_btl_base_endpoint_t *endpoint);
     /* Begins a put or get to another process, whose `remote` is an address: issues it, as far as there is room. Not OPAL_SUCCESS:
      * it cannot be, and the job is the caller's again. lock is not held. */
     int (*job_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                       const mca_btl_base_registration_handle_t *remote_handle, int order);
+    /* The same for an atomic operation as the adapter does it; only if module->has_atomics. */
+    int (*atomic_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, const struct mca_btl_ibx_atomic_ask *ask,
+                         const mca_btl_base_registration_handle_t *remote_handle, int order);
+    /* Post a fragment, or what is left of a put or get that has begun. No room: OPAL_ERR_RESOURCE_BUSY, or false. lock
+     * is held. */
+    int (*frag_post)(struct mca_btl_ibx_frag *frag);
+    bool (*job_issue)(mca_btl_ibx_job_t *job);
     /* A fragment that nobody uses any more. lock is not held. */
     void (*frag_return)(mca_btl_ibx_module_t *module, struct mca_btl_ibx_frag *frag);
     /* A job ends: what the transport added to it. NULL: nothing. lock is not held. */
@@ -95,6 +102,25 @@ typedef struct mca_btl_ibx_transport {
     /* The word of `size` bytes at `offset` of a region, if the endpoint's process may change it by atomic operations; else
      * NULL. lock and the lock of atomic operations are held. */
     char *(*word)(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
+
+    /* For progress (btl_ibx_progress.h). Is there a reason to poll? NULL: always. lock is not held. */
+    bool (*is_due)(mca_btl_ibx_module_t *module);
+    /* The lock, if it is free: no thread has it for long. */
+    bool (*trylock)(mca_btl_ibx_module_t *module);
+    /* Moves data, and takes what came (mca_btl_ibx_take_event). Returns how many of these; *others: how much else
+     * happened. These and the next four with the lock. */
+    unsigned (*poll)(mca_btl_ibx_module_t *module, int *others);
+    /* Takes more of what has come. Returns how many. */
+    unsigned (*take)(mca_btl_ibx_module_t *module);
+    /* Does anything wait for room, or wait to be told, that is no event? retry sees to it; it gives back the lock meanwhile. */
+    bool (*some_wait)(mca_btl_ibx_module_t *module);
+    void (*retry)(mca_btl_ibx_module_t *module);
+    /* What callbacks posted leaves now. NULL: it has left. */
+    void (*flush)(mca_btl_ibx_module_t *module);
+    /* Tells one. True: the memory of its message is to be given back. lock is not held. */
+    bool (*tell)(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event);
+    /* The memory of n messages that have been told. lock is held. */
+    void (*give_back)(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event, unsigned n);
 } mca_btl_ibx_transport_t;
 
 /* So many processes that spoke first are looked up at a time; another one speaks again. */
@@ -118,12 +144,14 @@ struct mca_btl_ibx_module {
     mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
     opal_list_t ended;  /* fragments and jobs that failed, or waited: to be told */
     opal_list_t asking; /* jobs that wait for the answer to an atomic operation */
+    bool has_atomics; /* the adapter's, atomic with the processor's; else atomic operations are messages */
     uint32_t ask_number;
     struct {
         uint64_t asked, done, refused;
     } atomics; /* as messages: of others, for others, what could not be meant */
     mca_btl_ibx_deferred_t deferred;
     mca_btl_base_module_error_cb_fn_t error;
+    bool is_ending; /* strangers are not looked up any more. Set when only one thread is left */
     uint32_t strangers_n; /* processes that spoke first and are not known yet, and what they said */
     struct {
         uint64_t name;
@@ -165,6 +193,9 @@ int mca_btl_ibx_module_jobs(mca_btl_ibx_module_t *module, size_t size, opal_clas
  * fragments may be gone. Frees the module. */
 void mca_btl_ibx_module_destruct(mca_btl_ibx_module_t *module);
 
+/* Is a BTL in use that is none of this list and has one of these flags (0: any)? */
+bool mca_btl_ibx_has_others(const char *list, uint32_t flags);
+
 /* The registration cache that btl_ibx_rcache asks for: module->rcache, or NULL for none. One that is not there ends the job. */
 void mca_btl_ibx_open_cache(mca_btl_ibx_module_t *module, mca_rcache_base_resources_t *resources);
 
@@ -190,7 +221,7 @@ static inline mca_btl_ibx_reg_t *mca_btl_ibx_reg_of(mca_btl_base_registration_ha
 /* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
 mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
                                                          int32_t access, uint32_t flags);
-void mca_btl_ibx_deregister(mca_btl_ibx_module_t *module, mca_btl_base_registration_handle_t *handle);
+MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_deregister_mem);
 
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */
 uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache);

@@ -6,11 +6,17 @@
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* What the kernel does not know (virtual interfaces) counts as 10 Gb/s. */
 #define ASSUMED_MBPS 10000u
+
+/* ns. Before the first answer a round trip is taken to last so long: on this host what a time slice of a scheduler makes
+ * of it; in one network, without a router, what the full buffer of a switch's port does (1 MB at 1 Gbit/s: 8 ms).
+ * Neither is certain, an emulated network can be around the world: the timeouts double from there, so that 800 ms cost
+ * four datagrams more. A datagram that is lost, though, is sent again after three times of that, and not after a second. */
+#define TRIP_HOST UINT64_C(2000000)
+#define TRIP_LINK UINT64_C(10000000)
 
 bool mca_btl_ibx_names(const char *list, const char *name)
 {
@@ -33,8 +39,7 @@ static const uint8_t *bytes_of(const iw_address_t *a)
 static bool same_network(const uint8_t *a, const uint8_t *b, unsigned prefix)
 {
     const unsigned whole = prefix / 8, bits = prefix % 8;
-    return 0 == memcmp(a, b, whole)
-           && (0 == bits || (a[whole] ^ b[whole]) >> (8 - bits) == 0);
+    return 0 == memcmp(a, b, whole) && (0 == bits || (a[whole] ^ b[whole]) >> (8 - bits) == 0);
 }
 
 static uint8_t prefix_of(const struct sockaddr *mask)
@@ -119,12 +124,14 @@ const char *mca_btl_ibx_refuse_list(const char *list)
     const char *word;
     size_t length;
     while (mca_btl_ibx_next_word(&list, &word, &length)) {
-        snprintf(text, sizeof(text), "%.*s", length < 64 ? (int) length : 64, word);
-        const bool is_fine = 0 == length || (NULL != strchr(text, '/') ? means(word, length, &none) >= 0 : exists(text));
+        char one[64];
+        snprintf(one, sizeof(one), "%.*s", (int) length, word);
+        const bool is_fine = 0 == length || (NULL != strchr(one, '/') ? means(word, length, &none) >= 0 : exists(one));
         if (!is_fine) {
-            const size_t n = strlen(text);
-            snprintf(text + n, sizeof(text) - n,
-                     " is no interface or RDMA device of this host, and no network (eth0,192.0.2.0/24,rxe0:1)");
+            snprintf(text, sizeof(text),
+                     "interfaces and RDMA devices of this host, networks (eth0,rxe0:1,192.0.2.0/24);\n"
+                     "             not %s",
+                     one);
             return text;
         }
     }
@@ -137,16 +144,15 @@ static bool describe(const struct ifaddrs *i, mca_btl_ibx_interface_t *interface
         || !(i->ifa_flags & IFF_RUNNING)) {
         return false;
     }
-    memset(interface, 0, sizeof(*interface));
-    if (AF_INET == i->ifa_addr->sa_family) {
-        memcpy(&interface->address.v4, i->ifa_addr, sizeof(interface->address.v4));
-    } else if (AF_INET6 == i->ifa_addr->sa_family) {
-        memcpy(&interface->address.v6, i->ifa_addr, sizeof(interface->address.v6));
-        if (IN6_IS_ADDR_LINKLOCAL(&interface->address.v6.sin6_addr)) {
-            return false; /* means something else on every host */
-        }
-    } else {
+    const bool six = AF_INET6 == i->ifa_addr->sa_family;
+    if (!six && AF_INET != i->ifa_addr->sa_family) {
         return false;
+    }
+    memset(interface, 0, sizeof(*interface));
+    memcpy(&interface->address, i->ifa_addr,
+           six ? sizeof(interface->address.v6) : sizeof(interface->address.v4));
+    if (six && IN6_IS_ADDR_LINKLOCAL(&interface->address.v6.sin6_addr)) {
+        return false; /* means something else on every host */
     }
     snprintf(interface->name, sizeof(interface->name), "%s", i->ifa_name);
     interface->prefix = prefix_of(i->ifa_netmask);
@@ -155,8 +161,7 @@ static bool describe(const struct ifaddrs *i, mca_btl_ibx_interface_t *interface
     return true;
 }
 
-/* Has the interface an address already that is as good? */
-static bool is_known(const mca_btl_ibx_interface_t *found, int n, const char *name)
+bool mca_btl_ibx_is_among(const mca_btl_ibx_interface_t *found, int n, const char *name)
 {
     for (int i = 0; i < n; ++i) {
         if (0 == strcmp(found[i].name, name)) {
@@ -166,8 +171,7 @@ static bool is_known(const mca_btl_ibx_interface_t *found, int n, const char *na
     return false;
 }
 
-int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
-                           const char *exclude)
+int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include, const char *exclude)
 {
     struct ifaddrs *all;
     const bool chosen = mca_btl_ibx_is_given(include);
@@ -188,7 +192,7 @@ int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
                 || loopback != one.is_loopback) {
                 continue;
             }
-            if (chosen == is_in(chosen ? include : exclude, &one) && !is_known(found, n, one.name)) {
+            if (chosen == is_in(chosen ? include : exclude, &one) && !mca_btl_ibx_is_among(found, n, one.name)) {
                 found[n++] = one;
             }
         }
@@ -282,6 +286,18 @@ bool mca_btl_ibx_has_route(const iw_address_t *from, const iw_address_t *to)
                      && 0 == connect(s, &to->any, iw_address_length(to));
     close(s);
     return yes;
+}
+
+uint64_t mca_btl_ibx_trip(const mca_btl_ibx_interface_t *mine, const iw_address_t *to)
+{
+    const bool six = AF_INET6 == mine->address.any.sa_family;
+    const uint8_t *here = bytes_of(&mine->address), *there = bytes_of(to);
+    if (to->any.sa_family != mine->address.any.sa_family) {
+        return 0;
+    }
+    return 0 == memcmp(here, there, six ? 16 : 4)          ? TRIP_HOST
+           : same_network(here, there, mine->prefix) ? TRIP_LINK
+                                                     : 0;
 }
 
 const char *mca_btl_ibx_address_text(const iw_address_t *a, char *text, size_t size)

@@ -84,6 +84,9 @@ const char *mca_btl_ibx_refuse_list(const char *list);
 int mca_btl_ibx_interfaces(mca_btl_ibx_interface_t *found, const char *include,
                            const char *exclude);
 
+/* Is one of this name among them? */
+bool mca_btl_ibx_is_among(const mca_btl_ibx_interface_t *found, int n, const char *name);
+
 void mca_btl_ibx_offer_make(mca_btl_ibx_offer_t *offer, const mca_btl_ibx_interface_t *interface,
                             const iw_address_t *bound, const iw_key_t *key);
 
@@ -94,6 +97,10 @@ int mca_btl_ibx_pair(const mca_btl_ibx_interface_t *all, unsigned n, unsigned mi
 
 /* Does the kernel know a way between these addresses? */
 bool mca_btl_ibx_has_route(const iw_address_t *from, const iw_address_t *to);
+
+/* For iw_peer_expect: the round trip to an address as the interface's network promises it, ns. Another process of this
+ * host, and another host of that network, is near; of any other nothing is known: 0. */
+uint64_t mca_btl_ibx_trip(const mca_btl_ibx_interface_t *mine, const iw_address_t *to);
 
 void mca_btl_ibx_offer_address(const mca_btl_ibx_offer_t *offer, iw_address_t *address);
 

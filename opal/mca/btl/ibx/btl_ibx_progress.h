@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Progress of one module: polls the transport, gives what came to the PML, gives the memory of it back. The same for both
- * transports, which include it with their own functions, so that the compiler sees through them.
+ * transports, which include it and give it their own table of functions, so that the compiler sees through them.
  *
  * A callback of the PML may call progress again, and other threads do at the same time; ibx_delivery.h says which call tells what. */
 #ifndef BTL_IBX_PROGRESS_H
@@ -8,32 +8,6 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
-
-#include <string.h>
-
-/* What progress needs of a transport. */
-typedef struct mca_btl_ibx_poller {
-    /* Is there a reason to poll? Without the lock. */
-    bool (*is_due)(mca_btl_ibx_module_t *module);
-    /* The lock, if it is free: no thread has it for long. */
-    bool (*trylock)(mca_btl_ibx_module_t *module);
-    void (*lock)(mca_btl_ibx_module_t *module);
-    void (*unlock)(mca_btl_ibx_module_t *module);
-    /* The next four with the lock. Moves data, and takes what came (mca_btl_ibx_take_event). Returns how many of these;
-     * *others: how much else happened. */
-    unsigned (*poll)(mca_btl_ibx_module_t *module, int *others);
-    /* Takes more of what has come. Returns how many. */
-    unsigned (*take)(mca_btl_ibx_module_t *module);
-    /* Does anything wait for room, or wait to be told, that is no event? retry sees to it; it gives back the lock meanwhile. */
-    bool (*some_wait)(mca_btl_ibx_module_t *module);
-    void (*retry)(mca_btl_ibx_module_t *module);
-    /* What callbacks posted leaves now. */
-    void (*flush)(mca_btl_ibx_module_t *module);
-    /* Tells one. True: the memory of its message is to be given back. Without the lock. */
-    bool (*tell)(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event);
-    /* The memory of n messages that have been told. With the lock. */
-    void (*give_back)(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *event, unsigned n);
-} mca_btl_ibx_poller_t;
 
 /* One event, of a transport's type, that is to be told; there is room for it. Between ibx_told_lock and ibx_told_unlock. */
 static inline void mca_btl_ibx_take_event(mca_btl_ibx_module_t *module, const void *event, size_t size)
@@ -54,7 +28,7 @@ static inline bool mca_btl_ibx_next_event(mca_btl_ibx_module_t *module, mca_btl_
 
 /* The memory of messages that have been told. The lock is held. (By itself, so that callbacks do not have its array on the
  * stack.) */
-__attribute__((noinline)) static void mca_btl_ibx_give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_poller_t *p)
+__attribute__((noinline)) static void mca_btl_ibx_give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *p)
 {
     mca_btl_ibx_event_t event[IBX_TOLD_MOST];
     ibx_told_lock(&module->told);
@@ -65,7 +39,7 @@ __attribute__((noinline)) static void mca_btl_ibx_give_back(mca_btl_ibx_module_t
 }
 
 /* A message has been told. The lock is not held. */
-static inline void mca_btl_ibx_told_event(mca_btl_ibx_module_t *module, const mca_btl_ibx_poller_t *p,
+static inline void mca_btl_ibx_told_event(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *p,
                                           const mca_btl_ibx_event_t *event)
 {
     ibx_told_lock(&module->told);
@@ -83,7 +57,7 @@ static inline void mca_btl_ibx_told_event(mca_btl_ibx_module_t *module, const mc
 }
 
 /* The lock is not held. Returns how many. */
-static inline unsigned mca_btl_ibx_tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_poller_t *p)
+static inline unsigned mca_btl_ibx_tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *p)
 {
     mca_btl_ibx_event_t event;
     unsigned n = 0;
@@ -101,13 +75,13 @@ static inline unsigned mca_btl_ibx_tell(mca_btl_ibx_module_t *module, const mca_
 
 /* Returns how much happened. */
 static inline __attribute__((always_inline)) int mca_btl_ibx_module_progress(mca_btl_ibx_module_t *module,
-                                                                             const mca_btl_ibx_poller_t *p)
+                                                                             const mca_btl_ibx_transport_t *p)
 {
     unsigned n = 0;
     int events = 0, others = 0;
     bool polls = false;
     mca_btl_ibx_meet_strangers(module);
-    if (p->is_due(module) && p->trylock(module)) {
+    if ((NULL == p->is_due || p->is_due(module)) && p->trylock(module)) {
         polls = true;
         if (OPAL_UNLIKELY(0 != ibx_told_ended(&module->told))) { /* a sender may wait for the memory, and a callback for it */
             mca_btl_ibx_give_back(module, p);
@@ -134,7 +108,7 @@ static inline __attribute__((always_inline)) int mca_btl_ibx_module_progress(mca
             p->retry(module);
         }
         n = IBX_TOLD_MOST == n ? p->take(module) : 0;
-        if (0 == n) {
+        if (0 == n && NULL != p->flush) {
             p->flush(module);
         }
         p->unlock(module);

@@ -3,13 +3,14 @@
 #define _GNU_SOURCE /* ppoll */
 #include "btl_ibx_sleep.h"
 
+#include "btl_ibx_module.h"
+
 #include "iwarp/iw_port.h"
 #include "udp/btl_ibx_udp.h"
 #include "verbs/btl_ibx_verbs.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <string.h>
 #include <time.h>
 
 #define RUNS 4 /* of which the fastest counts */
@@ -25,20 +26,6 @@ void mca_btl_ibx_sleep_open(int microseconds)
                                                     : 0;
     sleep_state->pace = 0;
     ibx_sleep_over(sleep_state);
-}
-
-/* What comes through another BTL, as shared memory, would not wake us. */
-static bool are_others(void)
-{
-    const mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        const char *name = selected->btl_component->btl_version.mca_component_name;
-        if (0 != strcmp(name, "ibx") && 0 != strcmp(name, "self")) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Polls as a process that waits does, with what Open MPI may do in between (mpi_yield_when_idle). Returns what came. */
@@ -65,7 +52,7 @@ static int measure_pace(ibx_sleep_t *sleep_state, int (*poll_all)(void))
 static int sleep_until_told(ibx_sleep_t *sleep_state, uint64_t time, int (*poll_all)(void))
 {
     struct pollfd fd[2 * MCA_BTL_IBX_INTERFACES];
-    const int n = mca_btl_ibx_udp_sockets(fd), adapters = mca_btl_ibx_verbs_arm(&fd[n], MCA_BTL_IBX_INTERFACES);
+    const int n = mca_btl_ibx_udp_sockets(fd), adapters = mca_btl_ibx_verbs_arm(&fd[n]);
     if (adapters < 0) {
         return 0;
     }
@@ -84,7 +71,7 @@ int mca_btl_ibx_sleep_now(int (*poll_all)(void))
     if (0 == time) {
         return 0;
     }
-    if (are_others()) {
+    if (mca_btl_ibx_has_others("ibx,self", 0)) { /* what comes through shared memory would not wake us */
         ibx_sleep_over(sleep_state);
         return 0;
     }

@@ -2,16 +2,15 @@
 /* Performance variables and the summary of both transports' counters. */
 #include "btl_ibx_stats.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 static int read_number(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     const mca_btl_ibx_stat_t *row = pvar->ctx;
     const size_t i = (size_t) (row - row->of->row);
     uint64_t sum[MCA_BTL_IBX_STATS_MOST] = {0};
     (void) object;
-    row->of->sum(sum);
+    for (uint32_t module = 0; module < *row->of->modules; ++module) {
+        row->of->add(sum, module);
+    }
     *(unsigned long long *) value = sum[i] + (row->is_level ? 0 : row->of->kept[i]);
     return OPAL_SUCCESS;
 }

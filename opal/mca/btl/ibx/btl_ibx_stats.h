@@ -8,11 +8,7 @@
 
 #include "btl_ibx.h"
 
-#include <stddef.h>
-
 #define MCA_BTL_IBX_STATS_MOST 160
-
-struct mca_btl_ibx_stats;
 
 typedef struct mca_btl_ibx_stat {
     const char *name, *text;
@@ -25,9 +21,14 @@ typedef struct mca_btl_ibx_stats {
     const mca_btl_ibx_stat_t *row;
     size_t rows;    /* at most MCA_BTL_IBX_STATS_MOST */
     uint64_t *kept; /* of modules that are gone */
-    /* Adds the numbers of all modules there are. */
-    void (*sum)(uint64_t *number);
+    const uint32_t *modules;
+    /* Adds the numbers of one of so many modules. */
+    void (*add)(uint64_t *number, uint32_t module);
 } mca_btl_ibx_stats_t;
+
+/* For a transport's lists of X(name, where it is, text): the fields of a struct, and their values. */
+#define MCA_BTL_IBX_FIELD(name, where, text) uint64_t name;
+#define MCA_BTL_IBX_VALUE(name, where, text) .name = where,
 
 /* Once, with the parameters. */
 void mca_btl_ibx_stats_register(const mca_btl_ibx_stats_t *stats, const mca_base_component_t *version);

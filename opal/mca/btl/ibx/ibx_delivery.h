@@ -2,10 +2,9 @@
 /* A ring of received messages and completions that progress took from the transport and has still to give to the PML, safe
  * for nested and concurrent calls of progress.
  *
- * A callback may wait for progress itself, and for the very thing that came with what it is called for; it may also wait for
- * another thread that waits for that. So nobody keeps what it took: it lies here, and each call of progress, of whichever
- * thread and however deep below a callback, takes the next one only when it is about to tell it. The buffers of what has been
- * told lie here as well, for the next call that has the transport's lock.
+ * Nobody keeps what it took (docs/design/threads.md): it lies here, and each call of progress, of whichever thread and
+ * however deep below a callback, takes the next one only when it is about to tell it. The buffers of what has been told
+ * lie here as well, for the next call that has the transport's lock.
  *
  * As long as one caller goes on telling, others leave it to that one: what came in its order is told so, and messages that
  * overtake each other cost the PML time. A caller that finds it where it was the last time helps.

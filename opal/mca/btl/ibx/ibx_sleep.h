@@ -1,12 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* When a process that waits stops polling and sleeps until the kernel says that something came.
  *
- * Polling is the fastest way to wait, as long as nobody else could use the processor. An adapter that is a thread of the
- * kernel (siw, rxe) could: it moves the data that the process waits for. So a process that has polled in vain for `after` sleeps, for
- * at most IBX_SLEEP_MOST at a time, because not all that a process waits for can wake it.
- *
- * A program that computes and calls MPI_Test in between polls in vain, too, and must not sleep. It is slower to come back than
- * one that does nothing else: `pace` is what makes the difference, and is measured.
+ * A process that has polled in vain for `after` sleeps, for at most IBX_SLEEP_MOST at a time, because not all that it
+ * waits for can wake it. A program that computes and calls MPI_Test in between must not sleep: it is slower to come back
+ * than one that does nothing else, whose `pace` is measured. (docs/design/verbs.md, Sleeping instead of polling)
  *
  * Pure: the caller gives the time. Threads: any; one at a time may sleep, which is the caller's to see to. */
 #ifndef IBX_SLEEP_H
@@ -18,16 +15,14 @@
 
 #define IBX_SLEEP_AFTER UINT64_C(1000000) /* ns; a good choice where sleeping is one */
 #define IBX_SLEEP_MOST  UINT64_C(1000000) /* ns */
-#define IBX_SLEEP_CHECK                                                                              \
-    8u /* polls between two readings of the clock, which may be a call of the kernel; */
+#define IBX_SLEEP_CHECK 8u  /* polls between two readings of the clock, perhaps by the kernel */
 #define IBX_SLEEP_FIRST 64u /* so many come before the first one: short waits do not pay for it */
 /* MPI does more between two polls than the measurement of the pace, but not so many times as much. */
 #define IBX_SLEEP_SLACK 3u
 
 typedef struct ibx_sleep {
-    uint64_t after; /* ns; 0: never */
-    atomic_uint_fast64_t
-        pace; /* ns that IBX_SLEEP_CHECK polls take with nothing in between; 0: to be measured */
+    uint64_t after;             /* ns; 0: never */
+    atomic_uint_fast64_t pace;  /* ns of IBX_SLEEP_CHECK polls in a row; 0: to be measured */
     atomic_uint polls;          /* in vain, since something came */
     atomic_uint_fast64_t since; /* ns; the wait began; 0: with the next check */
     atomic_uint_fast64_t last;  /* ns; check */

@@ -16,6 +16,7 @@
 
 #include "mpool_freq_compat.h"
 
+#include "opal/include/spec/explain.h"
 #include "opal/include/spec/promises.h"
 #include "opal/include/spec/tell.h"
 
@@ -25,8 +26,6 @@
 #include "core/freq_table.h"
 
 #include <pthread.h>
-
-#include "opal/include/spec/explain.h"
 
 #define MCA_MPOOL_FREQ_HELP "help-mpi-mpool-freq.txt"
 
@@ -71,7 +70,8 @@ static inline void mca_mpool_freq_count(_Atomic uint64_t *counter)
 
 _Static_assert((int) MCA_MPOOL_FREQ_SIZE_MAX == (int) FREQ_SIZE_MAX, "what is published is so");
 
-struct mca_mpool_freq_table {
+/* A table as the service gives it out, with what is kept beside it. */
+typedef struct mca_mpool_freq_own {
     freq_table_t core; /* first: aligned */
     char name[64];
     bool is_open;
@@ -82,7 +82,7 @@ struct mca_mpool_freq_table {
     freq_gate_t *gate;      /* the transport's, or, when it was closed, the next */
     freq_gate_t last_gate;
     mca_mpool_freq_traffic_t traffic;
-};
+} mca_mpool_freq_own_t;
 
 /* ---- the pool's modules ---- */
 
@@ -109,7 +109,7 @@ typedef struct mca_mpool_freq_component {
     /* state */
     pthread_mutex_t lock;
     mca_mpool_freq_counters_t counters;
-    mca_mpool_freq_table_t *table[MCA_MPOOL_FREQ_TABLES];
+    mca_mpool_freq_own_t *table[MCA_MPOOL_FREQ_TABLES];
 } mca_mpool_freq_component_t;
 
 extern mca_mpool_freq_component_t mca_mpool_freq_component;

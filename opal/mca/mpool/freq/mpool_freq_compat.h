@@ -14,6 +14,7 @@
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/class/opal_list.h"
 #include "opal/constants.h"
+#include "opal/include/spec/release.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/btl/base/base.h"
@@ -25,35 +26,14 @@
 #include "opal/memoryhooks/memory.h"
 #include "opal/runtime/opal_params.h"
 #include "opal/util/output.h"
-#include "opal/util/proc.h"
-#include "opal/util/show_help.h"
-
-#if !defined(SPEC_UNTESTED_OPENMPI) && !(OPAL_MAJOR_VERSION == 4 && OPAL_MINOR_VERSION == 1)       \
-    && !(OPAL_MAJOR_VERSION == 5 && OPAL_MINOR_VERSION == 0)                                       \
-    && !(OPAL_MAJOR_VERSION == 6 && OPAL_MINOR_VERSION == 0)
-#    error "mpool/freq: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
-#endif
 
 #if OPAL_MAJOR_VERSION < 5
 
 #    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_0_0
 
-/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
-#    define MCA_MPOOL_FREQ_COPY_ATTR(name)                                                         \
-        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
-                        __opal_attribute_unused__ MPI_Comm fresh)
-
 #else /* 5.0, 6.0 */
 
-/* 6.0 knows no help texts but those of its own tree. */
-#    ifdef SPEC_HELP_COMPILED
-#        include "help/show_help.h"
-#    endif
-
 #    define MCA_MPOOL_FREQ_BASE_VERSION MCA_MPOOL_BASE_VERSION_3_1_0
-
-#    define MCA_MPOOL_FREQ_COPY_ATTR(name)                                                         \
-        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
 
 #endif
 

@@ -57,13 +57,12 @@ static const spec_parameter_t parameters[] = {
                 .help = "The first process on a host may take this long to measure the costs of "
                         "a transport. Unit: milliseconds, range 1 to 1000, default 5."),
 };
-#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 static int freq_register(void)
 {
     opal_show_help_add_dir(SPEC_HELP_DIR);
-    spec_parameters_register(&mca_mpool_freq_component.super.super.mpool_version, parameters,
-                             PARAMETERS);
+    spec_parameters_register(&mca_mpool_freq_component.super.super.mpool_version,
+                             SPEC_PARAMETERS(parameters));
     mca_mpool_freq_report_register();
     return OPAL_SUCCESS;
 }
@@ -71,7 +70,7 @@ static int freq_register(void)
 static int freq_open(void)
 {
     const mca_base_component_t *component = &mca_mpool_freq_component.super.super.mpool_version;
-    spec_parameters_check(component, parameters, PARAMETERS);
+    spec_parameters_check(component, SPEC_PARAMETERS(parameters));
     spec_parameters_check_names(component);
     mca_mpool_freq_modules_init();
     mca_mpool_freq_component.super.service = &mca_mpool_freq_the_service;
@@ -82,8 +81,7 @@ static int freq_open(void)
  * allocated here may be freed after this. */
 static int freq_close(void)
 {
-    mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    c->super.service = NULL;
+    mca_mpool_freq_component.super.service = NULL;
     mca_mpool_freq_report_print();
     mca_mpool_freq_tables_end();
     return OPAL_SUCCESS;

@@ -4,13 +4,8 @@
 #include "mpool_freq.h"
 #include "core/freq_measure.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- measuring ---- */
 
@@ -71,12 +66,9 @@ static bool read_file(const char *path, const char *name, freq_costs_t *costs)
     if (fd < 0) {
         return false;
     }
-    if (0 != fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()
-        || 0 != (st.st_mode & (S_IWGRP | S_IWOTH))) {
-        (void) close(fd);
-        return false;
-    }
-    FILE *file = fdopen(fd, "r");
+    const bool is_mine = 0 == fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+                         && 0 == (st.st_mode & (S_IWGRP | S_IWOTH));
+    FILE *file = is_mine ? fdopen(fd, "r") : NULL;
     if (NULL == file) {
         (void) close(fd);
         return false;

@@ -5,9 +5,6 @@
 
 #include "mpool_freq_segment.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- all segments, by address ---- */
 
 static struct {
@@ -89,18 +86,15 @@ static void *take_from(mca_mpool_freq_segment_t *segment, size_t size, size_t al
 
 static void *take_from_pool(size_t size, size_t alignment, bool may_register, bool must_be_shared)
 {
-    for (size_t i = 0; i < all.n; ++i) {
+    void *base = NULL;
+    for (size_t i = 0; NULL == base && i < all.n; ++i) {
         mca_mpool_freq_segment_t *segment = all.at[i];
-        if (!segment->is_pool) {
-            continue;
-        }
-        const bool shared = may_register && mca_mpool_freq_segment_register(segment);
-        void *base = shared || !must_be_shared ? take_from(segment, size, alignment) : NULL;
-        if (NULL != base) {
-            return base;
+        if (segment->is_pool) {
+            const bool shared = may_register && mca_mpool_freq_segment_register(segment);
+            base = shared || !must_be_shared ? take_from(segment, size, alignment) : NULL;
         }
     }
-    return NULL;
+    return base;
 }
 
 /* A segment of that size, registered if that may be. NULL: no memory, or (must_be_shared) not to be
@@ -222,8 +216,7 @@ bool mca_mpool_freq_free(void *base)
         if (segment->is_pool) {
             const size_t offset = (size_t) ((char *) base - segment->base);
             (void) freq_space_give(&segment->space, (uint32_t) (offset >> MCA_MPOOL_FREQ_UNIT_LOG));
-            /* One empty segment stays: a program that allocates and frees in turn registers once.
-             * */
+            /* One empty segment stays: a program that allocates and frees in turn registers once. */
             is_empty = 0 == segment->space.used && !is_last_of_pool(segment);
         }
         if (is_empty) {

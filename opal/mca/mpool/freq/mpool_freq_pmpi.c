@@ -1,19 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* MPI_Alloc_mem with the info keys must_be_shared and must_be_aligned (004 section III.C.2).
  *
- * Open MPI 4.1 hands nothing of the info object to a memory pool but the text under mpool_hints,
- * and uses malloc when the pool has nothing to give. So the keys reach the pool, and a request with
- * must_be_shared can fail, only through MPI's own way of interception: this MPI_Alloc_mem, used if
- * the component is loaded before the program (mpirun -x LD_PRELOAD=.../mca_mpool_freq.so). As an
- * ordinary component it comes after libmpi, whose MPI_Alloc_mem stays the one that is used; then
- * the words are given under mpool_hints, and a failed must_be_shared is told but not returned. So it is for a program of
- * the standard ABI (libmpi_abi). */
+ * The keys reach the pool, and a request with must_be_shared can fail, only through MPI's own way of interception: this
+ * MPI_Alloc_mem, used if the component is loaded before the program. Else the words are given under mpool_hints, and a
+ * failed must_be_shared is told but not returned (docs/design/mpool.md). So it is for a program of the standard ABI
+ * (libmpi_abi). */
 #include "mpool_freq.h"
 
 #include <dlfcn.h>
 #include <mpi.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The library with MPI's functions is the program's, and is not loaded for the sake of these. */
 #pragma weak PMPI_Alloc_mem

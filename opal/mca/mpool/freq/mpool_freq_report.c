@@ -2,10 +2,6 @@
 /* What a user sees of mpool/freq: its performance variables (MPI_T), and the summary that mpool_freq_summary prints at the end. */
 #include "mpool_freq.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- numbers ---- */
 
 /* Of the pool; of a table; counted by the transport of a table. */
@@ -52,11 +48,6 @@ static const struct {
     SENT(notes_used, mca_mpool_freq_traffic_t,
          "payloads left where they are whose registration was found without a search in the cache",
          TRAFFIC),
-#undef SENT
-#undef USES
-#undef BYTES
-#undef COUNT
-#undef ROW
 };
 enum {
     NUMBERS = sizeof(numbers) / sizeof(*numbers),
@@ -65,7 +56,7 @@ enum {
 };
 
 /* The counts of a table, or of what is left of it. The lock is held. */
-static freq_counts_t counts_of(mca_mpool_freq_table_t *table)
+static freq_counts_t counts_of(mca_mpool_freq_own_t *table)
 {
     freq_counts_t counts = table->last;
     if (table->is_open) {
@@ -75,7 +66,7 @@ static freq_counts_t counts_of(mca_mpool_freq_table_t *table)
 }
 
 /* `table`: unless it is a number of the pool. The lock is held. */
-static uint64_t number_of(size_t i, mca_mpool_freq_table_t *table)
+static uint64_t number_of(size_t i, mca_mpool_freq_own_t *table)
 {
     const freq_counts_t counts = TABLE == numbers[i].source ? counts_of(table) : (freq_counts_t){0};
     const void *const from[] = {&mca_mpool_freq_component.counters, &counts,
@@ -117,7 +108,7 @@ void mca_mpool_freq_report_register(void)
 
 /* ---- the summary ---- */
 
-static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
+static void print_costs(FILE *out, const mca_mpool_freq_own_t *table)
 {
     const freq_table_t *core = &table->core;
     const freq_scale_t *scale = freq_table_scale(core);
@@ -155,7 +146,7 @@ static void print_costs(FILE *out, const mca_mpool_freq_table_t *table)
     }
 }
 
-static void print_numbers(FILE *out, size_t from, size_t end, mca_mpool_freq_table_t *table)
+static void print_numbers(FILE *out, size_t from, size_t end, mca_mpool_freq_own_t *table)
 {
     for (size_t i = from; i < end; ++i) {
         fprintf(out, "    %-24s %16llu\n", numbers[i].name,
@@ -163,7 +154,7 @@ static void print_numbers(FILE *out, size_t from, size_t end, mca_mpool_freq_tab
     }
 }
 
-static void print_table(FILE *out, mca_mpool_freq_table_t *table)
+static void print_table(FILE *out, mca_mpool_freq_own_t *table)
 {
     const freq_counts_t counts = counts_of(table);
     print_costs(out, table);

@@ -4,19 +4,9 @@
 #include "mpool_freq_segment.h"
 
 #include <mpi.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t) 2 << 20)
-
-static size_t page_size(void)
-{
-    static size_t size;
-    if (0 == size) {
-        size = (size_t) sysconf(_SC_PAGESIZE);
-    }
-    return size;
-}
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -35,7 +25,7 @@ static char *map(size_t size, int flags)
 /* Pages of the usual size at a multiple of `alignment`. */
 static char *map_aligned(size_t size, size_t alignment)
 {
-    if (alignment <= page_size()) {
+    if (alignment <= (size_t) sysconf(_SC_PAGESIZE)) {
         return map(size, 0);
     }
     if (size + alignment < size) {
@@ -80,7 +70,7 @@ mca_mpool_freq_segment_t *mca_mpool_freq_segment_new(size_t size, size_t alignme
 {
     mca_mpool_freq_counters_t *counters = &mca_mpool_freq_component.counters;
     mca_mpool_freq_segment_t *segment = calloc(1, sizeof(*segment));
-    size = round_up(size, page_size());
+    size = round_up(size, (size_t) sysconf(_SC_PAGESIZE));
     if (NULL == segment || 0 == size) {
         free(segment);
         return NULL;
@@ -197,12 +187,7 @@ static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int watching; /* 1: MPI_COMM_SELF tells when it goes; -1: it has gone */
 
 /* A duplicate of MPI_COMM_SELF tells nothing. */
-MCA_MPOOL_FREQ_COPY_ATTR(do_not_copy)
-{
-    (void) comm, (void) key, (void) extra, (void) value, (void) copy;
-    *flag = 0;
-    return MPI_SUCCESS;
-}
+SPEC_DO_NOT_COPY(do_not_copy)
 
 static int comm_self_goes(MPI_Comm comm, int keyval, void *value, void *extra)
 {

@@ -2,14 +2,8 @@
 /* Segments: memory from the kernel, on huge pages where that helps, and
  * registered with the transports of the process.
  *
- * Registering goes through the BTL modules themselves (btl_register_mem with any endpoint, all
- * rights). The handle is kept as long as the segment: where the BTL has a registration cache every
- * later registration of a part of the segment, by the PML or by one-sided communication, is found
- * there, and no send from it registers anything. BTLs without btl_register_mem need none.
- *
- * Registrations are made once MPI is initialised, since only then all BTL modules are there, and
- * given back when MPI_COMM_SELF is freed at the beginning of MPI_Finalize, since later the modules
- * are gone. Nothing here locks: the caller holds mca_mpool_freq_component.lock. */
+ * Registrations are made once MPI is initialised, and given back when MPI_COMM_SELF is freed at the beginning of MPI_Finalize
+ * (docs/design/mpool.md). Nothing here locks: the caller holds mca_mpool_freq_component.lock. */
 #ifndef MPOOL_FREQ_SEGMENT_H
 #define MPOOL_FREQ_SEGMENT_H
 
@@ -43,8 +37,7 @@ bool mca_mpool_freq_segment_register(mca_mpool_freq_segment_t *segment);
 
 void mca_mpool_freq_segment_deregister(mca_mpool_freq_segment_t *segment);
 
-/* May segments be registered now? Sees to it (without the lock) that they are given back in time.
- * */
+/* May segments be registered now? Sees to it (without the lock) that they are given back in time. */
 bool mca_mpool_freq_may_register(void);
 
 #endif

@@ -1,12 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The tables of uses of small buffers, one for each transport that asks: the service that opal/include/spec/promises.h
- * describes, on top of core/freq_table.h. */
+/* Counts how often a transport sends from each small buffer, and tells it which are worth registering: a table of core/freq_table.h
+ * for each transport, offered through opal/include/spec/promises.h. */
 #include "mpool_freq.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static void free_table(mca_mpool_freq_table_t *table)
+static void free_table(mca_mpool_freq_own_t *table)
 {
     if (NULL != table) {
         free(table->lines);
@@ -21,10 +18,10 @@ static void *zeroed(size_t size)
     return 0 == posix_memalign(&memory, 64, size) ? memset(memory, 0, size) : NULL;
 }
 
-static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *transport)
+static mca_mpool_freq_own_t *new_table(const mca_mpool_freq_transport_t *transport)
 {
     const mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    mca_mpool_freq_table_t *table = zeroed(sizeof(*table));
+    mca_mpool_freq_own_t *table = zeroed(sizeof(*table));
     if (NULL == table
         || NULL == (table->lines = zeroed(MCA_MPOOL_FREQ_TABLE_LINES * sizeof(freq_line_t)))) {
         free_table(table);
@@ -45,7 +42,7 @@ static mca_mpool_freq_table_t *new_table(const mca_mpool_freq_transport_t *trans
 static mca_mpool_freq_table_t *table_open(const mca_mpool_freq_transport_t *transport)
 {
     mca_mpool_freq_component_t *c = &mca_mpool_freq_component;
-    mca_mpool_freq_table_t *table = NULL;
+    mca_mpool_freq_own_t *table = NULL;
     if (NULL == transport->gate) {
         return NULL;
     }
@@ -57,17 +54,23 @@ static mca_mpool_freq_table_t *table_open(const mca_mpool_freq_transport_t *tran
         }
     }
     pthread_mutex_unlock(&c->lock);
-    return table;
+    return NULL == table ? NULL : &table->core;
 }
 
-static void table_close(mca_mpool_freq_table_t *table)
+static mca_mpool_freq_own_t *own_of(mca_mpool_freq_table_t *core)
 {
+    return (mca_mpool_freq_own_t *) (void *) core; /* its first member */
+}
+
+static void table_close(mca_mpool_freq_table_t *core)
+{
+    mca_mpool_freq_own_t *table = own_of(core);
     if (NULL == table) {
         return;
     }
     pthread_mutex_lock(&mca_mpool_freq_component.lock);
     if (table->is_open) {
-        freq_table_count(&table->core, MCA_MPOOL_FREQ_TABLE_LINES, &table->last);
+        freq_table_count(core, MCA_MPOOL_FREQ_TABLE_LINES, &table->last);
         table->last_gate.copies = atomic_load(&table->gate->copies);
         table->last_gate.bytes_copied = atomic_load(&table->gate->bytes_copied);
         table->gate = &table->last_gate;
@@ -78,42 +81,21 @@ static void table_close(mca_mpool_freq_table_t *table)
     pthread_mutex_unlock(&mca_mpool_freq_component.lock);
 }
 
-static bool is_frequent(mca_mpool_freq_table_t *table, const void *base, size_t size,
-                        mca_mpool_freq_note_t **note)
-{
-    return freq_table_find(&table->core, base, size, note);
-}
-
-static bool may_renew(mca_mpool_freq_table_t *table, size_t size)
-{
-    return freq_table_may_renew(&table->core, size);
-}
-
-static void registered(mca_mpool_freq_table_t *table, size_t size, uint64_t ns)
-{
-    freq_table_registered(&table->core, size, ns);
-}
-
-static void refused(mca_mpool_freq_table_t *table, const void *base, size_t size)
-{
-    freq_table_refused(&table->core, base, size);
-}
-
 static void counts(const mca_mpool_freq_table_t *table, size_t size, uint32_t *n, uint32_t *after)
 {
     const uint32_t class = freq_class_of(size);
-    *n = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(&table->core)->rule.n[class];
-    *after = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(&table->core)->rule.after[class];
+    *n = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(table)->rule.n[class];
+    *after = FREQ_CLASSES == class ? FREQ_NEVER : freq_table_scale(table)->rule.after[class];
 }
 
 static size_t least(const mca_mpool_freq_table_t *table)
 {
-    return table->core.least;
+    return table->least;
 }
 
 static mca_mpool_freq_traffic_t *traffic(mca_mpool_freq_table_t *table)
 {
-    return &table->traffic;
+    return &own_of(table)->traffic;
 }
 
 void mca_mpool_freq_tables_end(void)
@@ -130,10 +112,10 @@ const mca_mpool_freq_service_t mca_mpool_freq_the_service = {
     .size = sizeof(mca_mpool_freq_service_t),
     .open = table_open,
     .close = table_close,
-    .is_frequent = is_frequent,
-    .may_renew = may_renew,
-    .registered = registered,
-    .refused = refused,
+    .is_frequent = freq_table_find,
+    .may_renew = freq_table_may_renew,
+    .registered = freq_table_registered,
+    .refused = freq_table_refused,
     .counts = counts,
     .least = least,
     .traffic = traffic,

@@ -32,7 +32,6 @@ static const spec_parameter_t parameters[] = {
                         "Linux before 5.12, where a page that is written after a fork is no more "
                         "the page that was registered. No unit, 0 or 1, default 1."),
 };
-#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 /* What the policies say of themselves is the help of the parameter. */
 static void list_policies(void)
@@ -54,8 +53,8 @@ static int lazy_register_parameters(void)
 {
     opal_show_help_add_dir(SPEC_HELP_DIR);
     list_policies();
-    spec_parameters_register(&mca_rcache_lazy_component.public.super.rcache_version, parameters,
-                             PARAMETERS);
+    spec_parameters_register(&mca_rcache_lazy_component.public.super.rcache_version,
+                             SPEC_PARAMETERS(parameters));
     mca_rcache_lazy_pvars_register();
     return OPAL_SUCCESS;
 }
@@ -63,14 +62,9 @@ static int lazy_register_parameters(void)
 static int lazy_open(void)
 {
     const mca_base_component_t *component = &mca_rcache_lazy_component.public.super.rcache_version;
-    spec_parameters_check(component, parameters, PARAMETERS);
+    spec_parameters_check(component, SPEC_PARAMETERS(parameters));
     spec_parameters_check_names(component);
     return OPAL_SUCCESS;
-}
-
-static mca_rcache_base_module_t *lazy_init(mca_rcache_base_resources_t *resources)
-{
-    return mca_rcache_lazy_module_new(resources);
 }
 
 /* Nothing of UCX may call into this component when it is gone. */
@@ -94,7 +88,7 @@ __attribute__((visibility("default"))) mca_rcache_lazy_component_t mca_rcache_la
                     .mca_register_component_params = lazy_register_parameters,
                 },
             .rcache_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
-            .rcache_init = lazy_init,
+            .rcache_init = mca_rcache_lazy_module_new,
         },
     .public.service = &mca_rcache_lazy_the_service,
 };

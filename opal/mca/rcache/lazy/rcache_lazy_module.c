@@ -6,9 +6,7 @@
 
 #include "opal/include/spec/explain.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -98,16 +96,11 @@ static void tell(void *context, lazy_event_t event, uintptr_t base, uintptr_t bo
 
 static int code_of(mca_rcache_lazy_module_t *module, lazy_status_t status)
 {
-    switch (status) {
-    case LAZY_OK:
-        return OPAL_SUCCESS;
-    case LAZY_NO_RESOURCES:
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    default: {
-        const int rc = atomic_load_explicit(&module->refused, memory_order_relaxed);
-        return OPAL_SUCCESS == rc ? OPAL_ERROR : rc;
-    }
-    }
+    const int rc = atomic_load_explicit(&module->refused, memory_order_relaxed);
+    return LAZY_OK == status             ? OPAL_SUCCESS
+           : LAZY_NO_RESOURCES == status ? OPAL_ERR_OUT_OF_RESOURCE
+           : OPAL_SUCCESS == rc          ? OPAL_ERROR
+                                         : rc;
 }
 
 /* ---- for the framework ---- */
@@ -118,13 +111,10 @@ static int lazy_register(mca_rcache_base_module_t *rcache, void *address, size_t
     mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
     const uint32_t access = (uint32_t) access_flags | (flags & KIND) << KIND_SHIFT;
     lazy_entry_t *e;
-    lazy_status_t status;
-    if (OPAL_LIKELY(module->shares && 0 == (flags & ALONE))) {
-        status = lazy_acquire(module->cache, (uintptr_t) address, size, access,
-                              mca_rcache_lazy_now(), &e);
-    } else {
-        status = lazy_acquire_private(module->cache, (uintptr_t) address, size, access, &e);
-    }
+    const lazy_status_t status =
+        OPAL_LIKELY(module->shares && 0 == (flags & ALONE))
+            ? lazy_acquire(module->cache, (uintptr_t) address, size, access, mca_rcache_lazy_now(), &e)
+            : lazy_acquire_private(module->cache, (uintptr_t) address, size, access, &e);
     *reg = NULL == e ? NULL : registration_of(e);
     return OPAL_LIKELY(LAZY_OK == status) ? OPAL_SUCCESS : code_of(module, status);
 }
@@ -181,7 +171,7 @@ static void finalize(mca_rcache_base_module_t *rcache)
     if (0 != in_use) {
         VERBOSE(1, "%s: %zu registrations were in use when the cache ended", module->name, in_use);
     }
-    mca_rcache_lazy_super_fini(&module->super);
+    mca_rcache_base_module_fini(&module->super);
     free(module->name);
     free(module);
 }
@@ -193,7 +183,8 @@ static bool has_hooks(const char *name)
 {
     const int both = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;
     const bool supported = both == (both & opal_mem_hooks_support_level());
-    if (supported && mca_rcache_lazy_pinning()) {
+    /* As it stands now: the framework has had its chance to install them. */
+    if (supported && (1 == opal_leave_pinned || opal_leave_pinned_pipeline)) {
         return true;
     }
     if (0 == opal_leave_pinned && !opal_leave_pinned_pipeline) {
@@ -218,7 +209,7 @@ static lazy_limits_t limits(const char *name)
                          && 0 == getrlimit(RLIMIT_MEMLOCK, &lock) && RLIM_INFINITY != lock.rlim_cur;
     const uint64_t physical = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
     lazy_limits_t l = lazy_limits_default(limited ? lock.rlim_cur : UINT64_MAX, physical,
-                                          mca_rcache_lazy_local_ranks());
+                                          spec_local_ranks());
     if (0 != mca_rcache_lazy_component.max_bytes) {
         l.bytes = mca_rcache_lazy_component.max_bytes;
     }
@@ -237,11 +228,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     module->name = strdup(NULL == resources->cache_name ? "?" : resources->cache_name);
     module->resources = *resources;
     module->resources.cache_name = module->name;
-    if (NULL == module->name) {
-        free(module);
-        return NULL;
-    }
-    const lazy_limits_t l = limits(module->name);
+    const lazy_limits_t l = limits(NULL == module->name ? "" : module->name);
     const lazy_config_t config = {
         .make = make,
         .end = end,
@@ -255,7 +242,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         .merge = MERGE,
         .seed = 1,
     };
-    module->cache = lazy_create(&config);
+    module->cache = NULL == module->name ? NULL : lazy_create(&config);
     if (NULL == module->cache) {
         free(module->name);
         free(module);
@@ -265,7 +252,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     if (module->shares) {
         mca_rcache_lazy_ucx_listen();
     }
-    mca_rcache_lazy_super_init(&module->super);
+    mca_rcache_base_module_init(&module->super);
     module->super.rcache_component = &mca_rcache_lazy_component.public.super;
     module->super.rcache_register = lazy_register;
     module->super.rcache_deregister = lazy_deregister;
@@ -274,9 +261,8 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     module->super.rcache_finalize = finalize;
     module->super.rcache_evict = evict;
     mca_rcache_lazy_modules_add(module);
-    VERBOSE(10,
-            "%s: policy %s, at most %zu bytes in %zu registrations, %s",
-            module->name, config.policy->name, config.max_bytes, config.max_entries,
+    VERBOSE(10, "%s: policy %s, at most %zu bytes in %zu registrations, %s", module->name,
+            config.policy->name, config.max_bytes, config.max_entries,
             module->shares ? "kept" : "none kept");
     return &module->super;
 }

@@ -12,10 +12,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_rcache_lazy_module_t *modules;
 static lazy_counters_t gone;
 
-/* A page that was registered before a fork and is written by the parent afterwards is, on kernels
- * before 5.12, another page than the one the adapter knows. So nothing that was registered before is
- * found again; what is in use stays until it is not. Told before the fork, so that no other thread
- * finds it right after, and once more when it has been: they may have registered in between. */
+/* Nothing that was registered before a fork is found again (rcache_lazy_fork_flush); what is in use stays until it is
+ * not. Told before the fork, so that no other thread finds it right after, and once more when it has been: they may have
+ * registered in between. */
 static void flush(void)
 {
     for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
@@ -61,7 +60,6 @@ static void add_up(lazy_counters_t *sum, const lazy_counters_t *n)
 {
 #define ADD(name, text) sum->name += n->name;
     LAZY_COUNTERS(ADD, ADD, ADD)
-#undef ADD
 }
 
 void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module)
@@ -79,8 +77,6 @@ void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module)
 #define NOTHING(name, text)
 #define NOW(name, text) gone.name -= n.name;
     LAZY_COUNTERS(NOTHING, NOW, NOTHING)
-#undef NOW
-#undef NOTHING
     pthread_mutex_unlock(&lock);
     if (mca_rcache_lazy_component.summary) {
         mca_rcache_lazy_summarise(module, &n);

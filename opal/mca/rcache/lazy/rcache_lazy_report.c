@@ -3,26 +3,19 @@
  * ends. */
 #include "rcache_lazy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-typedef enum row_kind { ROW_COUNT, ROW_LEVEL, ROW_MOST } row_kind_t;
 
 static const struct {
     const char *name, *text;
     size_t offset;
-    row_kind_t kind;
+    int class;
 } table[] = {
-#define ROW(name, text, kind) {#name, text, offsetof(lazy_counters_t, name), kind},
-#define COUNT(name, text)     ROW(name, text, ROW_COUNT)
-#define LEVEL(name, text)     ROW(name, text, ROW_LEVEL)
-#define MOST(name, text)      ROW(name, text, ROW_MOST)
+#define ROW(name, text, class) {#name, text, offsetof(lazy_counters_t, name), MCA_BASE_PVAR_CLASS_##class},
+#define COUNT(name, text)     ROW(name, text, COUNTER)
+#define LEVEL(name, text)     ROW(name, text, LEVEL)
+#define MOST(name, text)      ROW(name, text, HIGHWATERMARK)
     LAZY_COUNTERS(COUNT, LEVEL, MOST)
-#undef MOST
-#undef LEVEL
-#undef COUNT
-#undef ROW
 };
 #define ROWS (sizeof(table) / sizeof(*table))
 
@@ -42,14 +35,10 @@ static int read_pvar(const mca_base_pvar_t *pvar, void *value, void *object)
 
 void mca_rcache_lazy_pvars_register(void)
 {
-    static const mca_base_var_type_t type = MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG;
-    static const int classes[] = {[ROW_COUNT] = MCA_BASE_PVAR_CLASS_COUNTER,
-                                  [ROW_LEVEL] = MCA_BASE_PVAR_CLASS_LEVEL,
-                                  [ROW_MOST] = MCA_BASE_PVAR_CLASS_HIGHWATERMARK};
     for (size_t i = 0; i < ROWS; ++i) {
         (void) mca_base_component_pvar_register(
             &mca_rcache_lazy_component.public.super.rcache_version, table[i].name, table[i].text,
-            OPAL_INFO_LVL_4, classes[table[i].kind], type, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+            OPAL_INFO_LVL_4, table[i].class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_pvar, NULL, NULL,
             (void *) (uintptr_t) i);
     }

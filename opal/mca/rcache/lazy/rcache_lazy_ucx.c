@@ -2,12 +2,9 @@
 /* Memory that UCX sees go away: where UCX is in the process its hooks may hide from Open MPI that memory was given back,
  * so that this component listens to UCX as well.
  *
- * Where UCX is in the process (Open MPI 5.0 of Debian is linked with it) it may put hooks of its own
- * before Open MPI's. Its sbrk then makes the system call by itself, and Open MPI never hears of a heap
- * that shrinks: registrations outlive their memory, and an adapter writes to memory that is no more. UCX
- * tells its listeners, so this becomes one and passes on to all caches of Open MPI what it hears;
- * what they hear twice costs little. Nothing is installed for it: where UCX has no hooks, or was told
- * UCX_MEM_EVENTS=n, it never calls, and Open MPI's own hooks are heard.
+ * Its sbrk makes the system call by itself, and Open MPI never hears of a heap that shrinks. UCX tells its listeners, so
+ * this becomes one and passes on to all caches of Open MPI what it hears. Nothing is installed for it: where UCX has no
+ * hooks, or was told UCX_MEM_EVENTS=n, it never calls, and Open MPI's own hooks are heard.
  *
  * To the caches and to nobody else: among the listeners of Open MPI's hooks may be one that tells UCX (opal/common/ucx, as
  * soon as a component that uses UCX is open), which would tell us again, without end.
@@ -52,10 +49,7 @@ static void memory_goes(int what, void *event, void *context)
 
 void mca_rcache_lazy_ucx_listen(void)
 {
-    if (NULL != library) {
-        return;
-    }
-    void *ucm = dlopen("libucm.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    void *ucm = NULL == library ? dlopen("libucm.so.0", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (NULL == ucm) {
         return;
     }

@@ -49,7 +49,7 @@ int mca_pml_spec_enable(bool enable)
         mca_pml_spec_yield_begin();
         mca_pml_spec_avoid_fast_boxes();
     }
-    mca_pml_spec.my_name = mca_pml_spec_name_of(ompi_proc_local());
+    mca_pml_spec.my_name = spec_name_of(&ompi_proc_local()->super);
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     mca_pml_spec_slabs_init();
     mca_pml_spec_stage_init();
@@ -67,8 +67,8 @@ int mca_pml_spec_enable(bool enable)
     int rc = OMPI_SUCCESS;
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && OMPI_SUCCESS == rc; ++i) {
         rc = opal_free_list_init(lists[i].list, lists[i].size, opal_cache_line_size, lists[i].class,
-                                 0, opal_cache_line_size, FIRST_OBJECTS, -1,
-                                 LIST_GROWTH, NULL, 0, NULL, NULL, NULL);
+                                 0, opal_cache_line_size, FIRST_OBJECTS, -1, LIST_GROWTH, NULL, 0,
+                                 NULL, NULL, NULL);
     }
     return rc;
 }
@@ -100,6 +100,15 @@ void mca_pml_spec_finalize(void)
     OBJ_DESTRUCT(&mca_pml_spec.lock);
 }
 
+/* Are only others used for the process? Then it carried for one of them (btl/ibx has tcp), which sees to what is lost. Where
+ * none is used any more nobody would. */
+static bool is_for_others(const mca_btl_base_module_t *btl, opal_proc_t *proc)
+{
+    mca_bml_base_endpoint_t *endpoint =
+        NULL == proc ? NULL : ((ompi_proc_t *) proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML];
+    return NULL != endpoint && endpoint->btl_send.arr_size > 0 && NULL == mca_pml_spec_find_btl(endpoint, btl);
+}
+
 /* A transport has given up one process, or altogether. */
 static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *proc,
                              char *info)
@@ -113,7 +122,7 @@ static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_pro
         MCA_PML_SPEC_VERBOSE(10, "a process of another job that is disconnected has ended");
         return;
     }
-    if (mca_pml_spec_goes_on_without(proc)) {
+    if (is_for_others(btl, proc) || mca_pml_spec_goes_on_without(proc)) {
         return;
     }
     if (NULL != proc) {
@@ -161,7 +170,7 @@ static int add(ompi_proc_t **procs, size_t nprocs)
     }
     for (size_t i = 0; i < nprocs; ++i) {
         if (procs[i]->super.proc_arch != ompi_proc_local()->super.proc_arch) {
-            mca_pml_spec_explain("mixed architectures", mca_pml_spec_host_of(&procs[i]->super));
+            mca_pml_spec_explain("mixed architectures", spec_host_of(&procs[i]->super));
             return OMPI_ERR_NOT_SUPPORTED;
         }
     }
@@ -210,7 +219,7 @@ static int add_procs(ompi_proc_t **procs, size_t nprocs)
     if (OMPI_SUCCESS != rc && mca_pml_spec_is_starting()) {
         char text[256];
         if (OMPI_ERR_UNREACH == rc) {
-            mca_pml_spec_explain("no transport", mca_pml_spec_host_of(&ompi_proc_local()->super),
+            mca_pml_spec_explain("no transport", spec_host_of(&ompi_proc_local()->super),
                                  transports(text, sizeof(text)));
         }
         mca_pml_spec_abort(rc, "pml/spec: MPI cannot begin: %s", opal_strerror(rc));
@@ -261,31 +270,27 @@ const mca_pml_spec_upward_t mca_pml_spec_upward = {
 };
 
 mca_pml_spec_module_t mca_pml_spec = {
-    .super =
-        {
-            .pml_add_procs = add_procs,
-            .pml_del_procs = del_procs,
-            .pml_enable = mca_pml_spec_enable,
-            .pml_progress = NULL,
-            .pml_add_comm = mca_pml_spec_add_comm,
-            .pml_del_comm = mca_pml_spec_del_comm,
-            .pml_irecv_init = mca_pml_spec_irecv_init,
-            .pml_irecv = mca_pml_spec_irecv,
-            .pml_recv = mca_pml_spec_recv,
-            .pml_isend_init = mca_pml_spec_isend_init,
-            .pml_isend = mca_pml_spec_isend,
-            .pml_send = mca_pml_spec_send,
-            .pml_iprobe = mca_pml_spec_iprobe,
-            .pml_probe = mca_pml_spec_probe,
-            .pml_start = mca_pml_spec_start,
-            .pml_improbe = mca_pml_spec_improbe,
-            .pml_mprobe = mca_pml_spec_mprobe,
-            .pml_imrecv = mca_pml_spec_imrecv,
-            .pml_mrecv = mca_pml_spec_mrecv,
-            .pml_dump = dump,
-            MCA_PML_SPEC_MODULE_EXTRAS,
-            .pml_max_contextid = 65535,
-            .pml_max_tag = INT_MAX,
-            .pml_flags = MCA_PML_SPEC_ABILITIES,
-        },
+    .super = {.pml_add_procs = add_procs,
+              .pml_del_procs = del_procs,
+              .pml_enable = mca_pml_spec_enable,
+              .pml_add_comm = mca_pml_spec_add_comm,
+              .pml_del_comm = mca_pml_spec_del_comm,
+              .pml_irecv_init = mca_pml_spec_irecv_init,
+              .pml_irecv = mca_pml_spec_irecv,
+              .pml_recv = mca_pml_spec_recv,
+              .pml_isend_init = mca_pml_spec_isend_init,
+              .pml_isend = mca_pml_spec_isend,
+              .pml_send = mca_pml_spec_send,
+              .pml_iprobe = mca_pml_spec_iprobe,
+              .pml_probe = mca_pml_spec_probe,
+              .pml_start = mca_pml_spec_start,
+              .pml_improbe = mca_pml_spec_improbe,
+              .pml_mprobe = mca_pml_spec_mprobe,
+              .pml_imrecv = mca_pml_spec_imrecv,
+              .pml_mrecv = mca_pml_spec_mrecv,
+              .pml_dump = dump,
+              .pml_max_contextid = 65535,
+              .pml_max_tag = INT_MAX,
+              .pml_flags = MCA_PML_SPEC_ABILITIES,
+              MCA_PML_SPEC_MODULE_EXTRAS},
 };

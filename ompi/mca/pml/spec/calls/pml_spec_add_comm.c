@@ -26,19 +26,19 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     }
     comm->slot = slot;
     comm->group = ompi_comm->c_remote_group;
-    OBJ_RETAIN(comm->group);
     comm->cid = (uint16_t) cid;
-    comm->epoch = spec_recv_epoch_of(slot->incarnations); /* the next is made when this one is gone */
+    comm->epoch =
+        spec_recv_epoch_of(slot->incarnations); /* the next is made when this one is gone */
     comm->is_global = mca_pml_spec_is_global(ompi_comm, &comm->name[0], &comm->name[1]);
     comm->my_rank = ompi_comm->c_my_rank;
     comm->size = (uint32_t) ompi_comm->c_remote_group->grp_proc_count;
     comm->peers = calloc(comm->size + 1u, sizeof(*comm->peers));
     if (NULL == comm->peers || 0 != spec_match_init(&comm->match)) {
-        OBJ_RELEASE(comm->group);
         free(comm->peers);
         free(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    OBJ_RETAIN(comm->group);
     if (MPI_COMM_SELF == ompi_comm) {
         mca_pml_spec_report_arm();
     }
@@ -55,17 +55,16 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     free(slot->last_seqs);
     slot->last_seqs = NULL;
     slot->last_seqs_n = 0;
-    spec_node_t *n = spec_list_pop(&slot->parked);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    while (NULL != n) {
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(&slot->parked))) {
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
         mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
         mca_pml_spec_arrive_again(&packet);
         mca_pml_spec_frag_free(frag);
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        n = spec_list_pop(&slot->parked);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
     }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (!comm->is_global) {
         mca_pml_spec_hellos_again(comm);
     }
@@ -92,7 +91,7 @@ static mca_pml_spec_last_seq_t *last_seqs_of(mca_pml_spec_comm_t *comm, uint32_t
         }
         if (has_ledger && NULL != last_seqs) {
             last_seqs[(*n)++] =
-                (mca_pml_spec_last_seq_t){.name = mca_pml_spec_name_of(peer->proc), .s = s};
+                (mca_pml_spec_last_seq_t){.name = spec_name_of(&peer->proc->super), .s = s};
         }
     }
     return last_seqs;
@@ -109,37 +108,28 @@ static int32_t unanswered(mca_pml_spec_comm_t *comm)
     return (int32_t) n;
 }
 
-/* What the peer's ledger keeps. */
-static void drop_rtrs(mca_pml_spec_peer_t *peer)
+static void peer_free(mca_pml_spec_peer_t *peer)
 {
     spec_node_t left, *n;
     spec_list_init(&left);
-    spec_send_close_ledger(&peer->send, &left);
+    spec_stream_drain(&peer->recv.msgs, &left);
     while (NULL != (n = spec_list_pop(&left))) {
-        mca_pml_spec_rtr_t *rtr = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
-        mca_pml_spec_rtr_drop(peer, rtr, SPEC_RTR_KEPT);
-    }
-}
-
-static void peer_free(mca_pml_spec_peer_t *peer)
-{
-    spec_node_t early, *n;
-    spec_list_init(&early);
-    spec_stream_drain(&peer->recv.msgs, &early);
-    while (NULL != (n = spec_list_pop(&early))) {
         mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
     }
     while (NULL != (n = spec_list_pop(&peer->recv.revokes))) {
         free(SPEC_ENTRY(n, spec_revoke_t, node));
     }
-    drop_rtrs(peer);
+    spec_send_close_ledger(&peer->send, &left);
+    while (NULL != (n = spec_list_pop(&left))) {
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node),
+                              SPEC_RTR_KEPT);
+    }
     mca_pml_spec_keys_free(&peer->keys);
     OBJ_DESTRUCT(&peer->send_lock);
     free(peer);
 }
 
-/* Nobody has it any more. group: Open MPI's groups are still there. */
-static void comm_end(mca_pml_spec_comm_t *comm, bool group)
+void mca_pml_spec_comm_free(mca_pml_spec_comm_t *comm)
 {
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&comm->match.arrival))) {
@@ -155,16 +145,11 @@ static void comm_end(mca_pml_spec_comm_t *comm, bool group)
     }
     mca_pml_spec_counters_fold(comm);
     spec_match_fini(&comm->match);
-    if (group) {
+    if (NULL != comm->group) {
         OBJ_RELEASE(comm->group);
     }
     free(comm->peers);
     free(comm);
-}
-
-void mca_pml_spec_comm_free(mca_pml_spec_comm_t *comm)
-{
-    comm_end(comm, true);
 }
 
 void mca_pml_spec_cids_fini(void)
@@ -180,9 +165,10 @@ void mca_pml_spec_cids_fini(void)
             if (chunk[i].incarnations > 0) {
                 OBJ_DESTRUCT(&chunk[i].lock);
             }
-            while (NULL
-                   != (n = spec_list_pop(&chunk[i].ended))) { /* its users will not come back */
-                comm_end(SPEC_ENTRY(n, mca_pml_spec_comm_t, ended), false);
+            while (NULL != (n = spec_list_pop(&chunk[i].ended))) {
+                mca_pml_spec_comm_t *comm = SPEC_ENTRY(n, mca_pml_spec_comm_t, ended);
+                comm->group = NULL; /* Open MPI's groups are gone; its users will not come back */
+                mca_pml_spec_comm_free(comm);
             }
         }
         free(chunk);

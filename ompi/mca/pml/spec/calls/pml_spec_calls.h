@@ -47,6 +47,25 @@ typedef enum {
     MCA_PML_SPEC_BY_TURN,  /* progress: it had to wait for its turn */
 } mca_pml_spec_by_t;
 
+/* Make the request ready for a (new) start. */
+static inline void mca_pml_spec_send_reset(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    MCA_PML_BASE_SEND_START(&sendreq->req_send);
+    base->req_free_called = false;
+    base->req_ompi.req_status.MPI_ERROR =
+        OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
+    sendreq->life = 0;
+    sendreq->status = OMPI_SUCCESS;
+    sendreq->noticed = false;
+    sendreq->proto = NULL;
+    sendreq->stage = 0;
+    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
+    sendreq->is_flat =
+        !sendreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}
+
 /* Start the message: give it its sequence number and choose the protocol. */
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by);
 

@@ -141,19 +141,18 @@ static const spec_parameter_t parameters[] = {
                         "that has one to send can. 0 means never. Unit: polls, range 0 to "
                         "2147483647, default 1024."),
 };
-#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 static int spec_register(void)
 {
     opal_show_help_add_dir(SPEC_HELP_DIR);
-    spec_parameters_register(&mca_pml_spec_component.pmlm_version, parameters, PARAMETERS);
+    spec_parameters_register(&mca_pml_spec_component.pmlm_version, SPEC_PARAMETERS(parameters));
     mca_pml_spec_counters_register();
     return OPAL_SUCCESS;
 }
 
 static int spec_open(void)
 {
-    spec_parameters_check(&mca_pml_spec_component.pmlm_version, parameters, PARAMETERS);
+    spec_parameters_check(&mca_pml_spec_component.pmlm_version, SPEC_PARAMETERS(parameters));
     spec_parameters_check_names(&mca_pml_spec_component.pmlm_version);
     mca_pml_spec.output = opal_output_open(NULL);
     opal_output_set_verbosity(mca_pml_spec.output, mca_pml_spec.verbose);
@@ -186,12 +185,8 @@ static void ask_transports(void)
             mca_pml_spec.eager_min = btl->btl_eager_limit;
         }
     }
-    if (SIZE_MAX == mca_pml_spec.eager_min
-        || mca_pml_spec.eager_min < sizeof(mca_pml_spec_match_hdr_t)) {
-        mca_pml_spec.eager_min = 0;
-    } else {
-        mca_pml_spec.eager_min -= sizeof(mca_pml_spec_match_hdr_t);
-    }
+    const size_t least = mca_pml_spec.eager_min, header = sizeof(mca_pml_spec_match_hdr_t);
+    mca_pml_spec.eager_min = SIZE_MAX == least || least < header ? 0 : least - header;
 }
 
 static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bool mpi_threads)

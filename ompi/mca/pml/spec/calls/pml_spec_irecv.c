@@ -23,15 +23,6 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
     return OMPI_SUCCESS;
 }
 
-/* The request never started: as if it were complete, so that it can be freed. */
-static void request_drop(mca_pml_spec_recv_request_t *recvreq)
-{
-    ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
-    recvreq->life = SPEC_LIFE_DONE;
-    request->req_complete = REQUEST_COMPLETED;
-    ompi_request_free(&request);
-}
-
 /* Wait for a receive, hand out its status and free it. */
 static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *status)
 {
@@ -66,18 +57,33 @@ int mca_pml_spec_irecv_init(void *buf, size_t count, ompi_datatype_t *dtype, int
     return OMPI_SUCCESS;
 }
 
+/* A receive that has begun. One that never started is freed as if it were complete. */
+static inline __attribute__((always_inline)) int begin(void *buf, size_t count,
+                                                       ompi_datatype_t *dtype, int src, int tag,
+                                                       ompi_communicator_t *comm, bool blocking,
+                                                       mca_pml_spec_recv_request_t **recvreq)
+{
+    int rc = request_new(buf, count, dtype, src, tag, comm, false, recvreq);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        return rc;
+    }
+    rc = mca_pml_spec_recv_start(*recvreq, blocking);
+    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
+        ompi_request_t *request = &(*recvreq)->req_recv.req_base.req_ompi;
+        (*recvreq)->life = SPEC_LIFE_DONE;
+        request->req_complete = REQUEST_COMPLETED;
+        ompi_request_free(&request);
+    }
+    return rc;
+}
+
 int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
                        ompi_communicator_t *comm, ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq;
-    int rc = request_new(buf, count, dtype, src, tag, comm, false, &recvreq);
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        return rc;
-    }
-    *request = &recvreq->req_recv.req_base.req_ompi;
-    rc = mca_pml_spec_recv_start(recvreq, false);
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        request_drop(recvreq);
+    const int rc = begin(buf, count, dtype, src, tag, comm, false, &recvreq);
+    if (OPAL_LIKELY(OMPI_SUCCESS == rc)) {
+        *request = &recvreq->req_recv.req_base.req_ompi;
     }
     return rc;
 }
@@ -86,16 +92,8 @@ int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, 
                       ompi_communicator_t *comm, ompi_status_public_t *status)
 {
     mca_pml_spec_recv_request_t *recvreq;
-    int rc = request_new(buf, count, dtype, src, tag, comm, false, &recvreq);
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        return rc;
-    }
-    rc = mca_pml_spec_recv_start(recvreq, true);
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        request_drop(recvreq);
-        return rc;
-    }
-    return finish(recvreq, status);
+    const int rc = begin(buf, count, dtype, src, tag, comm, true, &recvreq);
+    return OPAL_LIKELY(OMPI_SUCCESS == rc) ? finish(recvreq, status) : rc;
 }
 
 /* A request for the message that a matched probe took out of the queue. */
@@ -113,6 +111,7 @@ static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_
     *message = MPI_MESSAGE_NULL;
     OBJ_RELEASE(comm); /* the probe's; the request has its own */
     mca_pml_spec_recv_reset(*recvreq);
+    (*recvreq)->starts = true;
     mca_pml_spec_deliver_frag(*recvreq, frag);
     return OMPI_SUCCESS;
 }

@@ -122,17 +122,8 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
 /* A message that send_directly() numbered and found no room for. */
 static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq, bool blocks)
 {
-    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    MCA_PML_BASE_SEND_START(&sendreq->req_send);
-    base->req_free_called = false;
-    base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
-    sendreq->life = 0;
-    sendreq->status = OMPI_SUCCESS;
-    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
-    sendreq->is_flat = true;
-    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+    mca_pml_spec_send_reset(sendreq);
     sendreq->seq = seq;
-    sendreq->stage = 0;
     sendreq->fits = true;
     sendreq->gathers = false;
     sendreq->blocks = blocks;
@@ -164,80 +155,71 @@ int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtyp
     return OMPI_SUCCESS;
 }
 
-int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                       ompi_request_t **request)
+/* MPI_Isend and MPI_Send up to where the caller waits or returns. *sendreq is NULL if the message went without a request, or
+ * could not be started. */
+static inline __attribute__((always_inline)) int begin(const void *buf, size_t count,
+                                                       ompi_datatype_t *dtype, int dst, int tag,
+                                                       mca_pml_base_send_mode_t mode,
+                                                       ompi_communicator_t *comm, bool wait,
+                                                       mca_pml_spec_send_request_t **sendreq)
 {
     const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
     uint32_t seq;
+    *sendreq = NULL;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     const direct_t direct = OPAL_UNLIKELY(on_device)
                                 ? NEEDS_REQUEST
-                                : send_directly(peer, buf, count, dtype, tag, mode, false, &seq);
+                                : send_directly(peer, buf, count, dtype, tag, mode, wait, &seq);
     if (GONE == direct) {
-        *request = &ompi_request_empty;
         return OMPI_SUCCESS;
     }
-    mca_pml_spec_send_request_t *sendreq =
-        request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
-    if (OPAL_UNLIKELY(NULL == sendreq)) {
+    *sendreq = request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
+    if (OPAL_UNLIKELY(NULL == *sendreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    *request = &sendreq->req_send.req_base.req_ompi;
     if (OPAL_UNLIKELY(NUMBERED == direct)) {
-        send_later(sendreq, seq, false);
+        send_later(*sendreq, seq, wait);
         return OMPI_SUCCESS;
     }
-    int rc = mca_pml_spec_send_start(sendreq, MCA_PML_SPEC_BY_ISEND);
+    int rc = mca_pml_spec_send_start(*sendreq, wait && MCA_PML_BASE_SEND_BUFFERED != mode
+                                                   ? MCA_PML_SPEC_BY_SEND
+                                                   : MCA_PML_SPEC_BY_ISEND);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-        sendreq->life = SPEC_LIFE_DONE;
-        sendreq->req_send.req_base.req_ompi.req_complete = REQUEST_COMPLETED;
-        ompi_request_free(request);
+        ompi_request_t *request = &(*sendreq)->req_send.req_base.req_ompi;
+        (*sendreq)->life = SPEC_LIFE_DONE;
+        request->req_complete = REQUEST_COMPLETED;
+        ompi_request_free(&request);
+        *sendreq = NULL;
     }
+    return rc;
+}
+
+int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
+                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                       ompi_request_t **request)
+{
+    mca_pml_spec_send_request_t *sendreq;
+    const int rc = begin(buf, count, dtype, dst, tag, mode, comm, false, &sendreq);
+    *request = NULL != sendreq      ? &sendreq->req_send.req_base.req_ompi
+               : OMPI_SUCCESS == rc ? &ompi_request_empty
+                                    : MPI_REQUEST_NULL;
     return rc;
 }
 
 int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
-    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
-    ompi_request_t *request;
-    uint32_t seq;
-    if (OPAL_UNLIKELY(NULL == peer)) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    mca_pml_spec_send_request_t *sendreq;
+    int rc = begin(buf, count, dtype, dst, tag, mode, comm, true, &sendreq);
+    if (NULL == sendreq) {
+        return rc;
     }
-    const direct_t direct = OPAL_UNLIKELY(on_device)
-                                ? NEEDS_REQUEST
-                                : send_directly(peer, buf, count, dtype, tag, mode, true, &seq);
-    if (GONE == direct) {
-        return OMPI_SUCCESS;
-    }
-    mca_pml_spec_send_request_t *sendreq =
-        request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
-    if (OPAL_UNLIKELY(NULL == sendreq)) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    request = &sendreq->req_send.req_base.req_ompi;
-    int rc = OMPI_SUCCESS;
-    if (OPAL_UNLIKELY(NUMBERED == direct)) {
-        send_later(sendreq, seq, true);
-    } else {
-        rc = mca_pml_spec_send_start(sendreq, MCA_PML_BASE_SEND_BUFFERED == mode
-                                                  ? MCA_PML_SPEC_BY_ISEND
-                                                  : MCA_PML_SPEC_BY_SEND);
-        if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
-            sendreq->life = SPEC_LIFE_DONE;
-            request->req_complete = REQUEST_COMPLETED;
-        }
-    }
-    if (OMPI_SUCCESS == rc) {
-        ompi_request_wait_completion(request);
-        rc = request->req_status.MPI_ERROR;
-    }
+    ompi_request_t *request = &sendreq->req_send.req_base.req_ompi;
+    ompi_request_wait_completion(request);
+    rc = request->req_status.MPI_ERROR;
     ompi_request_free(&request);
     return rc;
 }

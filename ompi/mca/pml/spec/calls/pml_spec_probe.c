@@ -35,24 +35,6 @@ static bool probe_once(ompi_communicator_t *ompi_comm, int src, int tag, ompi_me
     return NULL != unexp;
 }
 
-/* An object for a message that is to be taken out of the queue: made before, so that none is lost for want of memory.
- * It keeps the communicator, which the program may free before it receives the message. */
-static ompi_message_t *message_new(ompi_communicator_t *comm)
-{
-    ompi_message_t *message = ompi_message_alloc();
-    if (NULL != message) {
-        OBJ_RETAIN(comm);
-        message->comm = comm;
-    }
-    return message;
-}
-
-static void message_drop(ompi_message_t *message)
-{
-    OBJ_RELEASE(message->comm);
-    ompi_message_return(message);
-}
-
 /* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
 static int why_never(ompi_communicator_t *ompi_comm, int src, int tag)
 {
@@ -66,72 +48,66 @@ static int why_never(ompi_communicator_t *ompi_comm, int src, int tag)
     return mca_pml_spec_probe_error(ompi_comm, src, tag);
 }
 
-/* Search; if there is nothing, let the transports bring what they have, and search again. */
-static bool probe_twice(ompi_communicator_t *comm, int src, int tag, ompi_message_t *message,
-                        ompi_status_public_t *status)
+/* Search; if there is nothing, let the transports bring what they have and search again: once, or, if the caller waits, until
+ * there is something or an error that will not go away. */
+static int probe(ompi_communicator_t *comm, int src, int tag, bool waits, ompi_message_t *message,
+                 ompi_status_public_t *status, int *found)
 {
-    if (probe_once(comm, src, tag, message, status)) {
-        return true;
-    }
-    opal_progress();
-    return probe_once(comm, src, tag, message, status);
-}
-
-/* Search until there is something, or an error that will not go away. */
-static int probe_until(ompi_communicator_t *comm, int src, int tag, ompi_message_t *message,
-                       ompi_status_public_t *status)
-{
-    while (!probe_once(comm, src, tag, message, status)) {
-        const int error = why_never(comm, src, tag);
-        if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+    bool last = false;
+    while (!(*found = probe_once(comm, src, tag, message, status))) {
+        const int error = waits || last ? why_never(comm, src, tag) : MPI_SUCCESS;
+        if (last || OPAL_UNLIKELY(MPI_SUCCESS != error)) {
             return error;
         }
         opal_progress();
+        last = !waits;
     }
     return OMPI_SUCCESS;
+}
+
+/* What is found leaves the queue, into an object that was made before, so that none is lost for want of memory. It keeps the
+ * communicator, which the program may free before it receives the message. */
+static int probe_matched(ompi_communicator_t *comm, int src, int tag, bool waits,
+                         ompi_message_t **message, ompi_status_public_t *status, int *found)
+{
+    ompi_message_t *fresh = ompi_message_alloc();
+    *found = false;
+    if (NULL == fresh) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    OBJ_RETAIN(comm);
+    fresh->comm = comm;
+    const int rc = probe(comm, src, tag, waits, fresh, status, found);
+    if (*found) {
+        *message = fresh;
+    } else {
+        OBJ_RELEASE(comm);
+        ompi_message_return(fresh);
+    }
+    return rc;
 }
 
 int mca_pml_spec_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
                         ompi_status_public_t *status)
 {
-    *matched = probe_twice(comm, src, tag, NULL, status);
-    return *matched ? OMPI_SUCCESS : why_never(comm, src, tag);
+    return probe(comm, src, tag, false, NULL, status, matched);
 }
 
 int mca_pml_spec_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
 {
-    return probe_until(comm, src, tag, NULL, status);
+    int found;
+    return probe(comm, src, tag, true, NULL, status, &found);
 }
 
 int mca_pml_spec_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
                          ompi_message_t **message, ompi_status_public_t *status)
 {
-    ompi_message_t *fresh = message_new(comm);
-    *matched = false;
-    if (NULL == fresh) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    if (!probe_twice(comm, src, tag, fresh, status)) {
-        message_drop(fresh);
-        return why_never(comm, src, tag);
-    }
-    *matched = true;
-    *message = fresh;
-    return OMPI_SUCCESS;
+    return probe_matched(comm, src, tag, false, message, status, matched);
 }
 
 int mca_pml_spec_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
                         ompi_status_public_t *status)
 {
-    ompi_message_t *fresh = message_new(comm);
-    if (NULL == fresh) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    const int error = probe_until(comm, src, tag, fresh, status);
-    if (OPAL_UNLIKELY(OMPI_SUCCESS != error)) {
-        message_drop(fresh);
-        return error;
-    }
-    *message = fresh;
-    return OMPI_SUCCESS;
+    int found;
+    return probe_matched(comm, src, tag, true, message, status, &found);
 }

@@ -12,8 +12,8 @@ static void raise_to(uint64_t *mark, uint64_t value)
 {
     uint64_t seen = MCA_PML_SPEC_GLANCE(*mark);
     while (seen < value
-           && !__atomic_compare_exchange_n(mark, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
+           && !__atomic_compare_exchange_n(mark, &seen, value, true, __ATOMIC_RELAXED,
+                                           __ATOMIC_RELAXED)) {}
 }
 
 void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
@@ -25,8 +25,13 @@ void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm)
     raise_to(&mca_pml_spec.counters.unexpected_most, unexpected);
 }
 
-/* Add what the peers of a communicator have counted; moves: and take it away from them. */
-static void add_peers(mca_pml_spec_comm_t *comm, bool moves, uint64_t *messages, uint64_t *bytes)
+/* What peers have counted, and keep. */
+typedef struct of_peers {
+    uint64_t messages, bytes, rtr_kept;
+} of_peers_t;
+
+/* Add that of the peers of a communicator; moves: and take the counts away from them. */
+static void add_peers(mca_pml_spec_comm_t *comm, bool moves, of_peers_t *sum)
 {
     for (uint32_t i = 0; i < comm->size; ++i) {
         mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
@@ -34,8 +39,9 @@ static void add_peers(mca_pml_spec_comm_t *comm, bool moves, uint64_t *messages,
             continue;
         }
         mca_pml_spec_lock(&peer->send_lock);
-        *messages += peer->sent_eager;
-        *bytes += peer->bytes_eager;
+        sum->messages += peer->sent_eager;
+        sum->bytes += peer->bytes_eager;
+        sum->rtr_kept += spec_send_kept(&peer->send);
         if (moves) {
             peer->sent_eager = peer->bytes_eager = 0;
         }
@@ -45,37 +51,32 @@ static void add_peers(mca_pml_spec_comm_t *comm, bool moves, uint64_t *messages,
 
 void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm)
 {
-    uint64_t messages = 0, bytes = 0;
-    add_peers(comm, true, &messages, &bytes);
-    MCA_PML_SPEC_COUNT_N(sent_eager, messages);
-    MCA_PML_SPEC_COUNT_N(bytes_eager, bytes);
+    of_peers_t sum = {0};
+    add_peers(comm, true, &sum);
+    MCA_PML_SPEC_COUNT_N(sent_eager, sum.messages);
+    MCA_PML_SPEC_COUNT_N(bytes_eager, sum.bytes);
 }
 
-mca_pml_spec_counters_t mca_pml_spec_counters_now(void)
+mca_pml_spec_counters_t mca_pml_spec_counters_now(uint64_t *rtr_kept)
 {
-    uint64_t messages = 0, bytes = 0;
+    of_peers_t sum = {0};
+    mca_pml_spec_comm_t *comm;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const uint64_t kept = mca_pml_spec.store.most;
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     raise_to(&mca_pml_spec.counters.unexpected_bytes_most, kept);
-    for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
-        if (NULL == MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK])) {
-            cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
-            continue;
-        }
-        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
-        if (NULL != comm) {
-            mca_pml_spec_counters_fold(comm);
-            add_peers(comm, false, &messages, &bytes);
-            mca_pml_spec_comm_put(comm);
-        }
+    for (uint32_t cid = 0; NULL != (comm = mca_pml_spec_comm_next(&cid));) {
+        mca_pml_spec_counters_fold(comm);
+        add_peers(comm, false, &sum);
+        mca_pml_spec_comm_put(comm);
     }
+    *rtr_kept = sum.rtr_kept;
     mca_pml_spec_counters_t now;
     for (size_t i = 0; i < sizeof(now) / sizeof(uint64_t); ++i) {
         ((uint64_t *) &now)[i] = MCA_PML_SPEC_GLANCE(((uint64_t *) &mca_pml_spec.counters)[i]);
     }
-    now.sent_eager += messages;
-    now.bytes_eager += bytes;
+    now.sent_eager += sum.messages;
+    now.bytes_eager += sum.bytes;
     return now;
 }
 
@@ -87,7 +88,8 @@ static int read_counter(const mca_base_pvar_t *pvar, void *value, void *object)
                        || offset == offsetof(mca_pml_spec_counters_t, sent_eager)
                        || offset == offsetof(mca_pml_spec_counters_t, bytes_eager);
     if (walks) {
-        const mca_pml_spec_counters_t now = mca_pml_spec_counters_now();
+        uint64_t rtr_kept;
+        const mca_pml_spec_counters_t now = mca_pml_spec_counters_now(&rtr_kept);
         *(unsigned long long *) value = *(const uint64_t *) ((const char *) &now + offset);
     } else {
         *(unsigned long long *) value = MCA_PML_SPEC_GLANCE(
@@ -109,29 +111,19 @@ static int one_per_peer(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void
     return OMPI_SUCCESS;
 }
 
-static int read_unexpected(const mca_base_pvar_t *pvar, void *value, void *object)
+/* ctx: NULL for unexpected messages, else receives. */
+static int read_queue(const mca_base_pvar_t *pvar, void *value, void *object)
 {
-    (void) pvar;
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
     unsigned *length = value;
     memset(length, 0, comm->size * sizeof(*length));
     mca_pml_spec_lock(&comm->slot->lock);
-    for (spec_node_t *n = spec_list_first(&comm->match.arrival); NULL != n;
-         n = spec_list_next(&comm->match.arrival, n)) {
-        ++length[SPEC_ENTRY(n, spec_unexp_t, arrival)->src];
+    if (NULL == pvar->ctx) {
+        SPEC_LIST_EACH (n, &comm->match.arrival) {
+            ++length[SPEC_ENTRY(n, spec_unexp_t, arrival)->src];
+        }
     }
-    mca_pml_spec_unlock(&comm->slot->lock);
-    return OMPI_SUCCESS;
-}
-
-static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) pvar;
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(object);
-    unsigned *length = value;
-    memset(length, 0, comm->size * sizeof(*length));
-    mca_pml_spec_lock(&comm->slot->lock);
-    for (uint32_t i = 0; i <= comm->match.mask; ++i) {
+    for (uint32_t i = 0; NULL != pvar->ctx && i <= comm->match.mask; ++i) {
         for (const spec_bin_t *bin = comm->match.bucket[i]; NULL != bin; bin = bin->chain) {
             if (SPEC_ANY != bin->src) {
                 length[bin->src] += bin->posted_n;
@@ -142,27 +134,27 @@ static int read_posted(const mca_base_pvar_t *pvar, void *value, void *object)
     return OMPI_SUCCESS;
 }
 
+static void register_queue(const char *name, const char *text, bool of_receives)
+{
+    (void) mca_base_component_pvar_register(
+        &mca_pml_spec_component.pmlm_version, name, text, OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE,
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, MPI_T_BIND_MPI_COMM,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_queue, NULL, one_per_peer,
+        (void *) (uintptr_t) of_receives);
+}
+
 void mca_pml_spec_counters_register(void)
 {
-    const mca_base_component_t *component = &mca_pml_spec_component.pmlm_version;
     for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
         const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
         (void) mca_base_component_pvar_register(
-            component, counter->name, counter->text, OPAL_INFO_LVL_4,
+            &mca_pml_spec_component.pmlm_version, counter->name, counter->text, OPAL_INFO_LVL_4,
             mca_pml_spec_is_mark(counter) ? MPI_T_PVAR_CLASS_HIGHWATERMARK
                                           : MPI_T_PVAR_CLASS_COUNTER,
             MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
             MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read_counter, NULL, NULL,
             (void *) (uintptr_t) counter->offset);
     }
-    (void) mca_base_component_pvar_register(
-        component, "unexpected_msgq_length", "unexpected messages waiting, per peer",
-        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
-        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
-        read_unexpected, NULL, one_per_peer, NULL);
-    (void) mca_base_component_pvar_register(
-        component, "posted_recvq_length", "receives posted and not matched, per peer",
-        OPAL_INFO_LVL_4, MPI_T_PVAR_CLASS_SIZE, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL,
-        MPI_T_BIND_MPI_COMM, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
-        read_posted, NULL, one_per_peer, NULL);
+    register_queue("unexpected_msgq_length", "unexpected messages waiting, per peer", false);
+    register_queue("posted_recvq_length", "receives posted and not matched, per peer", true);
 }

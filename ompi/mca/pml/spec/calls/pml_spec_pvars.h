@@ -11,8 +11,9 @@ void mca_pml_spec_counters_register(void);
 
 /* Take over the marks of a communicator. */
 void mca_pml_spec_counters_fold(const mca_pml_spec_comm_t *comm);
-/* All counters. sent_eager and bytes_eager of communicators that are there are kept by their peers. Any thread. */
-mca_pml_spec_counters_t mca_pml_spec_counters_now(void);
+/* All counters, and how many RTRs wait for their message here. sent_eager and bytes_eager of communicators that are there
+ * are kept by their peers. Any thread. */
+mca_pml_spec_counters_t mca_pml_spec_counters_now(uint64_t *rtr_kept);
 
 /* Take over those of a communicator that ends. */
 void mca_pml_spec_counters_fold_peers(mca_pml_spec_comm_t *comm);

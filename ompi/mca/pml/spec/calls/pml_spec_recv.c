@@ -9,13 +9,6 @@
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_why.h"
 
-static void note_return(mca_pml_spec_peer_t *peer)
-{
-    mca_pml_spec_lock(&peer->send_lock);
-    spec_policy_observed(&peer->policy, SPEC_SAW_RETURN, 0, mca_pml_spec_now_ns());
-    mca_pml_spec_unlock(&peer->send_lock);
-}
-
 static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
@@ -34,14 +27,7 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
                                        .offers =
                                            !stopped && wins && mca_pml_spec_adapt_may(peer, tag),
                                        .wins = wins};
-    const bool notes = spec_policy_notes_recv(&before);
-    if (notes) {
-        mca_pml_spec_lock(&peer->send_lock);
-    }
-    plan = spec_policy_before_recv(&peer->policy, &before);
-    if (notes) {
-        mca_pml_spec_unlock(&peer->send_lock);
-    }
+    plan = spec_policy_before_recv(&before);
     if (plan.poll) {
         (void) mca_pml_spec_poll(peer);
         if (!blocking) {
@@ -73,11 +59,7 @@ static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_c
         mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
                                  mca_pml_spec_message_length(frag), false, 0);
     }
-    mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_deliver_frag(recvreq, frag);
-    if (plan->exchanges && (plan->leaves || (mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))) {
-        note_return(peer);
-    }
     return true;
 }
 
@@ -91,6 +73,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_OFFERED);
     recvreq->offered = true;
     (void) mca_pml_spec_add32(&peer->offers, 1);
+    (void) mca_pml_spec_add32(&mca_pml_spec.offers, 1);
     mca_pml_spec_rtr_build(recvreq, offer, &packet);
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
         mca_pml_spec_why_recv(recvreq, true, true, true);
@@ -109,7 +92,7 @@ static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_com
                               recvreq->capacity)
         && spec_recv_may_speculate(&comm->match, &recvreq->posted)
         && mca_pml_spec_rtr_predicts(recvreq)) {
-        mca_pml_spec_adapt_watch(recvreq);
+        recvreq->watched_since = spec_now();
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
         mca_pml_spec_why_recv(recvreq, false,
@@ -133,6 +116,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         }
         spec_policy_observed(&peer->policy, SPEC_SAW_RECEIVE, 0, 0);
     }
+    recvreq->blocks = blocking;
+    recvreq->starts = true;
     const spec_recv_plan_t plan = before_recv(recvreq, blocking);
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;
@@ -142,24 +127,20 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     }
     if (NULL != peer && mca_pml_spec_lost(peer)) {
         mca_pml_spec_unlock(&comm->slot->lock);
-        recvreq->status = OMPI_ERR_UNREACH;
-        recvreq->req_recv.req_bytes_packed = 0;
-        mca_pml_spec_recv_done(recvreq);
+        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
         return OMPI_SUCCESS;
     }
     if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
         mca_pml_spec_unlock(&comm->slot->lock);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    recvreq->starts = false;
     mca_pml_spec_flow_wants(comm, base->req_peer);
     if (plan.offers && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
         send_rtr(recvreq, comm, &offer);
     } else {
         wait_silently(recvreq, comm, &plan);
         mca_pml_spec_unlock(&comm->slot->lock);
-    }
-    if (plan.leaves) {
-        note_return(peer);
     }
     return OMPI_SUCCESS;
 }

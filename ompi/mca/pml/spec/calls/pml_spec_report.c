@@ -9,9 +9,6 @@
 #include "pml_spec_pvars.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- what one process has to say ---- */
@@ -26,40 +23,24 @@ typedef struct snapshot {
 _Static_assert(NUMBERS * sizeof(uint64_t) == sizeof(snapshot_t),
                "a snapshot is an array of numbers");
 
-static void take_snapshot(snapshot_t *snapshot)
-{
-    snapshot->counters = mca_pml_spec_counters_now();
-    snapshot->rtr_kept = 0;
-    for (uint32_t cid = 0; cid <= UINT16_MAX; ++cid) {
-        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
-        for (uint32_t i = 0; NULL != comm && i < comm->size; ++i) {
-            mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(comm->peers[i]);
-            if (NULL != peer) {
-                mca_pml_spec_lock(&peer->send_lock);
-                snapshot->rtr_kept += spec_send_kept(&peer->send);
-                mca_pml_spec_unlock(&peer->send_lock);
-            }
-        }
-        if (NULL != comm) {
-            mca_pml_spec_comm_put(comm);
-        }
-    }
-}
-
 /* ---- the summary ---- */
 
-/* Sum (or most, for lengths), least and most of one number over the job. */
+/* Least and most of one number over the job. */
 typedef struct row {
-    uint64_t sum, min, max;
+    uint64_t min, max;
     int min_rank, max_rank;
 } row_t;
+
+static uint64_t number_at(const snapshot_t *snapshot, size_t offset)
+{
+    return *(const uint64_t *) ((const char *) &snapshot->counters + offset);
+}
 
 static row_t row_of(const snapshot_t *all, int ranks, size_t offset)
 {
     row_t row = {.min = UINT64_MAX};
     for (int i = 0; i < ranks; ++i) {
-        const uint64_t v = *(const uint64_t *) ((const char *) &all[i] + offset);
-        row.sum += v;
+        const uint64_t v = number_at(&all[i], offset);
         if (v < row.min) {
             row.min = v;
             row.min_rank = i;
@@ -79,58 +60,47 @@ static double percent(uint64_t part, uint64_t whole)
     return 0 == whole ? 0 : 100.0 * (double) part / (double) whole;
 }
 
-static uint64_t total(const snapshot_t *all, int ranks, size_t offset)
-{
-    return row_of(all, ranks, offset).sum;
-}
-
-#define TOTAL(name) total(all, ranks, offsetof(snapshot_t, counters.name))
-
 /* Every RTR that was sent has one end. */
-static void print_identity(FILE *out, const snapshot_t *all, int ranks)
+static void print_identity(FILE *out, const snapshot_t *sum)
 {
-    const uint64_t sent = TOTAL(rtr_sent), arrived = TOTAL(rtr_arrived), used = TOTAL(rtr_used),
-                   crossed = TOTAL(rtr_crossed), mispredicted = TOTAL(rtr_mispredicted),
-                   revoked = TOTAL(rtr_revoked),
-                   dropped = TOTAL(rtr_too_short) + TOTAL(rtr_shared) + TOTAL(rtr_too_old)
-                             + TOTAL(rtr_full) + TOTAL(rtr_stale),
-                   unmatched =
-                       TOTAL(rtr_abandoned) + total(all, ranks, offsetof(snapshot_t, rtr_kept));
-    const uint64_t ended = used + crossed + mispredicted + dropped + revoked + unmatched;
+    const mca_pml_spec_counters_t *c = &sum->counters;
+    const uint64_t dropped = c->rtr_too_short + c->rtr_too_old + c->rtr_full + c->rtr_stale,
+                   unmatched = c->rtr_abandoned + sum->rtr_kept,
+                   ended = c->rtr_used + c->rtr_crossed + c->rtr_mispredicted + dropped
+                           + c->rtr_revoked + unmatched,
+                   data = c->bytes_eager + c->bytes_put + c->bytes_get + c->bytes_copied;
     fprintf(out,
             "  RTRs: %llu sent = %llu used + %llu crossed + %llu mispredicted + %llu dropped\n"
             "    + %llu revoked + %llu unmatched",
-            (unsigned long long) sent, (unsigned long long) used, (unsigned long long) crossed,
-            (unsigned long long) mispredicted, (unsigned long long) dropped,
-            (unsigned long long) revoked, (unsigned long long) unmatched);
-    if (sent > arrived) {
-        fprintf(out, " + %llu still under way", (unsigned long long) (sent - arrived));
+            (unsigned long long) c->rtr_sent, (unsigned long long) c->rtr_used,
+            (unsigned long long) c->rtr_crossed, (unsigned long long) c->rtr_mispredicted,
+            (unsigned long long) dropped, (unsigned long long) c->rtr_revoked,
+            (unsigned long long) unmatched);
+    if (c->rtr_sent > c->rtr_arrived) {
+        fprintf(out, " + %llu still under way",
+                (unsigned long long) (c->rtr_sent - c->rtr_arrived));
     }
-    fprintf(out, "%s\n", arrived == ended && sent >= arrived ? "" : "  (DOES NOT ADD UP)");
-
-    const uint64_t data =
-        TOTAL(bytes_eager) + TOTAL(bytes_put) + TOTAL(bytes_get) + TOTAL(bytes_copied);
-    fprintf(out, "  RTRs used: %.1f %%; control bytes: %.4f %% of data\n", percent(used, sent),
-            percent(TOTAL(bytes_control), data));
+    fprintf(out, "%s\n",
+            c->rtr_arrived == ended && c->rtr_sent >= c->rtr_arrived ? "" : "  (DOES NOT ADD UP)");
+    fprintf(out, "  RTRs used: %.1f %%; control bytes: %.4f %% of data\n",
+            percent(c->rtr_used, c->rtr_sent), percent(c->bytes_control, data));
 }
 
-static void print_conclusions(FILE *out, const snapshot_t *all, int ranks)
+static void print_conclusions(FILE *out, const mca_pml_spec_counters_t *c)
 {
     char text[SPEC_CONCLUDE_TEXT];
-    const uint64_t copied = TOTAL(bytes_copied);
     const spec_totals_t t = {
-        .sent_eager = TOTAL(sent_eager),
-        .sent_rts = TOTAL(sent_rts),
-        .sent_rtr = TOTAL(sent_rtr),
-        .late = TOTAL(rts_unexpected) + TOTAL(rtr_crossed),
-        .rtr_sent = TOTAL(rtr_sent),
-        .rtr_shared = TOTAL(rtr_shared),
-        .rtr_in_vain = TOTAL(rtr_mispredicted) + TOTAL(rtr_too_short) + TOTAL(rtr_revoked),
-        .bytes = TOTAL(bytes_eager) + TOTAL(bytes_put) + TOTAL(bytes_get) + copied,
-        .bytes_copied = copied,
-        .queued = TOTAL(queued),
-        .fallbacks = TOTAL(fallbacks),
-        .refused = TOTAL(refused),
+        .sent_eager = c->sent_eager,
+        .sent_rts = c->sent_rts,
+        .sent_rtr = c->sent_rtr,
+        .late = c->rts_unexpected + c->rtr_crossed,
+        .rtr_sent = c->rtr_sent,
+        .rtr_in_vain = c->rtr_mispredicted + c->rtr_too_short + c->rtr_revoked,
+        .bytes = c->bytes_eager + c->bytes_put + c->bytes_get + c->bytes_copied,
+        .bytes_copied = c->bytes_copied,
+        .queued = c->queued,
+        .fallbacks = c->fallbacks,
+        .refused = c->refused,
     };
     (void) spec_conclude(&t, text);
     fprintf(out, "What it means:\n%s", text);
@@ -141,19 +111,25 @@ static void print_summary(const snapshot_t *all, int ranks)
     char *text = NULL;
     size_t size = 0;
     bool told[MCA_PML_SPEC_COUNTERS_N] = {false};
+    snapshot_t sum = {0};
     FILE *out = open_memstream(&text, &size);
     if (NULL == out) {
         return;
     }
-    fprintf(out, "pml/spec: summary of %d processes\n  %-*s %16s %16s %6s %16s %6s\n", ranks, NAME, "",
-            "all", "least", "rank", "most", "rank");
+    for (size_t i = 0; i < NUMBERS * (size_t) ranks; ++i) {
+        ((uint64_t *) &sum)[i % NUMBERS] += ((const uint64_t *) all)[i];
+    }
+    fprintf(out, "pml/spec: summary of %d processes\n  %-*s %16s %16s %6s %16s %6s\n", ranks, NAME,
+            "", "all", "least", "rank", "most", "rank");
     for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
         const mca_pml_spec_counter_t *counter = &mca_pml_spec_counter[i];
-        const row_t row = row_of(all, ranks, offsetof(snapshot_t, counters) + counter->offset);
+        const row_t row = row_of(all, ranks, counter->offset);
         if (row.max > 0) {
             told[i] = true;
             fprintf(out, "  %-*s %16llu %16llu %6d %16llu %6d\n", NAME, counter->name,
-                    (unsigned long long) (mca_pml_spec_is_mark(counter) ? row.max : row.sum),
+                    (unsigned long long) (mca_pml_spec_is_mark(counter)
+                                              ? row.max
+                                              : number_at(&sum, counter->offset)),
                     (unsigned long long) row.min, row.min_rank, (unsigned long long) row.max,
                     row.max_rank);
         }
@@ -161,11 +137,12 @@ static void print_summary(const snapshot_t *all, int ranks)
     fprintf(out, "The counters above, each of a process since MPI_Init:\n");
     for (size_t i = 0; i < MCA_PML_SPEC_COUNTERS_N; ++i) {
         if (told[i]) {
-            fprintf(out, "  %-*s%s\n", NAME, mca_pml_spec_counter[i].name, mca_pml_spec_counter[i].text);
+            fprintf(out, "  %-*s%s\n", NAME, mca_pml_spec_counter[i].name,
+                    mca_pml_spec_counter[i].text);
         }
     }
-    print_identity(out, all, ranks);
-    print_conclusions(out, all, ranks);
+    print_identity(out, &sum);
+    print_conclusions(out, &sum.counters);
     fclose(out);
     fputs(text, stderr); /* in one piece: other processes write too */
     free(text);
@@ -197,7 +174,7 @@ static void gather(const void *mine, int n, ompi_datatype_t *type, void *all)
 static void summarise(int rank, int ranks)
 {
     snapshot_t mine, *all = NULL;
-    take_snapshot(&mine);
+    mine.counters = mca_pml_spec_counters_now(&mine.rtr_kept);
     if (0 == rank) {
         all = calloc((size_t) ranks, sizeof(*all));
     }
@@ -216,8 +193,9 @@ static void summarise(int rank, int ranks)
 
 /* ---- the profile ---- */
 
-static void explain_profile(const char *why, unsigned line)
+static void refuse_profile(const char *why, unsigned line)
 {
+    mca_pml_spec.profile_refused = true;
     if (0 == mca_pml_spec_my_rank()) {
         mca_pml_spec_explain("profile refused", mca_pml_spec.profile, line, why);
     }
@@ -226,6 +204,11 @@ static void explain_profile(const char *why, unsigned line)
 static void explain_unwritten(const char *why)
 {
     mca_pml_spec_explain("profile not written", mca_pml_spec.profile, why);
+}
+
+static bool has_profile(void)
+{
+    return NULL != mca_pml_spec.profile && '\0' != *mca_pml_spec.profile && mca_pml_spec_adapts();
 }
 
 static void preset(void *context, const spec_profile_stop_t *s)
@@ -271,7 +254,7 @@ static char *read_file(const char *name)
 void mca_pml_spec_profile_load(void)
 {
     mca_pml_spec.profile_refused = false;
-    if (NULL == mca_pml_spec.profile || '\0' == *mca_pml_spec.profile || !mca_pml_spec_adapts()) {
+    if (!has_profile()) {
         return;
     }
     unsigned line = 0;
@@ -279,16 +262,14 @@ void mca_pml_spec_profile_load(void)
     char *text = read_file(mca_pml_spec.profile);
     if (NULL == text) {
         if (ENOENT != errno) {
-            mca_pml_spec.profile_refused = true;
-            explain_profile(strerror(errno), line);
+            refuse_profile(strerror(errno), line);
         }
         return;
     }
     const uint32_t ranks = mca_pml_spec_job_size();
     const char *wrong = spec_profile_read(text, ranks, &line, NULL, NULL);
     if (NULL != wrong) {
-        mca_pml_spec.profile_refused = true;
-        explain_profile(wrong, line);
+        refuse_profile(wrong, line);
     } else {
         (void) spec_profile_read(text, ranks, &line, preset, NULL);
         MCA_PML_SPEC_VERBOSE(10, "profile %s: %u envelopes do not speculate from the beginning",
@@ -385,11 +366,6 @@ static void save_profile(int rank, int ranks)
 
 /* ---- when ---- */
 
-static bool has_profile(void)
-{
-    return NULL != mca_pml_spec.profile && '\0' != *mca_pml_spec.profile && mca_pml_spec_adapts();
-}
-
 /* Is there anything to tell? */
 static bool is_wanted(void)
 {
@@ -407,18 +383,13 @@ static bool owes_answers(void)
                   : 0);
 }
 
-static void await_revoked(void)
-{
-    while (owes_answers() && !mca_pml_spec_outlives()) {
-        opal_progress();
-    }
-}
-
 static int report(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm, (void) key, (void) value, (void) extra;
     int refused = mca_pml_spec.profile_refused;
-    await_revoked();
+    while (owes_answers() && !mca_pml_spec_outlives()) {
+        opal_progress();
+    }
     if (!is_wanted()) {
         return MPI_SUCCESS;
     }
@@ -439,12 +410,7 @@ static int report(MPI_Comm comm, int key, void *value, void *extra)
 }
 
 /* A duplicate of MPI_COMM_SELF reports nothing. */
-MCA_PML_SPEC_COPY_ATTR(do_not_copy)
-{
-    (void) comm, (void) key, (void) extra, (void) value, (void) copy;
-    *flag = 0;
-    return MPI_SUCCESS;
-}
+SPEC_DO_NOT_COPY(do_not_copy)
 
 void mca_pml_spec_report_arm(void)
 {

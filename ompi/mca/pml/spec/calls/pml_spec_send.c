@@ -50,8 +50,8 @@ typedef struct issue {
     uint32_t given_back;  /* credit that was set apart and is not needed */
 } issue_t;
 
-/* A message whose credit is set apart gets its number, under the peer's send_lock. announce: leave an RTR unused. */
-static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, bool announce)
+/* A message whose credit is set apart gets its number, under the peer's send_lock. */
+static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const size_t length = sendreq->req_send.req_bytes_packed;
@@ -60,12 +60,6 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
 
     sendreq->seq =
         spec_send_issue(&peer->send, tag, length, can_put(sendreq), &issue.ctl, &issue.fate);
-    if (NULL != issue.ctl && SPEC_RTR_USED == issue.fate
-        && (announce
-            || (spec_run_is_on(&peer->policy.run, length)
-                && spec_policy_leaves_put(&peer->policy, length, mca_pml_spec_now_ns())))) {
-        issue.fate = SPEC_RTR_SHARED;
-    }
     if (NULL != issue.ctl && SPEC_RTR_USED == issue.fate) {
         issue.fate = spec_send_take(issue.ctl);
     }
@@ -124,40 +118,24 @@ static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, c
     }
 }
 
-/* What comes before a message that may be put; an RTR that has arrived is used at once. Before credit is set apart: a callback
- * below the poll may wait for another send, which would lack it. Returns whether the RTR stays unused. */
-static bool before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+/* What comes before a message that may be put: an RTR that has arrived is used at once. Before credit is set apart: a callback
+ * below the poll may wait for another send, which would lack it. But no poll if the RTR is here already, or none is to be expected. */
+static void before_send(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    const size_t length = sendreq->req_send.req_bytes_packed;
-    if (OPAL_LIKELY(!can_put(sendreq))) {
-        return false;
-    }
-    const spec_before_send_t before = {
-        .length = length,
-        .may_come = NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
-                    && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)};
-    spec_send_plan_t plan;
-    if (OPAL_UNLIKELY(spec_policy_times_send(&peer->policy, length))) {
-        mca_pml_spec_lock(&peer->send_lock);
-        plan = spec_policy_before_send(&peer->policy, &before, mca_pml_spec_now_ns());
-        mca_pml_spec_unlock(&peer->send_lock);
-    } else {
-        plan = spec_policy_before_send(&peer->policy, &before, 0);
-    }
-    /* But no poll if the RTR is here already: it may meet an RTS and copy that message before ours has been announced. */
-    if (plan.poll && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation
-        && mca_pml_spec_may_poll() && !mca_pml_spec_rtr_is_here(sendreq)) {
+    if (can_put(sendreq) && NULL != MCA_PML_SPEC_SEEN(peer->send.ledger)
+        && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation && mca_pml_spec_may_poll()
+        && !mca_pml_spec_adapt_is_stopped(peer, sendreq->req_send.req_base.req_tag)
+        && !mca_pml_spec_rtr_is_here(sendreq)) {
         (void) mca_pml_spec_poll(peer);
         if (MCA_PML_SPEC_BY_ISEND == by) {
             mca_pml_spec_patience_for_rtr(sendreq);
         }
     }
-    return plan.announce;
 }
 
 /* The message may go: from its number on. */
-static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, bool announce)
+static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_spec_comm_t *comm = peer->comm;
@@ -166,7 +144,7 @@ static void send_issue(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t b
         mca_pml_spec_rtr_notice(peer);
     }
     mca_pml_spec_lock(&peer->send_lock);
-    const issue_t issue = number(sendreq, by, announce);
+    const issue_t issue = number(sendreq, by);
     mca_pml_spec_unlock(&peer->send_lock);
     /* Credit that is given back may be what another send waits for. That one leaves behind this message, which has
      * its number: what a callback of it waits for could depend on this. And this may be what keeps the communicator. */
@@ -190,7 +168,7 @@ void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
     mca_pml_spec_lock(&peer->send_lock);
     mca_pml_spec_flow_changed(peer);
     while (NULL != (sendreq = mca_pml_spec_flow_next(peer))) {
-        const issue_t issue = number(sendreq, MCA_PML_SPEC_BY_TURN, false);
+        const issue_t issue = number(sendreq, MCA_PML_SPEC_BY_TURN);
         mca_pml_spec_unlock(&peer->send_lock);
         issued(sendreq, MCA_PML_SPEC_BY_TURN, &issue);
         mca_pml_spec_lock(&peer->send_lock);
@@ -248,19 +226,8 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     if (OPAL_UNLIKELY(NULL == endpoint)) {
         return OMPI_ERR_UNREACH;
     }
-    MCA_PML_BASE_SEND_START(&sendreq->req_send);
-    base->req_free_called = false;
-    base->req_ompi.req_status.MPI_ERROR = OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
-    sendreq->life = 0;
-    sendreq->status = OMPI_SUCCESS;
+    mca_pml_spec_send_reset(sendreq);
     sendreq->blocks = MCA_PML_SPEC_BY_SEND == by;
-    sendreq->noticed = false;
-    sendreq->proto = NULL;
-    sendreq->stage = 0;
-    sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
-    sendreq->is_flat =
-        !sendreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
-    sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 
     const size_t length = sendreq->req_send.req_bytes_packed;
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
@@ -281,9 +248,9 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         (void) mca_pml_spec_stage_send(sendreq);
     }
-    const bool announce = before_send(sendreq, by);
+    before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
-        send_issue(sendreq, by, announce);
+        send_issue(sendreq, by);
     }
     return OMPI_SUCCESS;
 }

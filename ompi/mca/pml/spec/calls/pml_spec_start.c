@@ -38,9 +38,9 @@ int mca_pml_spec_start(size_t count, ompi_request_t **requests)
             return OMPI_ERR_REQUEST; /* started twice */
         }
         const bool sends = MCA_PML_REQUEST_SEND == base->req_type;
-        const int32_t life = mca_pml_spec_bits(sends ? &MCA_PML_SPEC_SENDREQ(base)->life
-                                                     : &MCA_PML_SPEC_RECVREQ(base)->life);
-        if (!spec_life_is_done(life)) {
+        const volatile int32_t *life =
+            sends ? &MCA_PML_SPEC_SENDREQ(base)->life : &MCA_PML_SPEC_RECVREQ(base)->life;
+        if (!spec_life_is_done(MCA_PML_SPEC_SEEN(*life))) {
             rc = replace_busy(&requests[i]);
         }
         if (OMPI_SUCCESS == rc) {

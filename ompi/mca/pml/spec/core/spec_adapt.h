@@ -1,26 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Policy: is it worth it that receivers offer their buffers, for one communicator, peer and tag? (Paper 001, section
- * 3.6; docs/design/protocol.md, "Adaptation".)
+/* Policy: is it worth it that receivers offer their buffers, for one envelope: one direction of (communicator, peer, tag)?
+ * The rules are in docs/design/protocol.md, "Adaptation" (paper 001, section 3.6). Two tables of the same kind:
  *
- * An envelope is one direction of (communicator, peer, tag). Two tables of the same kind:
+ *   out, at the sender:  OPEN -> STOPPING -> STOPPED -> OPEN        in, at the receiver:  OPEN -> STOPPED -> OPEN
  *
- *   out, at the sender: counts the RTRs that came and those that were used. As soon as the share of
- *        used ones in a window can no longer reach `stop_below`, the receiver is told STOP with the
- *        next message. An RTR that the receiver sent after it had processed that message means that
- *        it has resumed.
- *   in,  at the receiver: after STOP no RTR is sent; instead a sample of the receives that would
- *        have sent one is judged when their messages come: would the RTR have been at the sender in
- *        time? At the end of a window with a share of at least `resume_at` speculation resumes.
- *
- *           out:  OPEN -> STOPPING -> STOPPED -> OPEN        in:  OPEN -> STOPPED -> OPEN
- *
- * Against flapping: resume_at is above stop_below, and a resume that did not last (fewer than
- * SPEC_ADAPT_LASTING windows of RTRs) doubles the next window of observation, up to
- * 2^SPEC_ADAPT_BACKOFF_MAX times.
- *
- * What is not in a table is OPEN. Tables have a fixed number of entries, allocated with the first;
- * in a full set the entry that was not touched for longest makes room, one that is OPEN first: what
- * is forgotten costs a few RTRs, never correctness, since an RTR is only a hint.
+ * What is not in a table is OPEN. In a full set the entry that was not touched for longest makes room, one that is OPEN first:
+ * what is forgotten costs a few RTRs, never correctness, since an RTR is only a hint.
  *
  * Threads: none here; the caller's lock covers one table. */
 #ifndef SPEC_ADAPT_H
@@ -29,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SPEC_ADAPT_WAYS 4u
-#define SPEC_ADAPT_LASTING 4u
+#define SPEC_ADAPT_WAYS        4u
+#define SPEC_ADAPT_LASTING     4u
 #define SPEC_ADAPT_BACKOFF_MAX 6u
 
 typedef struct spec_envelope {
@@ -98,7 +83,8 @@ typedef struct spec_adapt_memo {
 } spec_adapt_memo_t;
 
 /* Is this tag of the memo's peer STOPPED for sure? */
-static inline bool spec_adapt_recalls(const spec_adapt_t *a, const spec_adapt_memo_t *memo, int32_t tag)
+static inline bool spec_adapt_recalls(const spec_adapt_t *a, const spec_adapt_memo_t *memo,
+                                      int32_t tag)
 {
     return 0 != memo->changes && memo->changes == a->changes && memo->tag == tag;
 }
@@ -149,8 +135,8 @@ spec_adapt_verdict_t spec_adapt_in_judge(spec_adapt_t *a, spec_envelope_t envelo
 
 static inline bool spec_adapt_is_stopped(spec_adapt_t *a, spec_envelope_t envelope)
 {
-    const spec_adapt_entry_t *entry = 0 == a->n ? (spec_adapt_entry_t *) 0
-                                                : spec_adapt_find(a, envelope);
+    const spec_adapt_entry_t *entry =
+        0 == a->n ? (spec_adapt_entry_t *) 0 : spec_adapt_find(a, envelope);
     return entry && SPEC_ADAPT_STOPPED == entry->state;
 }
 

@@ -1,10 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Policy: which of many small nonblocking sends to one peer wait for each other, to leave in one call of the system.
- *
- * A transport that hands several messages to the system at a time pays for one of them (a call, a way through the network's
- * layers, an interrupt there). But MPI does not say that more sends follow. So the first few of a burst leave at once, as
- * all did if it ended there; those behind them wait for the batch to be full or for the process to poll its transports,
- * which it does as soon as it waits for anything. That is when they are complete, so waiting for them sends them.
+/* Policy: which of many small nonblocking sends to one peer wait for each other, to leave in one call of the system:
+ * docs/design/protocol.md, "Bursts".
  *
  * Pure; `polls` counts the polls of the transport. Threads: any; an update that another undoes costs a
  * message the wait, or spares it. */

@@ -1,10 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Whose is an offered buffer: the sender's, which is about to write into it, or the receiver's, which takes it back?
- *
- * One word for each offer, in memory that both processes reach (docs/design/protocol.md, "Taking a receive back"). The
- * receiver offers before its RTR leaves. Of the sender, which takes right before it writes, and the receiver, which
- * withdraws, only the first succeeds, and neither waits for the other. What the second does is always right: the sender
- * sends its message by RTS; the receiver gets the message that the sender is sending.
+/* Whose is an offered buffer: the sender's, which is about to write into it, or the receiver's, which takes it back? One word
+ * for each offer, in memory that both processes reach (docs/design/protocol.md, "Taking a receive back"). Of the sender, which
+ * takes right before it writes, and the receiver, which withdraws, only the first succeeds, and neither waits for the other.
  *
  * The word tells which offer it is of, so that a late RTR takes nothing but its own. The peer can write what it likes
  * there: the receiver then takes nothing back, and waits for REVOKED.
@@ -16,6 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Shorter messages, bytes, are not moved by both ends. */
+#define SPEC_CLAIM_LEAST (UINT64_C(64) << 10)
 
 enum { SPEC_CLAIM_OFFERED = 1, SPEC_CLAIM_TAKEN, SPEC_CLAIM_WITHDRAWN };
 
@@ -47,6 +47,53 @@ static inline bool spec_claim_settle(const spec_claim_t *claim, unsigned state)
 static inline bool spec_claim_take(const spec_claim_t *claim)
 {
     return NULL == claim->at || spec_claim_settle(claim, SPEC_CLAIM_TAKEN);
+}
+
+/* ---- a message that both ends move, in pieces ----
+ *
+ * Once the word is taken its upper bits count what the receiver has taken to move, from the front, and the sender, from the
+ * back: so the same part of a buffer that is used again is in the caches of the same processor again. Both in units. */
+
+enum { SPEC_CLAIM_FRONT_AT = 34, SPEC_CLAIM_BACK_AT = 49, SPEC_CLAIM_COUNT_BITS = 15 };
+
+/* The receiver, for a message that was announced: the sender may take pieces, and may not be withdrawn from. */
+static inline void spec_claim_share(const spec_claim_t *claim)
+{
+    __atomic_store_n(claim->at, spec_claim_word(claim->no, SPEC_CLAIM_TAKEN), __ATOMIC_RELEASE);
+}
+
+/* Bytes of a unit, for a range of so many; the same at both ends, and the counts have room for all. */
+static inline uint64_t spec_claim_unit(uint64_t length)
+{
+    return ((length >> (SPEC_CLAIM_COUNT_BITS - 1)) | UINT64_C(4095)) + 1;
+}
+
+/* Either end takes its next piece of a range of so many bytes; *offset: where that begins. A piece is half of what is left, so
+ * that the other end may come and move what remains; it is all of that if the other end is here already, if this one has other
+ * messages to move meanwhile (busy), or if less than `split` bytes are left, which are not worth a piece more. Returns its
+ * bytes; 0: none is left, or the word is another offer's by now. */
+static inline uint64_t spec_claim_next(const spec_claim_t *claim, bool is_sender, uint64_t length,
+                                       bool busy, uint64_t split, uint64_t *offset)
+{
+    const uint64_t taken = spec_claim_word(claim->no, SPEC_CLAIM_TAKEN);
+    const uint64_t unit = spec_claim_unit(length), units = (length + unit - 1) / unit;
+    const uint64_t count = (UINT64_C(1) << SPEC_CLAIM_COUNT_BITS) - 1;
+    const unsigned at = is_sender ? SPEC_CLAIM_BACK_AT : SPEC_CLAIM_FRONT_AT;
+    uint64_t word = __atomic_load_n(claim->at, __ATOMIC_RELAXED), front, back, n;
+    do {
+        front = word >> SPEC_CLAIM_FRONT_AT & count;
+        back = word >> SPEC_CLAIM_BACK_AT;
+        if (taken != (word & ((UINT64_C(1) << SPEC_CLAIM_FRONT_AT) - 1)) || front + back >= units) {
+            return 0;
+        }
+        n = units - front - back;
+        if (!busy && 0 == (is_sender ? front : back) && n * unit >= split) {
+            n = (n + 1) / 2;
+        }
+    } while (!__atomic_compare_exchange_n(claim->at, &word, word + (n << at), true,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    *offset = (is_sender ? units - back - n : front) * unit;
+    return length - *offset < n * unit ? length - *offset : n * unit;
 }
 
 /* The receiver: is it certain that the sender never writes? Not without a word. */

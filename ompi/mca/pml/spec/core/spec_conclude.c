@@ -31,8 +31,7 @@ size_t spec_conclude(const spec_totals_t *t, char *text)
 #define U(value) ((unsigned long long) (value))
     const uint64_t large = t->sent_rts + t->sent_rtr,
                    late = t->late < t->sent_rts ? t->late : t->sent_rts,
-                   offered = late + t->rtr_shared,
-                   not_offered = t->sent_rts > offered ? t->sent_rts - offered : 0;
+                   not_offered = t->sent_rts - late;
     size_t n = 0;
     say(0 == large, text, &n,
         "  No message was large: each of %llu went with its data at once, which needs no help.\n",

@@ -20,7 +20,7 @@ enum {
 typedef struct spec_totals {
     uint64_t sent_eager, sent_rts, sent_rtr;
     uint64_t late; /* announced messages that arrived before their receive, or crossed its RTR */
-    uint64_t rtr_sent, rtr_shared;
+    uint64_t rtr_sent;
     uint64_t rtr_in_vain; /* RTRs that met a message which was small, too long or not fit, or were revoked */
     uint64_t bytes, bytes_copied; /* of all data, and of what went in fragments */
     uint64_t queued, fallbacks, refused;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Up to which size a message goes out with its data (eager), from what moving it costs on this machine.
+/* Up to which size a message goes out with its data (eager): computed from measured times of copies on this machine.
  *
  * Two ways to move n bytes between two processors of a host:
  *
@@ -35,6 +35,11 @@ typedef struct spec_costs {
 #define SPEC_COSTS_FIRST_NS  200u
 #define SPEC_COSTS_PACKET_NS 100u
 
+/* Each part of a copy that is split takes at least so many times what the call takes; and where that is not known, so many bytes
+ * are split. */
+#define SPEC_COSTS_PARTS 4u
+#define SPEC_COSTS_SPLIT (UINT64_C(256) << 10)
+
 /* How a transport moves large messages. */
 typedef enum spec_mover {
     SPEC_BY_RDMA,      /* by itself, or nothing is known of it */
@@ -46,6 +51,7 @@ typedef struct spec_ends {
     uint64_t alone; /* a message by itself */
     uint64_t run;   /* one of a run; at least alone */
     uint64_t gaps;  /* one that is not one block */
+    uint64_t split; /* from here on a single copy is worth being made in two parts by both ends */
 } spec_ends_t;
 
 /* Where a packet that costs `more` and `ps` for each byte is no dearer than another way that costs `fixed` and `other_ps`: up to
@@ -67,7 +73,7 @@ static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixe
 static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mover, uint64_t least,
                                           uint64_t most)
 {
-    spec_ends_t ends = {.alone = least, .run = least, .gaps = least};
+    spec_ends_t ends = {.alone = least, .run = least, .gaps = least, .split = SPEC_COSTS_SPLIT};
     if (SPEC_BY_RDMA == mover || most <= least) {
         return ends;
     }
@@ -81,6 +87,7 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         const uint64_t run =
             spec_costs_meet(SPEC_COSTS_FIRST_NS, copy,
                             (uint64_t) c->call_ns + 2 * SPEC_COSTS_PACKET_NS, c->single_ps, most);
+        ends.split = UINT64_C(2000) * SPEC_COSTS_PARTS * c->call_ns / (c->single_ps | 1);
         ends.alone = alone > least ? alone : least;
         ends.run = run > ends.alone ? run : ends.alone;
     }

@@ -1,26 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Flow control for messages that nobody has asked for yet: credit.
- *
- * An unexpected message occupies memory of its receiver, and nothing in MPI limits their number. So a
- * sender may be ahead of its receiver by a window only (docs/design/protocol.md, "Too many unexpected
- * messages"). Both count what the sender's messages cost, from the first one on:
+/* Flow control for messages that nobody has asked for yet: credit. The rules, what they bound, and why nothing can wait for
+ * ever: docs/design/protocol.md, "Too many unexpected messages".
  *
  *   sender: spent     receiver: arrived (processed in their order)     told: what CREDIT(told) says
  *   Invariant: spent <= told; told only grows; it begins with the sender's own window.
- *
- * The window follows from the memory that is there (spec_flow_window), so that it is felt only where that is short.
- * The receiver tells more with every SPEC_FLOW_STEP that has arrived:
- *   - the full window, as long as all its unexpected messages take no more than the limit,
- *   - beyond that so much that this sender's take no more than one window,
- *   - the full window if a receive or a probe waits that the sender could satisfy: MPI demands that it
- *     finds its message, even behind any number of others.
- * In numbers: unless a receive waits so, unexpected <= limit + senders * window. Proof: of the
- * senders of which more than one window is kept take the one that got its full window last. At that
- * time all were within the limit, and none of them can have sent more than one window since.
- * No deadlock: no window is smaller than SPEC_FLOW_LEAST, nothing smaller than two steps is told, and no message
- * costs more than a step. So if a receive waits and all that was sent is processed, either less than a step has arrived
- * since the last was told, and more than a step of it is left, or more is told now. Sender and receiver
- * need not agree about the window.
  *
  * Pure. Threads: `in` and `out` under the caller's lock each, the store under another. */
 #ifndef SPEC_FLOW_H

@@ -20,7 +20,8 @@ typedef struct spec_slab {
 
 static bool bin_is_idle(const spec_bin_t *bin)
 {
-    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp) && 0 == bin->revoking;
+    return spec_list_is_empty(&bin->posted) && spec_list_is_empty(&bin->unexp)
+           && 0 == bin->revoking;
 }
 
 /* Take idle bins out of the table. It visits every bucket, and runs only after at least half as many
@@ -186,11 +187,10 @@ void spec_match_remove_unexp(spec_match_t *m, spec_unexp_t *u)
 /* The first search with a wildcard of this shape. False when memory is out. */
 static bool build_index(spec_match_t *m, int shape)
 {
-    for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;
-         n = spec_list_next(&m->arrival, n)) {
+    SPEC_LIST_EACH (n, &m->arrival) {
         if (0 != index_unexp(m, SPEC_ENTRY(n, spec_unexp_t, arrival), shape)) {
-            for (n = spec_list_first(&m->arrival); NULL != n; n = spec_list_next(&m->arrival, n)) {
-                unindex_unexp(m, SPEC_ENTRY(n, spec_unexp_t, arrival), shape);
+            SPEC_LIST_EACH (entered, &m->arrival) {
+                unindex_unexp(m, SPEC_ENTRY(entered, spec_unexp_t, arrival), shape);
             }
             return false;
         }
@@ -208,10 +208,10 @@ spec_unexp_t *spec_match_find_unexp(spec_match_t *m, int32_t src, int32_t tag)
                                 : (SPEC_ANY == tag ? SPEC_BY_SRC : SPEC_BY_EXACT);
     if (!m->indexed[shape] && !build_index(m, shape)) {
         /* No memory for an index: fall back to the walk, which is slow and right. */
-        for (spec_node_t *n = spec_list_first(&m->arrival); NULL != n;
-             n = spec_list_next(&m->arrival, n)) {
+        SPEC_LIST_EACH (n, &m->arrival) {
             spec_unexp_t *u = SPEC_ENTRY(n, spec_unexp_t, arrival);
-            if ((SPEC_ANY == src || u->src == src) && (SPEC_ANY == tag ? u->tag >= 0 : u->tag == tag)) {
+            if ((SPEC_ANY == src || u->src == src)
+                && (SPEC_ANY == tag ? u->tag >= 0 : u->tag == tag)) {
                 return u;
             }
         }

@@ -1,23 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Policy: how long a nonblocking send of a large message waits for the RTR that may be on its way, before
- * it announces the message with an RTS; and a nonblocking receive for the RTS.
- *
- * Two processes that exchange (Irecv, Isend, compute, Wait) and are apart by less than a packet takes (L)
- * miss each other: the RTR of one meets the RTS of the other on the way. The RTS wins, and is read when
- * its receiver calls MPI next, which computes. If the first of the two waits S before its RTS, it still gets
- * the RTR if the other comes S - L later at most; and one that comes more than L later sees the RTS in its
- * own calls. So S = 2 L leaves nobody to cross; L is not known, and found by trying:
+/* Policy: how long a nonblocking send of a large message waits for the RTR that may be on its way, before it announces the
+ * message with an RTS; and a nonblocking receive for the RTS. What for: docs/design/protocol.md, "Patience".
  *
  *   an RTR crossed its RTS       the wait doubles, if it was too short (or there was none)
  *   a wait in vain, no crossing  it halves: nobody was about to come
  *
- * Likewise where both send first (Isend, Irecv, compute, Wait): the RTS of each comes just after the other's receive
- * was posted, and nobody fetches anything before the Wait. There the receive waits, for the RTS.
- *
  * What it may cost is an account of time. A crossed RTR brings 1/SPEC_PATIENCE_TRY of the time that its message takes
  * to move, one that was waited for 1/SPEC_PATIENCE_GAIN of it; waiting takes what it takes, and needs a
- * balance. So where it is of no use it takes less than one in SPEC_PATIENCE_TRY of the transfers' time. Where
- * moving is a copy by this processor nothing goes on while computing, no time is reported, and there is no patience.
+ * balance. So where it is of no use it takes less than one in SPEC_PATIENCE_TRY of the transfers' time.
  *
  * Pure; times in nanoseconds, lengths in bytes. Threads: the caller's lock. */
 #ifndef SPEC_PATIENCE_H

@@ -1,15 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Policies: what to do before a message is sent to or received from a peer, so that both processors and the network are
- * used well. The one door to the heuristics; MPI's rules do not depend on any answer of theirs.
- *
- * Each is a file of its own; docs/design/policies.md tells which one decides what, and what it gains:
- *
- *   spec_adapt.h     per envelope: does the receiver send RTRs at all? (its answer is an argument here)
- *   spec_exchange.h  in a two-way exchange of copies, which side copies when
- *   spec_run.h       in a run of copies one way, which messages the receiver copies, and which bring their data
- *   spec_patience.h  how long to wait for an RTR or RTS that is about to come
- *   spec_burst.h     which small sends wait for others to leave with
- *   spec_costs.h     up to which size a message brings its data; whether receiver first can win on a transport
+ * used well. The one door to the heuristics; MPI's rules do not depend on any answer of theirs. Which of them decides what, and
+ * what it gains: docs/design/policies.md. (Of spec_adapt.h the answer is an argument here.)
  *
  * Pure; times in nanoseconds, lengths in bytes. Threads: the caller's lock, but for what says otherwise. */
 #ifndef SPEC_POLICY_H
@@ -17,7 +9,6 @@
 
 #include "spec_burst.h"
 #include "spec_costs.h"
-#include "spec_exchange.h"
 #include "spec_patience.h"
 #include "spec_run.h"
 
@@ -25,43 +16,11 @@
 typedef struct spec_policy {
     spec_burst_t burst;
     spec_run_t run;
-    spec_exchange_t exchange;
     spec_patience_t for_rtr; /* of sends */
     spec_patience_t for_rts; /* of receives */
 } spec_policy_t;
 
-/* ---- before a message that may be put ---- */
-
-typedef struct spec_before_send {
-    uint64_t length;
-    bool may_come; /* the receiver sends RTRs: it has sent one, and adaptation has not stopped it */
-} spec_before_send_t;
-
-typedef struct spec_send_plan {
-    bool announce; /* leave an RTR unused: RTS, and the receiver copies */
-    bool poll;     /* first, for the RTR */
-} spec_send_plan_t;
-
-/* Does the plan depend on the time? Without the lock. */
-static inline bool spec_policy_times_send(const spec_policy_t *p, uint64_t length)
-{
-    return length >= SPEC_EXCHANGE_LEAST && spec_exchange_is_open(&p->exchange);
-}
-
-/* now, and the lock: only if spec_policy_times_send. */
-static inline spec_send_plan_t spec_policy_before_send(spec_policy_t *p,
-                                                       const spec_before_send_t *send, uint64_t now)
-{
-    const bool announce =
-        spec_policy_times_send(p, send->length) && spec_exchange_send(&p->exchange, now);
-    return (spec_send_plan_t){.announce = announce, .poll = !announce && send->may_come};
-}
-
-/* The RTR is here. Is the message left to the receiver all the same? Depends on the time if spec_run_is_on. */
-static inline bool spec_policy_leaves_put(spec_policy_t *p, uint64_t length, uint64_t now)
-{
-    return spec_run_leaves(&p->run, length, now);
-}
+/* ---- before a message is sent ---- */
 
 /* A message that goes out with its data if it is one of a run. Is it? Without the lock. */
 static inline bool spec_policy_brings(spec_policy_t *p, uint64_t now)
@@ -86,30 +45,20 @@ typedef struct spec_before_recv {
 } spec_before_recv_t;
 
 typedef struct spec_recv_plan {
-    bool exchanges; /* SPEC_SAW_RETURN is to be told if it finds its message */
-    bool leaves;    /* what may have arrived is left alone; SPEC_SAW_RETURN is to be told */
-    bool poll;      /* first, for the RTS */
-    bool offers;    /* an RTR is sent, if the rule of RTRs allows it */
-    bool watches;   /* adaptation has stopped that: would it have been of use? */
+    bool poll;    /* first, for the RTS */
+    bool offers;  /* an RTR is sent, if the rule of RTRs allows it */
+    bool watches; /* adaptation has stopped that: would it have been of use? */
 } spec_recv_plan_t;
 
-/* Does the plan change the policy (is the lock needed)? */
-static inline bool spec_policy_notes_recv(const spec_before_recv_t *recv)
-{
-    return !recv->waits && recv->capacity >= SPEC_EXCHANGE_LEAST;
-}
+/* From this many bytes on, a receive that does not wait polls for its RTS though it sends no RTR. */
+#define SPEC_POLL_LEAST UINT64_C(65536)
 
 /* An RTS that has arrived is answered at once. Without an RTR to save, a call that waits next sees it soon enough, and what is
  * not large is soon copied then. */
-static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
-                                                       const spec_before_recv_t *recv)
+static inline spec_recv_plan_t spec_policy_before_recv(const spec_before_recv_t *recv)
 {
-    const bool exchanges = spec_policy_notes_recv(recv);
-    const bool leaves = exchanges && spec_exchange_leaves(&p->exchange);
     const bool offers = recv->offers && recv->wins;
-    return (spec_recv_plan_t){.exchanges = exchanges,
-                              .leaves = leaves,
-                              .poll = !leaves && (offers || exchanges),
+    return (spec_recv_plan_t){.poll = offers || (!recv->waits && recv->capacity >= SPEC_POLL_LEAST),
                               .offers = offers,
                               .watches = !recv->offers && recv->wins};
 }
@@ -117,9 +66,7 @@ static inline spec_recv_plan_t spec_policy_before_recv(spec_policy_t *p,
 /* ---- what happened ---- */
 
 typedef enum spec_saw {
-    SPEC_SAW_RECEIVE, /* a receive from the peer begins; without the lock */
-    SPEC_SAW_COPIED, /* a put to it of SPEC_RUN_LEAST and more ended, which this processor did; now */
-    SPEC_SAW_RETURN,   /* a receive that exchanges returns; now */
+    SPEC_SAW_RECEIVE,  /* a receive from the peer begins; without the lock */
     SPEC_SAW_CROSSING, /* an RTR of the peer met our RTS on its way; length */
     SPEC_SAW_LATE_RTS, /* an RTS came just after its receive was posted; length */
     SPEC_SAW_MOVED,    /* a transfer that no processor here did took ns; length */
@@ -131,12 +78,6 @@ static inline void spec_policy_observed(spec_policy_t *p, spec_saw_t what, uint6
     switch (what) {
     case SPEC_SAW_RECEIVE:
         spec_run_break(&p->run);
-        break;
-    case SPEC_SAW_COPIED:
-        spec_run_copied(&p->run, ns);
-        break;
-    case SPEC_SAW_RETURN:
-        spec_exchange_received(&p->exchange, ns);
         break;
     case SPEC_SAW_CROSSING:
         spec_patience_crossed(&p->for_rtr, length);

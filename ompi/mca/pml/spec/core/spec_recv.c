@@ -40,8 +40,7 @@ bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec
 /* Take back all offers of the bin that are not in use. */
 static void withdraw(spec_bin_t *bin)
 {
-    for (spec_node_t *n = spec_list_first(&bin->posted); NULL != n;
-         n = spec_list_next(&bin->posted, n)) {
+    SPEC_LIST_EACH (n, &bin->posted) {
         spec_posted_t *p = SPEC_ENTRY(n, spec_posted_t, node);
         if (p->has_rtr && spec_claim_withdraw(&p->claim)) {
             p->has_rtr = false;
@@ -82,8 +81,7 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
 
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)
 {
-    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
-         n = spec_list_next(&r->revokes, n)) {
+    SPEC_LIST_EACH (n, &r->revokes) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
         if (revoke->no == no && revoke->bin->tag == tag && !revoke->answered) {
             revoke->answered = true;
@@ -97,8 +95,7 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)
 bool spec_recv_awaits_several(const spec_recv_t *r)
 {
     uint32_t n = 0;
-    for (spec_node_t *p = spec_list_first(&r->revokes); NULL != p && n < 2;
-         p = spec_list_next(&r->revokes, p)) {
+    SPEC_LIST_EACH (p, &r->revokes) {
         n += !SPEC_ENTRY(p, spec_revoke_t, node)->answered;
     }
     return n > 1;
@@ -108,8 +105,7 @@ uint32_t spec_recv_answer_all(spec_recv_t *r)
 {
     uint32_t answered = 0;
     r->given_up = true;
-    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
-         n = spec_list_next(&r->revokes, n)) {
+    SPEC_LIST_EACH (n, &r->revokes) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
         answered += !revoke->answered;
         revoke->answered = true;
@@ -120,8 +116,7 @@ uint32_t spec_recv_answer_all(spec_recv_t *r)
 
 spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled)
 {
-    for (spec_node_t *n = spec_list_first(&r->revokes); NULL != n;
-         n = spec_list_next(&r->revokes, n)) {
+    SPEC_LIST_EACH (n, &r->revokes) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);
         if (!revoke->answered || spec_seq_before(r->msgs.nxt, revoke->s)) {
             continue;

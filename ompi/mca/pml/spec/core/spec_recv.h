@@ -1,23 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The receiver's side towards one sender in one communicator: when a receive offers its buffer (RTR), and how the offer is taken
- * back.
+ * back. The rules, and why they hold: docs/design/protocol.md, "RTR: which message it is for" and "Taking a receive back".
  *
- * The rule (docs/design/protocol.md, "RTR"). A receive R for exactly (s, t), posted while nothing
- * unexpected fits, may send RTR(t, E, k): E is the next sequence number that I have not processed
- * from s, k the number of receives for exactly (s, t) posted before R and still pending. Then R
- * will get the (k+1)-th message with tag t among those with sequence >= E - unless a pending
- * wildcard receive posted before R could take one of them (then no RTR is sent), or one of the k
- * is cancelled (then the RTR is revoked first).
- *
- * Taking back. The sender may be writing into R's buffer at any time, and the receives behind R have said k with R
- * counted. So the first MPI_Cancel in a bin that has RTRs out withdraws all of them (spec_claim.h). Those that it cannot
- * withdraw the sender is using, or may be. R leaves the queue at once if there is none of these at R or behind it. Else
- * a message for R has been sent (or nobody can tell), and R waits for it, or for the exchange that follows in any case:
- * REVOKE(t) -> REVOKED(t, S), by which the sender drops every RTR of this tag that it still keeps. No message with
- * sequence >= S uses one. When I have processed all messages before S, what is still in the queue is nobody's target.
- * Until then nothing new speculates in the bin.
- *
- * RTR and REVOKE are numbered per stream, so that at the sender no REVOKE overtakes an RTR.
+ * An exchange of REVOKE and REVOKED is of a bin: until it ends nothing new speculates there. RTR and REVOKE are numbered per
+ * stream, so that at the sender no REVOKE overtakes an RTR.
  *
  * Threads: none here; the lock of the communicator's matching covers it. */
 #ifndef SPEC_RECV_H
@@ -31,8 +17,9 @@ typedef struct spec_recv {
     uint32_t ctl_no;     /* number of my next RTR or REVOKE to this sender */
     spec_node_t revokes; /* spec_revoke_t under way */
     uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
-    bool epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
-    bool given_up;       /* receives may have ended whose RTR it has used: spec_recv_answer_all */
+    bool
+        epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
+    bool given_up;      /* receives may have ended whose RTR it has used: spec_recv_answer_all */
 } spec_recv_t;
 
 /* What an RTR tells the sender. */

@@ -7,14 +7,9 @@
  *   pass   one visit to all queues, made from progress
  *
  * An item is in its queue, or in the hands of one pass. Several passes run at a time: other threads', and those
- * inside this one, because what a try completes may call back and wait for progress itself. So
- *
- *   - the owner is visited by progress as long as there is an item anywhere: `n` counts those in hands too, and
- *     only its way from 0 and to 0 registers and unregisters. What a pass puts back cannot be stranded by another
- *     pass that found the queues empty meanwhile;
- *   - what is in the hands of one pass keeps no other from trying the items behind it;
- *   - an item that is refused again goes back to its position in the queue, and the pass leaves that queue: the others
- *     in it want the same resource. A pass costs one refusal for each queue, whatever the number of items.
+ * inside this one, because what a try completes may call back and wait for progress itself (docs/design/threads.md). `n`
+ * counts items in hands too, and only its way from 0 and to 0 registers and unregisters with progress. An item that is refused
+ * again goes back to its position, and the pass leaves that queue: the others in it want the same resource.
  *
  * Two passes at a time may hand the items of a queue to the transport out of order; the receiver puts that right.
  *
@@ -31,7 +26,7 @@
 #define SPEC_RETRY_BUCKETS 128u
 
 typedef struct spec_retry_queue {
-    spec_node_t node;              /* in spec_retry_t.queues while it has items, else in no list */
+    spec_node_t node;               /* in spec_retry_t.queues while it has items, else in no list */
     struct spec_retry_queue *chain; /* next of the bucket, or next spare queue */
     const void *key;
     spec_node_t items;
@@ -50,9 +45,10 @@ typedef struct spec_retry {
     spec_retry_queue_t *bucket[SPEC_RETRY_BUCKETS];
     spec_retry_queue_t *spare;
     spec_retry_queue_t common; /* for all keys that there is no memory for */
-    uint64_t clock;           /* counts refusals and passes */
+    uint64_t clock;            /* counts refusals and passes */
     uint64_t next_no;
-    uint32_t n; /* items in queues and in hands; written atomically: as a hint it may be read without the lock */
+    uint32_t
+        n; /* items in queues and in hands; written atomically: as a hint it may be read without the lock */
 } spec_retry_t;
 
 void spec_retry_init(spec_retry_t *r);

@@ -1,19 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The sender's side towards one receiver in one communicator: numbers messages, and finds the message that each RTR (a receiver's
- * offer of its buffer) is for.
+ * offer of its buffer) is for, by the rule of docs/design/protocol.md, "RTR: which message it is for".
  *
- * The rule (docs/design/protocol.md, "RTR"). RTR(t, E, k) names the (k+1)-th message with tag t among
- * those with sequence >= E. With n = how many such messages I have issued already: n > k means the
- * target is under way by another protocol, and the RTR is dropped; else it is kept for the
- * (k-n+1)-th send with tag t from now on. When that send is issued the RTR is either used for it
- * or dropped, never kept longer. An RTR is only a hint: dropping one is always safe.
- *
- * To count n I keep a ring with the tags of my latest sends. Ring and tables make the ledger; it
- * is allocated when the first RTR of this receiver arrives, so that programs without receivers
- * that come early pay one pointer per peer. An RTR whose E is older than the ring is dropped.
- *
- * Kept RTRs hang in a bin per tag, sorted by `due`: the number that the send counter of the bin
- * will have when its send is issued. So a send examines one head, whatever is kept.
+ * A ring has the tags of the latest sends. Ring and tables make the ledger; it is allocated when the first RTR of this receiver
+ * arrives, so that programs without receivers that come early pay one pointer per peer. Kept RTRs hang in a bin per tag,
+ * sorted by `due`: the number that the send counter of the bin will have when its send is issued. So a send examines one
+ * head, whatever is kept.
  *
  * Threads: none here; the caller's lock covers one spec_send_t. RTR objects are the caller's; the
  * ledger only links them. */
@@ -54,7 +46,6 @@ typedef enum spec_rtr_fate {
     SPEC_RTR_TOO_SHORT,    /* its message is longer than the receiver's buffer */
     SPEC_RTR_FULL,         /* SPEC_KEPT_MAX are kept */
     SPEC_RTR_REVOKED,      /* the receiver took it back */
-    SPEC_RTR_SHARED,       /* the sender leaves this message to the receiver (the caller decides) */
     SPEC_RTR_REFUSED,      /* nonsense: E beyond what was sent, k absurd, or a duplicate */
     SPEC_RTR_FATES
 } spec_rtr_fate_t;

@@ -58,7 +58,7 @@ static inline spec_node_t *spec_stream_bucket(spec_stream_t *s, uint32_t no)
 static inline spec_item_t *spec_stream_find(spec_stream_t *s, uint32_t no)
 {
     const spec_node_t *head = spec_stream_bucket(s, no);
-    for (spec_node_t *n = spec_list_first(head); NULL != n; n = spec_list_next(head, n)) {
+    SPEC_LIST_EACH (n, head) {
         if (no == SPEC_ENTRY(n, spec_item_t, node)->no) {
             return SPEC_ENTRY(n, spec_item_t, node);
         }

@@ -1,9 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Messages arrive: the packets with a sequence number, one type for each protocol.
- *
- * Every packet is checked before anything is changed. Then messages of one sender are processed in
- * the order of their numbers, whatever the order of arrival; processing one means to match it
- * under the communicator's lock, and to act on the match after the lock is released.
+/* Messages arrive: the packets with a sequence number, one type for each protocol. Every packet is checked before anything is
+ * changed. Processing a message means to match it under the communicator's lock, and to act on the match after that.
  *
  * What every small message goes through is inlined into the callback of its type, so that the protocol
  * is a constant there and a small message pays for no other. */
@@ -90,6 +87,22 @@ static void drop(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
     }
 }
 
+/* Into the queue of unexpected messages. The lock is held. */
+INLINED void keep_unexpected(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
+                             mca_pml_spec_frag_t *frag, uint32_t cost)
+{
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
+    frag->unexp.src = hdr->src;
+    frag->unexp.tag = hdr->tag;
+    MCA_PML_SPEC_COUNT(unexpected);
+    MCA_PML_SPEC_COUNT_N(rts_unexpected, MCA_PML_SPEC_RTS == hdr->type);
+    if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
+                           "pml/spec: out of memory for the queue of unexpected messages");
+    }
+    mca_pml_spec_unexp_added(peer, frag, cost);
+}
+
 /* Process the message whose turn it is: it is in `packet`, or kept already in `frag`. The lock is
  * held and is released. */
 INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
@@ -116,37 +129,21 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     }
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
-        if (OPAL_UNLIKELY(is_low)) {
-            mca_pml_spec_flow_low(comm, peer);
-        }
-        mca_pml_spec_unlock(&comm->slot->lock);
-        if (OPAL_UNLIKELY(skips)) {
-            mca_pml_spec_recvs_cancelled(&cancelled);
-        }
-        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet, proto);
-        if (NULL != frag) {
-            mca_pml_spec_frag_free(frag);
-        }
-        return;
+    } else {
+        keep_unexpected(comm, peer, NULL == frag ? mca_pml_spec_frag_keep(packet) : frag, cost);
     }
-    if (NULL == frag) {
-        frag = mca_pml_spec_frag_must_keep(packet);
-    }
-    frag->unexp.src = hdr->src;
-    frag->unexp.tag = hdr->tag;
-    MCA_PML_SPEC_COUNT(unexpected);
-    MCA_PML_SPEC_COUNT_N(rts_unexpected, MCA_PML_SPEC_RTS == hdr->type);
-    if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for the queue of unexpected messages");
-    }
-    mca_pml_spec_unexp_added(peer, frag, cost);
     if (OPAL_UNLIKELY(is_low)) {
-        mca_pml_spec_flow_low(comm, peer);
+        mca_pml_spec_flow_low(comm, peer, false);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(skips)) {
         mca_pml_spec_recvs_cancelled(&cancelled);
+    }
+    if (NULL != posted) {
+        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet, proto);
+        if (NULL != frag) {
+            mca_pml_spec_frag_free(frag);
+        }
     }
 }
 
@@ -168,7 +165,7 @@ static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 
 static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet)
 {
-    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_must_keep(packet);
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
     frag->item.no = mca_pml_spec_frag_hdr(frag)->seq;
     if (!spec_stream_keep(&peer->recv.msgs, &frag->item)) {
         mca_pml_spec_frag_free(frag);
@@ -176,18 +173,6 @@ static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *p
         return;
     }
     MCA_PML_SPEC_COUNT(early);
-}
-
-/* The first packet of a peer: makes it. The lock is held, and is not while memory is got; the caller holds the communicator. */
-static mca_pml_spec_peer_t *first_heard(mca_pml_spec_comm_t *comm, int32_t rank)
-{
-    mca_pml_spec_unlock(&comm->slot->lock);
-    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
-    if (OPAL_UNLIKELY(NULL == peer)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
-    }
-    mca_pml_spec_lock(&comm->slot->lock);
-    return peer;
 }
 
 /* One that is not simply the next of its peer: the first ever, or too early, or others or a cancel wait for it. The lock is held
@@ -200,11 +185,14 @@ static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
     mca_pml_spec_comm_retain(comm);
     mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
     if (NULL == peer) {
-        peer = first_heard(comm, hdr->src);
+        mca_pml_spec_unlock(&comm->slot->lock); /* while memory is got */
+        peer = mca_pml_spec_peer(comm, hdr->src);
+        if (OPAL_UNLIKELY(NULL == peer)) {
+            mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
+        }
+        mca_pml_spec_lock(&comm->slot->lock);
     }
-    if (NULL == peer) {
-        mca_pml_spec_unlock(&comm->slot->lock); /* the job ends */
-    } else if (hdr->seq != peer->recv.msgs.nxt) {
+    if (hdr->seq != peer->recv.msgs.nxt) {
         keep_early(peer, packet);
         mca_pml_spec_unlock(&comm->slot->lock);
     } else {

@@ -11,13 +11,12 @@
 #include "../core/spec_costs.h"
 #include "../core/spec_flow.h"
 #include "../core/spec_handle.h"
-#include "../core/spec_list.h"
+#include "spec_list.h"
+#include "spec_now.h"
 #include "../core/spec_retry.h"
 #include "../core/spec_stage.h"
 #include "pml_spec_counters.h"
 #include "pml_spec_wire.h"
-
-#include <time.h>
 
 /* Messages up to this size (bytes) are built on the stack and handed to the transport in one
  * piece, without a request. */
@@ -63,7 +62,9 @@ typedef struct mca_pml_spec_module {
     bool devices;         /* buffers may be in the memory of an accelerator */
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
-    volatile int32_t revokes; /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
+    volatile int32_t offers;    /* large receives that have sent an RTR and are not complete */
+    volatile int32_t announced; /* large sends that have sent an RTS and are not complete */
+    volatile int32_t revokes;   /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
     volatile int32_t late_revokes; /* of them, those of communicators that were freed */
 
     spec_costs_t costs; /* pml_spec_costs.h; under lock, as the next */
@@ -98,14 +99,6 @@ typedef struct mca_pml_spec_module {
 
 extern mca_pml_spec_module_t mca_pml_spec;
 extern mca_pml_base_component_t mca_pml_spec_component;
-
-/* Nanoseconds of the monotonic clock. */
-static inline uint64_t mca_pml_spec_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
 
 /* How deep the calling thread is in what may call back: a poll of ours, or a completion callback. Both may start
  * sends and receives. */
@@ -160,12 +153,6 @@ static inline int32_t mca_pml_spec_set_bits(volatile int32_t *v, int32_t bits)
     int32_t old = *v;
     *v = old | bits;
     return old;
-}
-
-/* The bits, while other threads may set some. */
-static inline int32_t mca_pml_spec_bits(const volatile int32_t *v)
-{
-    return __atomic_load_n(v, __ATOMIC_ACQUIRE);
 }
 
 /* What another thread has published, and all that it did before. */

@@ -2,7 +2,6 @@
 /* Finds communicators by the number that packets carry, makes peers, and parks packets that come too early. */
 #include "pml_spec_comm.h"
 
-#include "pml_spec_packet.h"
 #include "pml_spec_upward.h"
 
 #include <stdlib.h>
@@ -69,12 +68,11 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
 bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
 {
     mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
-    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_must_keep(packet);
-    if (NULL == slot || NULL == frag) {
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    if (NULL == slot) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for a message whose communicator does not "
                            "exist yet");
-        return true;
     }
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const bool exists = NULL != slot->comm;
@@ -103,7 +101,7 @@ int32_t mca_pml_spec_rank_of(const mca_pml_spec_comm_t *comm, opal_process_name_
 {
     for (uint32_t rank = 0; rank < comm->size; ++rank) {
         opal_process_name_t other = ompi_group_get_proc_name(comm->group, (int) rank);
-        if (other.jobid == name.jobid && other.vpid == name.vpid) {
+        if (mca_pml_spec_is_same(other, name)) {
             return (int32_t) rank;
         }
     }
@@ -124,6 +122,20 @@ bool mca_pml_spec_is_member(const opal_proc_t *proc)
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     return found;
+}
+
+mca_pml_spec_comm_t *mca_pml_spec_comm_next(uint32_t *cid)
+{
+    mca_pml_spec_comm_t *comm = NULL;
+    while (NULL == comm && *cid <= UINT16_MAX) {
+        if (NULL == MCA_PML_SPEC_SEEN(mca_pml_spec.cids[*cid / MCA_PML_SPEC_CID_CHUNK])) {
+            *cid |= MCA_PML_SPEC_CID_CHUNK - 1; /* to the next ones */
+        } else {
+            comm = mca_pml_spec_comm_get((uint16_t) *cid);
+        }
+        ++*cid;
+    }
+    return comm;
 }
 
 void mca_pml_spec_slot_reap(mca_pml_spec_cid_slot_t *slot)
@@ -152,6 +164,17 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_get(uint16_t ctx, int32_t src)
     mca_pml_spec_peer_t *peer = (uint32_t) src >= comm->size ? NULL : mca_pml_spec_peer(comm, src);
     if (NULL == peer) {
         mca_pml_spec_comm_put(comm);
+    }
+    return peer;
+}
+
+mca_pml_spec_peer_t *mca_pml_spec_peer_named(mca_pml_spec_comm_t *comm, int32_t src, uint64_t name,
+                                             const char *what)
+{
+    mca_pml_spec_peer_t *peer = (uint32_t) src < comm->size ? mca_pml_spec_peer(comm, src) : NULL;
+    if (NULL == peer || spec_name_of(&peer->proc->super) != name) {
+        mca_pml_spec_refuse(what, "it comes from another process than its rank says");
+        return NULL;
     }
     return peer;
 }

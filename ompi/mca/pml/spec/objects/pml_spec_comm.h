@@ -1,23 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Communicators and their peers, as pml/spec keeps them.
+/* Communicators and their peers, as pml/spec keeps them. A peer is one remote process of one communicator, both directions; it
+ * is allocated when it is first sent to or heard of. A cid is reused after a communicator is freed; its epoch tells the
+ * incarnations apart (docs/design/protocol.md, "Epochs").
  *
- * Words
- *   peer   one remote process of one communicator, both directions
- *   cid    communicator id; reused after a communicator is freed. Packet headers carry the
- *          receiver's: it is the same everywhere unless the communicator was made from a group
- *   epoch  which incarnation of a cid this process lives in, counted here and put into each header
- *   parked packet for a cid that does not exist here (yet)
- *
- *   user   a packet's handler, or work for later, that has the communicator in its hands
- *
- * Per communicator there is an array of peer pointers (zero pages until touched); a peer is
- * allocated when it is first sent to or heard of.
- *
- * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet has no reference: its
- * handler finds the communicator by number, and the program may free it meanwhile, in another thread or in a
- * callback of what the handler itself completes. So a handler gets it (mca_pml_spec_comm_get) and puts it back. A
- * communicator that is freed cannot be got any more at once; its memory goes with the last user of its cid. Nothing of
- * Open MPI's communicator is touched by users. */
+ * Life. The program's calls and requests hold Open MPI's communicator, and with it ours. A packet has no reference: its handler
+ * is a user, which gets the communicator by its number (mca_pml_spec_comm_get) and puts it back, since the program may free it
+ * meanwhile (docs/design/threads.md). One that is freed cannot be got any more at once; its memory goes with the last user of its
+ * cid. Nothing of Open MPI's communicator is touched by users. */
 #ifndef PML_SPEC_COMM_H
 #define PML_SPEC_COMM_H
 
@@ -113,7 +102,7 @@ typedef struct mca_pml_spec_cid_slot {
     uint32_t incarnations; /* communicators that had this cid so far */
     uint32_t last_seqs_n;
     mca_pml_spec_last_seq_t *last_seqs;
-    spec_node_t parked; /* mca_pml_spec_frag_t.item */
+    spec_node_t parked; /* packets that came before their communicator: mca_pml_spec_frag_t.item */
     spec_node_t ended;  /* communicators that were freed and may still be in users' hands */
     char apart[64];     /* counting here does not slow the neighbours */
 } mca_pml_spec_cid_slot_t;
@@ -166,15 +155,21 @@ static inline void mca_pml_spec_slot_put(mca_pml_spec_cid_slot_t *slot)
     }
 }
 
+/* The slot of a cid, or NULL: there was never a communicator of it or its neighbours. */
+static inline mca_pml_spec_cid_slot_t *mca_pml_spec_slot_seen(uint16_t cid)
+{
+    mca_pml_spec_cid_slot_t *chunk =
+        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    return OPAL_UNLIKELY(NULL == chunk) ? NULL : &chunk[cid % MCA_PML_SPEC_CID_CHUNK];
+}
+
 /* The communicator of a cid, to be put back; or NULL. Any thread. */
 static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
 {
-    mca_pml_spec_cid_slot_t *slot =
-        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_slot_seen(cid);
     if (OPAL_UNLIKELY(NULL == slot)) {
         return NULL;
     }
-    slot += cid % MCA_PML_SPEC_CID_CHUNK;
     (void) mca_pml_spec_add32(&slot->users, 1); /* before it is read: see del_comm */
     mca_pml_spec_comm_t *comm = MCA_PML_SPEC_SEEN(slot->comm);
     if (OPAL_UNLIKELY(NULL == comm)) {
@@ -186,13 +181,8 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get(uint16_t cid)
 /* The communicator of a cid with its lock held; or NULL. */
 static inline mca_pml_spec_comm_t *mca_pml_spec_comm_lock(uint16_t cid)
 {
-    mca_pml_spec_cid_slot_t *slot =
-        MCA_PML_SPEC_SEEN(mca_pml_spec.cids[cid / MCA_PML_SPEC_CID_CHUNK]);
-    if (OPAL_UNLIKELY(NULL == slot)) {
-        return NULL;
-    }
-    slot += cid % MCA_PML_SPEC_CID_CHUNK;
-    if (OPAL_UNLIKELY(NULL == MCA_PML_SPEC_SEEN(slot->comm))) {
+    mca_pml_spec_cid_slot_t *slot = mca_pml_spec_slot_seen(cid);
+    if (OPAL_UNLIKELY(NULL == slot) || OPAL_UNLIKELY(NULL == MCA_PML_SPEC_SEEN(slot->comm))) {
         return NULL; /* perhaps there never was one, nor a lock */
     }
     mca_pml_spec_lock(&slot->lock);
@@ -202,6 +192,9 @@ static inline mca_pml_spec_comm_t *mca_pml_spec_comm_lock(uint16_t cid)
     }
     return comm;
 }
+
+/* The first communicator there is from *cid on, to be put back; *cid moves behind it. NULL: there are no more. */
+mca_pml_spec_comm_t *mca_pml_spec_comm_next(uint32_t *cid);
 
 /* Another user of one that the caller has for certain. */
 static inline void mca_pml_spec_comm_retain(mca_pml_spec_comm_t *comm)
@@ -214,15 +207,20 @@ static inline void mca_pml_spec_comm_put(mca_pml_spec_comm_t *comm)
     mca_pml_spec_slot_put(comm->slot);
 }
 
-/* As comm_get, if it is in this of its incarnations here. */
-static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get_epoch(uint16_t cid, uint8_t epoch)
+/* What comm_get gave, if it is in this of its incarnations here; else it is put back. */
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_in_epoch(mca_pml_spec_comm_t *comm,
+                                                              uint8_t epoch)
 {
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get(cid);
     if (NULL != comm && epoch != comm->epoch) {
         mca_pml_spec_comm_put(comm);
         return NULL;
     }
     return comm;
+}
+
+static inline mca_pml_spec_comm_t *mca_pml_spec_comm_get_epoch(uint16_t cid, uint8_t epoch)
+{
+    return mca_pml_spec_comm_in_epoch(mca_pml_spec_comm_get(cid), epoch);
 }
 
 /* Slow path of the next: creates the peer. NULL when memory is out. */
@@ -237,6 +235,18 @@ static inline mca_pml_spec_peer_t *mca_pml_spec_peer(mca_pml_spec_comm_t *comm, 
 
 /* The peer that a packet names by communicator id and rank, to be put back; or NULL. */
 mca_pml_spec_peer_t *mca_pml_spec_peer_get(uint16_t ctx, int32_t src);
+
+/* The peer of a communicator that a packet names by rank and process; NULL: they do not belong together, or memory is out,
+ * and the packet, whose name is `what`, was refused. */
+mca_pml_spec_peer_t *mca_pml_spec_peer_named(mca_pml_spec_comm_t *comm, int32_t src, uint64_t name,
+                                             const char *what);
+
+/* The peer of a rank that a packet names; NULL: nothing was ever sent to or heard of it. */
+static inline mca_pml_spec_peer_t *mca_pml_spec_peer_known(const mca_pml_spec_comm_t *comm,
+                                                           int32_t src)
+{
+    return (uint32_t) src < comm->size ? MCA_PML_SPEC_SEEN(comm->peers[src]) : NULL;
+}
 
 static inline void mca_pml_spec_peer_put(mca_pml_spec_peer_t *peer)
 {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "ompi/attribute/attribute.h"
 #include "ompi/communicator/communicator.h"
@@ -33,51 +34,24 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/include/spec/release.h"
 #include "opal/include/spec/tell.h"
 #include "opal/util/error.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
-
-#if !defined(SPEC_UNTESTED_OPENMPI) && !(OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1)       \
-    && !(OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)                                       \
-    && !(OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0)
-#    error "pml/spec: supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
-#endif
 
 /* Declares a function of the module, with the arguments that the interface gives it (its parts: pml.h). */
 #define MCA_PML_SPEC_DECLARE(part, name) __typeof__(*(mca_pml_base_module_##part##_fn_t) NULL) name
 
+#include "ompi/errhandler/errhandler.h"
+
 #if OMPI_MAJOR_VERSION < 5
 
-#    include "ompi/errhandler/errhandler.h"
 #    include "ompi/mca/rte/rte.h"
 #    include "opal/threads/mutex.h"
 
 #    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
 
 typedef mca_pml_base_module_1_0_1_t mca_pml_spec_super_t;
-
-/* Fields of the module that only one of the releases has. */
-#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_ft_event = NULL
-
-/* Define the callback `name` of an active message, whose body follows. It sees the transport and
- * the segments, whatever form the release passes them in. */
-#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
-        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
-                              size_t nseg);                                                        \
-        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
-                  mca_btl_base_descriptor_t *des, void *cbdata)                                    \
-        {                                                                                          \
-            (void) am_tag, (void) cbdata;                                                          \
-            name##_am(btl, des->des_segments, des->des_segment_count);                             \
-        }                                                                                          \
-        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
-                              size_t nseg)
-
-/* Declare such a callback in a header. */
-#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
-        void name(mca_btl_base_module_t *btl, mca_btl_base_tag_t am_tag,                           \
-                  mca_btl_base_descriptor_t *des, void *cbdata)
 
 /* The number that stands for a communicator in message headers. */
 static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
@@ -108,62 +82,6 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* What this PML can do beyond the least, for pml_flags. */
 #    define MCA_PML_SPEC_ABILITIES 0
 
-/* May buffers be in the memory of an accelerator, and is this address? (configure refuses a 4.1 that
- * was built for such buffers.) */
-static inline bool mca_pml_spec_has_device(void)
-{
-    return false;
-}
-
-static inline bool mca_pml_spec_on_device(const void *p)
-{
-    (void) p;
-    return false;
-}
-
-/* Copies n bytes from or to a device; they are there when this returns. OPAL_SUCCESS or an error of the device. */
-static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
-{
-    (void) to, (void) from, (void) n;
-    return OPAL_ERR_NOT_SUPPORTED;
-}
-
-/* What a convertor is told when it is prepared for a buffer, which may be on a device. */
-static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
-{
-    (void) on_device;
-    return 0;
-}
-
-/* Was it prepared for one? */
-static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
-{
-    (void) convertor;
-    return false;
-}
-
-typedef void *(*mca_pml_spec_copy_fn_t)(void *to, const void *from, size_t n,
-                                        opal_convertor_t *convertor);
-
-static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
-                                                    mca_pml_spec_copy_fn_t copy)
-{
-    (void) convertor, (void) copy;
-}
-
-/* A process is lost. True: MPI goes on without it, and requests with it end in error. */
-static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
-{
-    (void) proc;
-    return false;
-}
-
-/* May the job outlive a process of it, which then answers nothing more? */
-static inline bool mca_pml_spec_outlives(void)
-{
-    return false;
-}
-
 /* A request of the communicator is about to end in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
  * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
  * what ends the job once it is seen ends it here; but not for a message that is too long, which is the program's own
@@ -175,108 +93,25 @@ static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int err
     }
 }
 
-/* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
-static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
-{
-    (void) comm, (void) src, (void) tag;
-    return MPI_SUCCESS;
-}
-
-/* Has the runtime found that this process of the communicator is gone? Nothing of it counts any more. */
-static inline bool mca_pml_spec_is_gone(ompi_communicator_t *comm, int rank)
-{
-    (void) comm, (void) rank;
-    return false;
-}
-
-/* Can a request with this process and tag no more end by itself, because the process is gone, or the
- * communicator is revoked? Then the process may still write into the buffer of a receive. */
-static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
-{
-    (void) comm, (void) rank, (void) tag;
-    return false;
-}
-
-/* Ends the job with a message. Does not return in practice. */
-#    define mca_pml_spec_abort(code, ...) ompi_rte_abort(code, __VA_ARGS__)
-
-static inline uint32_t mca_pml_spec_job_size(void)
-{
-    return (uint32_t) ompi_process_info.num_procs;
-}
-
-/* Processes of the job on this host. */
-static inline uint32_t mca_pml_spec_processes_of_host(void)
-{
-    return (uint32_t) opal_process_info.num_local_peers + 1;
-}
-
-/* The host of a process, for messages to people. */
-static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
-{
-    return NULL == proc || NULL == proc->proc_hostname ? "unknown" : proc->proc_hostname;
-}
-
-/* Begin a function that says whether a duplicate of a communicator gets an attribute (*flag). */
-#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
-        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag,   \
-                        __opal_attribute_unused__ MPI_Comm fresh)
+/* Ends the job with a message. */
+#    define mca_pml_spec_abort(code, ...)                                                          \
+        do {                                                                                       \
+            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+            abort();                                                                               \
+        } while (0)
 
 #else /* 5.0, 6.0 */
 
-/* 6.0 knows no help texts but those of its own tree. */
-#    ifdef SPEC_HELP_COMPILED
-#        include "help/show_help.h"
-#    endif
-
-#    include "ompi/errhandler/errhandler.h"
 #    include "ompi/runtime/ompi_rte.h"
-#    include "opal/mca/accelerator/accelerator.h"
-#    include "opal/mca/accelerator/base/base.h"
 #    include "opal/mca/threads/mutex.h"
-
-#    include <string.h>
 
 #    define MCA_PML_SPEC_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
 
 typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
 
-/* From now on nobody may wait for a message of the communicator; with coll_only, of its collective
- * operations. Threads that wait are woken after this and read these marks. */
-static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_only)
-{
-#    if OPAL_ENABLE_FT_MPI
-    if (OMPI_COMM_IS_INTER(comm)) {
-        (void) mca_pml_spec_revoke_comm(comm->c_local_comm, coll_only);
-    }
-    comm->coll_revoked = true;
-    if (!coll_only) {
-        comm->comm_revoked = true;
-    }
-#    endif
-    (void) comm, (void) coll_only;
-    return OMPI_SUCCESS;
-}
-
-#    define MCA_PML_SPEC_WAIT_LOCK(sync)   opal_thread_internal_mutex_lock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_UNLOCK(sync) opal_thread_internal_mutex_unlock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_WAKE(sync)   opal_thread_internal_cond_signal(&(sync)->condition)
-
-#    define MCA_PML_SPEC_MODULE_EXTRAS                                                             \
-        .pml_revoke_comm = mca_pml_spec_revoke_comm, .pml_get_transports = NULL
-
-#    define MCA_PML_SPEC_AM_CALLBACK(name)                                                         \
-        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
-                              size_t nseg);                                                        \
-        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)        \
-        {                                                                                          \
-            name##_am(btl, des->des_segments, des->des_segment_count);                             \
-        }                                                                                          \
-        static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,       \
-                              size_t nseg)
-
-#    define MCA_PML_SPEC_AM_DECLARE(name)                                                          \
-        void name(mca_btl_base_module_t *btl, const mca_btl_base_receive_descriptor_t *des)
+#    define MCA_PML_SPEC_WAIT_LOCK(sync)            opal_thread_internal_mutex_lock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_UNLOCK(sync)          opal_thread_internal_mutex_unlock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_WAKE(sync)            opal_thread_internal_cond_signal(&(sync)->condition)
 
 static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
 {
@@ -298,8 +133,43 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 }
 
 /* (PMIx could tell the numbers, but not on every launcher: the PML asks its peers instead.) */
-#    define MCA_PML_SPEC_ABILITIES MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
+#    define MCA_PML_SPEC_ABILITIES                  MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
 
+/* (5.0 returns from MPI_Waitall.) */
+#    define mca_pml_spec_failed_unseen(comm, error) ((void) (error))
+
+/* (The abort of 5.0 gives its message to the launcher, which keeps it.) */
+#    define mca_pml_spec_abort(code, ...)                                                          \
+        do {                                                                                       \
+            opal_output(0, __VA_ARGS__);                                                           \
+            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+            abort();                                                                               \
+        } while (0)
+
+#endif
+
+/* Define the callback `name` of an active message, whose body follows. It sees the transport and
+ * the segments, whatever form the release passes them in. */
+#define MCA_PML_SPEC_AM_CALLBACK(name)                                                             \
+    static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,           \
+                          size_t nseg);                                                            \
+    SPEC_AM_DECLARE(name)                                                                          \
+    {                                                                                              \
+        name##_am(btl, des->des_segments, des->des_segment_count);                                 \
+    }                                                                                              \
+    static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,           \
+                          size_t nseg)
+
+/* ---- buffers in the memory of an accelerator: from 5.0 on ---- */
+
+#if OMPI_MAJOR_VERSION >= 5
+
+#    include "opal/mca/accelerator/accelerator.h"
+#    include "opal/mca/accelerator/base/base.h"
+
+#    include <string.h>
+
+/* May buffers be in the memory of an accelerator? */
 static inline bool mca_pml_spec_has_device(void)
 {
     const char *component =
@@ -307,6 +177,7 @@ static inline bool mca_pml_spec_has_device(void)
     return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
 }
 
+/* Is this address? */
 static inline bool mca_pml_spec_on_device(const void *p)
 {
     int device;
@@ -314,123 +185,122 @@ static inline bool mca_pml_spec_on_device(const void *p)
     return opal_accelerator.check_addr(p, &device, &flags) > 0;
 }
 
+/* Copies n bytes from or to a device; they are there when this returns. OPAL_SUCCESS or an error of the device. */
 static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
 {
     return opal_accelerator.mem_copy(MCA_ACCELERATOR_NO_DEVICE_ID, MCA_ACCELERATOR_NO_DEVICE_ID, to,
                                      from, n, MCA_ACCELERATOR_TRANSFER_UNSPEC);
 }
 
+/* What a convertor is told when it is prepared for a buffer, which may be on a device. */
 static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
 {
     return on_device ? CONVERTOR_ACCELERATOR : 0;
 }
 
+/* Was it prepared for one? */
 static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
 {
     return convertor->flags & CONVERTOR_ACCELERATOR;
 }
 
-typedef memcpy_fct_t mca_pml_spec_copy_fn_t;
-
-static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
-                                                    mca_pml_spec_copy_fn_t copy)
+static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor, memcpy_fct_t copy)
 {
     convertor->cbmemcpy = copy;
 }
 
-/* (5.0 returns from MPI_Waitall.) */
-static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
-{
-    (void) comm, (void) error;
-}
+#else /* configure refuses a 4.1 that was built for such buffers */
+#    define mca_pml_spec_has_device() false
+#    define mca_pml_spec_on_device(p) ((void) (p), false)
+#    define mca_pml_spec_device_copy(to, from, n)                                                  \
+        ((void) (to), (void) (from), (void) (n), OPAL_ERR_NOT_SUPPORTED)
+#    define mca_pml_spec_convertor_flags(on_device)           ((void) (on_device), 0)
+#    define mca_pml_spec_convertor_is_device(convertor)       ((void) (convertor), false)
+#    define mca_pml_spec_convertor_copies_by(convertor, copy) ((void) (convertor), (void) (copy))
+#endif
 
+/* ---- MPI goes on after failures (ULFM): from 5.0 on, if it was built for that ---- */
+
+#if OMPI_MAJOR_VERSION >= 5 && OPAL_ENABLE_FT_MPI
+
+/* May the job outlive a process of it, which then answers nothing more? */
 static inline bool mca_pml_spec_outlives(void)
 {
-#    if OPAL_ENABLE_FT_MPI
     return ompi_ftmpi_enabled;
-#    else
-    return false;
-#    endif
 }
 
+/* A process is lost. True: MPI goes on without it, and requests with it end in error. */
 static inline bool mca_pml_spec_goes_on_without(const opal_proc_t *proc)
 {
-#    if OPAL_ENABLE_FT_MPI
-    if (ompi_ftmpi_enabled && NULL != proc) {
-        ompi_errhandler_proc_failed((ompi_proc_t *) (uintptr_t) proc);
-        return true;
+    if (!ompi_ftmpi_enabled || NULL == proc) {
+        return false;
     }
-#    endif
-    (void) proc;
-    return false;
+    ompi_errhandler_proc_failed((ompi_proc_t *) (uintptr_t) proc);
+    return true;
 }
 
+/* Has the runtime found that this process of the communicator is gone? Nothing of it counts any more. */
 static inline bool mca_pml_spec_is_gone(ompi_communicator_t *comm, int rank)
 {
-#    if OPAL_ENABLE_FT_MPI
     return ompi_ftmpi_enabled && rank >= 0
            && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm));
-#    endif
-    (void) comm, (void) rank;
-    return false;
 }
 
+/* Can a request with this process and tag no more end by itself, because the process is gone, or the
+ * communicator is revoked? Then the process may still write into the buffer of a receive. */
 static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
 {
-#    if OPAL_ENABLE_FT_MPI
-    if (ompi_ftmpi_enabled) {
-        return (ompi_comm_is_revoked(comm) && !ompi_request_tag_is_ft(tag))
+    return ompi_ftmpi_enabled
+           && ((ompi_comm_is_revoked(comm) && !ompi_request_tag_is_ft(tag))
                || (ompi_comm_coll_revoked(comm) && ompi_request_tag_is_collective(tag))
-               || mca_pml_spec_is_gone(comm, rank);
-    }
-#    endif
-    (void) comm, (void) rank, (void) tag;
-    return false;
+               || mca_pml_spec_is_gone(comm, rank));
 }
 
+/* Why a probe that finds nothing will never find anything, or MPI_SUCCESS. */
 static inline int mca_pml_spec_probe_error(ompi_communicator_t *comm, int src, int tag)
 {
-#    if OPAL_ENABLE_FT_MPI
     if (mca_pml_spec_is_lost(comm, src, tag)) {
         return ompi_comm_is_revoked(comm) ? MPI_ERR_REVOKED : MPI_ERR_PROC_FAILED;
     }
-    if (ompi_ftmpi_enabled && MPI_ANY_SOURCE == src && !ompi_comm_is_any_source_enabled(comm)) {
-        return MPI_ERR_PROC_FAILED;
-    }
-#    endif
-    (void) comm, (void) src, (void) tag;
-    return MPI_SUCCESS;
+    return ompi_ftmpi_enabled && MPI_ANY_SOURCE == src && !ompi_comm_is_any_source_enabled(comm)
+               ? MPI_ERR_PROC_FAILED
+               : MPI_SUCCESS;
 }
 
-/* (The abort of 5.0 gives its message to the launcher, which keeps it.) */
-#    define mca_pml_spec_abort(code, ...)                                                          \
-        do {                                                                                       \
-            opal_output(0, __VA_ARGS__);                                                           \
-            ompi_rte_abort(code, __VA_ARGS__);                                                     \
-        } while (0)
+/* From now on nobody may wait for a message of the communicator; with coll_only, of its collective
+ * operations. Threads that wait are woken after this and read these marks. */
+static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_only)
+{
+    if (OMPI_COMM_IS_INTER(comm)) {
+        (void) mca_pml_spec_revoke_comm(comm->c_local_comm, coll_only);
+    }
+    comm->coll_revoked = true;
+    if (!coll_only) {
+        comm->comm_revoked = true;
+    }
+    return OMPI_SUCCESS;
+}
+
+/* Fields of the module that not all have: the last ones. */
+#    define MCA_PML_SPEC_MODULE_EXTRAS .pml_revoke_comm = mca_pml_spec_revoke_comm
+
+#else
+#    define mca_pml_spec_outlives()            false
+#    define mca_pml_spec_goes_on_without(proc) ((void) (proc), false)
+#    define mca_pml_spec_is_gone(comm, rank)   ((void) (comm), (void) (rank), false)
+#    define mca_pml_spec_is_lost(comm, rank, tag)                                                  \
+        ((void) (comm), (void) (rank), (void) (tag), false)
+#    define mca_pml_spec_probe_error(comm, src, tag)                                               \
+        ((void) (comm), (void) (src), (void) (tag), MPI_SUCCESS)
+#    define MCA_PML_SPEC_MODULE_EXTRAS
+#endif
+
+/* ---- all of them ---- */
 
 static inline uint32_t mca_pml_spec_job_size(void)
 {
-    return ompi_process_info.num_procs;
+    return (uint32_t) ompi_process_info.num_procs;
 }
-
-static inline uint32_t mca_pml_spec_processes_of_host(void)
-{
-    return opal_process_info.num_local_peers + 1;
-}
-
-/* Not given back: it belongs to the process by the header of 5.0, and is a copy in its code. */
-static inline const char *mca_pml_spec_host_of(const opal_proc_t *proc)
-{
-    const char *host = NULL == proc ? NULL : opal_get_proc_hostname(proc);
-    return NULL == host ? "unknown" : host;
-}
-
-/* See above. */
-#    define MCA_PML_SPEC_COPY_ATTR(name)                                                           \
-        static int name(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag)
-
-#endif
 
 /* Is MPI_Finalize so far that peers may be gone by right? */
 static inline bool mca_pml_spec_is_ending(void)
@@ -519,12 +389,6 @@ static inline int mca_pml_spec_mpi_error(int status)
     }
 #endif
     return status < 0 ? ompi_errcode_get_mpi_code(status) : MPI_SUCCESS;
-}
-
-/* A process's name as one number; the same on every process of the job. */
-static inline uint64_t mca_pml_spec_name_of(const ompi_proc_t *proc)
-{
-    return (uint64_t) proc->super.proc_name.jobid << 32 | proc->super.proc_name.vpid;
 }
 
 #endif

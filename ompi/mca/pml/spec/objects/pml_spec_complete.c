@@ -49,7 +49,7 @@ void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *b
                                const volatile int32_t *life, const mca_pml_spec_peer_t *peer,
                                int status)
 {
-    if (SPEC_LIFE_FREED != (mca_pml_spec_bits(life) & (SPEC_LIFE_FREED | SPEC_LIFE_LOST))
+    if (SPEC_LIFE_FREED != (MCA_PML_SPEC_SEEN(*life) & (SPEC_LIFE_FREED | SPEC_LIFE_LOST))
         || NULL == peer || mca_pml_spec_lost(peer) || mca_pml_spec_outlives()) {
         return;
     }

@@ -82,9 +82,9 @@ static inline void mca_pml_spec_end_wait(ompi_wait_sync_t *wait, int error)
         return;
     }
     MCA_PML_SPEC_WAIT_LOCK(wait);
-    const bool sleeps = _Generic(&wait->condition,
-                                 pthread_cond_t *: mca_pml_spec_sleeps_on,
-                                 default: mca_pml_spec_sleeps_on_other)(&wait->condition);
+    const bool sleeps = _Generic(&wait->condition, pthread_cond_t *
+                                 : mca_pml_spec_sleeps_on, default
+                                 : mca_pml_spec_sleeps_on_other)(&wait->condition);
     if (OPAL_LIKELY(sleeps)) {
         __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
     }
@@ -174,7 +174,7 @@ static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *l
 static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
 {
     const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);
-    if (OPAL_LIKELY(spec_life_is_mine(mca_pml_spec_bits(life), complete))) {
+    if (OPAL_LIKELY(spec_life_is_mine(MCA_PML_SPEC_SEEN(*life), complete))) {
         return true;
     }
     const spec_life_next_t next = spec_life_freed(mca_pml_spec_set_bits(life, SPEC_LIFE_FREED));
@@ -187,7 +187,7 @@ static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t
 /* Its peer is lost: is it the caller's to tell its owner (mca_pml_spec_tell_lost)? */
 static inline bool mca_pml_spec_claim_lost(volatile int32_t *life)
 {
-    int32_t seen = mca_pml_spec_bits(life);
+    int32_t seen = MCA_PML_SPEC_SEEN(*life);
     do {
         if (!spec_life_may_be_lost(seen)) {
             return false;

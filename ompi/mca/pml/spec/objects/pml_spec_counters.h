@@ -5,8 +5,6 @@
 #ifndef PML_SPEC_COUNTERS_H
 #define PML_SPEC_COUNTERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* X(name, description) */
@@ -24,6 +22,7 @@
     X(staged,                                                                                      \
       "sends and receives of device memory that went through host memory standing in for it")      \
     X(device_faults, "copies from or to the memory of an accelerator that failed")                 \
+    X(joint, "large messages that both ends were to move: the one that waits, or both")            \
     X(stripes, "puts and gets of messages that were shared among several transports")              \
     X(rtr_sent, "RTRs sent (receives that speculated)")                                            \
     X(rtr_keys, "further keys sent ahead of RTRs, one for each transport more that can put")       \
@@ -32,7 +31,6 @@
     X(rtr_crossed, "RTRs dropped: the message they wanted was under way already")                  \
     X(rtr_mispredicted, "RTRs dropped: the message was small or not fit for RDMA")                 \
     X(rtr_too_short, "RTRs dropped: the message was longer than the receive's buffer")             \
-    X(rtr_shared, "RTRs dropped: in a run of messages every other one is left to the receiver")    \
     X(rtr_too_old, "RTRs dropped: too many messages were sent while they travelled")               \
     X(rtr_full, "RTRs dropped: too many were kept for one receiver")                               \
     X(rtr_stale, "RTRs dropped: meant for an earlier communicator with the same id")               \

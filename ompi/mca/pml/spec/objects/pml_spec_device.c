@@ -16,7 +16,7 @@ static void failed(mca_pml_base_request_t *base, size_t n, int error)
             MCA_PML_SPEC_RECVREQ(base)->peer->rank; /* the data is here, so the sender is known */
     }
     MCA_PML_SPEC_COUNT(device_faults);
-    mca_pml_spec_explain("device copy failed", mca_pml_spec_host_of(&ompi_proc_local()->super),
+    mca_pml_spec_explain("device copy failed", spec_host_of(&ompi_proc_local()->super),
                          mca_pml_spec_my_rank(),
                          sends ? "read by a send to" : "written by a receive from", peer, n,
                          base->req_addr, opal_strerror(error), error);

@@ -1,10 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Buffers in the memory of an accelerator (GPU), which neither the processor nor a transport may touch.
- *
- * Such a buffer is like one with gaps: it is never one block that could be put, got or registered, and its data is
- * packed and unpacked through Open MPI's convertor, which asks the accelerator's component for each copy. Whether a buffer is
- * one is asked once per request. Where no accelerator was found (Open MPI's component 'null', and 4.1) nothing is asked.
- *
+/* Buffers in the memory of an accelerator (GPU), which neither the processor nor a transport may touch: they are like buffers with
+ * gaps, whose convertor asks the accelerator's component for each copy (docs/design/protocol.md, "Buffers in an accelerator").
  * A copy may fail. Open MPI's convertor ends the process then; ours notes it in the request, which ends in an error.
  *
  * Threads: as the request's. */

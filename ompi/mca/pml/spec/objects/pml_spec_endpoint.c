@@ -37,7 +37,7 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
     if (NULL == endpoint || 0 == endpoint->btl_eager.arr_size) {
         mca_pml_spec_explain("unreachable", peer->rank, (unsigned) peer->comm->cid,
-                             mca_pml_spec_host_of(&peer->proc->super));
+                             spec_host_of(&peer->proc->super));
         return NULL;
     }
     size_t limit = SIZE_MAX, most = SIZE_MAX;
@@ -80,31 +80,16 @@ int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
     return events;
 }
 
+static mca_bml_base_btl_t *find(mca_bml_base_btl_array_t *array, const mca_btl_base_module_t *btl)
+{
+    return mca_bml_base_btl_array_find(array, (mca_btl_base_module_t *) (uintptr_t) btl);
+}
+
 mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
                                           const mca_btl_base_module_t *btl)
 {
-    for (size_t i = 0; i < endpoint->btl_rdma.arr_size; ++i) {
-        if (endpoint->btl_rdma.bml_btls[i].btl == btl) {
-            return &endpoint->btl_rdma.bml_btls[i];
-        }
-    }
-    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
-        if (endpoint->btl_send.bml_btls[i].btl == btl) {
-            return &endpoint->btl_send.bml_btls[i];
-        }
-    }
-    return NULL;
-}
-
-static bool is_for_sending(const mca_bml_base_endpoint_t *endpoint,
-                           const mca_btl_base_module_t *btl)
-{
-    for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
-        if (endpoint->btl_send.bml_btls[i].btl == btl) {
-            return true;
-        }
-    }
-    return false;
+    mca_bml_base_btl_t *found = find(&endpoint->btl_rdma, btl);
+    return NULL != found ? found : find(&endpoint->btl_send, btl);
 }
 
 size_t mca_pml_spec_rdma_btls(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t **btl)
@@ -112,7 +97,7 @@ size_t mca_pml_spec_rdma_btls(mca_bml_base_endpoint_t *endpoint, mca_bml_base_bt
     size_t n = 0;
     for (size_t i = 0; i < endpoint->btl_rdma.arr_size && n < MCA_PML_SPEC_STRIPES; ++i) {
         mca_bml_base_btl_t *candidate = &endpoint->btl_rdma.bml_btls[i];
-        if (is_for_sending(endpoint, candidate->btl)) {
+        if (NULL != find(&endpoint->btl_send, candidate->btl)) {
             btl[n++] = candidate;
         }
     }

@@ -45,6 +45,17 @@ static inline mca_bml_base_btl_t *mca_pml_spec_next_btl(mca_bml_base_btl_array_t
     return &array->bml_btls[turn < array->arr_size ? turn : 0];
 }
 
+/* Hands a packet to the transport. As mca_bml_base_send, but what it refuses (negative) is freed. */
+static inline int mca_pml_spec_packet_send(mca_bml_base_btl_t *bml_btl,
+                                           mca_btl_base_descriptor_t *des, uint8_t type)
+{
+    const int rc = mca_bml_base_send(bml_btl, des, type);
+    if (OPAL_UNLIKELY(rc < 0)) {
+        mca_bml_base_free(bml_btl, des);
+    }
+    return rc;
+}
+
 /* The BTL of the endpoint that is the local module btl, or NULL. */
 mca_bml_base_btl_t *mca_pml_spec_find_btl(mca_bml_base_endpoint_t *endpoint,
                                           const mca_btl_base_module_t *btl);

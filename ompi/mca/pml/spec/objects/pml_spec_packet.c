@@ -11,33 +11,19 @@ OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
 mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
 {
     mca_pml_spec_frag_t *frag = (mca_pml_spec_frag_t *) mca_pml_spec_get(&mca_pml_spec.frags);
-    if (NULL == frag) {
-        return NULL;
-    }
-    void *data = frag->space;
-    if (packet->size > sizeof(frag->space)) {
-        data = mca_pml_spec_slabs_take(packet->size);
-        if (NULL == data) {
-            mca_pml_spec_put_back(&mca_pml_spec.frags, &frag->super);
-            return NULL;
-        }
-    }
-    frag->btl = packet->btl;
-    frag->seg.seg_addr.pval = data;
-    frag->seg.seg_len = packet->size;
-    mca_pml_spec_packet_copy(packet, 0, data, packet->size);
-    return frag;
-}
-
-mca_pml_spec_frag_t *mca_pml_spec_frag_must_keep(const mca_pml_spec_packet_t *packet)
-{
-    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
-    if (OPAL_UNLIKELY(NULL == frag)) {
+    void *data = NULL == frag                          ? NULL
+                 : packet->size <= sizeof(frag->space) ? frag->space
+                                                       : mca_pml_spec_slabs_take(packet->size);
+    if (OPAL_UNLIKELY(NULL == data)) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for an unexpected message of %zu bytes; "
                            "receive messages earlier, or send fewer before they are received",
                            packet->size);
     }
+    frag->btl = packet->btl;
+    frag->seg.seg_addr.pval = data;
+    frag->seg.seg_len = packet->size;
+    mca_pml_spec_packet_copy(packet, 0, data, packet->size);
     return frag;
 }
 
@@ -54,8 +40,8 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        mca_pml_spec_explain("packet refused",
-                                   mca_pml_spec_host_of(&ompi_proc_local()->super), what, why);
+        mca_pml_spec_explain("packet refused", spec_host_of(&ompi_proc_local()->super),
+                             what, why);
     }
 }
 
@@ -63,14 +49,4 @@ void mca_pml_spec_refuse_late(const char *what, const char *why)
 {
     MCA_PML_SPEC_COUNT(refused);
     MCA_PML_SPEC_VERBOSE(10, "refused %s: %s", what, why);
-}
-
-const void *mca_pml_spec_header(const mca_btl_base_segment_t *seg, size_t nseg, size_t size,
-                                const char *what)
-{
-    if (OPAL_LIKELY(nseg > 0 && seg[0].seg_len >= size)) {
-        return seg[0].seg_addr.pval;
-    }
-    mca_pml_spec_refuse(what, "it is shorter than its header");
-    return NULL;
 }

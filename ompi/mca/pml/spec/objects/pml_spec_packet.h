@@ -107,10 +107,8 @@ static inline size_t mca_pml_spec_packet_copy(const mca_pml_spec_packet_t *packe
     return done;
 }
 
-/* Keep a copy; NULL when memory is out. */
+/* Keep a copy; when memory is out the job ends. */
 mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet);
-/* The same for a message: when memory is out the job ends. */
-mca_pml_spec_frag_t *mca_pml_spec_frag_must_keep(const mca_pml_spec_packet_t *packet);
 void mca_pml_spec_frag_free(mca_pml_spec_frag_t *frag);
 
 /* A packet made no sense: count it. The first is told on the standard error, for what it should have done will not
@@ -119,8 +117,46 @@ void mca_pml_spec_refuse(const char *what, const char *why);
 /* The same for what a process that was given up may still send. */
 void mca_pml_spec_refuse_late(const char *what, const char *why);
 
-/* The header of a packet without a sequence number, size bytes long; NULL: it is shorter, and was refused. what: its name. */
-const void *mca_pml_spec_header(const mca_btl_base_segment_t *seg, size_t nseg, size_t size,
-                                const char *what);
+/* Are the first `size` bytes of the packet in its first segment? Else it is refused; what: its name. */
+static inline bool mca_pml_spec_packet_has(const mca_pml_spec_packet_t *packet, size_t size,
+                                           const char *what)
+{
+    const bool has = packet->nseg > 0 && packet->seg[0].seg_len >= size;
+    if (OPAL_UNLIKELY(!has)) {
+        mca_pml_spec_refuse(what, "it is shorter than its header");
+    }
+    return has;
+}
+
+/* The same of a header of `size` bytes, which it has, and a key behind it. */
+static inline bool mca_pml_spec_packet_has_key(const mca_pml_spec_packet_t *packet, size_t size,
+                                               uint16_t key_len, const char *what)
+{
+    const bool has = packet->seg[0].seg_len - size >= key_len && key_len <= MCA_PML_SPEC_KEY_MAX;
+    if (OPAL_UNLIKELY(!has)) {
+        mca_pml_spec_refuse(what, "it is shorter than its header and key");
+    }
+    return has;
+}
+
+/* Define NAME_arrived(packet) of a packet that begins with a header of this type; its body follows. It is called by
+ * mca_pml_spec_recv_NAME, the callback, which refuses what is shorter. */
+#define MCA_PML_SPEC_PACKET(name, what, type) MCA_PML_SPEC_PACKET_IF(name, what, type, true)
+/* The same if the field key_len of the header says how long a key follows. */
+#define MCA_PML_SPEC_KEY_PACKET(name, what, type)                                                  \
+    MCA_PML_SPEC_PACKET_IF(name, what, type,                                                       \
+                           mca_pml_spec_packet_has_key(                                            \
+                               &packet, sizeof(type),                                              \
+                               ((const type *) mca_pml_spec_packet_hdr(&packet))->key_len, what))
+#define MCA_PML_SPEC_PACKET_IF(name, what, type, fits)                                             \
+    static void name##_arrived(const mca_pml_spec_packet_t *packet);                               \
+    MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_##name)                                             \
+    {                                                                                              \
+        const mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);             \
+        if (OPAL_LIKELY(mca_pml_spec_packet_has(&packet, sizeof(type), what) && (fits))) {         \
+            name##_arrived(&packet);                                                               \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_arrived(const mca_pml_spec_packet_t *packet)
 
 #endif

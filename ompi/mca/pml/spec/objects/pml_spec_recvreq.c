@@ -44,8 +44,8 @@ static void await_cancel(mca_pml_spec_recv_request_t *recvreq)
     if (NULL == peer || owes_older_answer(peer->comm, peer)) {
         return;
     }
-    const uint64_t end = mca_pml_spec_now_ns() + CANCEL_NS;
-    while (!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE) && mca_pml_spec_now_ns() < end) {
+    const uint64_t end = spec_now() + CANCEL_NS;
+    while (!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_DONE) && spec_now() < end) {
         opal_progress();
     }
 }
@@ -55,7 +55,7 @@ static int recv_free(ompi_request_t **request)
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
     mca_pml_spec_await_signals();
-    if (OPAL_UNLIKELY(!(mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_DONE))
+    if (OPAL_UNLIKELY(!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_DONE))
         && recvreq->posted.cancel_wanted) {
         await_cancel(recvreq);
     }
@@ -98,19 +98,18 @@ void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_
     recvreq->stage = stage;
 }
 
-uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
+uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uint64_t *handle)
 {
-    /* Transports that share the message may ask for it in several threads. */
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    if (0 == recvreq->handle) {
-        recvreq->handle = spec_handle_open(&mca_pml_spec.recv_handles, recvreq);
+    if (0 == *handle) {
+        *handle = spec_handle_open(table, request);
     }
-    const uint64_t handle = recvreq->handle;
+    const uint64_t opened = *handle;
     mca_pml_spec_unlock(&mca_pml_spec.lock);
-    if (0 == handle) {
+    if (OPAL_UNLIKELY(0 == opened)) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
     }
-    return handle;
+    return opened;
 }
 
 /* NULL, or what is wrong with a packet for this receive; if nothing is, its bytes are taken. */
@@ -132,8 +131,8 @@ mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_recv_request_t *recvreq = spec_handle_find(&mca_pml_spec.recv_handles, handle);
     if (OPAL_LIKELY(NULL != recvreq)) {
-        late = mca_pml_spec_bits(&recvreq->life)
-               & SPEC_LIFE_LOST; /* the program has its memory back */
+        late =
+            MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST; /* the program has its memory back */
         wrong =
             late ? "its receive has ended: the process was given up" : take(recvreq, offset, bytes);
     }
@@ -198,6 +197,23 @@ static void set_result(mca_pml_spec_recv_request_t *recvreq)
                                                      : MPI_SUCCESS;
 }
 
+mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv_request_t *recvreq,
+                                                               mca_bml_base_btl_t *bml_btl,
+                                                               uint64_t offset, uint64_t length)
+{
+    mca_btl_base_registration_handle_t *key = NULL;
+    if (recvreq->keys < MCA_PML_SPEC_STRIPES) {
+        mca_bml_base_register_mem(bml_btl, recvreq->flat + offset, length,
+                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+                                  &key);
+    }
+    if (NULL != key) {
+        recvreq->key[recvreq->keys].handle = key;
+        recvreq->key[recvreq->keys++].btl = bml_btl;
+    }
+    return key;
+}
+
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -205,19 +221,15 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     if (recvreq->offered) {
         recvreq->offered = false;
         (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
     }
-    if (OPAL_UNLIKELY(0 != recvreq->handle)) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-        spec_handle_close(&mca_pml_spec.recv_handles, recvreq->handle);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
-        recvreq->handle = 0;
-    }
+    mca_pml_spec_handle_close(&mca_pml_spec.recv_handles, &recvreq->handle);
     while (recvreq->keys > 0) {
         --recvreq->keys;
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    const bool told = mca_pml_spec_bits(&recvreq->life) & SPEC_LIFE_LOST;
+    const bool told = MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST;
     if (OPAL_UNLIKELY(recvreq->staged)) {
         const bool failed = told || recvreq->status < 0;
         mca_pml_spec_stage_deliver(recvreq, failed ? 0 : recvreq->req_recv.req_bytes_packed);
@@ -229,11 +241,19 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
     }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(recvreq->status < 0)) {
-        mca_pml_spec_failed_freed("receive from", base, &recvreq->life, recvreq->peer, recvreq->status);
+        mca_pml_spec_failed_freed("receive from", base, &recvreq->life, recvreq->peer,
+                                  recvreq->status);
     }
     if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
         recv_return(recvreq);
     }
+}
+
+void mca_pml_spec_recv_fail(mca_pml_spec_recv_request_t *recvreq, int status)
+{
+    recvreq->status = status;
+    recvreq->req_recv.req_bytes_packed = 0;
+    mca_pml_spec_recv_done(recvreq);
 }
 
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
@@ -267,6 +287,7 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
     recvreq->waive = 0;
     recvreq->watched_since = 0;
     recvreq->awaits_rts = false;
+    recvreq->blocks = recvreq->starts = false;
     recvreq->posted.cancel_wanted = false;
     recvreq->peer = NULL;
     recvreq->capacity = base->req_count * base->req_datatype->super.size;

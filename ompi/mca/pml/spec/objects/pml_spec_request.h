@@ -1,9 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Send and receive requests.
- *
- * A request is in one stage of one protocol; mca_pml_spec_stage() moves it and logs the move. The
- * protocols and the names of their stages are descriptors at the end of their files
- * (protocols/).
+/* Send and receive requests. One is in one stage of one protocol (protocols/pml_spec_protocol.h).
  *
  * When its object goes back to its list: core/spec_life.h, by mca_pml_spec_end() and mca_pml_spec_let_go(). A request that
  * is started again before it is done is replaced by a new one. One whose peer is lost, in a job that goes on without it, is
@@ -20,6 +16,22 @@
 
 struct mca_pml_spec_protocol; /* protocols/pml_spec_protocol.h */
 struct mca_pml_spec_pin;      /* services/pml_spec_pin.h */
+
+/* The part of this process in a message that both ends move (services/pml_spec_joint.h). */
+typedef struct mca_pml_spec_joint {
+    mca_pml_spec_pending_t pending;
+    spec_claim_t claim;      /* which pieces are taken */
+    uint64_t offset, length; /* of the range in the message */
+    uint64_t remote;         /* where the range begins at the other end */
+    bool is_put;             /* this is the sender */
+    void *request;           /* the one that it is in, and of that: */
+    mca_pml_spec_peer_t *peer;
+    uint64_t other; /* the other end's handle */
+    char *local;
+    volatile int64_t *owed;
+    void (*by_copy)(void *request, uint64_t offset, uint64_t length);
+    uint64_t left_since; /* ns; it is left to the receiver, 0: not yet */
+} mca_pml_spec_joint_t;
 
 /* A range of a message that is to be sent by copy. */
 typedef struct mca_pml_spec_range {
@@ -39,15 +51,17 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
     bool staged;    /* then flat is host memory that stands in for it: pml_spec_stage.h */
-    bool fits;    /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
-    bool gathers; /* eager: may wait for others (core/spec_burst.h); they take it along */
-    bool blocks;  /* the call that began it waits for it and does nothing else */
-    bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
+    bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
+    bool blocks;    /* the call that began it waits for it and does nothing else */
+    bool noticed;   /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
     uint32_t set_apart; /* credit: pml_spec_flow.h */
     size_t first;       /* bytes of data that its first packet carries */
     bool stopped;       /* as adaptation had it when the send began */
     bool announced;     /* among those of its peer */
+    bool joined;        /* both ends move it */
+    bool awaits_cts;    /* a FIN overtook the CTS that has it join */
     uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
@@ -59,6 +73,7 @@ typedef struct mca_pml_spec_send_request {
     mca_bml_base_btl_t *key_btl;
     struct mca_pml_spec_pin *pin; /* of a persistent one, or NULL */
     mca_pml_spec_pending_t pending;
+    mca_pml_spec_joint_t joint;
     spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
 
     /* by copy (pml_spec_copy.c) */
@@ -93,6 +108,8 @@ typedef struct mca_pml_spec_recv_request {
     uint64_t s;             /* the sender's handle, once known */
     uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
     bool offered;           /* among the offers of its peer */
+    bool blocks;            /* as above */
+    bool starts;            /* its call has not posted it yet */
     bool awaits_rts;        /* pml_spec_patience.h: its RTS was about to come when it was posted */
     uint64_t waive;         /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
@@ -108,6 +125,7 @@ typedef struct mca_pml_spec_recv_request {
     } key[MCA_PML_SPEC_STRIPES];
     int32_t keys;
     struct mca_pml_spec_pin *pin; /* as above */
+    mca_pml_spec_joint_t joint;
     /* By copy into a buffer with gaps (pml_spec_copy.c): the convertor goes through the
      * message from front to back, so fragments that overtook others wait. */
     opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */
@@ -138,11 +156,28 @@ static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes
     return true;
 }
 
+/* The handle of a request, opened if need be: transports that share a message may ask for it in several threads. */
+uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uint64_t *handle);
+
+/* Its end, if it is open. */
+static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_t *handle)
+{
+    if (OPAL_UNLIKELY(0 != *handle)) {
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        spec_handle_close(table, *handle);
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        *handle = 0;
+    }
+}
+
 /* ---- send requests: pml_spec_sendreq.c ---- */
 
 /* The PML is done with the request: complete it for MPI (unless that was before) and return it if
  * the user has freed it. The caller touches it no more. */
 void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq);
+
+/* The peer is lost, and no transport holds the request: done, with an error. */
+void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq);
 
 /* As mca_pml_spec_recv_lost. */
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq);
@@ -209,6 +244,11 @@ static inline void mca_pml_spec_recv_store(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
+/* Registers part of the buffer, which the sender may write, with a transport until the receive is over. NULL: refused. */
+mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv_request_t *recvreq,
+                                                               mca_bml_base_btl_t *bml_btl,
+                                                               uint64_t offset, uint64_t length);
+
 /* The user is done with the request; it goes back to its list, now or when the PML is done too. */
 void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 
@@ -219,10 +259,17 @@ void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t by
  * touches it no more. */
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
 
+/* It ends in this error and without a message. It is in no queue, and no transport holds it. */
+void mca_pml_spec_recv_fail(mca_pml_spec_recv_request_t *recvreq, int status);
+
 /* The receive is complete. The caller touches it no more. */
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq);
 
-uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq);
+static inline uint64_t mca_pml_spec_recv_handle(mca_pml_spec_recv_request_t *recvreq)
+{
+    return mca_pml_spec_handle_open(&mca_pml_spec.recv_handles, recvreq, &recvreq->handle);
+}
+
 /* As mca_pml_spec_send_claim, for so many bytes of the message from offset on. */
 mca_pml_spec_recv_request_t *mca_pml_spec_recv_claim(uint64_t handle, const char *what,
                                                      uint64_t offset, uint64_t bytes);

@@ -10,7 +10,6 @@ static void send_return(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(NULL != sendreq->pin)) {
         mca_pml_spec_upward.unpin(sendreq->pin);
         sendreq->pin = NULL;
-        sendreq->announced = false;
     }
     MCA_PML_BASE_SEND_REQUEST_FINI(&sendreq->req_send);
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
@@ -65,8 +64,6 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     request->req_start = mca_pml_spec_upward.start;
     request->req_free = send_free;
     request->req_cancel = send_cancel;
-    sendreq->proto = NULL;
-    sendreq->stage = 0;
     sendreq->handle = 0;
     sendreq->r = 0;
     sendreq->key = NULL;
@@ -97,13 +94,9 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (sendreq->announced) {
         sendreq->announced = false;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.announced, -1);
     }
-    if (0 != sendreq->handle) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-        spec_handle_close(&mca_pml_spec.send_handles, sendreq->handle);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
-        sendreq->handle = 0;
-    }
+    mca_pml_spec_handle_close(&mca_pml_spec.send_handles, &sendreq->handle);
     if (NULL != sendreq->key) {
         mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
         sendreq->key = NULL;
@@ -114,7 +107,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
-    const bool told = buffered || (mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST);
+    const bool told = buffered || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
     if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
@@ -128,6 +121,12 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (mca_pml_spec_end(&base->req_ompi, &sendreq->life, told)) {
         send_return(sendreq);
     }
+}
+
+void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq)
+{
+    sendreq->status = OMPI_ERR_UNREACH;
+    mca_pml_spec_send_done(sendreq);
 }
 
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status)

@@ -42,7 +42,7 @@ static void wait_from(uint64_t now)
 
 static int give_back(void)
 {
-    const uint64_t now = mca_pml_spec_now_ns();
+    const uint64_t now = spec_now();
     if (now < MCA_PML_SPEC_GLANCE(due)) {
         return 0;
     }
@@ -77,7 +77,7 @@ void mca_pml_spec_slabs_put(void *memory, size_t size)
     spec_slab_put(&slabs, memory, size);
     if (!waits && spec_slabs_idle(&slabs)) {
         waits = true;
-        wait_from(mca_pml_spec_now_ns());
+        wait_from(spec_now());
         opal_progress_register_lp(give_back);
     }
     mca_pml_spec_unlock(&lock);

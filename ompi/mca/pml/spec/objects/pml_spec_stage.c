@@ -53,11 +53,11 @@ static uint64_t copy_ns(void *to, const void *from, size_t n)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 3; ++i) {
-        const uint64_t start = mca_pml_spec_now_ns();
+        const uint64_t start = spec_now();
         if (OPAL_SUCCESS != mca_pml_spec_device_copy(to, from, n)) {
             return 0;
         }
-        const uint64_t took = mca_pml_spec_now_ns() - start;
+        const uint64_t took = spec_now() - start;
         best = took < best ? took : best;
     }
     return best;

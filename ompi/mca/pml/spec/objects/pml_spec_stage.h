@@ -1,14 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Staging: a large message from or to one block of device memory (pml_spec_device.h), over a transport that moves data by itself,
- * goes through host memory that stands in for the buffer: it is what is registered, offered, put and got. `flat` of a request
- * that is staged points there, and `is_flat` is true.
- *
- *   a send       its data is brought there piece by piece, each right before it is put, so that the transport moves one while
- *                the device copies the next (services/pml_spec_transfer.c). Nobody may read there unasked: the RTS says so.
- *   a receive    whatever way the message comes, it is copied to the device when it is complete.
- *
- * Where there is no staging - another transport, pml_spec_staging_max is reached - the message goes in fragments, which are packed
- * and unpacked by the device's copies.
+/* Staging: a large message from or to one block of device memory, over a transport that moves data by itself, goes through host
+ * memory that stands in for the buffer (docs/design/protocol.md, "Buffers in an accelerator"): it is what is registered, offered,
+ * put and got. `flat` of a request that is staged points there, and `is_flat` is true.
  *
  * Threads: the memory, any; a request's, as the request's. */
 #ifndef PML_SPEC_STAGE_H
@@ -29,6 +22,14 @@ static inline bool mca_pml_spec_stages(const mca_pml_spec_peer_t *peer,
 {
     return length >= SPEC_STAGE_LEAST && length <= mca_pml_spec.staging_max
            && SPEC_BY_RDMA == peer->mover && !peer->is_self && mca_pml_spec_is_flat(dtype, count);
+}
+
+static inline bool mca_pml_spec_recv_stages(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    return recvreq->on_device
+           && mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
+                                  recvreq->capacity);
 }
 
 /* Staging for a send or receive that could have it, unless it has it already. False: there is no memory for it, and nothing

@@ -4,29 +4,7 @@
  * Each type is an active message with a tag of its own. Numbers are in host byte order: processes
  * of another byte order or another Open MPI build are refused when they are added (add_procs).
  * Handles stand for requests (core/spec_handle.h); addresses are only ever given to the transport's
- * put and get, together with the transport's registration key where it has one.
- *
- *   carries a sequence number (begins with the match header):
- *     EAGER    small message, data behind the header
- *     RTS      sender first: a large (or synchronous) message wants to be fetched
- *     MATCH    receiver first: message `seq` uses the RTR of receive R; data done so far in `bytes`
- *   answers the receiver's side of RTR:
- *     RTR      receiver first: receive R waits for a message, here is its buffer
- *     KEY      goes ahead of an RTR: the buffer's registration with one more transport
- *     REVOKE   forget all RTRs of a tag
- *     REVOKED  done; no message from sequence s on uses them
- *   moves data:
- *     CTS      the receiver's answer to RTS: put or copy this range to receive R
- *     FRAG     a piece of data by copy
- *     FIN      a range is complete (to the sender after a get, to the receiver after a put)
- *   adapts:
- *     STOP     no more RTRs for this envelope (an RTS says it with a flag)
- *     PING     what does your clock show?
- *     PONG     this
- *   limits what nobody has asked for yet:
- *     CREDIT   so much more may be sent
- *   makes a communicator that has no common number usable:
- *     HELLO    this is my number of it */
+ * put and get, together with the transport's registration key where it has one. */
 #ifndef PML_SPEC_WIRE_H
 #define PML_SPEC_WIRE_H
 
@@ -37,31 +15,30 @@
 
 /* Active message tags. */
 enum mca_pml_spec_type {
-    MCA_PML_SPEC_EAGER = MCA_BTL_TAG_PML + 1,
-    MCA_PML_SPEC_RTS,
-    MCA_PML_SPEC_MATCH,
-    MCA_PML_SPEC_RTR,
-    MCA_PML_SPEC_REVOKE,
-    MCA_PML_SPEC_REVOKED,
-    MCA_PML_SPEC_CTS,
-    MCA_PML_SPEC_FRAG,
-    MCA_PML_SPEC_FIN,
-    MCA_PML_SPEC_STOP,
-    MCA_PML_SPEC_PING,
-    MCA_PML_SPEC_PONG,
-    MCA_PML_SPEC_KEY,
-    MCA_PML_SPEC_HELLO,
-    MCA_PML_SPEC_CREDIT,
+    /* With a sequence number: they begin with the match header. */
+    MCA_PML_SPEC_EAGER = MCA_BTL_TAG_PML + 1, /* small message, data behind the header */
+    MCA_PML_SPEC_RTS,   /* sender first: a large (or synchronous) message wants to be fetched */
+    MCA_PML_SPEC_MATCH, /* receiver first: message `seq` uses the RTR of receive R */
+    /* The receiver's side of receiver first, and what answers it. */
+    MCA_PML_SPEC_RTR,     /* receive R waits for a message, here is its buffer */
+    MCA_PML_SPEC_REVOKE,  /* forget all RTRs of a tag */
+    MCA_PML_SPEC_REVOKED, /* done; no message from sequence s on uses them */
+    /* Moving data. */
+    MCA_PML_SPEC_CTS,  /* the receiver's answer to RTS: put or copy this range to receive R */
+    MCA_PML_SPEC_FRAG, /* a piece of data by copy */
+    MCA_PML_SPEC_FIN, /* a range is complete (to the sender after a get, to the receiver after a put) */
+    /* Adaptation. */
+    MCA_PML_SPEC_STOP, /* no more RTRs for this envelope (an RTS says it with a flag) */
+    MCA_PML_SPEC_PING, /* what does your clock show? */
+    MCA_PML_SPEC_PONG, /* this */
+    MCA_PML_SPEC_KEY,  /* goes ahead of an RTR: the buffer's registration with one more transport */
+    MCA_PML_SPEC_HELLO,  /* this is my number of a communicator that has no common one */
+    MCA_PML_SPEC_CREDIT, /* so much more may be sent that nobody has asked for */
 };
 
 /* Longest registration key that travels behind a header. */
 #define MCA_PML_SPEC_KEY_MAX MCA_BTL_REG_HANDLE_MAX_SIZE
 
-/*  0       1       2       3       4
- *  | type  | epoch |      ctx      |
- *  |              src              |
- *  |              tag              |
- *  |              seq              |   */
 typedef struct mca_pml_spec_match_hdr {
     uint8_t type;
     uint8_t epoch; /* the sender's epoch of ctx: tells incarnations of a communicator id apart */
@@ -97,6 +74,8 @@ typedef struct mca_pml_spec_match_notice {
     uint64_t r;      /* handle of the receive whose RTR is used */
     uint64_t length; /* of the message */
     uint64_t bytes;  /* of it, how many are in place already: a FIN in the same packet */
+    uint64_t s;      /* 0, or the sender's handle: both ends move the message, */
+    uint64_t addr;   /* which is here */
 } mca_pml_spec_match_notice_t;
 
 /* Then: key_len bytes of key. */
@@ -158,20 +137,24 @@ typedef struct mca_pml_spec_revoked_hdr {
 enum {
     MCA_PML_SPEC_CTS_PUT = 1,  /* write into addr with the transport this came by */
     MCA_PML_SPEC_CTS_COPY = 2, /* send FRAGs */
+    MCA_PML_SPEC_CTS_JOINT =
+        4, /* put pieces of it, as the receiver gets pieces: services/pml_spec_joint.h */
 };
 
 /* Then: key_len bytes of key. */
 typedef struct mca_pml_spec_cts_hdr {
     uint8_t type;
     uint8_t flags;
-    uint16_t key_len;
-    uint32_t reserved;
+    uint8_t reserved[6];
     uint64_t s;
     uint64_t r;
     uint64_t offset; /* range of the message that is asked for */
     uint64_t length;
     uint64_t addr;  /* where the range goes */
     uint64_t waive; /* bytes that will never be asked for (truncation) */
+    uint16_t key_len;
+    uint16_t page_fd; /* JOINT: where the word is, as in an RTR */
+    uint32_t page_pid;
 } mca_pml_spec_cts_hdr_t;
 
 typedef struct mca_pml_spec_frag_hdr {
@@ -188,16 +171,12 @@ typedef struct mca_pml_spec_frag_hdr {
 typedef struct mca_pml_spec_fin_hdr {
     uint8_t type;
     uint8_t to_sender; /* 1: handle is a sender's, 0: a receive's */
-    uint16_t reserved;
+    uint16_t joint;    /* 1: both ends move the message */
     int32_t status; /* 0, or a negative error of the side that moved the data */
     uint64_t handle;
     uint64_t bytes; /* complete with this FIN */
 } mca_pml_spec_fin_hdr_t;
 #define MCA_PML_SPEC_FIN_WHOLE offsetof(mca_pml_spec_fin_hdr_t, bytes)
-
-typedef struct mca_pml_spec_stop_hdr {
-    mca_pml_spec_match_hdr_t match; /* seq: of the message that made it so; not a message itself */
-} mca_pml_spec_stop_hdr_t;
 
 typedef struct mca_pml_spec_ping_hdr {
     uint8_t type;
@@ -236,15 +215,14 @@ typedef struct mca_pml_spec_credit_hdr {
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
 SPEC_WIRE_SIZE(match_hdr_t, 16);
 SPEC_WIRE_SIZE(rts_hdr_t, 48);
-SPEC_WIRE_SIZE(match_notice_t, 40);
+SPEC_WIRE_SIZE(match_notice_t, 56);
 SPEC_WIRE_SIZE(rtr_hdr_t, 64);
 SPEC_WIRE_SIZE(key_hdr_t, 32);
 SPEC_WIRE_SIZE(revoke_hdr_t, 40);
 SPEC_WIRE_SIZE(revoked_hdr_t, 20);
-SPEC_WIRE_SIZE(cts_hdr_t, 56);
+SPEC_WIRE_SIZE(cts_hdr_t, 64);
 SPEC_WIRE_SIZE(frag_hdr_t, 24);
 SPEC_WIRE_SIZE(fin_hdr_t, 24);
-SPEC_WIRE_SIZE(stop_hdr_t, 16);
 SPEC_WIRE_SIZE(ping_hdr_t, 16);
 SPEC_WIRE_SIZE(pong_hdr_t, 24);
 SPEC_WIRE_SIZE(hello_hdr_t, 24);

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Yields the processor after so many polls of a thread. */
+/* Yields the processor (sched_yield) with each pml_spec_yield_polls-th poll of a thread. */
 #include "pml_spec_yield.h"
 
 #include "pml_spec.h"

@@ -2,6 +2,8 @@
 /* Sends small messages with their data: by copy, in place, or packed from a buffer with gaps. */
 #include "pml_spec_eager.h"
 
+#include "../services/pml_spec_copy.h"
+
 enum { NEW, SENDING, WAITING };
 
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
@@ -25,12 +27,10 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
     des->des_segments[0].seg_len = sizeof(match) + length;
     des->des_cbfunc = callback;
     des->des_cbdata = cbdata;
-    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
-    if (OPAL_UNLIKELY(0 > rc)) {
-        mca_bml_base_free(bml_btl, des);
-        return MCA_PML_SPEC_NO_ROOM;
-    }
-    return 1 == rc ? MCA_PML_SPEC_SENT : MCA_PML_SPEC_UNDER_WAY;
+    const int rc = mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_EAGER);
+    return OPAL_UNLIKELY(rc < 0) ? MCA_PML_SPEC_NO_ROOM
+           : 1 == rc             ? MCA_PML_SPEC_SENT
+                                 : MCA_PML_SPEC_UNDER_WAY;
 }
 
 /* The transport is done with a message that a request stands for. */
@@ -64,11 +64,8 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
     memcpy(des->des_segments[0].seg_addr.pval, match, sizeof(*match));
     des->des_cbfunc = request_sent;
     des->des_cbdata = sendreq;
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER))) {
-        mca_bml_base_free(bml_btl, des);
-        return false;
-    }
-    return true; /* the callback may have ended the request already */
+    /* The callback may end the request within. */
+    return 0 <= mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_EAGER);
 }
 
 /* Packed into the transport's buffer; the request is done when it has left. */
@@ -76,37 +73,23 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
                         const mca_pml_spec_match_hdr_t *match)
 {
     size_t size = sendreq->req_send.req_bytes_packed;
-    opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
-    mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*match) + size,
-                       MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq));
+    mca_btl_base_descriptor_t *des = mca_pml_spec_pack(sendreq, bml_btl, match, sizeof(*match), 0,
+                                                       &size, MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq));
     if (NULL == des) {
         return false;
     }
-    char *to = des->des_segments[0].seg_addr.pval;
-    memcpy(to, match, sizeof(*match));
-    struct iovec iov = {.iov_base = to + sizeof(*match), .iov_len = size};
-    uint32_t iovs = 1;
-    size_t zero = 0;
-    opal_convertor_set_position(convertor, &zero);
-    opal_convertor_pack(convertor, &iov, &iovs, &size);
     if (OPAL_UNLIKELY(sendreq->status < 0)) {
         mca_bml_base_free(bml_btl, des);
         mca_pml_spec_send_faulty(sendreq);
         return true;
     }
-    des->des_segments[0].seg_len = sizeof(*match) + size;
     des->des_cbfunc = request_sent;
     des->des_cbdata = sendreq;
-    int rc = mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_EAGER);
-    if (OPAL_UNLIKELY(0 > rc)) {
-        mca_bml_base_free(bml_btl, des);
-        return false;
-    }
+    const int rc = mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_EAGER);
     if (1 == rc) {
         mca_pml_spec_send_done(sendreq);
     }
-    return true;
+    return rc >= 0;
 }
 
 bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)

@@ -57,10 +57,7 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
     } else {
         return false;
     }
-    if (OPAL_UNLIKELY(0 > rc)) {
-        return false;
-    }
-    return true;
+    return OPAL_LIKELY(rc >= 0);
 }
 
 /* Send a flat message through the transport's buffer. The user's is free afterwards in any case,
@@ -113,12 +110,10 @@ static inline uint32_t mca_pml_spec_eager_cost(const mca_pml_spec_packet_t *pack
 
 static const mca_pml_spec_protocol_t mca_pml_spec_proto_eager = {
     .name = "eager",
-    .description = "the data goes out with the message header",
     .probe = mca_pml_spec_eager_probe,
     .brings = mca_pml_spec_eager_brings,
     .start = mca_pml_spec_eager_start,
     .again = mca_pml_spec_eager_again,
-    .abort = mca_pml_spec_send_unreachable,
     .stage = {"new", "sending", "waiting for the transport"},
     .message = MCA_PML_SPEC_EAGER,
     .length = mca_pml_spec_eager_length,

@@ -11,7 +11,7 @@ static bool retry(mca_pml_spec_pending_t *pending)
     mca_pml_spec_send_request_t *sendreq =
         SPEC_ENTRY(pending, mca_pml_spec_send_request_t, pending);
     if (mca_pml_spec_lost(sendreq->peer)) {
-        sendreq->proto->abort(sendreq);
+        mca_pml_spec_send_unreachable(sendreq);
         return true;
     }
     return sendreq->proto->again(sendreq);
@@ -23,34 +23,18 @@ void mca_pml_spec_send_later(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_pend(&sendreq->pending, MCA_PML_SPEC_RES_EAGER(sendreq->peer->endpoint));
 }
 
-/* Credit that is given back may be what another send waits for. */
-static void give_back(mca_pml_spec_send_request_t *sendreq)
-{
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    mca_pml_spec_comm_t *comm = peer->comm;
-    mca_pml_spec_flow_brings(peer, sendreq->first, 0);
-    sendreq->first = 0;
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))) {
-        mca_pml_spec_comm_retain(comm); /* this message may be what keeps it */
-        mca_pml_spec_upward.turns(peer);
-        mca_pml_spec_comm_put(comm);
-    }
-}
-
 void mca_pml_spec_send_faulty(mca_pml_spec_send_request_t *sendreq)
 {
+    mca_pml_spec_peer_t *peer = sendreq->peer;
     const mca_pml_spec_rts_hdr_t rts = {
-        .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, sendreq->peer,
-                                        sendreq->req_send.req_base.req_tag, sendreq->seq),
+        .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, peer, sendreq->req_send.req_base.req_tag,
+                                        sendreq->seq),
         .length = sendreq->req_send.req_bytes_packed,
         .flags = MCA_PML_SPEC_RTS_FAULT};
-    mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &rts, sizeof(rts));
-    give_back(sendreq);
-    mca_pml_spec_send_done(sendreq);
-}
-
-void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq)
-{
-    sendreq->status = OMPI_ERR_UNREACH;
+    mca_pml_spec_control_send(peer->endpoint, NULL, &rts, sizeof(rts));
+    mca_pml_spec_flow_brings(peer, sendreq->first, 0);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))) {
+        mca_pml_spec_upward.turns(peer); /* that credit may be what another send waits for */
+    }
     mca_pml_spec_send_done(sendreq);
 }

@@ -19,7 +19,6 @@ typedef struct mca_pml_spec_packet_type {
 /* Hooks that are not needed are NULL. The descriptors are constants in headers, so that calls of what they name are direct. */
 typedef struct mca_pml_spec_protocol {
     const char *name;
-    const char *description;
 
     /* ---- at the sender ---- */
     /* Is the message for this protocol? The first that says so has it. has_rtr: there is an RTR for it, to be used.
@@ -32,8 +31,6 @@ typedef struct mca_pml_spec_protocol {
     void (*start)(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
     /* After mca_pml_spec_send_later: false: there is still no room. */
     bool (*again)(mca_pml_spec_send_request_t *sendreq);
-    /* The same, and the peer is lost: end the request with an error. */
-    void (*abort)(mca_pml_spec_send_request_t *sendreq);
     const char *stage[MCA_PML_SPEC_STAGES];
 
     /* ---- at the receiver ---- */
@@ -63,14 +60,12 @@ static inline void mca_pml_spec_stage(mca_pml_spec_send_request_t *sendreq,
     sendreq->stage = to;
 }
 
-/* The transport has no room for the first packet: `again` from progress until there is. */
+/* The transport has no room for the first packet: `again` from progress until there is, or the peer is lost. The protocol holds
+ * nothing meanwhile. */
 void mca_pml_spec_send_later(mca_pml_spec_send_request_t *sendreq);
 
 /* The data of the first packet could not be read, as the request's status says: the receiver is told in its place, and the
  * request is done. */
 void mca_pml_spec_send_faulty(mca_pml_spec_send_request_t *sendreq);
-
-/* `abort` of a protocol that holds nothing while it waits. */
-void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq);
 
 #endif

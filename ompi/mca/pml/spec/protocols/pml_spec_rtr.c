@@ -1,17 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Receiver first: a large receive that finds no message offers its buffer by RTR; the send that it
- * was meant for writes the data there.
- *
- *   receiver                        sender
- *     posts R; RTR -------------->    kept until its message is sent
- *     (computes)                      send: put ...
- *     <------------- data ---------
- *     <---- MATCH(seq, R, bytes) --   = MATCH and FIN in one, when the data is there
- *
- * When another message to the receiver leaves before the put is done, MATCH(seq, R, 0) goes ahead
- * of it and FIN follows later, so that nothing queues behind a large transfer. Where messages pass a put
- * that is under way, MATCH goes ahead of the large ones at once. Which RTR belongs
- * to which message: core/spec_send.h and core/spec_recv.h. */
+/* Receiver first: a large receive that finds no message offers its buffer by RTR; the send that it was meant for writes the data
+ * there (docs/design/protocol.md, "Receiver first"). Which RTR belongs to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_rtr.h"
 
 #include "../objects/pml_spec_stage.h"
@@ -21,10 +10,11 @@
 #include "../services/pml_spec_copy.h"
 #include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_hello.h"
+#include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_keys.h"
-#include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_transfer.h"
 #include "../services/pml_spec_why.h"
+#include "pml_spec_rts.h"
 
 #include "opal/include/spec/promises.h"
 
@@ -72,9 +62,7 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
         || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
         || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
-        || !(recvreq->is_flat
-             || mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
-                                    recvreq->capacity))) {
+        || !(recvreq->is_flat || mca_pml_spec_recv_stages(recvreq))) {
         return false;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
@@ -95,17 +83,9 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     }
     recvreq->rtr_btl = bml_btl;
     recvreq->owed = (int64_t) recvreq->capacity;
-    if (NULL != bml_btl->btl->btl_register_mem) {
-        mca_btl_base_registration_handle_t *key = NULL;
-        mca_bml_base_register_mem(bml_btl, recvreq->flat, recvreq->capacity,
-                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
-                                  &key);
-        if (NULL != key) {
-            recvreq->key[0].handle = key;
-            recvreq->key[0].btl = bml_btl;
-            recvreq->keys = 1;
-            mca_pml_spec_keys_offer(recvreq);
-        }
+    if (NULL != bml_btl->btl->btl_register_mem
+        && NULL != mca_pml_spec_recv_register(recvreq, bml_btl, 0, recvreq->capacity)) {
+        mca_pml_spec_keys_offer(recvreq);
     }
     return true;
 }
@@ -135,7 +115,7 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
         packet->hdr.key_len = (uint16_t) recvreq->rtr_btl->btl->btl_registration_handle_size;
         memcpy(packet->key, recvreq->key[0].handle, packet->hdr.key_len);
     }
-    mca_pml_spec_claims_tell(recvreq, &packet->hdr);
+    mca_pml_spec_claims_tell(recvreq, &packet->hdr.page_pid, &packet->hdr.page_fd);
 }
 
 void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_packet_t *packet)
@@ -180,7 +160,8 @@ bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_sp
     if (OPAL_LIKELY(NULL != posted)) {
         const mca_pml_spec_recv_request_t *recvreq =
             SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
-        if (OPAL_LIKELY(recvreq->handle == match->r && match->length <= recvreq->capacity)) {
+        if (OPAL_LIKELY(recvreq->offered && recvreq->handle == match->r
+                        && match->length <= recvreq->capacity)) {
             return true;
         }
     }
@@ -192,17 +173,27 @@ bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_sp
                        "the one the message belongs to: the two processes disagree about the "
                        "protocol. Are all processes of the job using the same build?",
                        match->match.src, match->match.seq, match->match.tag);
-    return false;
 }
 
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
+    const bool joins = 0 != match->s && NULL != recvreq->posted.claim.at
+                       && mca_pml_spec_joint_may(recvreq->peer, match->length, false);
     mca_pml_spec_recv_matched(recvreq, &match->match, match->length);
     /* FINs of parts of the data may have come before. */
-    if (0 == mca_pml_spec_add64(&recvreq->missing, (int64_t) (match->length - match->bytes))) {
+    if (0
+        == mca_pml_spec_add64(&recvreq->missing,
+                              (int64_t) (match->length - match->bytes) + joins)) {
         mca_pml_spec_recv_done(recvreq);
+    } else if (joins) {
+        recvreq->s = match->s;
+        recvreq->joint.claim = recvreq->posted.claim;
+        recvreq->joint.offset = 0;
+        recvreq->joint.length = match->length;
+        recvreq->joint.remote = match->addr;
+        mca_pml_spec_joint_recv(recvreq, mca_pml_spec_rts_ask_copy);
     }
 }
 
@@ -220,19 +211,15 @@ static const struct {
     [SPEC_RTR_TOO_SHORT] = {&mca_pml_spec.counters.rtr_too_short, true},
     [SPEC_RTR_FULL] = {&mca_pml_spec.counters.rtr_full, true},
     [SPEC_RTR_REVOKED] = {&mca_pml_spec.counters.rtr_revoked, false},
-    [SPEC_RTR_SHARED] = {&mca_pml_spec.counters.rtr_shared, false},
 };
 
 void mca_pml_spec_rtr_drop(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *rtr, spec_rtr_fate_t fate)
 {
-    MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped: %s", rtr->ctl.tag, mca_pml_spec_why_fate(fate));
-    if (rtr->ctl.is_revoke) {
-        rtr_free(rtr);
-        return;
-    }
+    MCA_PML_SPEC_VERBOSE(30, "RTR for tag %d dropped: %s", rtr->ctl.tag,
+                         mca_pml_spec_why_fate(fate));
     if (SPEC_RTR_REFUSED == fate) {
         mca_pml_spec_refuse("RTR", "it contradicts what was sent");
-    } else {
+    } else if (!rtr->ctl.is_revoke) {
         mca_pml_spec_count(ends[fate].counter, 1);
     }
     if (ends[fate].is_miss) {
@@ -292,7 +279,6 @@ static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     if (NULL == peer->send.ledger && 0 != spec_send_open_ledger(&peer->send)) {
         mca_pml_spec_unlock(&peer->send_lock);
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for RTRs");
-        return;
     }
     spec_stream_t *stream = spec_send_ctl(&peer->send);
     if (!spec_stream_keep(stream, &ctl->ctl.item)) {
@@ -325,26 +311,10 @@ static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16
         }
         *parked = mca_pml_spec_park(cid, packet);
     }
-    if (NULL != comm && epoch != comm->epoch) {
-        mca_pml_spec_comm_put(comm);
-        return NULL;
-    }
-    return comm;
+    return mca_pml_spec_comm_in_epoch(comm, epoch);
 }
 
-/* The peer that an RTR or REVOKE comes from; NULL: refused. */
-static mca_pml_spec_peer_t *peer_for(mca_pml_spec_comm_t *comm, int32_t src, uint64_t name,
-                                     const char *what)
-{
-    mca_pml_spec_peer_t *peer = (uint32_t) src < comm->size ? mca_pml_spec_peer(comm, src) : NULL;
-    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != name) {
-        mca_pml_spec_refuse(what, "it comes from another process than its rank says");
-        return NULL;
-    }
-    return peer;
-}
-
-static void rtr_arrived(const mca_pml_spec_packet_t *packet)
+MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t)
 {
     const mca_pml_spec_rtr_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     bool parked;
@@ -356,7 +326,7 @@ static void rtr_arrived(const mca_pml_spec_packet_t *packet)
         }
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "RTR");
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_named(comm, hdr->src, hdr->name, "RTR");
     if (NULL != peer) {
         mca_pml_spec_rtr_t *rtr = rtr_new();
         rtr->ctl = (spec_ctl_t){.item = {.no = hdr->no},
@@ -369,25 +339,14 @@ static void rtr_arrived(const mca_pml_spec_packet_t *packet)
         rtr->addr = hdr->addr;
         rtr->key_len = hdr->key_len;
         memcpy(rtr->key, hdr + 1, hdr->key_len);
-        if (OPAL_UNLIKELY(!mca_pml_spec_claims_find(peer, hdr, &rtr->ctl.claim))) {
+        if (OPAL_UNLIKELY(!mca_pml_spec_claims_find(peer, hdr->r, hdr->page_pid, hdr->page_fd,
+                                                    &rtr->ctl.claim))) {
             rtr->ctl.length = 0; /* no message fits, but its number counts */
         }
         MCA_PML_SPEC_COUNT(rtr_arrived);
         control_arrived(peer, rtr);
     }
     mca_pml_spec_comm_put(comm);
-}
-
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_rtr)
-{
-    const mca_pml_spec_rtr_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
-        || hdr->key_len > MCA_PML_SPEC_KEY_MAX) {
-        mca_pml_spec_refuse("RTR", "it is shorter than its header and key");
-        return;
-    }
-    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    rtr_arrived(&packet);
 }
 
 /* A REVOKE for a communicator that is gone here, or for RTRs that were dropped as stale: nothing
@@ -399,8 +358,8 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
     const mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(hdr->ctx);
     uint32_t s = hdr->e;
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    for (uint32_t i = 0;
-         NULL != slot && hdr->epoch == spec_recv_epoch_of(slot->incarnations - 1) && i < slot->last_seqs_n;
+    for (uint32_t i = 0; NULL != slot && hdr->epoch == spec_recv_epoch_of(slot->incarnations - 1)
+                         && i < slot->last_seqs_n;
          ++i) {
         if (slot->last_seqs[i].name == hdr->name) {
             s = slot->last_seqs[i].s;
@@ -418,7 +377,7 @@ static void revoke_without_comm(const mca_pml_spec_revoke_hdr_t *hdr,
     answer_revoke(endpoint, revoke, hdr->back, hdr->dst, s);
 }
 
-static void revoke_arrived(const mca_pml_spec_packet_t *packet)
+MCA_PML_SPEC_PACKET(revoke, "REVOKE", mca_pml_spec_revoke_hdr_t)
 {
     const mca_pml_spec_revoke_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     bool parked;
@@ -434,7 +393,7 @@ static void revoke_arrived(const mca_pml_spec_packet_t *packet)
         rtr_free(revoke);
         return;
     }
-    mca_pml_spec_peer_t *peer = peer_for(comm, hdr->src, hdr->name, "REVOKE");
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_named(comm, hdr->src, hdr->name, "REVOKE");
     if (NULL == peer) {
         rtr_free(revoke);
     } else {
@@ -444,22 +403,14 @@ static void revoke_arrived(const mca_pml_spec_packet_t *packet)
     mca_pml_spec_comm_put(comm);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoke)
-{
-    if (0 == nseg || seg[0].seg_len < sizeof(mca_pml_spec_revoke_hdr_t)) {
-        mca_pml_spec_refuse("REVOKE", "it is shorter than its header");
-        return;
-    }
-    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    revoke_arrived(&packet);
-}
-
 /* ---- sender: using an RTR ---- */
 
-/* The MATCH of a send; the caller holds send_lock. */
-static mca_pml_spec_match_notice_t notice_of(const mca_pml_spec_send_request_t *sendreq,
-                                             uint64_t bytes)
+/* The MATCH of a send whose use of an RTR is not told yet, which the caller now does. send_lock is held. */
+static mca_pml_spec_match_notice_t notice_of(mca_pml_spec_send_request_t *sendreq, uint64_t bytes)
 {
+    sendreq->noticed = true;
+    spec_list_remove(&sendreq->unnoticed);
+    (void) mca_pml_spec_add32(&sendreq->peer->unnoticed_n, -1);
     return (mca_pml_spec_match_notice_t){
         .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_MATCH, sendreq->peer,
                                         sendreq->req_send.req_base.req_tag, sendreq->seq),
@@ -476,9 +427,6 @@ static bool take_notice(mca_pml_spec_send_request_t *sendreq, uint64_t bytes,
     mca_pml_spec_lock(&peer->send_lock);
     const bool mine = !sendreq->noticed;
     if (mine) {
-        sendreq->noticed = true;
-        spec_list_remove(&sendreq->unnoticed);
-        (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
         *match = notice_of(sendreq, bytes);
     }
     mca_pml_spec_unlock(&peer->send_lock);
@@ -492,12 +440,7 @@ void mca_pml_spec_rtr_notice(mca_pml_spec_peer_t *peer)
         mca_pml_spec_lock(&peer->send_lock);
         spec_node_t *n = spec_list_first(&peer->unnoticed);
         if (NULL != n) {
-            mca_pml_spec_send_request_t *sendreq =
-                SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed);
-            sendreq->noticed = true;
-            spec_list_remove(n);
-            (void) mca_pml_spec_add32(&peer->unnoticed_n, -1);
-            match = notice_of(sendreq, 0);
+            match = notice_of(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed), 0);
         }
         mca_pml_spec_unlock(&peer->send_lock);
         if (NULL == n) {
@@ -517,10 +460,34 @@ static void tell_match(mca_pml_spec_send_request_t *sendreq)
     }
 }
 
-/* By copy, because RDMA is not to be had for this range. */
-static void write_by_copy(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+/* Both ends move the message: the receiver is told at once, and this end takes pieces when it waits. False: another thread has
+ * told the receiver of this message, so that it takes none. */
+static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *rtr)
 {
-    MCA_PML_SPEC_COUNT(fallbacks);
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    mca_pml_spec_match_notice_t match;
+    if (!take_notice(sendreq, 0, &match)) {
+        return false;
+    }
+    sendreq->owed = (int64_t) length;
+    sendreq->joined = true;
+    sendreq->awaits_cts = false;
+    (void) mca_pml_spec_handle_open(&mca_pml_spec.send_handles, sendreq, &sendreq->handle);
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
+    sendreq->joint.claim = rtr->ctl.claim;
+    sendreq->joint.offset = 0;
+    sendreq->joint.length = length;
+    sendreq->joint.remote = rtr->addr;
+    match.s = sendreq->handle;
+    match.addr = (uint64_t) (uintptr_t) sendreq->flat;
+    mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
+    mca_pml_spec_joint_send(sendreq);
+    return true;
+}
+
+/* By copy, because RDMA is not to be had for this range. */
+static void write_by_copy(void *sendreq, uint64_t offset, uint64_t length)
+{
     tell_match(sendreq);
     mca_pml_spec_copy_send(sendreq, offset, length);
 }
@@ -553,24 +520,6 @@ static void put_tell(mca_pml_spec_transfer_t *transfer)
     }
 }
 
-static void put_done(mca_pml_spec_transfer_t *transfer, int status)
-{
-    mca_pml_spec_send_request_t *sendreq = transfer->args.request;
-    mca_pml_spec_match_notice_t match;
-    if (OPAL_UNLIKELY(status < 0)) {
-        if (mca_pml_spec_lost(sendreq->peer)) {
-            (void) take_notice(sendreq, 0, &match);
-            mca_pml_spec_send_account(sendreq, transfer->args.length, status);
-            return;
-        }
-        write_by_copy(sendreq, transfer->args.offset, transfer->args.length);
-        return;
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->args.length);
-    mca_pml_spec_patience_moved(sendreq->peer, transfer->args.length, transfer->started);
-    mca_pml_spec_send_account(sendreq, transfer->args.length, OMPI_SUCCESS);
-}
-
 /* What carries the registration for a transport: the RTR, a KEY, or NULL. */
 static const mca_pml_spec_rtr_t *key_for(const mca_btl_base_module_t *btl,
                                          const mca_pml_spec_rtr_t *rtr, const spec_node_t *keys)
@@ -583,6 +532,7 @@ static void put(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *
 {
     const mca_pml_spec_rtr_t *key = key_for(stripe->btl->btl, rtr, keys);
     const mca_pml_spec_transfer_args_t args = {.is_put = true,
+                                               .is_timed = true,
                                                .btl = stripe->btl,
                                                .local = sendreq->flat + stripe->offset,
                                                .remote = rtr->addr + stripe->offset,
@@ -592,10 +542,8 @@ static void put(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *
                                                .key_len = NULL == key ? 0 : key->key_len,
                                                .request = sendreq,
                                                .tell = put_tell,
-                                               .done = put_done};
-    if (!mca_pml_spec_transfer_start(&args)) {
-        write_by_copy(sendreq, stripe->offset, stripe->length);
-    }
+                                               .by_copy = write_by_copy};
+    mca_pml_spec_transfer_start(&args);
 }
 
 void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
@@ -616,6 +564,12 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, WRITING);
+    if (NULL != rtr->ctl.claim.at && mca_pml_spec_joint_may(sendreq->peer, length, sendreq->blocks)
+        && write_jointly(sendreq, rtr)) {
+        mca_pml_spec_keys_free(&keys);
+        rtr_free(rtr);
+        return;
+    }
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
         if (mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
@@ -624,6 +578,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     }
     if (0 == n) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, COPYING);
+        MCA_PML_SPEC_COUNT(fallbacks);
         write_by_copy(sendreq, 0, length);
         mca_pml_spec_keys_free(&keys);
         rtr_free(rtr);
@@ -633,19 +588,11 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         tell_match(sendreq);
     }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    (void) mca_pml_spec_add64(&sendreq->left, 1); /* to see below whether the puts were copies */
     for (size_t i = 0; i < stripes; ++i) {
         put(sendreq, rtr, &keys, &stripe[i]);
     }
     mca_pml_spec_keys_free(&keys);
     rtr_free(rtr);
-    if (1 == MCA_PML_SPEC_GLANCE(sendreq->left) && length >= SPEC_RUN_LEAST) {
-        mca_pml_spec_lock(&peer->send_lock);
-        spec_policy_observed(&peer->policy, SPEC_SAW_COPIED, length, mca_pml_spec_now_ns());
-        mca_pml_spec_unlock(&peer->send_lock);
-    }
-    mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
 }
 
 const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[] = {

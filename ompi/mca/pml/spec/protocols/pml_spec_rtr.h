@@ -54,11 +54,9 @@ extern const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[];
 
 static const mca_pml_spec_protocol_t mca_pml_spec_proto_rtr = {
     .name = "rtr",
-    .description = "receiver first: written into the buffer that the receiver offered",
     .probe = mca_pml_spec_rtr_probe,
     .brings = mca_pml_spec_rtr_brings,
     .start = mca_pml_spec_rtr_start,
-    .abort = mca_pml_spec_send_unreachable,
     .stage = {"new", "writing", "copying"},
     .message = MCA_PML_SPEC_MATCH,
     .check = mca_pml_spec_match_check,

@@ -1,14 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Sender first: RTS announces the message; the receiver fetches it when a receive has matched.
- *
- *   sender                         receiver
- *     RTS [first data] ------------>  match
- *     <------------------ get ------- (one range per transport that can)
- *     <--------------------- FIN ---
- *   or, for transports that can only put, and for what only copying can do:
- *     <--------------------- CTS ---  put or copy this range
- *     put, then FIN  --------------->
- *     FRAG ... --------------------->
+/* Sender first: RTS announces the message; the receiver fetches it when a receive has matched (docs/design/protocol.md,
+ * "Sender first").
  *
  * Bookkeeping: the sender's `left` begins with the length of the message; each answer of the
  * receiver takes its share: FIN its bytes, CTS its range (when that was delivered) and its waive:
@@ -18,9 +10,11 @@
 #include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_control.h"
 #include "../services/pml_spec_copy.h"
 #include "../services/pml_spec_flow.h"
+#include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_transfer.h"
 
@@ -64,65 +58,42 @@ size_t mca_pml_spec_rts_brings(const mca_pml_spec_send_request_t *sendreq)
     return length < room ? length : room;
 }
 
-static bool send_less(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
-                      const mca_pml_spec_rts_hdr_t *hdr, size_t data);
-
-/* An RTS with the first data behind it. False: the transport has no room now. */
+/* An RTS with the first data behind it. False: the transport has no room now. The data may be less than there is room for:
+ * then the credit for the difference comes back, for the receiver counts what it gets; another send may wait for that. */
 static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
                            const mca_pml_spec_rts_hdr_t *hdr)
 {
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
     size_t data = sendreq->first;
-    mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(*hdr) + data,
-                       MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
-                           | MCA_BTL_DES_FLAGS_SIGNAL);
+    mca_btl_base_descriptor_t *des = mca_pml_spec_pack(
+        sendreq, bml_btl, hdr, sizeof(*hdr), 0, &data,
+        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL);
     if (OPAL_UNLIKELY(NULL == des)) {
         return false;
-    }
-    char *to = des->des_segments[0].seg_addr.pval;
-    memcpy(to, hdr, sizeof(*hdr));
-    if (data > 0) {
-        struct iovec iov = {.iov_base = to + sizeof(*hdr), .iov_len = data};
-        uint32_t iovs = 1;
-        size_t zero = 0;
-        opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &zero);
-        opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &data);
     }
     if (OPAL_UNLIKELY(sendreq->status < 0)) {
         mca_bml_base_free(bml_btl, des);
         mca_pml_spec_send_faulty(sendreq);
         return true;
     }
-    if (OPAL_UNLIKELY(data < sendreq->first)) {
-        mca_bml_base_free(bml_btl, des);
-        return send_less(sendreq, bml_btl, hdr, data);
+    const bool is_less = data < sendreq->first;
+    if (OPAL_UNLIKELY(is_less)) {
+        mca_pml_spec_flow_brings(peer, sendreq->first, data);
+        sendreq->first = data;
+        mca_pml_spec_comm_retain(comm); /* this message may be what keeps it */
     }
-    des->des_segments[0].seg_len = sizeof(*hdr) + data;
     des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_RTS))) {
-        mca_bml_base_free(bml_btl, des);
-        return false;
+    const bool is_sent = 0 <= mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_RTS);
+    if (OPAL_LIKELY(is_sent)) {
+        MCA_PML_SPEC_COUNT_N(bytes_eager, data);
     }
-    MCA_PML_SPEC_COUNT_N(bytes_eager, data);
-    return true;
-}
-
-/* The convertor packs whole elements: less than there is room for. A packet of that size is allocated then, because btl/ofi sends
- * what was allocated, whatever the segment says. And the credit for the difference comes back, for the receiver counts what it
- * gets; another send may wait for that. */
-static bool send_less(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
-                      const mca_pml_spec_rts_hdr_t *hdr, size_t data)
-{
-    mca_pml_spec_peer_t *peer = sendreq->peer;
-    mca_pml_spec_comm_t *comm = peer->comm;
-    mca_pml_spec_flow_brings(peer, sendreq->first, data);
-    sendreq->first = data;
-    mca_pml_spec_comm_retain(comm); /* this message may be what keeps it */
-    const bool is_sent = send_with_data(sendreq, bml_btl, hdr);
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(peer->shut))) {
-        mca_pml_spec_upward.turns(peer);
+    if (OPAL_UNLIKELY(is_less)) {
+        if (MCA_PML_SPEC_SEEN(peer->shut)) {
+            mca_pml_spec_upward.turns(peer);
+        }
+        mca_pml_spec_comm_put(comm);
     }
-    mca_pml_spec_comm_put(comm);
     return is_sent;
 }
 
@@ -170,20 +141,16 @@ static uint64_t to_be_answered(const mca_pml_spec_send_request_t *sendreq, uint6
 void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    sendreq->handle = spec_handle_open(&mca_pml_spec.send_handles, sendreq);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
-    if (OPAL_UNLIKELY(0 == sendreq->handle)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
-        return;
-    }
+    (void) mca_pml_spec_handle_open(&mca_pml_spec.send_handles, sendreq, &sendreq->handle);
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
     sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
     if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
         sendreq->announced = true;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.announced, 1);
     }
+    sendreq->joined = sendreq->awaits_cts = false;
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
@@ -202,31 +169,12 @@ static void cts_put_tell(mca_pml_spec_transfer_t *transfer)
     mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
 }
 
-static void cts_put_done(mca_pml_spec_transfer_t *transfer, int status)
-{
-    mca_pml_spec_send_request_t *sendreq = transfer->args.request;
-    if (OPAL_UNLIKELY(status < 0)) {
-        if (mca_pml_spec_lost(sendreq->peer)) {
-            mca_pml_spec_send_account(sendreq, transfer->args.length, status);
-            return;
-        }
-        MCA_PML_SPEC_COUNT(fallbacks);
-        mca_pml_spec_copy_send(sendreq, transfer->args.offset, transfer->args.length);
-        return;
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_put, transfer->args.length);
-    mca_pml_spec_send_account(sendreq, transfer->args.length, OMPI_SUCCESS);
-}
-
 /* A CTS: its range and what it waives. The module's lock is held: another thread may have another CTS of this message, and
  * only the first changes what all of them read. */
 static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
 {
     const mca_pml_spec_cts_hdr_t *cts = packet;
     const uint64_t total = sendreq->req_send.req_bytes_packed;
-    if (NULL == sendreq->proto || MCA_PML_SPEC_RTS != sendreq->proto->message) {
-        return "the send did not ask for it";
-    }
     if (cts->offset > total || cts->length > total - cts->offset || cts->waive > total) {
         return "its range lies outside the message";
     }
@@ -236,9 +184,22 @@ static const char *cts_take(mca_pml_spec_send_request_t *sendreq, const void *pa
     if (0 == cts->length + cts->waive) {
         return "it asks for nothing";
     }
-    if (!mca_pml_spec_take_owed(&sendreq->owed, cts->length + cts->waive)) {
+    const bool joint = cts->flags & MCA_PML_SPEC_CTS_JOINT;
+    const bool overtaken = joint && sendreq->awaits_cts;
+    if (joint && (0 == cts->length || sendreq->joined || !sendreq->is_flat)) {
+        return "it asks to move together what is not one block, or moves already";
+    }
+    /* Of a joint one each piece is taken off by the end that moves it; what is left keeps the request. */
+    if ((joint && !overtaken && 0 == MCA_PML_SPEC_SEEN(sendreq->owed))
+        || !mca_pml_spec_take_owed(&sendreq->owed, cts->waive + (joint ? 0 : cts->length))) {
         return "it asks for more than is left of the message";
     }
+    /* Until the packet has been dealt with; a FIN that overtook it has done that already. */
+    if (OPAL_LIKELY(!overtaken)) {
+        (void) mca_pml_spec_add64(&sendreq->left, 1);
+    }
+    sendreq->joined |= joint;
+    sendreq->awaits_cts &= !joint;
     if (ANSWERED != sendreq->stage) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANSWERED);
         sendreq->r = cts->r;
@@ -256,52 +217,69 @@ static void refuse_cts(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_
     if (cts->length > 0) {
         mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));
     }
-    mca_pml_spec_send_account(sendreq, cts->length + cts->waive, OMPI_ERR_UNREACH);
+    mca_pml_spec_send_account(sendreq, cts->length + cts->waive + 1, OMPI_ERR_UNREACH);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_cts)
+/* The receiver has begun to get pieces; without its word they are all its own. */
+static void answer_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_cts_hdr_t *cts)
 {
-    const mca_pml_spec_cts_hdr_t *cts = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == cts || seg[0].seg_len < sizeof(*cts) || seg[0].seg_len - sizeof(*cts) < cts->key_len
-        || cts->key_len > MCA_PML_SPEC_KEY_MAX) {
-        mca_pml_spec_refuse("CTS", "it is shorter than its header and key");
+    mca_pml_spec_joint_t *joint = &sendreq->joint;
+    if (0 == cts->page_pid
+        || !mca_pml_spec_claims_find(sendreq->peer, cts->r, cts->page_pid, cts->page_fd,
+                                     &joint->claim)
+        || !mca_pml_spec_joint_may(sendreq->peer, cts->length, false)) {
         return;
     }
+    joint->offset = cts->offset;
+    joint->length = cts->length;
+    joint->remote = cts->addr;
+    (void) mca_pml_spec_add64(&sendreq->left, 1);
+    mca_pml_spec_joint_send(sendreq);
+}
+
+/* bml_btl: the transport that the CTS came by; NULL: it has none for the peer. */
+static void answer_by_put(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                          const mca_pml_spec_cts_hdr_t *cts)
+{
+    const mca_pml_spec_transfer_args_t args = {.is_put = true,
+                                               .btl = bml_btl,
+                                               .local = sendreq->flat + cts->offset,
+                                               .remote = cts->addr,
+                                               .offset = cts->offset,
+                                               .length = cts->length,
+                                               .key = cts + 1,
+                                               .key_len = cts->key_len,
+                                               .request = sendreq,
+                                               .tell = cts_put_tell,
+                                               .by_copy = mca_pml_spec_copy_send};
+    if (NULL != bml_btl
+        && mca_pml_spec_can_rdma(bml_btl, true, (uintptr_t) args.local, cts->addr, cts->length,
+                                 cts->key_len > 0)) {
+        mca_pml_spec_transfer_start(&args);
+    } else {
+        mca_pml_spec_fall_back(&args);
+    }
+}
+
+MCA_PML_SPEC_KEY_PACKET(cts, "CTS", mca_pml_spec_cts_hdr_t)
+{
+    const mca_pml_spec_cts_hdr_t *cts = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_claim(cts->s, "CTS", cts, cts_take);
     if (NULL == sendreq) {
         return;
     }
-    if (OPAL_UNLIKELY(mca_pml_spec_bits(&sendreq->life) & SPEC_LIFE_LOST)) {
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST)) {
         refuse_cts(sendreq, cts);
         return;
     }
     const uint64_t waive = cts->waive;
 
-    /* The waive keeps the request alive until the end of this function. */
-    (void) mca_pml_spec_add64(&sendreq->left, 1);
-    if (cts->length > 0) {
-        mca_bml_base_btl_t *bml_btl = mca_pml_spec_find_btl(sendreq->peer->endpoint, btl);
-        char *from = sendreq->flat + cts->offset;
-        if (!(cts->flags & MCA_PML_SPEC_CTS_PUT)) {
-            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
-        } else if (NULL == bml_btl
-                   || !mca_pml_spec_can_rdma(bml_btl, true, (uintptr_t) from, cts->addr,
-                                             cts->length, cts->key_len > 0)
-                   || !mca_pml_spec_transfer_start(
-                       &(mca_pml_spec_transfer_args_t){.is_put = true,
-                                                       .btl = bml_btl,
-                                                       .local = from,
-                                                       .remote = cts->addr,
-                                                       .offset = cts->offset,
-                                                       .length = cts->length,
-                                                       .key = cts + 1,
-                                                       .key_len = cts->key_len,
-                                                       .request = sendreq,
-                                                       .tell = cts_put_tell,
-                                                       .done = cts_put_done})) {
-            MCA_PML_SPEC_COUNT(fallbacks);
-            mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
-        }
+    if (cts->flags & MCA_PML_SPEC_CTS_JOINT) {
+        answer_jointly(sendreq, cts);
+    } else if (cts->length > 0 && (cts->flags & MCA_PML_SPEC_CTS_PUT)) {
+        answer_by_put(sendreq, mca_pml_spec_find_btl(sendreq->peer->endpoint, packet->btl), cts);
+    } else if (cts->length > 0) {
+        mca_pml_spec_copy_send(sendreq, cts->offset, cts->length);
     }
     mca_pml_spec_send_account(sendreq, waive + 1, OMPI_SUCCESS);
 }
@@ -333,8 +311,13 @@ static uint64_t take_waive(mca_pml_spec_recv_request_t *recvreq)
     return waive;
 }
 
-static void ask_copy(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t length)
+void mca_pml_spec_rts_ask_copy(void *request, uint64_t offset, uint64_t length)
 {
+    mca_pml_spec_recv_request_t *recvreq = request;
+    if (mca_pml_spec_lost(recvreq->peer)) {
+        mca_pml_spec_recv_account(recvreq, length, OMPI_ERR_UNREACH);
+        return;
+    }
     const mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
                                         .flags = MCA_PML_SPEC_CTS_COPY,
                                         .s = recvreq->s,
@@ -359,19 +342,13 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
                      .length = stripe->length,
                      .addr = (uint64_t) (uintptr_t) recvreq->flat + stripe->offset}};
     if (NULL != stripe->btl->btl->btl_register_mem) {
-        mca_btl_base_registration_handle_t *key = NULL;
-        if (recvreq->keys < MCA_PML_SPEC_STRIPES) {
-            mca_bml_base_register_mem(stripe->btl, recvreq->flat + stripe->offset, stripe->length,
-                                      MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
-                                      &key);
-        }
+        const mca_btl_base_registration_handle_t *key =
+            mca_pml_spec_recv_register(recvreq, stripe->btl, stripe->offset, stripe->length);
         if (NULL == key) {
             MCA_PML_SPEC_COUNT(fallbacks);
-            ask_copy(recvreq, stripe->offset, stripe->length);
+            mca_pml_spec_rts_ask_copy(recvreq, stripe->offset, stripe->length);
             return;
         }
-        recvreq->key[recvreq->keys].handle = key;
-        recvreq->key[recvreq->keys++].btl = stripe->btl;
         cts.hdr.key_len = (uint16_t) stripe->btl->btl->btl_registration_handle_size;
         memcpy(cts.key, key, cts.hdr.key_len);
     }
@@ -381,28 +358,42 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
                               sizeof(cts.hdr) + cts.hdr.key_len);
 }
 
+/* Both ends move the range: false: not this one. */
+static bool fetch_jointly(mca_pml_spec_recv_request_t *recvreq, uint64_t from, uint64_t offset,
+                          uint64_t length)
+{
+    /* What has arrived in progress, and not in a call that begins something, is waited for. */
+    const bool waits = recvreq->starts ? recvreq->blocks : mca_pml_spec_may_poll();
+    mca_pml_spec_joint_t *joint = &recvreq->joint;
+    if (!mca_pml_spec_joint_may(recvreq->peer, length, waits)
+        || !mca_pml_spec_claims_share(recvreq)) {
+        return false;
+    }
+    joint->claim = recvreq->posted.claim;
+    joint->offset = offset;
+    joint->length = length;
+    joint->remote = from;
+    mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
+                                  .flags = MCA_PML_SPEC_CTS_JOINT,
+                                  .s = recvreq->s,
+                                  .r = recvreq->handle,
+                                  .offset = offset,
+                                  .length = length,
+                                  .addr = (uint64_t) (uintptr_t) recvreq->flat + offset,
+                                  .waive = take_waive(recvreq)};
+    mca_pml_spec_claims_tell(recvreq, &cts.page_pid, &cts.page_fd);
+    (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) length);
+    (void) mca_pml_spec_add64(&recvreq->missing, 1);
+    mca_pml_spec_control_send(recvreq->peer->endpoint, NULL, &cts, sizeof(cts));
+    mca_pml_spec_joint_recv(recvreq, mca_pml_spec_rts_ask_copy);
+    return true;
+}
+
 static void get_tell(mca_pml_spec_transfer_t *transfer)
 {
     mca_pml_spec_recv_request_t *recvreq = transfer->args.request;
     fin_to_sender(recvreq, transfer->args.btl, recvreq->s,
                   transfer->args.length + take_waive(recvreq));
-}
-
-static void get_done(mca_pml_spec_transfer_t *transfer, int status)
-{
-    mca_pml_spec_recv_request_t *recvreq = transfer->args.request;
-    if (OPAL_UNLIKELY(status < 0)) {
-        if (mca_pml_spec_lost(recvreq->peer)) {
-            mca_pml_spec_recv_account(recvreq, transfer->args.length, status);
-            return;
-        }
-        MCA_PML_SPEC_COUNT(fallbacks);
-        ask_copy(recvreq, transfer->args.offset, transfer->args.length);
-        return;
-    }
-    MCA_PML_SPEC_COUNT_N(bytes_get, transfer->args.length);
-    mca_pml_spec_patience_moved(recvreq->peer, transfer->args.length, transfer->started);
-    mca_pml_spec_recv_account(recvreq, transfer->args.length, OMPI_SUCCESS);
 }
 
 /* Fetch [offset, offset + length) of a flat message into a flat buffer, by every transport that
@@ -431,6 +422,9 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     if (0 == n) {
         return false;
     }
+    if (1 == n && gets[0] && fetch_jointly(recvreq, rts->addr + offset, offset, length)) {
+        return true;
+    }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
     /* The request cannot end before the last stripe is under way: each stripe has bytes to go. */
     for (size_t i = 0; i < stripes; ++i) {
@@ -443,33 +437,22 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
         stripe[i].offset += offset;
         if (!get) {
             ask_put(recvreq, &stripe[i]);
-        } else if (!mca_pml_spec_transfer_start(
-                       &(mca_pml_spec_transfer_args_t){.btl = stripe[i].btl,
-                                                       .local = recvreq->flat + stripe[i].offset,
-                                                       .remote = from,
-                                                       .offset = stripe[i].offset,
-                                                       .length = stripe[i].length,
-                                                       .key = rts + 1,
-                                                       .key_len = key_len,
-                                                       .request = recvreq,
-                                                       .tell = get_tell,
-                                                       .done = get_done})) {
-            MCA_PML_SPEC_COUNT(fallbacks);
-            ask_copy(recvreq, stripe[i].offset, stripe[i].length);
+            continue;
         }
+        mca_pml_spec_transfer_start(
+            &(mca_pml_spec_transfer_args_t){.is_timed = true,
+                                            .btl = stripe[i].btl,
+                                            .local = recvreq->flat + stripe[i].offset,
+                                            .remote = from,
+                                            .offset = stripe[i].offset,
+                                            .length = stripe[i].length,
+                                            .key = rts + 1,
+                                            .key_len = key_len,
+                                            .request = recvreq,
+                                            .tell = get_tell,
+                                            .by_copy = mca_pml_spec_rts_ask_copy});
     }
     return true;
-}
-
-/* What a transport could put or get is worth staging, if nothing of it is in the buffer yet. */
-static bool is_flat_or_staged(mca_pml_spec_recv_request_t *recvreq, size_t inside)
-{
-    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    return recvreq->is_flat
-           || (recvreq->on_device && 0 == inside
-               && mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
-                                      recvreq->capacity)
-               && mca_pml_spec_stage_recv(recvreq));
 }
 
 const char *mca_pml_spec_rts_check(const mca_pml_spec_packet_t *packet)
@@ -536,31 +519,45 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
-    if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT) || !is_flat_or_staged(recvreq, inside)
+    /* What can be put is worth staging, if nothing of it is in the buffer yet. */
+    if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT)
+        || !(recvreq->is_flat
+             || (0 == inside && mca_pml_spec_recv_stages(recvreq)
+                 && mca_pml_spec_stage_recv(recvreq)))
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
-        ask_copy(recvreq, inside, want - inside);
+        mca_pml_spec_rts_ask_copy(recvreq, inside, want - inside);
     }
 }
 
 /* ---- both ---- */
 
-/* The bytes that a FIN to the sender covers; a short one: the whole message. */
-typedef struct fin_bytes {
-    bool whole;
-    uint64_t bytes;
-} fin_bytes_t;
+#define WHOLE UINT64_MAX
 
-static uint64_t fin_covers(const mca_pml_spec_send_request_t *sendreq, const fin_bytes_t *fin)
+/* What a FIN tells a sender. */
+typedef struct fin {
+    uint64_t bytes;
+    bool joint;
+} fin_t;
+
+/* The bytes that a FIN to the sender covers. */
+static uint64_t fin_covers(const mca_pml_spec_send_request_t *sendreq, uint64_t bytes)
 {
-    return fin->whole ? sendreq->req_send.req_bytes_packed : fin->bytes;
+    return WHOLE == bytes ? sendreq->req_send.req_bytes_packed : bytes;
 }
 
 static const char *fin_take(mca_pml_spec_send_request_t *sendreq, const void *packet)
 {
-    const uint64_t bytes = to_be_answered(sendreq, fin_covers(sendreq, packet));
-    return bytes > 0 && mca_pml_spec_take_owed(&sendreq->owed, bytes)
-               ? NULL
-               : "it covers more than is left of the message";
+    const fin_t *fin = packet;
+    const uint64_t bytes = to_be_answered(sendreq, fin_covers(sendreq, fin->bytes));
+    if (0 == bytes || !mca_pml_spec_take_owed(&sendreq->owed, bytes)) {
+        return "it covers more than is left of the message";
+    }
+    /* It overtook its CTS, which would find no request. */
+    if (OPAL_UNLIKELY(fin->joint && !sendreq->joined && !sendreq->awaits_cts)) {
+        sendreq->awaits_cts = true;
+        (void) mca_pml_spec_add64(&sendreq->left, 1);
+    }
+    return NULL;
 }
 
 MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
@@ -573,12 +570,12 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
         return;
     }
     if (fin->to_sender) {
-        const bool whole = seg[0].seg_len < sizeof(*fin);
-        const fin_bytes_t bytes = {.whole = whole, .bytes = whole ? 0 : fin->bytes};
+        const fin_t told = {.bytes = seg[0].seg_len < sizeof(*fin) ? WHOLE : fin->bytes,
+                            .joint = fin->joint};
         mca_pml_spec_send_request_t *sendreq =
-            mca_pml_spec_send_claim(fin->handle, "FIN", &bytes, fin_take);
+            mca_pml_spec_send_claim(fin->handle, "FIN", &told, fin_take);
         if (NULL != sendreq) {
-            mca_pml_spec_send_account(sendreq, fin_covers(sendreq, &bytes), fin->status);
+            mca_pml_spec_send_account(sendreq, fin_covers(sendreq, told.bytes), fin->status);
         }
         return;
     }

@@ -19,16 +19,16 @@ size_t mca_pml_spec_rts_length(const mca_pml_spec_packet_t *packet);
 uint32_t mca_pml_spec_rts_cost(const mca_pml_spec_packet_t *packet);
 void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet);
+/* Asks the sender of a receive whose message is known for this range, by copy. */
+void mca_pml_spec_rts_ask_copy(void *recvreq, uint64_t offset, uint64_t length);
 extern const mca_pml_spec_packet_type_t mca_pml_spec_rts_packets[];
 
 static const mca_pml_spec_protocol_t mca_pml_spec_proto_rts = {
     .name = "rts",
-    .description = "sender first: announced by RTS, fetched by the receiver",
     .probe = mca_pml_spec_rts_probe,
     .brings = mca_pml_spec_rts_brings,
     .start = mca_pml_spec_rts_start,
     .again = mca_pml_spec_rts_again,
-    .abort = mca_pml_spec_send_unreachable,
     .stage = {"new", "announced", "answered"},
     .message = MCA_PML_SPEC_RTS,
     .check = mca_pml_spec_rts_check,

@@ -1,26 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Stops and resumes the offering of buffers where it does not pay: counts, tells the peer, measures clocks.
- *
- * Would the RTR of a receive have been in time? It would, if it had reached the sender before the
- * sender issued the message: posted (my clock) + one way < sent (the sender's clock). The RTS of a
- * stopped envelope carries the time when it was sent; how far the clocks are apart and what one way
- * takes is measured with PING and PONG at each stop and after each window of observation. Judging
- * by the arrival of the RTS alone would not do: an RTS is seen when the receiver calls MPI, so that
- * a receiver which computes would find itself early every time. */
+/* Stops and resumes the offering of buffers where it does not pay: counts, tells the peer, measures clocks. */
 #include "pml_spec_adapt.h"
 
 #include "../core/spec_clock.h"
 #include "pml_spec_control.h"
-
-static void lock(void)
-{
-    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
-}
-
-static void unlock(void)
-{
-    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
-}
 
 /* Offers, or receives, of which the share is taken: fewer are by chance, more change slowly. And for how many envelopes a
  * process remembers it in each direction, 40 bytes each, allocated with the first; the longest unused is forgotten. */
@@ -54,6 +37,10 @@ static uint64_t cookie_of(const mca_pml_spec_peer_t *peer)
                : (uint64_t) name.vpid << 32 | (uint32_t) peer->comm->my_rank;
 }
 
+#define TELL(direction, peer, tag, text, ...)                                                      \
+    MCA_PML_SPEC_VERBOSE(10, direction " rank %d of communicator %u with tag %d: " text,           \
+                         (peer)->rank, (peer)->comm->cid, tag, ##__VA_ARGS__)
+
 /* ---- at the sender ---- */
 
 void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t e)
@@ -61,15 +48,12 @@ void mca_pml_spec_adapt_arrived(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t
     if (!mca_pml_spec_adapts() || 0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) {
         return;
     }
-    lock();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
     const bool resumed =
         spec_adapt_out_arrived(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), e);
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     if (resumed) {
-        MCA_PML_SPEC_VERBOSE(10,
-                             "sends to rank %d of communicator %u with tag %d: the receiver "
-                             "offers its buffers again",
-                             peer->rank, peer->comm->cid, tag);
+        TELL("sends to", peer, tag, "the receiver offers its buffers again");
     }
 }
 
@@ -78,18 +62,26 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
     if (!mca_pml_spec_adapts()) {
         return;
     }
-    lock();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
     const bool stopping =
         spec_adapt_out_settled(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), used);
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     if (stopping) {
-        MCA_PML_SPEC_VERBOSE(10,
-                             "sends to rank %d of communicator %u with tag %d: fewer than %d %% "
-                             "of the latest RTRs (at most %d) were of use; the receiver will be "
-                             "told STOP",
-                             peer->rank, peer->comm->cid, tag, mca_pml_spec.adapt_threshold,
-                             WINDOW);
+        TELL("sends to", peer, tag,
+             "fewer than %d %% of the latest RTRs (at most %d) were of use; the receiver will be "
+             "told STOP",
+             mca_pml_spec.adapt_threshold, WINDOW);
     }
+}
+
+/* Is message seq to say STOP? */
+static bool says_stop(const mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)
+{
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+    const bool says =
+        spec_adapt_out_say(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), seq);
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
+    return says;
 }
 
 void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
@@ -101,16 +93,9 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
     }
     if (sendreq->stopped) {
         if (spec_adapt_samples(sendreq->seq, sendreq->req_send.req_bytes_packed)) {
-            sendreq->sent_at = spec_stamp(mca_pml_spec_now_ns());
+            sendreq->sent_at = spec_stamp(spec_now());
         }
-        return;
-    }
-    const spec_envelope_t envelope =
-        mca_pml_spec_envelope(sendreq->peer, sendreq->req_send.req_base.req_tag);
-    lock();
-    const bool say = spec_adapt_out_say(&mca_pml_spec.adapt_out, envelope, sendreq->seq);
-    unlock();
-    if (say) {
+    } else if (says_stop(sendreq->peer, sendreq->req_send.req_base.req_tag, sendreq->seq)) {
         sendreq->rts_flags = MCA_PML_SPEC_RTS_STOP;
         MCA_PML_SPEC_COUNT(stops_sent);
     }
@@ -118,18 +103,12 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
 
 void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)
 {
-    if (!mca_pml_spec_adapts()) {
-        return;
-    }
-    lock();
-    const bool say =
-        spec_adapt_out_say(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag), seq);
-    unlock();
+    const bool says = mca_pml_spec_adapts() && says_stop(peer, tag, seq);
     mca_bml_base_endpoint_t *endpoint =
-        say && MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
+        says && MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     if (NULL != endpoint) {
-        const mca_pml_spec_stop_hdr_t stop = {
-            .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_STOP, peer, tag, seq)};
+        const mca_pml_spec_match_hdr_t stop =
+            mca_pml_spec_match_hdr(MCA_PML_SPEC_STOP, peer, tag, seq);
         MCA_PML_SPEC_COUNT(stops_sent);
         mca_pml_spec_control_send(endpoint, NULL, &stop, sizeof(stop));
     }
@@ -146,10 +125,10 @@ static void ping(mca_pml_spec_peer_t *peer)
     mca_bml_base_endpoint_t *endpoint =
         MCA_PML_SPEC_SEEN(peer->ctx_known) ? mca_pml_spec_endpoint(peer) : NULL;
     hdr.ctx = peer->ctx;
-    lock();
-    hdr.asked = mca_pml_spec_now_ns();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+    hdr.asked = spec_now();
     const bool ask = NULL != endpoint && spec_clock_ask(&peer->clock, hdr.asked);
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     if (ask) {
         mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
     }
@@ -160,18 +139,13 @@ bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag)
     if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_in.n)) || !mca_pml_spec_adapts()) {
         return true;
     }
-    lock();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
     const bool may = spec_adapt_in_may(&mca_pml_spec.adapt_in, mca_pml_spec_envelope(peer, tag));
     if (!may) {
         spec_adapt_note(&mca_pml_spec.adapt_in, &peer->stopped_in, tag);
     }
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     return may;
-}
-
-void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq)
-{
-    recvreq->watched_since = mca_pml_spec_now_ns();
 }
 
 void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, uint64_t length,
@@ -185,9 +159,9 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq
         return;
     }
 
-    lock();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
     if (in_time && !spec_clock_is_known(&peer->clock)) {
-        unlock();
+        mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
         ping(peer); /* cannot say: as if it had not been seen */
         return;
     }
@@ -195,21 +169,20 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq
         in_time =
             0 == sent_at
                 /* a sender that forgot about STOP: by its arrival, less one way */
-                ? mca_pml_spec_now_ns() - posted > 2 * spec_clock_one_way(&peer->clock)
+                ? spec_now() - posted > 2 * spec_clock_one_way(&peer->clock)
                 : spec_stamp_after(sent_at, spec_stamp(spec_clock_arrival(&peer->clock, posted)));
     }
     const uint64_t one_way = spec_clock_one_way(&peer->clock);
     const spec_adapt_verdict_t verdict =
         spec_adapt_in_judge(&mca_pml_spec.adapt_in, mca_pml_spec_envelope(peer, tag), in_time);
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     if (SPEC_ADAPT_WINDOW == verdict) {
         ping(peer);
     } else if (SPEC_ADAPT_RESUME == verdict) {
         MCA_PML_SPEC_COUNT(resumes);
-        MCA_PML_SPEC_VERBOSE(10,
-                             "receives from rank %d of communicator %u with tag %d: posted in "
-                             "time again (one way takes %llu ns), speculation resumes",
-                             peer->rank, peer->comm->cid, tag, (unsigned long long) one_way);
+        TELL("receives from", peer, tag,
+             "posted in time again (one way takes %llu ns), speculation resumes",
+             (unsigned long long) one_way);
     }
 }
 
@@ -218,47 +191,37 @@ void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag)
     if (!mca_pml_spec_adapts()) {
         return;
     }
-    lock();
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
     spec_adapt_entry_t *entry =
         spec_adapt_in_stop(&mca_pml_spec.adapt_in, mca_pml_spec_envelope(peer, tag));
     if (NULL != entry) {
         entry->cookie = cookie_of(peer);
     }
-    unlock();
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     if (NULL != entry) {
         MCA_PML_SPEC_COUNT(stops);
-        MCA_PML_SPEC_VERBOSE(10,
-                             "receives from rank %d of communicator %u with tag %d: STOP, "
-                             "the sender comes first; speculation stops and is watched",
-                             peer->rank, peer->comm->cid, tag);
+        TELL("receives from", peer, tag,
+             "STOP, the sender comes first; speculation stops and is watched");
         ping(peer);
     }
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_stop)
+MCA_PML_SPEC_PACKET(stop, "STOP", mca_pml_spec_match_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_stop_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "STOP");
-    if (NULL == hdr) {
-        return;
-    }
-    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->match.ctx, hdr->match.src);
+    const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->ctx, hdr->src);
     if (NULL == peer) {
         return; /* its communicator is gone: nobody to stop */
     }
-    if (hdr->match.epoch == peer->recv.epoch) {
-        mca_pml_spec_adapt_stop(peer, hdr->match.tag);
+    if (hdr->epoch == peer->recv.epoch) {
+        mca_pml_spec_adapt_stop(peer, hdr->tag);
     }
     mca_pml_spec_peer_put(peer);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
+MCA_PML_SPEC_PACKET(ping, "PING", mca_pml_spec_ping_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_ping_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "PING");
-    if (NULL == hdr) {
-        return;
-    }
+    const mca_pml_spec_ping_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->ctx, hdr->src);
     if (NULL == peer) {
         return; /* asked in a communicator that is gone */
@@ -272,28 +235,24 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_ping)
                                               .ctx = peer->ctx,
                                               .src = peer->comm->my_rank,
                                               .asked = hdr->asked,
-                                              .clock = mca_pml_spec_now_ns()};
+                                              .clock = spec_now()};
         mca_pml_spec_control_send(endpoint, NULL, &pong, sizeof(pong));
     }
     mca_pml_spec_peer_put(peer);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_pong)
+MCA_PML_SPEC_PACKET(pong, "PONG", mca_pml_spec_pong_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_pong_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "PONG");
-    if (NULL == hdr) {
-        return;
-    }
+    const mca_pml_spec_pong_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer_get(hdr->ctx, hdr->src);
     if (NULL == peer) {
         return; /* its communicator was freed meanwhile */
     }
     bool expected = true;
     if (hdr->epoch == peer->comm->epoch) {
-        lock();
-        expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, mca_pml_spec_now_ns());
-        unlock();
+        mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+        expected = spec_clock_answer(&peer->clock, hdr->asked, hdr->clock, spec_now());
+        mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
     }
     mca_pml_spec_peer_put(peer);
     if (!expected) {

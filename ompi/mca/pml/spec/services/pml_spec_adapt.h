@@ -78,9 +78,6 @@ static inline bool mca_pml_spec_adapt_recalls(mca_pml_spec_peer_t *peer, int32_t
 /* A receive predicts a rendezvous: may it speculate? */
 bool mca_pml_spec_adapt_may(mca_pml_spec_peer_t *peer, int32_t tag);
 
-/* It may not; it was posted and waits in silence. Under the communicator's lock. */
-void mca_pml_spec_adapt_watch(mca_pml_spec_recv_request_t *recvreq);
-
 /* The message of a receive that watched came, number seq, so many bytes. sent_at: as in the RTS, 0: not known;
  * in_time is false: it can be ruled out without the clocks. */
 void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq, uint64_t length,
@@ -90,8 +87,8 @@ void mca_pml_spec_adapt_judge(mca_pml_spec_recv_request_t *recvreq, uint32_t seq
 void mca_pml_spec_adapt_stop(mca_pml_spec_peer_t *peer, int32_t tag);
 
 /* Callbacks for the packets. */
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_stop);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_ping);
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_pong);
+SPEC_AM_DECLARE(mca_pml_spec_recv_stop);
+SPEC_AM_DECLARE(mca_pml_spec_recv_ping);
+SPEC_AM_DECLARE(mca_pml_spec_recv_pong);
 
 #endif

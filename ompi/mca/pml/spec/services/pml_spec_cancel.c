@@ -143,17 +143,11 @@ static bool take_late(void)
     return is_missing;
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_revoked)
+MCA_PML_SPEC_PACKET(revoked, "REVOKED", mca_pml_spec_revoked_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_revoked_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "REVOKED");
-    if (NULL == hdr) {
-        return;
-    }
+    const mca_pml_spec_revoked_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
-    mca_pml_spec_peer_t *peer = NULL != comm && (uint32_t) hdr->src < comm->size
-                                    ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src])
-                                    : NULL;
+    mca_pml_spec_peer_t *peer = NULL == comm ? NULL : mca_pml_spec_peer_known(comm, hdr->src);
     bool expected = false;
     if (NULL != peer) {
         mca_pml_spec_lock(&comm->slot->lock);

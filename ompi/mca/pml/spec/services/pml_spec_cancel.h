@@ -16,6 +16,6 @@ void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer);
 /* MPI_Cancel of a receive. */
 int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag);
 
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_revoked);
+SPEC_AM_DECLARE(mca_pml_spec_recv_revoked);
 
 #endif

@@ -98,30 +98,52 @@ bool mca_pml_spec_claims_serve(const mca_pml_spec_peer_t *peer)
     return !peer->is_near || NULL != my_page();
 }
 
-bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq)
+/* The word of a receive by its handle. False: there is no page, or no word for so many receives. */
+static bool find_word(page_t *page, uint64_t handle, spec_claim_t *claim)
 {
-    spec_claim_t *claim = &recvreq->posted.claim;
-    const uint32_t index = (uint32_t) recvreq->handle;
+    const uint32_t index = (uint32_t) handle;
     claim->at = NULL;
-    if (!recvreq->peer->is_near) {
-        return true;
-    }
-    if (OPAL_UNLIKELY(index >= WORDS)) {
+    if (OPAL_UNLIKELY(NULL == page || index >= WORDS)) {
         return false;
     }
-    claim->at = word_of(my_page(), index);
-    claim->no = (uint32_t) (recvreq->handle >> 32);
-    spec_claim_offer(claim);
+    claim->at = word_of(page, index);
+    claim->no = (uint32_t) (handle >> 32);
     return true;
 }
 
-void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
-                              mca_pml_spec_rtr_hdr_t *hdr)
+static bool find_mine(mca_pml_spec_recv_request_t *recvreq)
 {
-    if (NULL != recvreq->posted.claim.at) {
-        hdr->page_pid = my_pid;
-        hdr->page_fd = (uint16_t) my_fd;
+    return find_word(my_page(), mca_pml_spec_recv_handle(recvreq), &recvreq->posted.claim);
+}
+
+bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (!recvreq->peer->is_near) {
+        recvreq->posted.claim.at = NULL;
+        return true;
     }
+    if (!find_mine(recvreq)) {
+        return false;
+    }
+    spec_claim_offer(&recvreq->posted.claim);
+    return true;
+}
+
+bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (!find_mine(recvreq)) {
+        return false;
+    }
+    spec_claim_share(&recvreq->posted.claim);
+    return true;
+}
+
+void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq, uint32_t *pid,
+                              uint16_t *fd)
+{
+    const bool has_word = NULL != recvreq->posted.claim.at;
+    *pid = has_word ? my_pid : 0;
+    *fd = has_word ? (uint16_t) my_fd : 0;
 }
 
 /* ---- the sender ---- */
@@ -132,13 +154,12 @@ static bool is_a_page(const struct stat *status)
 }
 
 /* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
-static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
+static page_t *reach(uint64_t name, uint32_t pid, uint16_t fd_there)
 {
     char path[64];
     struct stat status;
     page_t *page = NULL;
-    (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) hdr->page_pid,
-                    (unsigned) hdr->page_fd);
+    (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) pid, (unsigned) fd_there);
     const int fd =
         0 == stat(path, &status) && is_a_page(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) {
@@ -149,7 +170,7 @@ static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
         page = map(fd);
     }
     (void) close(fd);
-    if (NULL != page && (MAGIC != page->magic || hdr->name != page->name || WORDS != page->words)) {
+    if (NULL != page && (MAGIC != page->magic || name != page->name || WORDS != page->words)) {
         (void) munmap(page, sizeof(*page));
         page = NULL;
     }
@@ -157,23 +178,23 @@ static page_t *reach(const mca_pml_spec_rtr_hdr_t *hdr)
 }
 
 /* The page of another process, found once; the lock is held. NULL: memory is out. */
-static theirs_t *theirs_of(const mca_pml_spec_rtr_hdr_t *hdr)
+static theirs_t *theirs_of(uint64_t name, uint32_t pid, uint16_t fd)
 {
     theirs_t *theirs = others;
-    while (NULL != theirs && theirs->name != hdr->name) {
+    while (NULL != theirs && theirs->name != name) {
         theirs = theirs->next;
     }
     if (NULL == theirs && NULL != (theirs = malloc(sizeof(*theirs)))) {
-        *theirs = (theirs_t){.next = others, .name = hdr->name, .page = reach(hdr)};
+        *theirs = (theirs_t){.next = others, .name = name, .page = reach(name, pid, fd)};
         others = theirs;
-        MCA_PML_SPEC_VERBOSE(10, "words of process %llx: %s", (unsigned long long) hdr->name,
+        MCA_PML_SPEC_VERBOSE(10, "words of process %llx: %s", (unsigned long long) name,
                              NULL == theirs->page ? "not reached, so its RTRs are not used"
                                                   : "found");
     }
     return theirs;
 }
 
-static page_t *page_of(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr)
+static page_t *page_of(mca_pml_spec_peer_t *peer, uint32_t pid, uint16_t fd)
 {
     page_t *page = MCA_PML_SPEC_SEEN(peer->page);
     if (OPAL_LIKELY(NULL != page)) {
@@ -183,7 +204,7 @@ static page_t *page_of(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *
         page = my_page();
     } else {
         (void) pthread_mutex_lock(&lock);
-        const theirs_t *theirs = theirs_of(hdr);
+        const theirs_t *theirs = theirs_of(spec_name_of(&peer->proc->super), pid, fd);
         page = NULL == theirs ? NULL : theirs->page;
         (void) pthread_mutex_unlock(&lock);
     }
@@ -191,21 +212,11 @@ static page_t *page_of(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *
     return page;
 }
 
-bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr,
+bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, uint64_t r, uint32_t pid, uint16_t fd,
                               spec_claim_t *claim)
 {
-    const uint32_t index = (uint32_t) hdr->r;
     claim->at = NULL;
-    if (0 == hdr->page_pid) {
-        return true;
-    }
-    page_t *page = page_of(peer, hdr);
-    if (OPAL_UNLIKELY(NULL == page || index >= WORDS)) {
-        return false;
-    }
-    claim->at = word_of(page, index);
-    claim->no = (uint32_t) (hdr->r >> 32);
-    return true;
+    return 0 == pid || find_word(page_of(peer, pid, fd), r, claim);
 }
 
 void mca_pml_spec_claims_fini(void)

@@ -12,14 +12,17 @@
 
 /* At the receiver: may buffers be offered to this peer? Yes to those of other hosts, whose offers have no word. */
 bool mca_pml_spec_claims_serve(const mca_pml_spec_peer_t *peer);
-/* Its word offers; recvreq has a handle. False: there is no word for it, so that it must not be offered. */
+/* Its word offers. False: there is no word for it, so that it must not be offered. */
 bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq);
-/* Where its word is, for its RTR. */
-void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq,
-                              mca_pml_spec_rtr_hdr_t *hdr);
+/* The same for a receive whose message has been announced: both ends take pieces of it. */
+bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq);
+/* Where its word is, for a packet to the sender; pid 0: it has none. */
+void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq, uint32_t *pid,
+                              uint16_t *fd);
 
-/* At the sender: the word of an RTR. False: it has one that cannot be reached, so that it must not be used. Called under no lock. */
-bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_hdr_t *hdr,
+/* At the sender: the word of its receive r, there. False: it has one that cannot be reached, so that an RTR of it must not be used.
+ * Called under no lock. */
+bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, uint64_t r, uint32_t pid, uint16_t fd,
                               spec_claim_t *claim);
 
 void mca_pml_spec_claims_fini(void);

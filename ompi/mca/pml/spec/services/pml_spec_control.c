@@ -49,11 +49,7 @@ static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len
     memcpy(des->des_segments[0].seg_addr.pval, hdr, len);
     des->des_segments[0].seg_len = len;
     des->des_cbfunc = mca_pml_spec_sent_cb;
-    if (0 <= mca_bml_base_send(bml_btl, des, type)) {
-        return true;
-    }
-    mca_bml_base_free(bml_btl, des);
-    return false;
+    return 0 <= mca_pml_spec_packet_send(bml_btl, des, type);
 }
 
 /* A control packet that waits for its transport. */
@@ -89,7 +85,6 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     if (NULL == w) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
                            "pml/spec: out of memory for a control packet of %zu bytes", len);
-        return;
     }
     w->pending.retry = control_retry;
     w->endpoint = endpoint;

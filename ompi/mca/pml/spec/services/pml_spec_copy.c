@@ -1,10 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Sends and receives messages in fragments through the transports' buffers.
  *
- * A send request has a list of ranges to be sent. One caller at a time is in the loop that turns
- * them into fragments (`scheduling`); others meanwhile only raise the counter, which makes
- * the loop run again. So a completion callback inside the transport's send does not recurse.
- *
+ * One caller at a time is in the loop that turns ranges into fragments (docs/design/threads.md).
  * A caller that may be in the loop while the last byte is accounted takes a guard: one byte more in
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_copy.h"
@@ -60,41 +57,39 @@ static void advance(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *
 
 #define FRAGMENT_FLAGS (MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
 
-static mca_btl_base_descriptor_t *allocate(mca_bml_base_btl_t *bml_btl, size_t size)
+mca_btl_base_descriptor_t *mca_pml_spec_pack(mca_pml_spec_send_request_t *sendreq,
+                                             mca_bml_base_btl_t *bml_btl, const void *hdr,
+                                             size_t header, size_t position, size_t *size,
+                                             uint32_t flags)
 {
-    mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t) + size,
-                       FRAGMENT_FLAGS);
-    return des;
-}
-
-static char *data_of(const mca_btl_base_descriptor_t *des)
-{
-    return (char *) des->des_segments[0].seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t);
-}
-
-/* As prepare_src of a transport, for a buffer on a device, which a transport may take for one that it can send from. The
- * convertor packs whole elements; what a descriptor was allocated for is what btl/ofi sends. */
-static mca_btl_base_descriptor_t *pack(mca_bml_base_btl_t *bml_btl, opal_convertor_t *convertor,
-                                       size_t *size)
-{
+    opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
     const size_t wanted = *size;
-    mca_btl_base_descriptor_t *des = allocate(bml_btl, wanted);
-    if (NULL == des) {
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, header + wanted, flags);
+    if (OPAL_UNLIKELY(NULL == des)) {
         return NULL;
     }
-    struct iovec iov = {.iov_base = data_of(des), .iov_len = wanted};
-    uint32_t iovs = 1;
-    opal_convertor_pack(convertor, &iov, &iovs, size);
-    if (*size == wanted || 0 == *size) {
-        return des;
+    char *to = des->des_segments[0].seg_addr.pval;
+    memcpy(to, hdr, header);
+    if (wanted > 0) {
+        struct iovec iov = {.iov_base = to + header, .iov_len = wanted};
+        uint32_t iovs = 1;
+        opal_convertor_set_position(convertor, &position);
+        opal_convertor_pack(convertor, &iov, &iovs, size);
     }
-    mca_btl_base_descriptor_t *fitting = allocate(bml_btl, *size);
-    if (OPAL_LIKELY(NULL != fitting)) {
-        memcpy(data_of(fitting), data_of(des), *size);
+    if (OPAL_UNLIKELY(*size < wanted)) {
+        mca_btl_base_descriptor_t *loose = des;
+        des = NULL;
+        mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, header + *size, flags);
+        if (OPAL_LIKELY(NULL != des)) {
+            memcpy(des->des_segments[0].seg_addr.pval, to, header + *size);
+        }
+        mca_bml_base_free(bml_btl, loose);
     }
-    mca_bml_base_free(bml_btl, des);
-    return fitting;
+    if (OPAL_LIKELY(NULL != des)) {
+        des->des_segments[0].seg_len = header + *size;
+    }
+    return des;
 }
 
 /* Its data is on a device, and could not be read. */
@@ -112,14 +107,18 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     size_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
     size_t position = range->offset;
     opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
+    const mca_pml_spec_frag_hdr_t hdr = {
+        .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = range->offset};
 
     size = size < range->length ? size : (size_t) range->length;
-    opal_convertor_set_position(convertor, &position);
+    /* A transport may take a buffer on a device for one that it can send from: it does not see that. */
     if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
-        des = pack(bml_btl, convertor, &size);
+        des =
+            mca_pml_spec_pack(sendreq, bml_btl, &hdr, sizeof(hdr), position, &size, FRAGMENT_FLAGS);
     } else {
-        mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER,
-                                 sizeof(mca_pml_spec_frag_hdr_t), &size, FRAGMENT_FLAGS, &des);
+        opal_convertor_set_position(convertor, &position);
+        mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(hdr), &size,
+                                 FRAGMENT_FLAGS, &des);
     }
     if (NULL == des) {
         return false;
@@ -128,15 +127,12 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
         mca_bml_base_free(bml_btl, des);
         return false;
     }
-    mca_pml_spec_frag_hdr_t hdr = {
-        .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = range->offset};
     memcpy(des->des_segments[0].seg_addr.pval, &hdr, sizeof(hdr));
     des->des_cbfunc = fragment_sent;
     des->des_cbdata = sendreq;
     (void) mca_pml_spec_add32(&sendreq->in_flight, 1);
-    if (OPAL_UNLIKELY(0 > mca_bml_base_send(bml_btl, des, MCA_PML_SPEC_FRAG))) {
+    if (OPAL_UNLIKELY(0 > mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_FRAG))) {
         (void) mca_pml_spec_add32(&sendreq->in_flight, -1);
-        mca_bml_base_free(bml_btl, des);
         return false;
     }
     MCA_PML_SPEC_COUNT_N(bytes_copied, size);
@@ -217,12 +213,12 @@ static void schedule(mca_pml_spec_send_request_t *sendreq)
     }
 }
 
-void mca_pml_spec_copy_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
 {
+    mca_pml_spec_send_request_t *sendreq = request;
     mca_pml_spec_range_t *range = (mca_pml_spec_range_t *) mca_pml_spec_get(&mca_pml_spec.ranges);
     if (OPAL_UNLIKELY(NULL == range)) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a send range");
-        return;
     }
     range->offset = offset;
     range->length = length;
@@ -236,8 +232,10 @@ void mca_pml_spec_copy_send(mca_pml_spec_send_request_t *sendreq, uint64_t offse
 
 /* ---- receiver ---- */
 
-static uint64_t offset_of(const mca_pml_spec_frag_t *frag)
+/* Of a fragment in `early`. */
+static uint64_t offset_of(spec_node_t *at)
 {
+    const mca_pml_spec_frag_t *frag = SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node);
     return ((const mca_pml_spec_frag_hdr_t *) frag->seg.seg_addr.pval)->offset;
 }
 
@@ -246,20 +244,14 @@ static const char *keep_early(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet, uint64_t offset, uint64_t length)
 {
     spec_node_t *at = recvreq->early.prev;
-    while (at != &recvreq->early
-           && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) > offset) {
+    while (at != &recvreq->early && offset_of(at) > offset) {
         at = at->prev;
     }
     if (length > recvreq->capacity - recvreq->early_bytes
-        || (at != &recvreq->early
-            && offset_of(SPEC_ENTRY(at, mca_pml_spec_frag_t, item.node)) == offset)) {
+        || (at != &recvreq->early && offset_of(at) == offset)) {
         return "its data came before";
     }
     mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
-    if (OPAL_UNLIKELY(NULL == frag)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a fragment");
-        return NULL;
-    }
     spec_list_insert_after(at, &frag->item.node);
     recvreq->early_bytes += length;
     MCA_PML_SPEC_COUNT(early);
@@ -273,7 +265,7 @@ static uint64_t store_early(mca_pml_spec_recv_request_t *recvreq)
     spec_node_t *n;
     while (NULL != (n = spec_list_first(&recvreq->early))) {
         mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
-        const uint64_t offset = offset_of(frag);
+        const uint64_t offset = offset_of(n);
         const uint64_t length = frag->seg.seg_len - sizeof(mca_pml_spec_frag_hdr_t);
         if (offset > recvreq->nxt) {
             break;
@@ -319,15 +311,10 @@ static uint64_t store_in_order(mca_pml_spec_recv_request_t *recvreq,
     return bytes;
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
+MCA_PML_SPEC_PACKET(frag, "FRAG", mca_pml_spec_frag_hdr_t)
 {
-    mca_pml_spec_packet_t packet = mca_pml_spec_packet_view(btl, seg, nseg);
-    const mca_pml_spec_frag_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
-    if (0 == nseg || seg[0].seg_len < sizeof(*hdr)) {
-        mca_pml_spec_refuse("FRAG", "it is shorter than its header");
-        return;
-    }
-    const size_t length = packet.size - sizeof(*hdr);
+    const mca_pml_spec_frag_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    const size_t length = packet->size - sizeof(*hdr);
     mca_pml_spec_recv_request_t *recvreq =
         mca_pml_spec_recv_claim(hdr->r, "FRAG", hdr->offset, length);
     if (NULL == recvreq) {
@@ -335,9 +322,9 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_frag)
     }
     uint64_t bytes = length;
     if (OPAL_LIKELY(recvreq->is_flat)) {
-        mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), hdr->offset, length);
+        mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, length);
     } else {
-        bytes = store_in_order(recvreq, &packet, hdr->offset, length);
+        bytes = store_in_order(recvreq, packet, hdr->offset, length);
     }
     if (OPAL_LIKELY(bytes > 0)) {
         mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);

@@ -6,9 +6,17 @@
 
 #include "../objects/pml_spec_request.h"
 
-/* Send a range in fragments to receive sendreq->r. */
-void mca_pml_spec_copy_send(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length);
+/* Send a range in fragments to receive r of the request, which is a send's. */
+void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_frag);
+/* A packet of a header and, packed behind it, the message's data from `position` on: *size bytes at most; *size is how many.
+ * The convertor packs whole elements, and the packet is no larger than what it packed, because btl/ofi sends what was
+ * allocated. NULL: the transport has no room. That data could not be read is in the request's status. */
+mca_btl_base_descriptor_t *mca_pml_spec_pack(mca_pml_spec_send_request_t *sendreq,
+                                             mca_bml_base_btl_t *bml_btl, const void *hdr,
+                                             size_t header, size_t position, size_t *size,
+                                             uint32_t flags);
+
+SPEC_AM_DECLARE(mca_pml_spec_recv_frag);
 
 #endif

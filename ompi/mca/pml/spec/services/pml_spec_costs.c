@@ -15,32 +15,30 @@
 
 enum { SAMPLES = 8, LITTLE = 8, MUCH = 32768 };
 
-/* The quickest of some single copies of n bytes, which the kernel makes between buffers of this process as it would from another's
- * memory; 0: it refuses. */
-static uint64_t single_ns(char *to, char *from, size_t n)
+/* A single copy, which the kernel makes between buffers of this process as it would from another's memory. False: it refuses. */
+static bool single(char *to, char *from, size_t n)
 {
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < SAMPLES; ++i) {
-        struct iovec local = {.iov_base = to, .iov_len = n},
-                     remote = {.iov_base = from, .iov_len = n};
-        const uint64_t start = mca_pml_spec_now_ns();
-        if ((ssize_t) n != process_vm_readv(getpid(), &local, 1, &remote, 1, 0)) {
-            return 0;
-        }
-        const uint64_t took = mca_pml_spec_now_ns() - start;
-        best = took < best ? took : best;
-    }
-    return best;
+    struct iovec local = {.iov_base = to, .iov_len = n}, remote = {.iov_base = from, .iov_len = n};
+    return (ssize_t) n == process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
-static uint64_t copy_ns(char *to, const char *from, size_t n)
+static bool plain(char *to, char *from, size_t n)
+{
+    memcpy(to, from, n);
+    __asm__ volatile("" : : "r"(to) : "memory");
+    return true;
+}
+
+/* The quickest of some copies, nanoseconds; 0: one failed. */
+static uint64_t quickest(bool (*copy)(char *to, char *from, size_t n), char *from, size_t n)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < SAMPLES; ++i) {
-        const uint64_t start = mca_pml_spec_now_ns();
-        memcpy(to, from, n);
-        __asm__ volatile("" : : "r"(to) : "memory");
-        const uint64_t took = mca_pml_spec_now_ns() - start;
+        const uint64_t start = spec_now();
+        if (!copy(from + MUCH, from, n)) {
+            return 0;
+        }
+        const uint64_t took = spec_now() - start;
         best = took < best ? took : best;
     }
     return best;
@@ -54,14 +52,14 @@ static spec_costs_t measure(void)
         return costs;
     }
     memset(from, 1, 2 * MUCH);
-    const uint64_t call = single_ns(from + MUCH, from, LITTLE);
-    const uint64_t much = single_ns(from + MUCH, from, MUCH);
+    const uint64_t call = quickest(single, from, LITTLE);
+    const uint64_t much = quickest(single, from, MUCH);
     if (call > 0 && much > 0) {
         costs.known = true;
         costs.call_ns = call < UINT32_MAX ? (uint32_t) call : UINT32_MAX;
         costs.single_ps = spec_costs_ps(call, much, MUCH - LITTLE);
-        costs.copy_ps = spec_costs_ps(copy_ns(from + MUCH, from, LITTLE),
-                                      copy_ns(from + MUCH, from, MUCH), MUCH - LITTLE);
+        costs.copy_ps = spec_costs_ps(quickest(plain, from, LITTLE), quickest(plain, from, MUCH),
+                                      MUCH - LITTLE);
     }
     free(from);
     return costs;
@@ -94,7 +92,7 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
     const uint64_t wanted = (uint64_t) mca_pml_spec.eager_max;
     uint64_t end = wanted < peer->eager_limit ? peer->eager_limit : wanted;
     end = end < peer->eager_most ? end : peer->eager_most;
-    *ends = (spec_ends_t){.alone = end, .run = end, .gaps = end};
+    *ends = (spec_ends_t){.alone = end, .run = end, .gaps = end, .split = ends->split};
 }
 
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)

@@ -40,7 +40,7 @@ static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t leng
     }
     const spec_ends_t *ends = mca_pml_spec_ends(peer);
     return length <= (is_flat ? ends->alone : ends->gaps)
-           || (length <= ends->run && spec_policy_brings(&peer->policy, mca_pml_spec_now_ns()));
+           || (length <= ends->run && spec_policy_brings(&peer->policy, spec_now()));
 }
 
 #endif

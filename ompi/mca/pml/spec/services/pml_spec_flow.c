@@ -64,9 +64,9 @@ static bool explain(mca_pml_spec_pending_t *pending)
 {
     (void) pending;
     mca_pml_spec_explain("unexpected messages", shortage.me, shortage.rank, shortage.cid,
-                               mca_pml_spec_host_of(&ompi_proc_local()->super),
-                               (unsigned long long) shortage.bytes,
-                               (unsigned long long) mca_pml_spec.store.limit);
+                         spec_host_of(&ompi_proc_local()->super),
+                         (unsigned long long) shortage.bytes,
+                         (unsigned long long) mca_pml_spec.store.limit);
     return true;
 }
 
@@ -88,7 +88,7 @@ void mca_pml_spec_flow_init(void)
     const uint64_t limit =
         mca_pml_spec.unexpected_max >= 0
             ? (uint64_t) mca_pml_spec.unexpected_max
-            : spec_flow_limit(mca_pml_spec_memory_of_host(), mca_pml_spec_processes_of_host());
+            : spec_flow_limit(mca_pml_spec_memory_of_host(), spec_local_ranks());
     const uint32_t processes = mca_pml_spec_job_size();
     mca_pml_spec.store = (spec_store_t){
         .limit = limit, .window = spec_flow_window(limit, processes > 1 ? processes - 1 : 1)};
@@ -103,9 +103,7 @@ static bool give(mca_pml_spec_peer_t *peer, bool waits)
     return given;
 }
 
-/* The peer has little credit left. `waits`: a receive waits for it; else that is searched when its
- * credit becomes low, and afterwards each receive that is posted says so. */
-static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool waits)
+void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool waits)
 {
     const bool was_low = peer->flow_in.is_low;
     /* Nothing could receive what a process sends itself while it waits. */
@@ -125,11 +123,6 @@ static void consider(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool 
     }
 }
 
-void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
-{
-    consider(comm, peer, false);
-}
-
 void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
 {
     const uint32_t first = SPEC_ANY == src ? 0 : (uint32_t) src;
@@ -137,7 +130,7 @@ void mca_pml_spec_flow_search(mca_pml_spec_comm_t *comm, int32_t src)
     for (uint32_t i = first; i < end; ++i) {
         mca_pml_spec_peer_t *peer = comm->peers[i];
         if (NULL != peer && peer->flow_in.is_low) {
-            consider(comm, peer, true);
+            mca_pml_spec_flow_low(comm, peer, true);
         }
     }
 }
@@ -150,9 +143,12 @@ void mca_pml_spec_flow_changed(mca_pml_spec_peer_t *peer)
     __atomic_store_n(&peer->shut, shut, __ATOMIC_RELEASE);
 }
 
+/* The most that the first packet of a message can cost. */
 static bool spend_for(mca_pml_spec_send_request_t *sendreq)
 {
-    sendreq->set_apart = mca_pml_spec_flow_most(sendreq->peer, sendreq->req_send.req_bytes_packed);
+    const mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    sendreq->set_apart = spec_flow_cost(length <= peer->eager_most ? length : peer->eager_limit);
     return mca_pml_spec_flow_spend(sendreq->peer, sendreq->set_apart);
 }
 
@@ -178,10 +174,9 @@ bool mca_pml_spec_send_may_go(mca_pml_spec_send_request_t *sendreq)
     }
     mca_pml_spec_unlock(&peer->send_lock);
     if (lost) {
-        sendreq->status = OMPI_ERR_UNREACH;
-        mca_pml_spec_send_done(sendreq);
+        mca_pml_spec_send_unreachable(sendreq);
     } else if (greet) {
-        mca_pml_spec_hello_say(peer);
+        mca_pml_spec_hello_say(peer, false);
     }
     return goes;
 }
@@ -202,19 +197,14 @@ mca_pml_spec_send_request_t *mca_pml_spec_flow_next(mca_pml_spec_peer_t *peer)
     return sendreq;
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_credit)
+MCA_PML_SPEC_PACKET(credit, "CREDIT", mca_pml_spec_credit_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_credit_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "CREDIT");
-    if (NULL == hdr) {
-        return;
-    }
+    const mca_pml_spec_credit_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
     if (NULL == comm) {
         return; /* freed meanwhile: all that was sent in it has left */
     }
-    mca_pml_spec_peer_t *peer =
-        (uint32_t) hdr->src < comm->size ? MCA_PML_SPEC_SEEN(comm->peers[hdr->src]) : NULL;
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_known(comm, hdr->src);
     if (NULL == peer) {
         mca_pml_spec_refuse("CREDIT", "nothing was sent to the process that gives it");
     } else {

@@ -1,17 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Flow control for unexpected messages (core/spec_flow.h), and the sends that wait for their turn.
+/* Flow control for unexpected messages (core/spec_flow.h), and the sends that wait for their turn: because the peer's number
+ * of the communicator is not known (pml_spec_hello.h), there is no credit, or an earlier one waits.
  *
- * As the receiver: CREDIT is sent from opal_progress, with the latest state, because what makes it due happens
- * under the communicator's lock, where no transport may be called.
- *
- * As the sender: a send waits, before it has a number, while
- *   - the peer's number of the communicator is not known (pml_spec_hello.h),
- *   - there is no credit for it,
- *   - an earlier one waits.
- * Taking one out of the queue and giving it its number is one step under send_lock: so that, whichever does it, another
- * thread or a callback inside this one, they leave in their order, and none waits for another's turn.
- * One that may go has its credit set apart, as much as it can cost; what it then does not need (a large
- * message brings no data unasked) is given back when it gets its number. */
+ * CREDIT is sent from opal_progress, with the latest state, because what makes it due happens under the communicator's lock,
+ * where no transport may be called. A send is taken out of the queue and numbered in one step under send_lock, so that all leave
+ * in their order and none waits for another's turn. One that may go has its credit set apart, as much as it can cost; what it
+ * then does not need is given back when it gets its number. */
 #ifndef PML_SPEC_FLOW_H
 #define PML_SPEC_FLOW_H
 
@@ -24,9 +18,10 @@ void mca_pml_spec_flow_init(void);
 
 /* ---- the receiver's side; comm->lock is held ---- */
 
-/* A message of the peer was processed, and spec_flow_arrived() says that it needs more credit; or it got
- * none, and there may be some now. */
-void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer);
+/* The peer has little credit left, as spec_flow_arrived() says of a message that was processed; or it got none, and there may
+ * be some now. waits: a receive waits for it; else that is searched when its credit becomes low, and afterwards each
+ * receive that is posted says so. */
+void mca_pml_spec_flow_low(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer, bool waits);
 
 /* A message went into the queue of unexpected messages. */
 static inline void mca_pml_spec_unexp_added(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag,
@@ -47,7 +42,7 @@ static inline void mca_pml_spec_unexp_take(mca_pml_spec_comm_t *comm, mca_pml_sp
     spec_flow_taken(&mca_pml_spec.store, &peer->flow_in, frag->cost);
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_UNLIKELY(peer->flow_in.is_low)) {
-        mca_pml_spec_flow_low(comm, peer);
+        mca_pml_spec_flow_low(comm, peer, false);
     }
 }
 
@@ -61,12 +56,6 @@ static inline void mca_pml_spec_flow_wants(mca_pml_spec_comm_t *comm, int32_t sr
 }
 
 /* ---- the sender's side ---- */
-
-/* The most that the first packet of a message can cost. */
-static inline uint32_t mca_pml_spec_flow_most(const mca_pml_spec_peer_t *peer, size_t length)
-{
-    return spec_flow_cost(length <= peer->eager_most ? length : peer->eager_limit);
-}
 
 /* Spend, if there is enough and nobody waits. The caller holds send_lock. */
 static inline bool mca_pml_spec_flow_spend(mca_pml_spec_peer_t *peer, uint32_t cost)
@@ -96,6 +85,6 @@ void mca_pml_spec_flow_changed(mca_pml_spec_peer_t *peer);
 /* The first that waits, if it may go now, out of the queue; its credit is set apart. The caller holds send_lock. */
 mca_pml_spec_send_request_t *mca_pml_spec_flow_next(mca_pml_spec_peer_t *peer);
 
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_credit);
+SPEC_AM_DECLARE(mca_pml_spec_recv_credit);
 
 #endif

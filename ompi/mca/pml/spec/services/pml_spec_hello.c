@@ -6,15 +6,13 @@
 #include "../objects/pml_spec_upward.h"
 #include "pml_spec_control.h"
 
-#include <stdlib.h>
-
 /* A HELLO that came before its communicator. */
 typedef struct early {
     spec_node_t node;
     mca_pml_spec_hello_hdr_t hdr;
 } early_t;
 
-static void say_hello(mca_pml_spec_peer_t *peer, bool is_answer)
+void mca_pml_spec_hello_say(mca_pml_spec_peer_t *peer, bool is_answer)
 {
     const mca_pml_spec_comm_t *comm = peer->comm;
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
@@ -27,11 +25,6 @@ static void say_hello(mca_pml_spec_peer_t *peer, bool is_answer)
                                           .src = comm->my_rank,
                                           .name = {comm->name[0], comm->name[1]}};
     mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
-}
-
-void mca_pml_spec_hello_say(mca_pml_spec_peer_t *peer)
-{
-    say_hello(peer, false);
 }
 
 void mca_pml_spec_hello_learn(mca_pml_spec_peer_t *peer, uint16_t ctx)
@@ -82,18 +75,14 @@ static void hello(mca_pml_spec_comm_t *comm, const mca_pml_spec_hello_hdr_t *hdr
         mca_pml_spec_lock(&peer->send_lock);
         peer->greeted = true; /* the answer tells as much as a question of ours */
         mca_pml_spec_unlock(&peer->send_lock);
-        say_hello(peer, true);
+        mca_pml_spec_hello_say(peer, true);
     }
     mca_pml_spec_hello_learn(peer, hdr->ctx);
 }
 
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_hello)
+MCA_PML_SPEC_PACKET(hello, "HELLO", mca_pml_spec_hello_hdr_t)
 {
-    (void) btl;
-    const mca_pml_spec_hello_hdr_t *hdr = mca_pml_spec_header(seg, nseg, sizeof(*hdr), "HELLO");
-    if (NULL == hdr) {
-        return;
-    }
+    const mca_pml_spec_hello_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     early_t *early = malloc(sizeof(*early));
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_comm_t *comm = find(hdr);
@@ -116,8 +105,7 @@ void mca_pml_spec_hellos_again(mca_pml_spec_comm_t *comm)
     for (;;) {
         early_t *early = NULL;
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        for (spec_node_t *n = spec_list_first(&mca_pml_spec.early_hellos); NULL != n;
-             n = spec_list_next(&mca_pml_spec.early_hellos, n)) {
+        SPEC_LIST_EACH (n, &mca_pml_spec.early_hellos) {
             if (is_named(comm, &SPEC_ENTRY(n, early_t, node)->hdr)) {
                 early = SPEC_ENTRY(n, early_t, node);
                 spec_list_remove(n);

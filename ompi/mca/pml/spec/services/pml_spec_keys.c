@@ -2,9 +2,8 @@
 /* Registration keys for further transports, sent ahead of an offered buffer and kept at the sender. */
 #include "pml_spec_keys.h"
 
-#include "pml_spec_transfer.h"
-
 #include "pml_spec_control.h"
+#include "pml_spec_transfer.h"
 
 void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
 {
@@ -15,20 +14,16 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
         return;
     }
     const size_t n = mca_pml_spec_rdma_btls(peer->endpoint, btl);
-    for (size_t i = 0; i < n && recvreq->keys < MCA_PML_SPEC_STRIPES; ++i) {
+    for (size_t i = 0; i < n; ++i) {
         if (btl[i] == recvreq->rtr_btl || !mca_pml_spec_can_put(btl[i])
             || NULL == btl[i]->btl->btl_register_mem) {
             continue;
         }
-        mca_btl_base_registration_handle_t *key = NULL;
-        mca_bml_base_register_mem(btl[i], recvreq->flat, recvreq->capacity,
-                                  MCA_BTL_REG_FLAG_LOCAL_WRITE | MCA_BTL_REG_FLAG_REMOTE_WRITE,
-                                  &key);
+        const mca_btl_base_registration_handle_t *key =
+            mca_pml_spec_recv_register(recvreq, btl[i], 0, recvreq->capacity);
         if (NULL == key) {
             continue; /* one rail less */
         }
-        recvreq->key[recvreq->keys].handle = key;
-        recvreq->key[recvreq->keys++].btl = btl[i];
         struct {
             mca_pml_spec_key_hdr_t hdr;
             char key[MCA_PML_SPEC_KEY_MAX];
@@ -67,7 +62,7 @@ void mca_pml_spec_keys_take(mca_pml_spec_peer_t *peer, uint64_t r, spec_node_t *
 const mca_pml_spec_rtr_t *mca_pml_spec_keys_find(const spec_node_t *keys,
                                                  const mca_btl_base_module_t *btl)
 {
-    for (spec_node_t *n = spec_list_first(keys); NULL != n; n = spec_list_next(keys, n)) {
+    SPEC_LIST_EACH (n, keys) {
         const mca_pml_spec_rtr_t *key = SPEC_ENTRY(n, mca_pml_spec_rtr_t, ctl.item.node);
         if (key->btl == btl) {
             return key;
@@ -100,26 +95,10 @@ static void keep(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *key)
     mca_pml_spec_keys_free(&forgotten);
 }
 
-static void key_arrived(mca_pml_spec_peer_t *peer, mca_btl_base_module_t *btl,
-                        const mca_pml_spec_key_hdr_t *hdr)
+MCA_PML_SPEC_KEY_PACKET(key, "KEY", mca_pml_spec_key_hdr_t)
 {
-    mca_pml_spec_rtr_t *key = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
-    if (OPAL_UNLIKELY(NULL == key)) {
-        return;
-    }
-    key->btl = btl;
-    key->r = hdr->r;
-    key->key_len = hdr->key_len;
-    memcpy(key->key, hdr + 1, hdr->key_len);
-    keep(peer, key);
-}
-
-MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
-{
-    const mca_pml_spec_key_hdr_t *hdr = 0 == nseg ? NULL : seg[0].seg_addr.pval;
-    if (NULL == hdr || seg[0].seg_len < sizeof(*hdr) || seg[0].seg_len - sizeof(*hdr) < hdr->key_len
-        || hdr->key_len > MCA_PML_SPEC_KEY_MAX
-        || hdr->key_len != btl->btl_registration_handle_size) {
+    const mca_pml_spec_key_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    if (hdr->key_len != packet->btl->btl_registration_handle_size) {
         mca_pml_spec_refuse("KEY", "it is not of the length that its transport's keys have");
         return;
     }
@@ -127,12 +106,15 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_key)
     if (NULL == comm) {
         return; /* too early or too late: without it the message takes one rail less */
     }
-    mca_pml_spec_peer_t *peer =
-        (uint32_t) hdr->src < comm->size ? mca_pml_spec_peer(comm, hdr->src) : NULL;
-    if (NULL == peer || mca_pml_spec_name_of(peer->proc) != hdr->name) {
-        mca_pml_spec_refuse("KEY", "it comes from another process than its rank says");
-    } else {
-        key_arrived(peer, btl, hdr);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer_named(comm, hdr->src, hdr->name, "KEY");
+    mca_pml_spec_rtr_t *key =
+        NULL == peer ? NULL : (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
+    if (OPAL_LIKELY(NULL != key)) {
+        key->btl = packet->btl;
+        key->r = hdr->r;
+        key->key_len = hdr->key_len;
+        memcpy(key->key, hdr + 1, hdr->key_len);
+        keep(peer, key);
     }
     mca_pml_spec_comm_put(comm);
 }

@@ -1,8 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Further keys of an RTR: over several transports that need registration, each can write only where
- * it has a registration of its own. An RTR carries the one of the transport that it goes by; the
- * others go ahead of it, each by its own transport, as KEY(R, key). The sender keeps them until it
- * uses the RTR of receive R and shares the message among the transports it has keys for.
+/* Further keys of an RTR, one for each transport more that can put: docs/design/protocol.md, "Several transports".
  *
  * A key whose RTR comes to nothing (crossed, revoked) is forgotten when MCA_PML_SPEC_KEYS_MAX newer
  * ones have come: a handle is never used twice, so that an old key fits no other RTR. */
@@ -27,6 +24,6 @@ const mca_pml_spec_rtr_t *mca_pml_spec_keys_find(const spec_node_t *keys,
 
 void mca_pml_spec_keys_free(spec_node_t *keys);
 
-MCA_PML_SPEC_AM_DECLARE(mca_pml_spec_recv_key);
+SPEC_AM_DECLARE(mca_pml_spec_recv_key);
 
 #endif

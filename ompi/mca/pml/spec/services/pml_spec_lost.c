@@ -6,34 +6,7 @@
 #include "../objects/pml_spec_packet.h"
 #include "pml_spec_cancel.h"
 
-#include <stdlib.h>
-
 /* ---- ending what was going on with it ---- */
-
-/* For one that is in no queue and that no transport holds. */
-static void fail_recv(spec_node_t *node)
-{
-    mca_pml_spec_recv_request_t *recvreq =
-        SPEC_ENTRY(node, mca_pml_spec_recv_request_t, posted.node);
-    recvreq->status = OMPI_ERR_UNREACH;
-    recvreq->req_recv.req_bytes_packed = 0;
-    mca_pml_spec_recv_done(recvreq);
-}
-
-static void fail_send(spec_node_t *node)
-{
-    mca_pml_spec_send_request_t *sendreq = SPEC_ENTRY(node, mca_pml_spec_send_request_t, unnoticed);
-    sendreq->status = OMPI_ERR_UNREACH;
-    mca_pml_spec_send_done(sendreq);
-}
-
-static void for_all(spec_node_t *list, void (*end)(spec_node_t *))
-{
-    spec_node_t *n;
-    while (NULL != (n = spec_list_pop(list))) {
-        end(n);
-    }
-}
 
 /* Receives that wait for the process in one communicator, and sends that wait to know its number. */
 static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
@@ -59,8 +32,13 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
         mca_pml_spec_unlock(&peer->send_lock);
         mca_pml_spec_revokes_finish(peer);
     }
-    for_all(&receives, fail_recv);
-    for_all(&sends, fail_send);
+    while (NULL != (n = spec_list_pop(&receives))) {
+        mca_pml_spec_recv_fail(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node),
+                               OMPI_ERR_UNREACH);
+    }
+    while (NULL != (n = spec_list_pop(&sends))) {
+        mca_pml_spec_send_unreachable(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed));
+    }
 }
 
 static void set_lost(mca_pml_base_request_t *base, int32_t source, int32_t tag)
@@ -112,11 +90,8 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
 static bool turn(mca_pml_spec_pending_t *pending)
 {
     const mca_pml_spec_lost_t *lost = SPEC_ENTRY(pending, mca_pml_spec_lost_t, pending);
-    for (uint32_t cid = 0; cid < 65536u; ++cid) {
-        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get((uint16_t) cid);
-        if (NULL == comm) {
-            continue;
-        }
+    mca_pml_spec_comm_t *comm;
+    for (uint32_t cid = 0; NULL != (comm = mca_pml_spec_comm_next(&cid));) {
         const int32_t rank = mca_pml_spec_rank_of(comm, lost->name);
         if (rank >= 0) {
             fail_waiting(comm, rank);
@@ -132,7 +107,6 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
     mca_pml_spec_lost_t *lost = malloc(sizeof(*lost));
     if (NULL == lost) {
         mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a lost process");
-        return;
     }
     *lost = (mca_pml_spec_lost_t){.pending = {.retry = turn}, .name = proc->proc_name};
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -151,12 +125,12 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
         return;
     }
     spec_tell(0,
-                "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
-                "host %s (%s). "
-                "Requests with it end in an error.",
-                (unsigned) lost->name.vpid,
-                lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
-                mca_pml_spec_host_of(proc), NULL == why ? "no details" : why);
+              "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
+              "host %s (%s). "
+              "Requests with it end in an error.",
+              (unsigned) lost->name.vpid,
+              lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
+              spec_host_of(proc), NULL == why ? "no details" : why);
     mca_pml_spec_pend(&lost->pending, MCA_PML_SPEC_RES_NONE);
 }
 

@@ -7,7 +7,7 @@
 void mca_pml_spec_patience_moved(mca_pml_spec_peer_t *peer, uint64_t length, uint64_t started)
 {
     if (0 != started) {
-        const uint64_t took = mca_pml_spec_now_ns() - started;
+        const uint64_t took = spec_now() - started;
         mca_pml_spec_lock(&peer->send_lock);
         spec_policy_observed(&peer->policy, SPEC_SAW_MOVED, length, took);
         mca_pml_spec_unlock(&peer->send_lock);
@@ -54,14 +54,14 @@ static void wait_for(mca_pml_spec_peer_t *peer, spec_patience_t *patience, uint6
     if (OPAL_LIKELY(0 == most)) {
         return;
     }
-    const uint64_t start = mca_pml_spec_now_ns();
+    const uint64_t start = spec_now();
     uint64_t took = 0;
     bool came = false;
     do {
         if (0 == mca_pml_spec_poll(peer)) {
             sched_yield(); /* it may be the other one's processor */
         }
-        took = mca_pml_spec_now_ns() - start;
+        took = spec_now() - start;
         came = is_here(request);
     } while (!came && took < most);
     mca_pml_spec_lock(&peer->send_lock);

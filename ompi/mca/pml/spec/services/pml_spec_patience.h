@@ -1,13 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Waiting a moment for the other half of an exchange of large messages: core/spec_patience.h bound to the transports.
- *
- * A process whose own half is out polls a moment for the peer's before it goes on:
- *
- *   Irecv, Isend   an RTR is out; the send polls for the peer's RTR before its RTS leaves
- *   Isend, Irecv   an RTS is out; the receive polls for the peer's RTS before its RTR leaves, and before
- *                  the caller computes and nobody fetches what the RTS announces
- *
- * Where nothing of ours is out there is nothing to be met, and nobody waits.
+/* Waiting a moment for the other half of an exchange of large messages: core/spec_patience.h bound to the transports. A process
+ * whose own half is out polls for the peer's before it goes on; where nothing of ours is out nobody waits.
  *
  * Threads: any; the peer's send_lock covers its state. */
 #ifndef PML_SPEC_PATIENCE_H
@@ -21,7 +14,7 @@ static inline uint64_t mca_pml_spec_patience_begins(uint64_t length)
     return length < SPEC_PATIENCE_LEAST || MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation
                    || 0 == mca_pml_spec.patience_max
                ? 0
-               : mca_pml_spec_now_ns();
+               : spec_now();
 }
 
 /* A transfer with this peer is done that began at `started` (as of the last). Takes send_lock. */

@@ -5,8 +5,6 @@
 #include "opal/include/spec/promises.h"
 #include "opal/runtime/opal_params.h"
 
-#include <stdlib.h>
-
 /* What is pinned cannot be evicted: not more than persistent_max of it. */
 static volatile int64_t pinned; /* bytes, once for each transport */
 

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Moves a range of a message by RDMA: cuts it into puts or gets that the transport can do, sends the peer a FIN behind the
- * last one, and calls back once when all have completed. */
+ * last one, and accounts for the range when all have completed. */
 #include "pml_spec_transfer.h"
 
 #include <string.h>
@@ -11,11 +11,6 @@
 #include "opal/include/spec/promises.h"
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
-
-static inline bool is_aligned(uint64_t a, uint64_t b, uint64_t c, size_t alignment)
-{
-    return alignment < 2 || 0 == ((a | b | c) & (alignment - 1));
-}
 
 bool mca_pml_spec_can_put(const mca_bml_base_btl_t *btl)
 {
@@ -32,10 +27,9 @@ bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *bml_btl, bool put, uint64_t
             : !(bml_btl->btl_flags & MCA_BTL_FLAGS_GET) || NULL == btl->btl_get) {
         return false;
     }
-    if (NULL != btl->btl_register_mem && !has_key) {
-        return false;
-    }
-    return is_aligned(local, remote, length, put ? btl->btl_put_alignment : btl->btl_get_alignment);
+    const size_t alignment = put ? btl->btl_put_alignment : btl->btl_get_alignment;
+    return (NULL == btl->btl_register_mem || has_key)
+           && (alignment < 2 || 0 == ((local | remote | length) & (alignment - 1)));
 }
 
 size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
@@ -71,16 +65,48 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
     return used;
 }
 
+/* Puts are of sends, gets of receives. */
+static mca_pml_spec_peer_t *peer_of(const mca_pml_spec_transfer_args_t *args)
+{
+    const mca_pml_spec_send_request_t *sendreq = args->request;
+    const mca_pml_spec_recv_request_t *recvreq = args->request;
+    return args->is_put ? sendreq->peer : recvreq->peer;
+}
+
+void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args)
+{
+    if (!mca_pml_spec_lost(peer_of(args))) {
+        MCA_PML_SPEC_COUNT(fallbacks);
+    }
+    args->by_copy(args->request, args->offset, args->length);
+}
+
+static void account(const mca_pml_spec_transfer_t *t)
+{
+    const uint64_t length = t->args.length;
+    mca_pml_spec_patience_moved(peer_of(&t->args), length, t->started);
+    if (t->args.is_put) {
+        MCA_PML_SPEC_COUNT_N(bytes_put, length);
+        mca_pml_spec_send_account(t->args.request, length, OMPI_SUCCESS);
+    } else {
+        MCA_PML_SPEC_COUNT_N(bytes_get, length);
+        mca_pml_spec_recv_account(t->args.request, length, OMPI_SUCCESS);
+    }
+}
+
 static void finish(mca_pml_spec_transfer_t *transfer)
 {
     if (NULL != transfer->local_key) {
         mca_bml_base_deregister_mem(transfer->args.btl, transfer->local_key);
     }
-    int status = transfer->status;
-    if (!transfer->told && status >= 0) {
-        transfer->args.tell(transfer);
+    if (OPAL_UNLIKELY(transfer->status < 0)) {
+        mca_pml_spec_fall_back(&transfer->args);
+    } else {
+        if (!transfer->told) {
+            transfer->args.tell(transfer);
+        }
+        account(transfer);
     }
-    transfer->args.done(transfer, status);
     mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
 }
 
@@ -115,14 +141,6 @@ static bool is_staged(const mca_pml_spec_transfer_t *t)
     return t->args.is_put && ((const mca_pml_spec_send_request_t *) t->args.request)->staged;
 }
 
-/* Puts are of sends, gets of receives. */
-static bool peer_is_lost(const mca_pml_spec_transfer_t *t)
-{
-    const mca_pml_spec_send_request_t *sendreq = t->args.request;
-    const mca_pml_spec_recv_request_t *recvreq = t->args.request;
-    return mca_pml_spec_lost(t->args.is_put ? sendreq->peer : recvreq->peer);
-}
-
 /* A staged send is put in pieces; each is brought right before. */
 static size_t most_at_once(const mca_pml_spec_transfer_t *t)
 {
@@ -150,8 +168,8 @@ static bool bring(mca_pml_spec_transfer_t *t, size_t n)
 static bool issue(mca_pml_spec_transfer_t *t)
 {
     const size_t limit = most_at_once(t);
-    if (peer_is_lost(
-            t)) { /* the program may have its memory back, and another transport would still work */
+    /* The program may have its memory back, and another transport would still work. */
+    if (mca_pml_spec_lost(peer_of(&t->args))) {
         t->status = OMPI_ERR_UNREACH;
     }
     while (t->issued < t->args.length && t->status >= 0) {
@@ -164,14 +182,13 @@ static bool issue(mca_pml_spec_transfer_t *t)
         char *local = t->args.local + t->issued;
         const uint64_t remote = t->args.remote + t->issued;
         void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
-        int rc;
-
         (void) mca_pml_spec_add32(&t->refs, 1);
         t->issued += n;
-        rc = t->args.is_put ? mca_bml_base_put(t->args.btl, local, remote, t->local_key, key, n, 0,
-                                               MCA_BTL_NO_ORDER, operation_done, t)
-                            : mca_bml_base_get(t->args.btl, local, remote, t->local_key, key, n, 0,
-                                               MCA_BTL_NO_ORDER, operation_done, t);
+        const int rc = t->args.is_put
+                           ? mca_bml_base_put(t->args.btl, local, remote, t->local_key, key, n, 0,
+                                              MCA_BTL_NO_ORDER, operation_done, t)
+                           : mca_bml_base_get(t->args.btl, local, remote, t->local_key, key, n, 0,
+                                              MCA_BTL_NO_ORDER, operation_done, t);
         if (OPAL_LIKELY(rc >= 0)) {
             if (OPAL_UNLIKELY(1 == rc)) {
                 (void) mca_pml_spec_add32(&t->refs, -1); /* complete, no callback follows */
@@ -219,25 +236,27 @@ static bool register_local(mca_pml_spec_transfer_t *t)
     return NULL != t->local_key;
 }
 
-bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
+void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
 {
     mca_pml_spec_transfer_t *t =
         (mca_pml_spec_transfer_t *) mca_pml_spec_get(&mca_pml_spec.transfers);
     if (OPAL_UNLIKELY(NULL == t)) {
-        return false;
+        mca_pml_spec_fall_back(args);
+        return;
     }
     t->args = *args;
     memcpy(t->remote_key.bytes, args->key, args->key_len);
     if (!register_local(t)) {
         mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
-        return false;
+        mca_pml_spec_fall_back(args);
+        return;
     }
     t->issued = 0;
     t->brought = 0;
     t->told = false;
     t->status = OMPI_SUCCESS;
     t->refs = 1; /* the issuer */
-    t->started = mca_pml_spec_patience_begins(t->args.length);
+    t->started = args->is_timed ? mca_pml_spec_patience_begins(args->length) : 0;
     if (OPAL_LIKELY(issue(t))) {
         if (1 == MCA_PML_SPEC_GLANCE(t->refs)) { /* it was a copy */
             t->started = 0;
@@ -247,5 +266,4 @@ bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
         t->pending.retry = retry;
         mca_pml_spec_pend(&t->pending, MCA_PML_SPEC_RES_RDMA(t->args.btl));
     }
-    return true;
 }

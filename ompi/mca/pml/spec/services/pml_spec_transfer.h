@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* RDMA: moving a range of a message with put or get, and sharing a message among transports. */
+/* RDMA: moves a range of a message by put or get, and divides a large message among several transports (BTL modules). */
 #ifndef PML_SPEC_TRANSFER_H
 #define PML_SPEC_TRANSFER_H
 
@@ -10,6 +10,7 @@ struct mca_pml_spec_transfer;
 /* What a transfer is to move. */
 typedef struct mca_pml_spec_transfer_args {
     bool is_put;
+    bool is_timed; /* pml_spec_patience.h learns from it how long transfers take */
     mca_bml_base_btl_t *btl;
     char *local;
     uint64_t remote;
@@ -23,12 +24,12 @@ typedef struct mca_pml_spec_transfer_args {
      * soon as it has been given the last operation, so that it leaves while both processes compute;
      * else it is sent when the operations are complete. */
     void (*tell)(struct mca_pml_spec_transfer *transfer);
-    /* Called once, after tell; frees nothing itself but what belongs to the request. */
-    void (*done)(struct mca_pml_spec_transfer *transfer, int status);
+    /* Move the range by copy: called in its place if the transfer cannot be set up, or fails. */
+    void (*by_copy)(void *request, uint64_t offset, uint64_t length);
 } mca_pml_spec_transfer_args_t;
 
 /* A transfer moves one range of a message with put or get of one transport, in as many operations
- * as the transport's limits ask for, and reports once. */
+ * as the transport's limits ask for, and accounts for it once. */
 typedef struct mca_pml_spec_transfer {
     opal_free_list_item_t super;
     mca_pml_spec_pending_t pending;
@@ -68,8 +69,10 @@ bool mca_pml_spec_can_rdma(const mca_bml_base_btl_t *btl, bool put, uint64_t loc
 size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uint64_t length,
                           mca_pml_spec_stripe_t *stripe);
 
-/* Start a transfer. Returns false when it could not be set up (no memory, registration refused):
- * nothing happened and `done` will not be called. */
-bool mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args);
+/* Start a transfer. What could not be set up (no memory, registration refused) is moved by copy. */
+void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args);
+
+/* It cannot be: by copy, which is counted. */
+void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args);
 
 #endif

@@ -19,20 +19,6 @@ static bool is_news(spec_adapt_t *table, const mca_pml_spec_peer_t *peer, int32_
     return news;
 }
 
-static const char *const fates[SPEC_RTR_FATES] = {
-    [SPEC_RTR_KEPT] = "no RTR is here",
-    [SPEC_RTR_USED] = "an RTR is here",
-    [SPEC_RTR_CROSSED] = "its RTR came too late",
-    [SPEC_RTR_TOO_OLD] = "its RTR came too late",
-    [SPEC_RTR_MISPREDICTED] = "its RTR is of no use for this message",
-    [SPEC_RTR_TOO_SHORT] = "its RTR offers too short a buffer",
-    [SPEC_RTR_SHARED] =
-        "its RTR is left, so that the receiver copies this one and the sender the next",
-    [SPEC_RTR_FULL] = "too many RTRs were kept",
-    [SPEC_RTR_REVOKED] = "its RTR was taken back",
-    [SPEC_RTR_REFUSED] = "its RTR was nonsense",
-};
-
 const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate)
 {
     static const char *const words[SPEC_RTR_FATES] = {
@@ -44,7 +30,6 @@ const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate)
         [SPEC_RTR_TOO_SHORT] = "its buffer is shorter than its message",
         [SPEC_RTR_FULL] = "too many are kept",
         [SPEC_RTR_REVOKED] = "the receiver took it back",
-        [SPEC_RTR_SHARED] = "its message is left to the receiver",
         [SPEC_RTR_REFUSED] = "it is nonsense",
     };
     return words[fate];
@@ -68,12 +53,11 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
     } else if (NULL != costs) {
         (void) snprintf(why, sizeof(why), ": a single copy by the kernel could not be measured");
     }
-    spec_tell(
-        mca_pml_spec.output,
-        "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
-        "to %zu, with gaps up to %zu%s",
-        peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.run,
-        (size_t) peer->ends.gaps, why);
+    spec_tell(mca_pml_spec.output,
+              "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
+              "to %zu, with gaps up to %zu%s",
+              peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.run,
+              (size_t) peer->ends.gaps, why);
 }
 
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
@@ -97,7 +81,7 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
     }
     spec_tell(mca_pml_spec.output,
               "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-              "%s, transports can%s%s%s, %s%s",
+              "%s, transports can%s%s%s, %s%s%s",
               peer->rank, peer->comm->cid, tag,
               rtr     ? "receiver first (RTR, put)"
               : eager ? "eager"
@@ -109,7 +93,11 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
               : sendreq->is_flat   ? "one block"
                                    : "with gaps",
               flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
-              flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send", fates[fate],
+              flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send",
+              rtr                     ? "an RTR is here"
+              : SPEC_RTR_KEPT == fate ? "no RTR is here"
+                                      : "its RTR is not used: ",
+              rtr || SPEC_RTR_KEPT == fate ? "" : mca_pml_spec_why_fate(fate),
               stopped ? ", the receiver was told STOP" : "");
 }
 
@@ -146,11 +134,10 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
                             : !wins                                                    ? WAITS
                                                                                        : STOPPED;
     if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
-        spec_tell(
-            mca_pml_spec.output,
-            "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
-            "%zu bytes (eager up to %zu)",
-            peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
-            recvreq->capacity, eager_end(peer));
+        spec_tell(mca_pml_spec.output,
+                  "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
+                  "%zu bytes (eager up to %zu)",
+                  peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
+                  recvreq->capacity, eager_end(peer));
     }
 }

@@ -4,6 +4,7 @@
 #include "iw_agent.h"
 #include "iw_rtt.h"
 #include "iw_idle.h"
+#include "spec_now.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,11 +114,7 @@ static void read_of(int thread, const char *name, char *text, size_t size)
  * may have ended. */
 static uint64_t ran(int thread)
 {
-    struct timespec t;
-    if (0 == thread || 0 != clock_gettime((clockid_t) (~(unsigned) thread << 3 | 6), &t)) {
-        return 0;
-    }
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+    return 0 == thread ? 0 : spec_ns((clockid_t) (~(unsigned) thread << 3 | 6));
 }
 
 /* The second number is the time ready to run and not running. */
@@ -288,19 +285,29 @@ iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw
 
 bool iw_agent_start(iw_agent_t *a)
 {
+    if (atomic_load(&a->stop)) {
+        return true;
+    }
     const int error = a->started ? 0 : pthread_create(&a->thread, NULL, run, a);
     a->started = 0 == error;
     errno = error;
     return a->started;
 }
 
-void iw_agent_destroy(iw_agent_t *a)
+void iw_agent_stop(iw_agent_t *a)
 {
-    if (a->started) {
-        atomic_store(&a->stop, true);
+    pthread_mutex_lock(&a->lock); /* nobody is starting it */
+    const bool is_there = !atomic_exchange(&a->stop, true) && a->started;
+    pthread_mutex_unlock(&a->lock);
+    if (is_there) {
         wake(a);
         pthread_join(a->thread, NULL);
     }
+}
+
+void iw_agent_destroy(iw_agent_t *a)
+{
+    iw_agent_stop(a);
     pthread_mutex_destroy(&a->lock);
     close(a->wake);
     free(a);
@@ -334,22 +341,25 @@ bool iw_agent_enter(iw_agent_t *a)
     return 0 == pthread_mutex_trylock(&a->lock);
 }
 
-void iw_agent_flush(iw_agent_t *a)
+/* In charge it sleeps until a deadline from before: what has just been sent has one of its own, and what waits for more it does
+ * not know of. */
+static inline void tell_if_in_charge(iw_agent_t *a)
 {
-    iw_port_flush(a->port, a->engine);
-    /* Asleep until a deadline from before: what has just been sent has one of its own. */
     if (atomic_load_explicit(&a->in_charge, memory_order_relaxed)) {
         wake(a);
     }
 }
 
+void iw_agent_flush(iw_agent_t *a)
+{
+    iw_port_flush(a->port, a->engine);
+    tell_if_in_charge(a);
+}
+
 void iw_agent_gather(iw_agent_t *a)
 {
     iw_port_gather(a->port);
-    /* In charge it sleeps, and does not know. */
-    if (atomic_load_explicit(&a->in_charge, memory_order_relaxed)) {
-        wake(a);
-    }
+    tell_if_in_charge(a);
 }
 
 uint64_t iw_agent_takeovers(const iw_agent_t *a)

@@ -40,7 +40,9 @@ void iw_agent_config_default(iw_agent_config_t *config);
 iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine);
 /* Under the lock: the thread begins, if it has not yet. False: errno says why, and only the application moves data. */
 bool iw_agent_start(iw_agent_t *agent);
-/* Ends the thread, if there is one, and waits for it. */
+/* Ends the thread, if there is one, and waits for it; none begins any more. Not under the lock, one caller at a time. */
+void iw_agent_stop(iw_agent_t *agent);
+/* Stops, if that has not been done, and frees. */
 void iw_agent_destroy(iw_agent_t *agent);
 
 void iw_agent_lock(iw_agent_t *agent);

@@ -4,17 +4,12 @@
  * Each process has a random 128-bit key that the job's start-up gives to its peers and to nobody
  * else. Every datagram carries a 64-bit tag made with the key of the process it goes to.
  *
- * SipHash-2-4 alone (libsodium) would be the slowest part of a large transfer, and Poly1305 is
- * hardly faster. So the tag is made as UMAC (RFC 4418) makes it, from a universal hash and a pseudo-random
- * function: what is behind the first IW_AUTH_DIRECT bytes in blocks of IW_AUTH_BLOCK through CLNH
- * (iw_clnh.h); if there is more than one, the blocks' hashes in a row through CLNH with another part of
- * the key; SipHash-2-4 over length, hash and first bytes. These are the head, which no two datagrams of a
- * connection have in common, so what a collision of the hash would show is never to be seen. Two different datagrams have the same input to SipHash with
- * probability at most 2^-63 without knowledge of the key; SipHash is a pseudo-random function.
+ * docs/design/wire.md, Protection, says how it is made, and why so: as UMAC (RFC 4418), with CLNH (iw_clnh.h) of what is
+ * behind the first IW_AUTH_DIRECT bytes, in blocks of IW_AUTH_BLOCK, and SipHash-2-4 (libsodium) over length, hash and
+ * first bytes.
  *
  * The field of the head that the tag goes to counts as `connection`: the generation of the receiver's side (iw_wire.h),
- * which no two connections of a process have in common. So what was made for one is wrong for every other, and no byte
- * more is sent or hashed for that.
+ * which no two connections of a process have in common.
  *
  * Instead of the tag the field can have `connection` alone, which protects against what is left of earlier connections.
  *

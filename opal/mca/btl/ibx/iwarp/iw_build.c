@@ -79,13 +79,14 @@ void iw_build_begin(iw_peer_t *p, iw_packet_t *k, enum iw_type type)
     k->segment = NULL;
     k->had_ack = k->may_fragment = k->probe = false;
     k->asks = IW_HEARD != p->alive.quiet;
+    k->alternate = p->failover.is_alternate;
     p->alive.unreachable &= !k->asks; /* as the network says of this one */
     k->count = 1;
     k->piece[0] = (struct iovec){k->head, 0};
     iw_head_t *h = iw_build_put(k, sizeof(*h));
     uint64_t pn = p->tx.next_pn++, floor = pn;
-    if (!iw_list_empty(&p->loss.in_flight)) {
-        floor = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link)->pn;
+    if (!spec_list_is_empty(&p->loss.in_flight)) {
+        floor = SPEC_ENTRY(p->loss.in_flight.next, iw_segment_t, link)->pn;
     }
     *h = (iw_head_t){.version_type = (uint8_t) (IW_VERSION << 4 | type),
                      .floor = iw_be16((uint16_t) (pn - floor)),
@@ -141,7 +142,8 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
                       .next = iw_be32(p->rx.expected),
                       .window = iw_be32(window_for(p)),
                       .delay = iw_be16((uint16_t) (delay < UINT16_MAX ? delay : UINT16_MAX)),
-                      .ranges = iw_be16((uint16_t) n)};
+                      .marks = p->rx.marks,
+                      .ranges = (uint8_t) n};
     memcpy(iw_build_put(k, n * sizeof(iw_range_t)), range, n * sizeof(iw_range_t));
     k->head[offsetof(iw_head_t, flags)] |= IW_F_ACK;
     if (p->rx.rnr) {

@@ -47,21 +47,24 @@ static inline uint64_t iw_cc_min(uint64_t datagram)
 }
 
 /* sent_at: when the packet that is now acknowledged left. limited: the window was what kept the
- * sender from sending more; otherwise its size says nothing (RFC 9002, 7.8). */
+ * sender from sending more; otherwise its size says nothing (RFC 9002, 7.8). has_queue: iw_rtt_has_queue; then the window
+ * is large enough, and when all of one says so slow start is over (RFC 9406). */
 static inline void iw_cc_acked(iw_cc_t *c, uint64_t bytes, uint64_t sent_at, uint64_t datagram,
-                               bool limited)
+                               bool limited, bool has_queue)
 {
     c->in_flight -= bytes;
     if (sent_at <= c->recovery_start || !limited) {
         return;
     }
-    if (c->window < c->threshold) {
+    if (c->window < c->threshold && !has_queue) {
         c->window += bytes;
+        c->grown = 0;
     } else {
         c->grown += bytes;
         if (c->grown >= c->window) {
             c->grown -= c->window;
             c->window += datagram;
+            c->threshold = c->window;
         }
     }
     if (c->window > IW_CC_MAX) {
@@ -95,6 +98,18 @@ static inline uint32_t iw_cc_lost(iw_cc_t *c, uint64_t sent_at, uint64_t datagra
     }
     ++c->lost;
     return c->recovery;
+}
+
+/* A packet sent at sent_at came marked: as a loss (RFC 3168, 5), but nothing will show that it was none. */
+static inline void iw_cc_marked(iw_cc_t *c, uint64_t sent_at, uint64_t datagram, uint64_t now)
+{
+    if (sent_at > c->recovery_start) {
+        (void) iw_cc_lost(c, sent_at, datagram, now);
+        c->lost = 0;
+        c->before_window = c->window;
+        c->before_threshold = c->threshold;
+        c->before_start = c->recovery_start;
+    }
 }
 
 /* Nothing came through for so long that what was known is void (RFC 9002, 7.6). */

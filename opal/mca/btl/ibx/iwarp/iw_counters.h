@@ -19,6 +19,8 @@
     X(acks_out, "acknowledgements sent")                                                           \
     X(acks_alone, "acknowledgements sent in datagrams of their own")                               \
     X(acks_in, "acknowledgements accepted")                                                        \
+    X(marked_in, "datagrams accepted that the network marked as it was congested (ECN)")           \
+    X(marked_out, "datagrams of which peers say that the network marked them")                     \
     X(lost_by_number, "packets declared lost because later ones arrived")                          \
     X(lost_by_time, "packets declared lost because they took too long")                            \
     X(lost_spurious, "packets declared lost, or sent again, that had arrived")                     \
@@ -31,7 +33,9 @@
     X(reads_in, "RDMA Read Requests served")                                                       \
     X(peers_down, "connections that ended with an error (not by a goodbye)")                       \
     X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout and was not given up") \
-    X(unsent, "datagrams the port gave back")                                                      \
+    X(failovers, "times datagrams to a peer left the network for another transport")                 \
+    X(alternate_in, "datagrams that came by another transport, whatever became of them")            \
+    X(unsent, "datagrams that were made and then not sent")                                        \
     X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \
     X(refused_version, "refused: another version, an unknown type or flag")                        \
     X(refused_connection, "refused: names no connection there is")                                 \

@@ -7,9 +7,9 @@
 /* Reads are answered in the order in which they were posted. */
 static iw_request_t *read_after(const iw_request_t *r)
 {
-    const iw_link_t *l = r->all.next;
+    const spec_node_t *l = r->all.next;
     for (unsigned i = 0; i < SEARCH && l != &r->peer->tx.requests; ++i, l = l->next) {
-        iw_request_t *next = IW_ITEM(l, iw_request_t, all);
+        iw_request_t *next = SPEC_ENTRY(l, iw_request_t, all);
         if (IW_DO_READ == next->operation && !next->reported && !next->spoiled) {
             return next;
         }

@@ -56,9 +56,9 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
     e->random = config->seed;
     e->last_generation = config->start;
     e->alarm = e->due = UINT64_MAX;
-    iw_list_init(&e->ready);
-    iw_list_init(&e->peers);
-    iw_list_init(&e->rnr_peers);
+    spec_list_init(&e->ready);
+    spec_list_init(&e->peers);
+    spec_list_init(&e->rnr_peers);
     iw_share_init(&e->share);
     iw_pool_init(&e->requests, sizeof(iw_request_t), 64, config->requests_max);
     iw_pool_init(&e->served, sizeof(iw_request_t), 16, UINT32_MAX); /* bounded by `reads` */
@@ -77,8 +77,8 @@ iw_engine_t *iw_engine_create(const iw_config_t *config)
 
 void iw_engine_destroy(iw_engine_t *e)
 {
-    while (!iw_list_empty(&e->peers)) {
-        iw_peer_free(IW_ITEM(e->peers.next, iw_peer_t, known)); /* nothing to say good-bye with */
+    while (!spec_list_is_empty(&e->peers)) {
+        iw_peer_free(SPEC_ENTRY(e->peers.next, iw_peer_t, known)); /* nothing to say good-bye with */
     }
     iw_auth_fini(&e->auth);
     iw_memory_fini(&e->memory);
@@ -146,7 +146,7 @@ unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned ma
             freed = true;
         }
     }
-    if (freed && !iw_list_empty(&e->rnr_peers)) {
+    if (freed && !spec_list_is_empty(&e->rnr_peers)) {
         iw_receive_wake(e);
     }
     return n;
@@ -165,19 +165,14 @@ void iw_done_forget(iw_peer_t *p)
 
 /* ---- memory ---- */
 
-uint32_t iw_register(iw_engine_t *e, void *base, uint64_t length, unsigned rights)
+uint32_t iw_register(iw_engine_t *e, void *base, uint64_t length, unsigned rights, const atomic_uint *uses)
 {
-    return iw_memory_add(&e->memory, base, length, rights, NULL, NULL);
+    return iw_memory_add(&e->memory, base, length, rights, NULL, NULL, uses);
 }
 
 bool iw_deregister(iw_engine_t *e, uint32_t stag)
 {
     return iw_memory_remove(&e->memory, stag);
-}
-
-bool iw_guard(iw_engine_t *e, uint32_t stag, const atomic_uint *uses)
-{
-    return iw_memory_guard(&e->memory, stag, uses);
 }
 
 iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
@@ -216,8 +211,8 @@ size_t iw_engine_memory(const iw_engine_t *e)
     for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); ++i) {
         bytes += pools[i]->made * pools[i]->size;
     }
-    for (const iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
-        const iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
+    for (const spec_node_t *l = e->peers.next; l != &e->peers; l = l->next) {
+        const iw_peer_t *p = SPEC_ENTRY(l, iw_peer_t, known);
         bytes += sizeof(*p) + iw_auth_memory(&p->auth);
     }
     return bytes;

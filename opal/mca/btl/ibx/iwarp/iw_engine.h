@@ -142,6 +142,8 @@ iw_peer_t *iw_peer_add(iw_engine_t *engine, uint64_t identity, const iw_address_
  * The handle is not valid any more. A CLOSE leaves with the next iw_engine_output if anything was sent to it: also a peer that
  * was never heard may hear. */
 void iw_peer_remove(iw_peer_t *peer);
+/* End it, and keep the peer: what still comes from it is answered by a CLOSE, since the first one may get lost. */
+void iw_peer_refuse(iw_peer_t *peer);
 /* The same for all peers there are. */
 void iw_engine_leave(iw_engine_t *engine);
 /* What a round trip to it takes, ns, as far as the caller knows: taken for true until one has been measured. Without it
@@ -152,19 +154,26 @@ void iw_peer_expect(iw_peer_t *peer, uint64_t round_trip);
 typedef enum iw_contact {
     IW_CONTACT_NONE,     /* nothing has come from it */
     IW_CONTACT_HEARD,    /* something has, but no answer: nothing is known to have arrived there */
-    IW_CONTACT_ANSWERED, /* it has answered: both directions work, or did */
+    IW_CONTACT_HALF,     /* it has answered, perhaps long ago, and may have given up or give up, not having heard our answer */
+    IW_CONTACT_ANSWERED, /* each has answered the other: both directions work, or did */
     IW_CONTACT_FADED,    /* something had, and no answer; then nothing for IW_ASK_FADES */
     IW_CONTACT_ENDED,    /* the connection is over, and it had never answered */
     IW_CONTACT_LEFT,     /* the connection is over; it had answered */
 } iw_contact_t;
 iw_contact_t iw_peer_contact(const iw_peer_t *peer);
-/* Asks for an answer, by a small datagram: with the next iw_engine_output, and by timer each IW_ASK_EVERY until there is one, or
- * it was asked `most` times in all. An answer is confirmed, so that the peer knows as much. */
+/* Asks for an answer, by a small datagram: with the next iw_engine_output, and by timer each IW_ASK_EVERY until each has answered
+ * the other, or it was asked `most` times in all. */
 #define IW_ASK_EVERY UINT64_C(20000000)  /* ns */
 #define IW_ASK_FADES UINT64_C(300000000) /* ns: a peer that asks, too, has ended that */
 void iw_peer_ask(iw_peer_t *peer, uint32_t most);
 /* How often it was: what the engine's time has been meanwhile, without that in which nobody called it. */
 uint32_t iw_peer_asked(const iw_peer_t *peer);
+/* Is there an alternate path to the peer, for datagrams with `alternate`? Not at first. It is taken while the network carries
+ * nothing to the peer (iw_failover.h). */
+void iw_peer_set_alternate(iw_peer_t *peer, bool has_alternate);
+bool iw_peer_is_alternate(const iw_peer_t *peer);
+/* Is it sure that the network carries nothing to it? Else it may only be busy. */
+bool iw_peer_is_blocked(const iw_peer_t *peer);
 void *iw_peer_user(const iw_peer_t *peer);
 uint64_t iw_peer_identity(const iw_peer_t *peer);
 
@@ -207,11 +216,9 @@ bool iw_withdraw_receive(iw_engine_t *engine, void **context);
 /* The port buffers another number of bytes from now on (iw_config_t: receive_space). */
 void iw_set_receive_space(iw_engine_t *engine, uint32_t bytes);
 
-/* Let peers reach memory; rights as in iw_memory.h. 0: no room. */
-uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights);
+/* Let peers reach memory; rights and uses as in iw_memory.h. 0: no room. */
+uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const atomic_uint *uses);
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
-/* Only while *uses is not 0 (iw_memory_guard). */
-bool iw_guard(iw_engine_t *engine, uint32_t stag, const atomic_uint *uses);
 /* May peer do this with length bytes at offset `to` of a region? IW_OK and *at is where; or IW_REMOTE_ACCESS. For operations
  * that iWARP has not, as atomics, which the layer above does by messages. */
 iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
@@ -233,12 +240,17 @@ typedef struct iw_packet {
         may_fragment; /* larger than what the path is known to carry, as it did once: let IP cut it */
     bool probe;        /* larger than what the path is known to carry: IP must not cut it */
     bool asks;         /* the peer has been silent for long: what does the network say of it? */
+    bool alternate;       /* by the alternate path, not by the network */
     struct iovec piece[1 + IW_IOV_MAX]; /* the head first, then the user's memory */
     uint8_t head[IW_PREFIX_MAX + IW_INLINE_MAX]; /* data that was copied when posted is here too */
 } iw_packet_t;
 
+/* Whether the network marked those that come in from now on: Congestion Experienced, RFC 3168. */
+void iw_engine_marked(iw_engine_t *engine, bool is_marked);
 /* One datagram, exactly as it came. The buffer is the caller's. */
 void iw_engine_input(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
+/* The same for one that came by the alternate path. */
+void iw_engine_input_alternate(iw_engine_t *engine, uint64_t now, const uint8_t *data, size_t length);
 /* Where the payload of the next datagrams probably belongs (iw_direct.h): up to `most` of them, in their order. Good until
  * anything else is called. Returns how many. */
 unsigned iw_engine_direct(const iw_engine_t *engine, iw_direct_t *direct, unsigned most);

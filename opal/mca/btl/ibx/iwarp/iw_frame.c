@@ -38,7 +38,7 @@ iw_frame_verdict_t iw_frame_check(const uint8_t *data, size_t length, iw_frame_t
         if (NULL == (f->ack = take(&at, &left, sizeof(iw_ack_t)))) {
             return IW_FRAME_LENGTH;
         }
-        uint16_t ranges = iw_get16(f->ack->ranges);
+        const unsigned ranges = f->ack->ranges;
         if (0 == ranges || ranges > IW_RANGES_MAX
             || NULL == (f->range = take(&at, &left, ranges * sizeof(iw_range_t)))) {
             return IW_FRAME_LENGTH;

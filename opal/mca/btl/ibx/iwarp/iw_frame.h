@@ -22,7 +22,7 @@ typedef struct iw_frame {
     const iw_ack_t *ack;
     const iw_range_t *range; /* ack->ranges of them, 1 to IW_RANGES_MAX */
     const iw_rnr_t *rnr;
-    const uint8_t *body; /* ULPDU of a SEGMENT, DATAGRAM or TERMINATE */
+    const uint8_t *body; /* ULPDU of a SEGMENT or TERMINATE */
     size_t body_length;
     uint64_t pn;
     uint64_t floor;

@@ -4,14 +4,12 @@
  *
  * The backup of iw_agent.h checks now and then whether the application still calls, and takes over from one that does not.
  * Where there are more processes than processors all of them poll and yield, and one that is silent for milliseconds is
- * just not running: to check each of them, or to take over, takes the processors from those that would call next
- * (64 processes on two processors lost five sixths of their speed to it). So
+ * just not running: to check each of them, or to take over, takes the processors from those that would call next. So
  *   - the limit counts time that the application has a processor, or does not want one: it grows as that share of the
  *     time shrinks;
  *   - a silence is doubted while the thread that called last is ready to run and has had no turn since.
  *
- * Gain: test/bench/port-parts, part silence. Broadcasts among 32 processes on two processors took 0.62 (128 bytes) and 0.80
- * (4 KiB) of the time (4 pairs), among 64 2.4 to 4.9 ms instead of 15 to 19.
+ * Gain: test/bench/port-parts, part silence.
  *
  * Pure: the caller gives the time and what the kernel says. Threads: the agent's alone. */
 #ifndef IW_IDLE_H

@@ -3,29 +3,26 @@
  * tag, packet number; then its blocks; then its segment. */
 #include "iw_internal.h"
 
-/* Counts a refusal. */
-static void refuse(uint64_t *counter)
+/* Counts a refusal. Returns false. */
+static bool refuse(uint64_t *counter)
 {
     ++*counter;
+    return false;
 }
 
 /* The peer that a datagram says it is from; NULL: none that is known, and counted. */
 static iw_peer_t *find_peer(iw_engine_t *e, const iw_frame_t *f)
 {
     uint32_t conn = iw_get32(f->head->conn), at = conn & IW_CONN_INDEX_MASK;
-    if (0 != conn) {
-        if (at >= e->conns || NULL == e->conn[at] || e->conn[at]->conn != conn) {
-            refuse(&e->count.refused_connection);
-            return NULL;
-        }
-        return e->conn[at];
+    if (0 == conn && NULL != f->hello) {
+        iw_known_t *k = iw_known_find(e, iw_get64(f->hello->identity));
+        return NULL == k ? NULL : k->peer;
     }
-    if (NULL == f->hello) {
-        refuse(&e->count.refused_connection);
+    if (0 == conn || at >= e->conns || NULL == e->conn[at] || e->conn[at]->conn != conn) {
+        (void) refuse(&e->count.refused_connection);
         return NULL;
     }
-    iw_known_t *k = iw_known_find(e, iw_get64(f->hello->identity));
-    return NULL == k ? NULL : k->peer;
+    return e->conn[at];
 }
 
 /* `apart`: what is behind the first `prefix` bytes, if it is elsewhere. A hello says itself which connection it is for. */
@@ -54,35 +51,29 @@ static bool hello_in(iw_engine_t *e, iw_peer_t **peer, const iw_hello_t *h, uint
         }
     }
     if (NULL == p || p->identity != identity) {
-        refuse(&e->count.refused_unknown);
-        return false;
+        return refuse(&e->count.refused_unknown);
     }
     if (0 == generation || 0 == iw_get32(h->conn) || datagram < e->config.datagram_min
         || (0 != answers && (IW_IDLE == p->state || answers != p->generation))) {
-        refuse(&e->count.refused_stale);
-        return false;
+        return refuse(&e->count.refused_stale);
     }
     if (p->remote_generation == generation) {
         return true;
     }
     iw_known_t *k = iw_known_find(e, identity);
     if (NULL == k || generation <= k->generation) {
-        refuse(&e->count.refused_stale);
-        return false;
+        return refuse(&e->count.refused_stale);
     }
     if (0 != p->remote_generation) {
         /* A later process, or a later connection of the same: what we sent to the one before is void. */
         iw_peer_down(p, IW_RESTARTED, NULL);
-        refuse(&e->count.refused_stale);
-        return false;
+        return refuse(&e->count.refused_stale);
     }
     if (IW_IDLE == p->state && !iw_peer_activate(p, now)) {
-        refuse(&e->count.refused_memory);
-        return false;
+        return refuse(&e->count.refused_memory);
     }
-    if (IW_ACTIVE != p->state) {
-        refuse(&e->count.refused_down);
-        return false;
+    if (IW_ACTIVE != p->state && IW_GIVEN_UP != p->state) {
+        return refuse(&e->count.refused_down);
     }
     k->generation = generation;
     p->remote_generation = generation;
@@ -101,7 +92,7 @@ static void ack_due(iw_peer_t *p, const iw_frame_t *f, size_t length, bool in_or
     /* Out of order: the sender's loss detection waits for it (RFC 9000, 13.2.1). */
     if ((f->flags & (IW_F_NOW | IW_F_HELLO)) || !in_order || p->rx.unacked >= IW_ACK_PACKETS
         || p->rx.unacked_bytes >= IW_ACK_BYTES
-        || p->rx.unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE) {
+        || p->rx.unacked_bytes >= p->engine->config.receive_space / IW_ACK_SHARE || p->engine->is_marked) {
         p->rx.ack_now = true;
     }
     if (p->rx.ack_now) {
@@ -136,30 +127,16 @@ static iw_verdict_t body_in(iw_peer_t *p, const iw_frame_t *f, bool *eliciting)
 
 static bool number_is_new(iw_engine_t *e, const iw_peer_t *p, const iw_frame_t *f)
 {
-    switch (iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
-    case IW_SEEN_TWICE:
-        refuse(&e->count.refused_twice);
-        return false;
-    case IW_SEEN_FAR:
-        refuse(&e->count.refused_far);
-        return false;
-    default:
-        return true;
-    }
+    const iw_seen_verdict_t verdict = iw_seen_check(&p->rx.seen, f->pn, f->floor);
+    return IW_SEEN_NEW == verdict
+           || refuse(IW_SEEN_TWICE == verdict ? &e->count.refused_twice : &e->count.refused_far);
 }
 
 static bool frame_is_right(iw_engine_t *e, const uint8_t *data, size_t length, iw_frame_t *f)
 {
-    switch (iw_frame_check(data, length, f)) {
-    case IW_FRAME_LENGTH:
-        refuse(&e->count.refused_length);
-        return false;
-    case IW_FRAME_VERSION:
-        refuse(&e->count.refused_version);
-        return false;
-    default:
-        return true;
-    }
+    const iw_frame_verdict_t verdict = iw_frame_check(data, length, f);
+    return IW_FRAME_OK == verdict
+           || refuse(IW_FRAME_LENGTH == verdict ? &e->count.refused_length : &e->count.refused_version);
 }
 
 /* The peer that a datagram is from, which a member of the job has made; it may still be old, or make no sense. NULL: refused. */
@@ -171,7 +148,7 @@ static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, c
         return NULL;
     }
     if (!tag_is_right(e, p, f, prefix, length, e->apart)) {
-        refuse(&e->count.refused_tag);
+        (void) refuse(&e->count.refused_tag);
         if (NULL != e->apart && NULL != p) {
             iw_direct_spoiled(e, p, data, prefix);
         }
@@ -185,18 +162,18 @@ static iw_peer_t *sender_of(iw_engine_t *e, const iw_frame_t *f, uint64_t now, c
         return known ? p : NULL;
     }
     if (0 == p->remote_generation) {
-        refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
+        (void) refuse(&e->count.refused_stale); /* it has not said for which connection of its own */
         return NULL;
     }
     return p;
 }
 
-/* A datagram for a connection that has ended. The peer has not heard; but what is sent again by somebody else is not
- * answered again. */
+/* A datagram for a connection that has ended. The peer has not heard; but what is sent again by somebody else, or ends it, too, is
+ * not answered. */
 static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
 {
-    refuse(&e->count.refused_down);
-    if (IW_DOWN == p->state && p->term.ours && IW_TERMINATE != f->type
+    (void) refuse(&e->count.refused_down);
+    if ((IW_GIVEN_UP == p->state || (IW_DOWN == p->state && p->term.ours)) && IW_TERMINATE != f->type && IW_CLOSE != f->type
         && IW_SEEN_NEW == iw_seen_check(&p->rx.seen, f->pn, f->floor)) {
         (void) iw_seen_add(&p->rx.seen, f->pn, f->floor);
         p->term.pending = true;
@@ -204,15 +181,15 @@ static void answer_late(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f)
     }
 }
 
-/* It knows our connection number. If it was asked for that it shall know that it was heard. */
-static void answered(iw_peer_t *p)
+/* It knows our connection number. If it was asked for that it shall know that it was heard; without a hello it does. */
+static void answered(iw_peer_t *p, bool is_mutual)
 {
-    p->confirmed = true;
-    if (p->alive.questions > 0) {
-        p->alive.questions_most = 0;
+    if (!p->confirmed && p->alive.questions > 0) {
         p->tx.ping_pending = true;
         iw_ready(p);
     }
+    p->confirmed = true;
+    p->mutual = is_mutual;
 }
 
 static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
@@ -238,7 +215,7 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
         return;
     }
     if (NULL != f.ack && !iw_loss_ack(p, &f, now)) {
-        refuse(&e->count.refused_ack);
+        (void) refuse(&e->count.refused_ack);
         return;
     }
     if (IW_ACTIVE != p->state) {
@@ -248,8 +225,11 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     p->alive.asked = 0;
     p->alive.quiet = IW_HEARD;
     p->alive.unreachable = false;
-    if (!p->confirmed && 0 != iw_get32(f.head->conn)) {
-        answered(p);
+    if (e->by_alternate) {
+        e->count.failovers += iw_failover_came(&p->failover, p->tx.next_pn, now);
+    }
+    if (!p->mutual && 0 != iw_get32(f.head->conn)) {
+        answered(p, NULL == f.hello);
     }
     iw_verdict_t verdict = body_in(p, &f, &eliciting);
     if (IW_TERMINATED == verdict) {
@@ -261,6 +241,8 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
     }
     if (IW_ACCEPTED == verdict) {
         bool in_order = iw_seen_add(&p->rx.seen, f.pn, f.floor);
+        p->rx.marks += e->is_marked;
+        e->count.marked_in += e->is_marked;
         if (f.pn + 1 == p->rx.seen.end) {
             p->rx.largest_at = now;
         }
@@ -274,6 +256,20 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
 void iw_engine_input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
 {
     input(e, now, data, length, length);
+}
+
+void iw_engine_marked(iw_engine_t *e, bool is_marked)
+{
+    e->is_marked = is_marked;
+}
+
+void iw_engine_input_alternate(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t length)
+{
+    ++e->count.alternate_in;
+    e->is_marked = false;
+    e->by_alternate = true;
+    input(e, now, data, length, length);
+    e->by_alternate = false;
 }
 
 void iw_engine_input_placed(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length,

@@ -12,14 +12,15 @@
 #include "iw_cc.h"
 #include "iw_engine.h"
 #include "iw_frame.h"
-#include "iw_list.h"
 #include "iw_memory.h"
 #include "iw_path.h"
 #include "iw_pool.h"
+#include "iw_failover.h"
 #include "iw_rtt.h"
 #include "iw_seen.h"
-#include "iw_seq.h"
 #include "iw_share.h"
+#include "spec_list.h"
+#include "spec_seq.h"
 
 #define IW_SSN_WINDOW     1024u /* segments not acknowledged, of one peer */
 #define IW_REORDER_MIN    3u    /* RFC 9002, 6.1.1 */
@@ -52,8 +53,8 @@
 enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
 
 typedef struct iw_request {
-    iw_link_t all;
-    iw_link_t queue; /* unlinked when all is cut */
+    spec_node_t all;
+    spec_node_t queue; /* unlinked when all is cut */
     iw_peer_t *peer;
     void *context;
     uint32_t length;
@@ -91,7 +92,7 @@ typedef struct iw_sent {
 } iw_sent_t;
 
 typedef struct iw_segment {
-    iw_link_t link;
+    spec_node_t link;
     iw_peer_t *peer;
     iw_request_t *request; /* NULL: a probe */
     uint64_t pn;           /* 0: it has not left yet, or was given back */
@@ -123,7 +124,7 @@ typedef struct iw_receive {
 
 /* A message of more than one segment, or one that came early. */
 typedef struct iw_message {
-    iw_link_t link;
+    spec_node_t link;
     iw_receive_t receive;
     uint32_t msn;
     uint32_t got;
@@ -134,7 +135,7 @@ enum iw_delivery { IW_DELIVER_NOTHING, IW_DELIVER_MESSAGE, IW_DELIVER_READ };
 
 /* What is to happen when a segment's turn comes. */
 typedef struct iw_early {
-    iw_link_t link;
+    spec_node_t link;
     iw_message_t *message;
     iw_read_request_t read;
     uint32_t ssn;
@@ -154,6 +155,7 @@ typedef enum iw_state {
     IW_ACTIVE,  /* has a connection number; datagrams go */
     IW_DOWN,    /* ended; requests are refused; a Terminate may have to be repeated */
     IW_CLOSING, /* removed; a CLOSE is to be sent, then it is freed */
+    IW_GIVEN_UP, /* by iw_peer_refuse; what still comes is answered by a CLOSE */
 } iw_state_t;
 
 /* Where the next segment can come from. Those that have something take turns, a segment each. */
@@ -176,15 +178,16 @@ typedef struct iw_peer_tx {
     bool large;          /* a message is longer than a datagram: larger ones would pay */
     uint8_t turn;        /* IW_QUEUE_..., from which the last segment was cut */
     bool ping_pending;
+    uint8_t marks;       /* as the peer counted them last */
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
     uint64_t pace_at;
     uint64_t window_at;  /* when the peer told it last */
-    iw_link_t requests;
-    iw_link_t sends;
-    iw_link_t asks; /* reads ahead of sends: no fence was in there when they came */
-    iw_link_t bulk; /* writes that others may pass, and what must not pass these */
-    iw_link_t responses;
+    spec_node_t requests;
+    spec_node_t sends;
+    spec_node_t asks; /* reads ahead of sends: no fence was in there when they came */
+    spec_node_t bulk; /* writes that others may pass, and what must not pass these */
+    spec_node_t responses;
 } iw_peer_tx_t;
 
 /* What is in flight, and when it counts as lost. */
@@ -196,8 +199,8 @@ typedef struct iw_peer_loss {
     uint8_t ptos;        /* probe timeouts in a row */
     uint8_t large_lost;  /* large segments lost again since one arrived */
     uint8_t reorder;     /* packets by which one may be overtaken */
-    iw_link_t in_flight;
-    iw_link_t lost;
+    spec_node_t in_flight;
+    spec_node_t lost;
 } iw_peer_loss_t;
 
 /* The way to the peer, as measured. */
@@ -233,10 +236,11 @@ typedef struct iw_peer_rx {
     uint32_t serving; /* reads of the peer not sent yet */
     bool ack_now;
     bool rnr;
+    uint8_t marks; /* datagrams that came marked, as far as the acknowledgement tells */
     iw_sender_t sender; /* in the midst of a message, or not */
-    iw_link_t waiting; /* in the engine's list: refused for want of a buffer */
-    iw_link_t messages;
-    iw_link_t early;
+    spec_node_t waiting; /* in the engine's list: refused for want of a buffer */
+    spec_node_t messages;
+    spec_node_t early;
     iw_seen_t seen;
 } iw_peer_rx_t;
 
@@ -252,13 +256,14 @@ struct iw_peer {
     iw_engine_t *engine;
     void *user;
     uint64_t identity;
-    iw_link_t ready; /* in the engine's list: something may be to send */
-    iw_link_t known; /* in the engine's list of all */
+    spec_node_t ready; /* in the engine's list: something may be to send */
+    spec_node_t known; /* in the engine's list of all */
     uint64_t heap_key;
     uint32_t heap_at; /* index + 1, 0: no timer */
     uint8_t state;    /* iw_state_t; changed by iw_peer_set_state alone */
     uint8_t why;      /* iw_status_t when down */
     bool confirmed;   /* the peer knows our connection number: no more hello */
+    bool mutual;      /* and knows that we know its */
 
     uint32_t conn;
     uint32_t remote_conn; /* 0: not known */
@@ -268,6 +273,7 @@ struct iw_peer {
     iw_peer_tx_t tx;
     iw_peer_loss_t loss;
     iw_peer_path_t path;
+    iw_failover_t failover;
     iw_peer_alive_t alive;
     iw_peer_rx_t rx;
     iw_peer_term_t term;
@@ -290,9 +296,9 @@ struct iw_engine {
     iw_counters_t count;
     uint64_t last_generation;
     uint64_t random;
-    iw_link_t ready;
-    iw_link_t peers;
-    iw_link_t rnr_peers;
+    spec_node_t ready;
+    spec_node_t peers;
+    spec_node_t rnr_peers;
 
     iw_peer_t **conn; /* by index */
     uint32_t conns;
@@ -342,6 +348,8 @@ struct iw_engine {
 
     const uint8_t *hello; /* the datagram whose sender is asked for, or NULL */
     size_t hello_length;
+    bool by_alternate; /* the datagram that is coming in */
+    bool is_marked;    /* those that come in */
     bool goes_on;  /* the message of the last datagram that came in: it was not its last */
 
     iw_share_t share;
@@ -391,14 +399,14 @@ void iw_direct_spoiled(iw_engine_t *e, const iw_peer_t *p, const uint8_t *data, 
 /* iw_send.c */
 static inline void iw_ready(iw_peer_t *p)
 {
-    if (!iw_linked(&p->ready)) {
-        iw_list_append(&p->engine->ready, &p->ready);
+    if (!spec_node_is_queued(&p->ready)) {
+        spec_list_append(&p->engine->ready, &p->ready);
     }
 }
 /* When it is to be asked again (iw_peer_ask); 0: it was not asked yet; UINT64_MAX: it is asked no more. */
 static inline uint64_t iw_peer_question_at(const iw_peer_t *p)
 {
-    if (p->alive.questions >= p->alive.questions_most) {
+    if (p->mutual || p->alive.questions >= p->alive.questions_most) {
         return UINT64_MAX;
     }
     return 0 == p->alive.questions ? 0 : p->alive.pinged + IW_ASK_EVERY;
@@ -406,14 +414,14 @@ static inline uint64_t iw_peer_question_at(const iw_peer_t *p)
 /* Is there anything that it would send if it may? */
 static inline bool iw_wants_out(const iw_peer_t *p)
 {
-    return !iw_list_empty(&p->tx.sends) || !iw_list_empty(&p->loss.lost) || !iw_list_empty(&p->tx.asks)
-           || !iw_list_empty(&p->tx.bulk) || !iw_list_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
+    return !spec_list_is_empty(&p->tx.sends) || !spec_list_is_empty(&p->loss.lost) || !spec_list_is_empty(&p->tx.asks)
+           || !spec_list_is_empty(&p->tx.bulk) || !spec_list_is_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
 
 /* iw_loss.c */
 bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now); /* false: refused */
-void iw_loss_timers(iw_peer_t *p, uint64_t now);
+void iw_loss_timers(iw_peer_t *p, uint64_t now); /* of an active peer */
 void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s); /* to be sent again, without blame */
 
 /* iw_rdmap.c: what a verified segment does. */

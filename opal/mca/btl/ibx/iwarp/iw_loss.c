@@ -20,13 +20,13 @@ typedef struct acked {
 /* False: it says what cannot be. */
 static bool read_ack(const iw_peer_t *p, const iw_frame_t *f, uint64_t largest, acked_t *a)
 {
-    unsigned n = iw_get16(f->ack->ranges);
+    const unsigned n = f->ack->ranges;
     uint64_t next = largest + 1; /* lowest number of the range before */
     a->count = n;
     a->at = 0;
     a->newest = a->newest_at = 0;
     a->next = iw_get32(f->ack->next);
-    if (largest >= p->tx.next_pn || iw_seq_before(p->tx.next_ssn, a->next)) {
+    if (largest >= p->tx.next_pn || spec_seq_before(p->tx.next_ssn, a->next)) {
         return false;
     }
     for (unsigned i = 0; i < n; ++i) {
@@ -88,7 +88,7 @@ static bool arrived(iw_peer_t *p, acked_t *a, const iw_segment_t *s)
         }
     }
     a->at = at;
-    return is_named || (NULL != s->request && iw_seq_before(s->ssn, a->next));
+    return is_named || (NULL != s->request && spec_seq_before(s->ssn, a->next));
 }
 
 static void request_acked(iw_request_t *r)
@@ -96,7 +96,7 @@ static void request_acked(iw_request_t *r)
     --r->out;
     /* A read is complete when its data is here; a request whose segments are not all cut is still
      * in its queue. */
-    if (0 == r->out && IW_DO_READ != r->operation && !iw_linked(&r->queue)) {
+    if (0 == r->out && IW_DO_READ != r->operation && !spec_node_is_queued(&r->queue)) {
         iw_request_report(r, IW_OK);
     }
     iw_request_release(r);
@@ -114,7 +114,7 @@ static void segment_done(iw_segment_t *s)
 
 static void out_of_flight(iw_peer_t *p, iw_segment_t *s)
 {
-    iw_list_remove(&s->link);
+    spec_list_remove(&s->link);
     p->loss.resent_out -= s->resent;
 }
 
@@ -133,13 +133,13 @@ static void check_black_hole(iw_peer_t *p, const iw_segment_t *s)
     p->tx.large |= iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
 }
 
-static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
+static void acked_in_flight(iw_peer_t *p, iw_segment_t *s, uint64_t now)
 {
     if (is_large(s)) {
         p->loss.large_lost = 0;
     }
     out_of_flight(p, s);
-    iw_cc_acked(&p->path.cc, s->cost, s->sent, p->path.mtu.size, p->tx.limited);
+    iw_cc_acked(&p->path.cc, s->cost, s->sent, p->path.mtu.size, p->tx.limited, iw_rtt_has_queue(&p->path.rtt, now - s->sent));
     if (NULL == s->request) {
         iw_path_acked(&p->path.mtu, (uint16_t) s->offset);
     }
@@ -149,11 +149,11 @@ static void acked_in_flight(iw_peer_t *p, iw_segment_t *s)
 /* To the segments to be sent again, which are kept in the order of their numbers. */
 static void into_lost(iw_peer_t *p, iw_segment_t *s)
 {
-    iw_link_t *at = p->loss.lost.prev;
-    while (at != &p->loss.lost && iw_seq_before(s->ssn, IW_ITEM(at, iw_segment_t, link)->ssn)) {
+    spec_node_t *at = p->loss.lost.prev;
+    while (at != &p->loss.lost && spec_seq_before(s->ssn, SPEC_ENTRY(at, iw_segment_t, link)->ssn)) {
         at = at->prev;
     }
-    iw_list_insert(at, &s->link);
+    spec_list_insert_after(at, &s->link);
 }
 
 void iw_loss_take_back(iw_peer_t *p, iw_segment_t *s)
@@ -185,8 +185,8 @@ static void detect_loss(iw_peer_t *p, uint64_t now)
 {
     uint64_t delay = iw_rtt_loss_delay(&p->path.rtt);
     p->loss.at = 0;
-    while (p->loss.acked_any && !iw_list_empty(&p->loss.in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
+    while (p->loss.acked_any && !spec_list_is_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = SPEC_ENTRY(p->loss.in_flight.next, iw_segment_t, link);
         if (s->pn >= p->loss.largest_acked) {
             break;
         }
@@ -207,8 +207,8 @@ static void detect_loss(iw_peer_t *p, uint64_t now)
 static bool spare_lost(iw_peer_t *p, acked_t *a)
 {
     bool progress = false;
-    for (iw_link_t *next, *l = p->loss.lost.next; l != &p->loss.lost; l = next) {
-        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+    for (spec_node_t *next, *l = p->loss.lost.next; l != &p->loss.lost; l = next) {
+        iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
         next = l->next;
         a->at = 0;
         if (!arrived(p, a, s)) {
@@ -218,7 +218,7 @@ static bool spare_lost(iw_peer_t *p, acked_t *a)
         if (0 != s->pn && (0 == s->earliers || covers(a, s->pn))) {
             needless(p, &(iw_sent_t){s->pn, s->sent, s->recovery, s->overtaken});
         }
-        iw_list_remove(&s->link);
+        spec_list_remove(&s->link);
         segment_done(s);
         progress = true;
     }
@@ -226,11 +226,11 @@ static bool spare_lost(iw_peer_t *p, acked_t *a)
 }
 
 /* *lacks: the peer waits for data that is gone. */
-static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool *lacks)
+static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t now, bool *lacks)
 {
     bool progress = false;
-    for (iw_link_t *next, *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = next) {
-        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+    for (spec_node_t *next, *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = next) {
+        iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
         next = l->next;
         /* Beyond the highest number only what was sent before under another one can be meant. */
         if (s->pn > largest && 0 == p->loss.resent_out) {
@@ -240,7 +240,7 @@ static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool *lacks)
             *lacks |= s->hollow >= IW_HOLLOW_MAX && covers(a, s->pn) && s->ssn == a->next;
             continue;
         }
-        acked_in_flight(p, s);
+        acked_in_flight(p, s, now);
         progress = true;
     }
     return progress;
@@ -260,10 +260,24 @@ static void heard_of(iw_peer_t *p, const acked_t *a, uint64_t largest, bool prog
     }
     if (0 != a->newest && ((is_it && is_new) || 0 == p->path.rtt.srtt)) {
         iw_rtt_sample(&p->path.rtt, now - a->newest_at, is_it ? delay : 0);
+        iw_rtt_forget(&p->path.rtt, now);
     }
     if (progress) {
+        iw_failover_progress(&p->failover, now);
         p->tx.allowance = 0;
         p->loss.ptos = 0 == p->path.rtt.srtt ? p->loss.ptos : 0;
+    }
+}
+
+/* The peer tells how many datagrams came marked: the network is about to drop some, and those of a round trip are one
+ * warning (RFC 9002, 7.1). */
+static void heard_of_marks(iw_peer_t *p, uint8_t marks, const acked_t *a, uint64_t now)
+{
+    const int8_t more = (int8_t) (marks - p->tx.marks); /* acknowledgements overtake each other */
+    if (more > 0 && 0 != a->newest) {
+        p->tx.marks = marks;
+        p->engine->count.marked_out += (uint64_t) more;
+        iw_cc_marked(&p->path.cc, a->newest_at, p->path.mtu.size, now);
     }
 }
 
@@ -277,8 +291,8 @@ static void not_ready(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
     if (refused >= p->tx.next_pn) {
         return;
     }
-    while (!iw_list_empty(&p->loss.in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
+    while (!spec_list_is_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = SPEC_ENTRY(p->loss.in_flight.next, iw_segment_t, link);
         if (s->pn > refused) {
             break;
         }
@@ -296,12 +310,16 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         return false;
     }
     ++p->engine->count.acks_in;
-    bool lacks = false, progress = acknowledge(p, &a, largest, &lacks);
-    if (!iw_list_empty(&p->loss.lost)) {
+    for (unsigned i = 0; i < a.count && p->failover.is_alternate; ++i) {
+        (void) iw_failover_acknowledged(&p->failover, a.span[i].low, a.span[i].high, now);
+    }
+    bool lacks = false, progress = acknowledge(p, &a, largest, now, &lacks);
+    if (!spec_list_is_empty(&p->loss.lost)) {
         progress |= spare_lost(p, &a);
     }
     heard_of(p, &a, largest, progress, now, iw_get16(f->ack->delay) * IW_US);
-    if (iw_seq_before(p->tx.una_ssn, a.next)) {
+    heard_of_marks(p, f->ack->marks, &a, now);
+    if (spec_seq_before(p->tx.una_ssn, a.next)) {
         p->tx.una_ssn = a.next;
     }
     if (lacks) {
@@ -327,14 +345,20 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
 static iw_segment_t *most_wanted(const iw_peer_t *p)
 {
     iw_segment_t *best = NULL;
-    for (iw_link_t *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
-        iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+    for (spec_node_t *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = l->next) {
+        iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
         if (NULL == best || NULL == best->request
-            || (NULL != s->request && iw_seq_before(s->ssn, best->ssn))) {
+            || (NULL != s->request && spec_seq_before(s->ssn, best->ssn))) {
             best = s;
         }
     }
     return best;
+}
+
+/* A peer that can be reached another way shall not be given up before that was tried. */
+static uint64_t failover_patience(const iw_peer_t *p)
+{
+    return iw_rtt_least(IW_FAILOVER_AFTER, p->engine->config.peer_timeout_ns / 4);
 }
 
 /* RFC 9002, 6.2.4: send something that must be answered, whatever the window. The first segment that
@@ -348,8 +372,13 @@ static void probe_timeout(iw_peer_t *p, uint64_t now)
     ++p->engine->count.probe_timeouts;
     p->loss.ptos += p->loss.ptos < UINT8_MAX;
     p->alive.asked += p->alive.asked < UINT8_MAX;
+    /* One that never answered may not be ready for another transport, either. */
+    if (p->confirmed && iw_failover_timeout(&p->failover, p->tx.next_pn, now, failover_patience(p))) {
+        ++p->engine->count.failovers;
+        p->alive.waiting_since = now; /* the answer to what goes there may take as long as any other */
+    }
     /* A peer that has no receive buffer, or may only be further away than assumed, is asked with the segment alone. */
-    p->tx.ping_pending = !iw_list_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_assumed;
+    p->tx.ping_pending = !spec_list_is_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_assumed;
     if (early && large && p->tx.ping_pending) {
         return;
     }
@@ -360,21 +389,13 @@ static void probe_timeout(iw_peer_t *p, uint64_t now)
         iw_cc_collapse(&p->path.cc, p->path.mtu.size, now);
         p->tx.large |= large && iw_path_black_hole(&p->path.mtu, p->engine->config.datagram_min);
     }
-    if (IW_PERSISTENT_PTO <= p->loss.ptos && !is_assumed) {
-        while (!iw_list_empty(&p->loss.in_flight)) {
-            iw_loss_take_back(p, IW_ITEM(p->loss.in_flight.next, iw_segment_t, link));
-        }
-    }
-    p->tx.allowance = iw_list_empty(&p->loss.lost) ? 0 : 2;
-    p->tx.ping_pending |= iw_list_empty(&p->loss.lost) && !iw_list_empty(&p->tx.requests);
+    p->tx.allowance = spec_list_is_empty(&p->loss.lost) ? 0 : 2;
+    p->tx.ping_pending |= spec_list_is_empty(&p->loss.lost) && !spec_list_is_empty(&p->tx.requests);
 }
 
 void iw_loss_timers(iw_peer_t *p, uint64_t now)
 {
     const iw_config_t *c = &p->engine->config;
-    if (IW_ACTIVE != p->state) {
-        return;
-    }
     if (0 != p->rx.ack_at && p->rx.ack_at <= now) {
         p->rx.ack_at = 0;
         p->rx.ack_now = true;
@@ -384,7 +405,7 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
         if (iw_peer_silence(p, now - since)) {
             return;
         }
-        if (iw_list_empty(&p->loss.in_flight)
+        if (spec_list_is_empty(&p->loss.in_flight)
             && now - (p->alive.pinged > since ? p->alive.pinged : since) >= c->peer_timeout_ns / 8) {
             p->alive.pinged = now;
             p->alive.asked += p->alive.asked < UINT8_MAX;
@@ -393,8 +414,8 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     }
     if (0 != p->loss.at && p->loss.at <= now) {
         detect_loss(p, now);
-    } else if (!iw_list_empty(&p->loss.in_flight)) {
-        const iw_segment_t *newest = IW_ITEM(p->loss.in_flight.prev, iw_segment_t, link);
+    } else if (!spec_list_is_empty(&p->loss.in_flight)) {
+        const iw_segment_t *newest = SPEC_ENTRY(p->loss.in_flight.prev, iw_segment_t, link);
         if (newest->sent + iw_rtt_pto(&p->path.rtt, c->ack_delay_ns, p->loss.ptos) <= now) {
             probe_timeout(p, now);
         }

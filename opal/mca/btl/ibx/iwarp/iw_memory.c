@@ -5,7 +5,6 @@
 #include "iw_random.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define KEY_BITS 12
 #define KEY_MASK ((1u << KEY_BITS) - 1)
@@ -23,12 +22,6 @@ void iw_memory_fini(iw_memory_t *m)
     }
     free(m->chunk);
     *m = (iw_memory_t){0};
-}
-
-/* Guessing a key still needs the key of the datagrams. */
-static uint64_t draw(iw_memory_t *m)
-{
-    return iw_random_next(&m->random);
 }
 
 static iw_region_t *region_at(const iw_memory_t *m, uint32_t index)
@@ -60,7 +53,7 @@ static bool grow(iw_memory_t *m)
 }
 
 uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rights, void *peer,
-                       void *owner)
+                       void *owner, const atomic_uint *uses)
 {
     if (0 == m->free_head && !grow(m)) {
         return 0;
@@ -68,17 +61,17 @@ uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rig
     uint32_t index = m->free_head - 1;
     iw_region_t *r = region_at(m, index);
     m->free_head = r->next_free;
-    /* Not the last one again, and not 0: then no STag is 0. */
+    /* Not the last one again, and not 0: then no STag is 0. (Guessing it still needs the key of the datagrams.) */
     uint16_t last = r->key;
     do {
-        r->key = (uint16_t) (draw(m) & KEY_MASK);
+        r->key = (uint16_t) (iw_random_next(&m->random) & KEY_MASK);
     } while (r->key == last || 0 == r->key);
     r->base = base;
     r->length = length;
     r->rights = (uint8_t) rights;
     r->peer = peer;
     r->owner = owner;
-    r->uses = NULL;
+    r->uses = uses;
     ++m->in_use;
     return index << KEY_BITS | r->key;
 }
@@ -103,16 +96,6 @@ bool iw_memory_remove(iw_memory_t *m, uint32_t stag)
     r->next_free = m->free_head;
     m->free_head = (stag >> KEY_BITS) + 1;
     --m->in_use;
-    return true;
-}
-
-bool iw_memory_guard(iw_memory_t *m, uint32_t stag, const atomic_uint *uses)
-{
-    iw_region_t *r = find(m, stag);
-    if (NULL == r) {
-        return false;
-    }
-    r->uses = uses;
     return true;
 }
 

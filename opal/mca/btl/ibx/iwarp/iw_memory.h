@@ -13,7 +13,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum iw_rights {
@@ -27,7 +26,7 @@ typedef struct iw_region {
     uint64_t length;
     void *peer;              /* that may use it; NULL: all */
     void *owner;             /* of the caller that registered it */
-    const atomic_uint *uses; /* see iw_memory_guard */
+    const atomic_uint *uses; /* see iw_memory_add */
     uint32_t next_free;
     uint16_t key;
     uint8_t rights;
@@ -54,18 +53,17 @@ void iw_memory_init(iw_memory_t *m, uint64_t seed);
 void iw_memory_fini(iw_memory_t *m);
 
 /* Name length bytes at base (not NULL). Returns the STag, or 0 when there is no room. The memory
- * stays the caller's and must live until it is taken back. */
+ * stays the caller's and must live until it is taken back.
+ *
+ * While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for callers that keep a name for
+ * the next time, and do not know what becomes of the memory until then. *uses is read with each
+ * datagram and lives as long as the name; NULL: it is always in use. Where it becomes 0 while another thread may be at work for
+ * the engine, that thread is done with the memory when the engine's lock was had once. */
 uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rights, void *peer,
-                       void *owner);
+                       void *owner, const atomic_uint *uses);
 
 /* Take it back: nothing of a peer reaches it from now on. False: there is no such STag. */
 bool iw_memory_remove(iw_memory_t *m, uint32_t stag);
-
-/* While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for callers that keep a name for
- * the next time, and do not know what becomes of the memory until then. *uses is read with each
- * datagram and lives as long as the name. Where it becomes 0 while another thread may be at work for
- * the engine, that thread is done with the memory when the engine's lock was had once. */
-bool iw_memory_guard(iw_memory_t *m, uint32_t stag, const atomic_uint *uses);
 
 /* May peer do this? On IW_ACCESS_OK *at is where, and *region, if asked for, the region. */
 iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,

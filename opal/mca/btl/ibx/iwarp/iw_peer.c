@@ -75,16 +75,16 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     p->identity = identity;
     p->address = *address;
     iw_auth_init(&p->auth, e->config.auth, key);
-    iw_list_init(&p->tx.requests);
-    iw_list_init(&p->tx.sends);
-    iw_list_init(&p->tx.asks);
-    iw_list_init(&p->tx.bulk);
-    iw_list_init(&p->tx.responses);
-    iw_list_init(&p->loss.in_flight);
-    iw_list_init(&p->loss.lost);
-    iw_list_init(&p->rx.messages);
-    iw_list_init(&p->rx.early);
-    iw_list_append(&e->peers, &p->known);
+    spec_list_init(&p->tx.requests);
+    spec_list_init(&p->tx.sends);
+    spec_list_init(&p->tx.asks);
+    spec_list_init(&p->tx.bulk);
+    spec_list_init(&p->tx.responses);
+    spec_list_init(&p->loss.in_flight);
+    spec_list_init(&p->loss.lost);
+    spec_list_init(&p->rx.messages);
+    spec_list_init(&p->rx.early);
+    spec_list_append(&e->peers, &p->known);
     k->peer = p;
     return p;
 }
@@ -96,18 +96,18 @@ void iw_peer_expect(iw_peer_t *p, uint64_t round_trip)
 
 iw_contact_t iw_peer_contact(const iw_peer_t *p)
 {
-    if (IW_DOWN == p->state || IW_CLOSING == p->state) {
+    if (IW_IDLE != p->state && IW_ACTIVE != p->state) {
         return p->confirmed ? IW_CONTACT_LEFT : IW_CONTACT_ENDED;
     }
     if (p->confirmed || 0 == p->remote_generation) {
-        return p->confirmed ? IW_CONTACT_ANSWERED : IW_CONTACT_NONE;
+        return p->mutual ? IW_CONTACT_ANSWERED : p->confirmed ? IW_CONTACT_HALF : IW_CONTACT_NONE;
     }
     return p->engine->time - p->alive.heard > IW_ASK_FADES ? IW_CONTACT_FADED : IW_CONTACT_HEARD;
 }
 
 void iw_peer_ask(iw_peer_t *p, uint32_t most)
 {
-    if ((IW_IDLE == p->state || IW_ACTIVE == p->state) && !p->confirmed && most > p->alive.questions_most) {
+    if ((IW_IDLE == p->state || IW_ACTIVE == p->state) && !p->mutual && most > p->alive.questions_most) {
         p->alive.questions_most = most < UINT16_MAX ? (uint16_t) most : UINT16_MAX;
         iw_ready(p);
     }
@@ -116,6 +116,22 @@ void iw_peer_ask(iw_peer_t *p, uint32_t most)
 uint32_t iw_peer_asked(const iw_peer_t *p)
 {
     return p->alive.questions;
+}
+
+void iw_peer_set_alternate(iw_peer_t *p, bool has_alternate)
+{
+    p->failover.has_alternate = has_alternate;
+    p->failover.is_alternate &= has_alternate;
+}
+
+bool iw_peer_is_alternate(const iw_peer_t *p)
+{
+    return p->failover.is_alternate;
+}
+
+bool iw_peer_is_blocked(const iw_peer_t *p)
+{
+    return iw_failover_is_blocked(&p->failover);
 }
 
 void *iw_peer_user(const iw_peer_t *p)
@@ -163,7 +179,8 @@ static bool conn_take(iw_engine_t *e, iw_peer_t *p)
 void iw_peer_set_state(iw_peer_t *p, iw_state_t state)
 {
     static const char *const name[] = {
-        [IW_IDLE] = "idle", [IW_ACTIVE] = "active", [IW_DOWN] = "down", [IW_CLOSING] = "closing"};
+        [IW_IDLE] = "idle", [IW_ACTIVE] = "active", [IW_DOWN] = "down",
+        [IW_CLOSING] = "closing", [IW_GIVEN_UP] = "given up"};
     const iw_config_t *c = &p->engine->config;
     const uint8_t from = p->state;
     p->state = (uint8_t) state;
@@ -197,31 +214,31 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
 static void tear_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
 {
     iw_engine_t *e = p->engine;
-    while (!iw_list_empty(&p->loss.in_flight)) {
-        iw_segment_free(IW_ITEM(p->loss.in_flight.next, iw_segment_t, link));
+    while (!spec_list_is_empty(&p->loss.in_flight)) {
+        iw_segment_free(SPEC_ENTRY(p->loss.in_flight.next, iw_segment_t, link));
     }
-    while (!iw_list_empty(&p->loss.lost)) {
-        iw_segment_free(IW_ITEM(p->loss.lost.next, iw_segment_t, link));
+    while (!spec_list_is_empty(&p->loss.lost)) {
+        iw_segment_free(SPEC_ENTRY(p->loss.lost.next, iw_segment_t, link));
     }
-    while (!iw_list_empty(&p->tx.requests)) {
-        iw_request_t *r = IW_ITEM(p->tx.requests.next, iw_request_t, all);
+    while (!spec_list_is_empty(&p->tx.requests)) {
+        iw_request_t *r = SPEC_ENTRY(p->tx.requests.next, iw_request_t, all);
         iw_request_report(r, r == cause || NULL == cause ? why : IW_FLUSHED);
         r->out = 0;
         iw_request_release(r);
     }
-    while (!iw_list_empty(&p->rx.early)) {
-        iw_early_t *early = IW_ITEM(p->rx.early.next, iw_early_t, link);
-        iw_list_remove(&early->link);
+    while (!spec_list_is_empty(&p->rx.early)) {
+        iw_early_t *early = SPEC_ENTRY(p->rx.early.next, iw_early_t, link);
+        spec_list_remove(&early->link);
         iw_pool_put(&e->early, early);
     }
-    while (!iw_list_empty(&p->rx.messages)) {
-        iw_message_t *m = IW_ITEM(p->rx.messages.next, iw_message_t, link);
-        iw_list_remove(&m->link);
+    while (!spec_list_is_empty(&p->rx.messages)) {
+        iw_message_t *m = SPEC_ENTRY(p->rx.messages.next, iw_message_t, link);
+        spec_list_remove(&m->link);
         iw_receive_put_back(e, p, &m->receive);
         iw_pool_put(&e->messages, m);
     }
-    if (iw_linked(&p->rx.waiting)) {
-        iw_list_remove(&p->rx.waiting);
+    if (spec_node_is_queued(&p->rx.waiting)) {
+        spec_list_remove(&p->rx.waiting);
     }
     iw_timer_drop(p);
     p->rx.rnr = p->rx.ack_now = p->tx.ping_pending = false;
@@ -286,8 +303,8 @@ bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
 
 void iw_engine_unreachable(iw_engine_t *e, const iw_address_t *address)
 {
-    for (iw_link_t *l = e->peers.next; l != &e->peers; l = l->next) {
-        iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
+    for (spec_node_t *l = e->peers.next; l != &e->peers; l = l->next) {
+        iw_peer_t *p = SPEC_ENTRY(l, iw_peer_t, known);
         if (IW_ACTIVE == p->state && IW_HEARD != p->alive.quiet
             && iw_address_equal(&p->address, address)) {
             p->alive.unreachable = true;
@@ -300,10 +317,10 @@ void iw_peer_free(iw_peer_t *p)
 {
     tear_down(p, IW_FLUSHED, NULL);
     conn_release(p);
-    if (iw_linked(&p->ready)) {
-        iw_list_remove(&p->ready);
+    if (spec_node_is_queued(&p->ready)) {
+        spec_list_remove(&p->ready);
     }
-    iw_list_remove(&p->known);
+    spec_list_remove(&p->known);
     iw_auth_fini(&p->auth);
     free(p);
 }
@@ -316,7 +333,7 @@ void iw_peer_remove(iw_peer_t *p)
         k->peer = NULL;
     }
     /* What the peer sent has not failed because its acknowledgement was lost, or was not due yet. */
-    const bool took_all = iw_list_empty(&p->rx.early) && iw_list_empty(&p->rx.messages);
+    const bool took_all = spec_list_is_empty(&p->rx.early) && spec_list_is_empty(&p->rx.messages);
     tear_down(p, IW_FLUSHED, NULL);
     iw_done_forget(p);
     --e->peer_count;
@@ -329,10 +346,19 @@ void iw_peer_remove(iw_peer_t *p)
     }
 }
 
+void iw_peer_refuse(iw_peer_t *p)
+{
+    if (IW_ACTIVE == p->state) {
+        tear_down(p, IW_FLUSHED, NULL);
+        iw_peer_set_state(p, IW_GIVEN_UP);
+        iw_ready(p);
+    }
+}
+
 void iw_engine_leave(iw_engine_t *e)
 {
-    for (iw_link_t *next, *l = e->peers.next; l != &e->peers; l = next) {
-        iw_peer_t *p = IW_ITEM(l, iw_peer_t, known);
+    for (spec_node_t *next, *l = e->peers.next; l != &e->peers; l = next) {
+        iw_peer_t *p = SPEC_ENTRY(l, iw_peer_t, known);
         next = l->next;
         if (IW_CLOSING != p->state) {
             iw_peer_remove(p);

@@ -8,8 +8,7 @@
  * had no processor - is no part of the wait. Without any connection there is nothing but a peer's first word to come, and
  * that can wait.
  *
- * Gain: test/bench/port-parts, part poll. Half a round trip through shared memory, of 1 byte and 1 KiB, took 0.53 and 0.77 of the
- * time (9 pairs); where a call of the kernel takes 1 us 0.56 us instead of 3.4 to 3.8 (test/bench/lab-neighbours).
+ * Gain: test/bench/port-parts, part poll, and test/bench/lab-neighbours.
  *
  * Pure: the caller gives the time. Threads: the port's lock for all but iw_poll_is_at_once and iw_poll_is_due. */
 #ifndef IW_POLL_H

@@ -3,26 +3,24 @@
 #define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port_internal.h"
 
+#include "spec_now.h"
+
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
-
-/* ns. Before the first answer a round trip is taken to last so long: on this host what a time slice of a scheduler
- * makes of it; in one network, without a router, what the full buffer of a switch's port does (1 MB at 1 Gbit/s: 8 ms).
- * Neither is certain, an emulated network can be around the world: the timeouts double from there, so that 800 ms
- * cost four datagrams more. A datagram that is lost, though, is sent again after three times of that, and not after a second. */
-#define TRIP_HOST UINT64_C(2000000)
-#define TRIP_LINK UINT64_C(10000000)
 
 #define PART UINT64_C(200000) /* ns: between two checks of a thread that cannot be woken */
 
 uint64_t iw_port_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+    return spec_now();
+}
+
+void iw_port_set_alternate(iw_port_t *p, iw_port_alternate_fn_t *take, void *context)
+{
+    p->alternate = take;
+    p->alternate_context = context;
 }
 
 uint64_t iw_port_polled_at(const iw_port_t *p)
@@ -51,14 +49,30 @@ void iw_port_set_buffer(int s, int force, int option, uint32_t bytes, int *got)
     (void) getsockopt(s, SOL_SOCKET, option, got, &length);
 }
 
+bool iw_port_set(const iw_port_t *p, int s, int v4, int v6, int value)
+{
+    const bool is_v6 = AF_INET6 == p->address.any.sa_family;
+    return 0 == setsockopt(s, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, is_v6 ? v6 : v4, &value, sizeof(value));
+}
+
+_Static_assert(IP_PMTUDISC_DONT == IPV6_PMTUDISC_DONT && IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE, "the same in both families");
+
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut)
 {
-    bool v6 = AF_INET6 == p->address.any.sa_family;
-    int value = v6 ? (may_cut ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE)
-                   : (may_cut ? IP_PMTUDISC_DONT : IP_PMTUDISC_PROBE);
-    return 0
-           == setsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP,
-                         v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
+    return iw_port_set(p, s, IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, may_cut ? IP_PMTUDISC_DONT : IP_PMTUDISC_PROBE);
+}
+
+int iw_port_socket_beside(const iw_port_t *p)
+{
+    iw_address_t from = p->address;
+    from.v4.sin_port = 0; /* at the same place in both families */
+    const int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s >= 0 && (0 != bind(s, &from.any, iw_address_length(&from)) || !iw_port_set_cutting(p, s, false))) {
+        close(s);
+        return -1;
+    }
+    (void) (0 != p->class && iw_port_set(p, s, IP_TOS, IPV6_TCLASS, p->class));
+    return s;
 }
 
 static bool same_host(const struct sockaddr *a, const iw_address_t *b)
@@ -76,7 +90,7 @@ static bool same_host(const struct sockaddr *a, const iw_address_t *b)
 
 /* The longest datagram that the interface of the address sends in one piece. Peers on this host are
  * reached through the loopback interface whatever their address, and take longer ones. */
-static uint16_t interface_limit(iw_port_t *p)
+static uint16_t interface_limit(const iw_port_t *p)
 {
     struct ifaddrs *all, *a;
     unsigned headers = AF_INET6 == p->address.any.sa_family ? UDP_IPV6 : UDP_IPV4, mtu = 1500;
@@ -85,9 +99,6 @@ static uint16_t interface_limit(iw_port_t *p)
             struct ifreq r = {.ifr_mtu = 0};
             if (!same_host(a->ifa_addr, &p->address)) {
                 continue;
-            }
-            if (NULL != a->ifa_netmask && a->ifa_netmask->sa_family == p->address.any.sa_family) {
-                memcpy(&p->mask, a->ifa_netmask, iw_address_length(&p->address));
             }
             strncpy(r.ifr_name, a->ifa_name, IFNAMSIZ - 1);
             if (0 == ioctl(p->socket, SIOCGIFMTU, &r) && r.ifr_mtu > 0) {
@@ -139,6 +150,9 @@ static bool open_socket(iw_port_t *p, const iw_port_config_t *c)
         || !iw_port_set_cutting(p, p->socket, false) || !may_talk(p)) {
         return false;
     }
+    p->class = (uint8_t) (c->dscp << 2 | (c->ecn ? 2 : 0)); /* ECT(0), RFC 3168 */
+    (void) (0 != p->class && iw_port_set(p, p->socket, IP_TOS, IPV6_TCLASS, p->class));
+    p->hears_marks = c->ecn && iw_port_set(p, p->socket, IP_RECVTOS, IPV6_RECVTCLASS, 1);
     iw_port_set_buffer(p->socket, SO_SNDBUFFORCE, SO_SNDBUF, c->buffer, &got);
     iw_port_set_buffer(p->socket, SO_RCVBUFFORCE, SO_RCVBUF, c->buffer, &got);
     /* The kernel reports twice what it was asked for, and counts its own data with the datagrams'. */
@@ -197,34 +211,6 @@ void iw_port_close(iw_port_t *p)
     free(p);
 }
 
-/* Do the two agree in the bits of the mask? */
-static bool agree(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t length)
-{
-    uint8_t differs = 0;
-    for (size_t i = 0; i < length; ++i) {
-        differs |= (uint8_t) ((a[i] ^ b[i]) & mask[i]);
-    }
-    return 0 == differs;
-}
-
-uint64_t iw_port_promise(const iw_port_t *p, const iw_address_t *to)
-{
-    const bool v6 = AF_INET6 == p->address.any.sa_family;
-    if (same_host(&to->any, &p->address)) {
-        return TRIP_HOST;
-    }
-    if (to->any.sa_family != p->address.any.sa_family
-        || p->mask.any.sa_family != to->any.sa_family) {
-        return 0;
-    }
-    const bool near =
-        v6 ? agree(to->v6.sin6_addr.s6_addr, p->address.v6.sin6_addr.s6_addr,
-                   p->mask.v6.sin6_addr.s6_addr, sizeof(to->v6.sin6_addr))
-           : agree((const uint8_t *) &to->v4.sin_addr, (const uint8_t *) &p->address.v4.sin_addr,
-                   (const uint8_t *) &p->mask.v4.sin_addr, sizeof(to->v4.sin_addr));
-    return near ? TRIP_LINK : 0;
-}
-
 int iw_port_socket(const iw_port_t *p)
 {
     return p->socket;
@@ -252,17 +238,6 @@ const iw_port_counters_t *iw_port_counters(const iw_port_t *p)
 
 /* ---- progress ---- */
 
-/* What else is due once datagrams have been taken. */
-static void go_on(iw_port_t *p, iw_engine_t *e, uint64_t now)
-{
-    if (iw_engine_deadline(e) <= now) {
-        iw_engine_timers(e, now);
-    }
-    if (iw_engine_has_output(e)) {
-        iw_port_transmit(p, e, now);
-    }
-}
-
 /* After a poll that found n datagrams: when is the next one due? */
 static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned n)
 {
@@ -289,22 +264,28 @@ bool iw_port_is_due(const iw_port_t *p)
     return iw_poll_is_at_once(&p->poll) || iw_poll_is_due(&p->poll, iw_port_now());
 }
 
-unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
+static unsigned turn(iw_port_t *p, iw_engine_t *e, unsigned (*receive)(iw_port_t *p, iw_engine_t *e, uint64_t now))
 {
-    uint64_t now = p->polled = iw_port_now();
-    unsigned n = iw_port_receive(p, e, now);
-    go_on(p, e, now);
+    const uint64_t now = p->polled = iw_port_now();
+    const unsigned n = receive(p, e, now);
+    if (iw_engine_deadline(e) <= now) {
+        iw_engine_timers(e, now);
+    }
+    if (iw_engine_has_output(e)) {
+        iw_port_transmit(p, e, now);
+    }
     plan_poll(p, e, now, n);
     return n;
 }
 
+unsigned iw_port_progress(iw_port_t *p, iw_engine_t *e)
+{
+    return turn(p, e, iw_port_receive);
+}
+
 unsigned iw_port_drain(iw_port_t *p, iw_engine_t *e)
 {
-    uint64_t now = p->polled = iw_port_now();
-    unsigned n = iw_port_receive_all(p, e, now);
-    go_on(p, e, now);
-    plan_poll(p, e, now, n);
-    return n;
+    return turn(p, e, iw_port_receive_all);
 }
 
 uint64_t iw_port_deadline(const iw_engine_t *e)

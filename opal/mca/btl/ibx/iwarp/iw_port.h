@@ -10,8 +10,7 @@
  * Data that arrives is verified in the port's own buffers and then copied to where it belongs. The large payloads that
  * answer a read the kernel writes there at once, where they are verified (iw_direct.h).
  *
- * Gain: test/bench/port-parts; half a round trip of 1 byte, 1 and 4 KiB over loopback took 0.92, 0.91 and 0.97 of the time with
- * connected sockets (part connected; 5 pairs).
+ * Gain: test/bench/port-parts, part connected.
  *
  * Threads: one caller at a time, the same as for the engine. */
 #ifndef IW_PORT_H
@@ -28,6 +27,8 @@ typedef struct iw_port_config {
     uint32_t ports;       /* so many from that one on will do, the first that is free; 0: only that one */
     uint32_t buffer;      /* bytes the kernel shall buffer in each direction; it may give less */
     bool segment;         /* use UDP_SEGMENT and UDP_GRO if the kernel has them */
+    uint8_t dscp;         /* of all datagrams: 0 to 63, RFC 2474 */
+    bool ecn;             /* asks the network to mark instead of drop, and tells the engine of marks */
     bool direct;          /* large payloads are received where they probably belong (iw_direct.h) */
 } iw_port_config_t;
 
@@ -44,6 +45,8 @@ typedef struct iw_port_counters {
     uint64_t reports; /* times a connected socket told of an earlier datagram instead of sending */
     uint64_t absences; /* times the network said that a silent peer is not there */
     uint64_t errors;  /* other errors of sending */
+    uint64_t alternate_out; /* datagrams of the alternate path, */
+    uint64_t alternate_full; /* and those for which that had no room */
 } iw_port_counters_t;
 
 void iw_port_config_default(iw_port_config_t *config);
@@ -55,9 +58,6 @@ void iw_port_close(iw_port_t *port);
 
 int iw_port_socket(const iw_port_t *port);
 const iw_address_t *iw_port_address(const iw_port_t *port);
-/* For iw_peer_expect: the round trip to an address as its network promises it. Another process of this host, and another
- * host of the interface's network, is near; of any other nothing is known: 0. */
-uint64_t iw_port_promise(const iw_port_t *port, const iw_address_t *to);
 /* For iw_config_t: datagram_min. An interface of a small MTU carries less in one piece than every path is said to. */
 uint16_t iw_port_least(const iw_port_t *port);
 /* For iw_config_t: receive_space. */
@@ -72,6 +72,11 @@ uint64_t iw_port_polled_at(const iw_port_t *port);
 /* Is it time to poll? A caller of iw_port_progress that polls all the time may ask this first, and leave the kernel
  * alone while it is not (iw_poll.h). Any thread, without the lock. */
 bool iw_port_is_due(const iw_port_t *port);
+
+/* Takes datagrams of the alternate path (iw_packet_t: alternate), whole before it returns; false: it has no room. Until
+ * this is called they are lost. */
+typedef bool iw_port_alternate_fn_t(void *context, const iw_packet_t *packet);
+void iw_port_set_alternate(iw_port_t *port, iw_port_alternate_fn_t *take, void *context);
 
 /* Send what can leave, and nothing else: right after posting. */
 void iw_port_flush(iw_port_t *port, iw_engine_t *engine);

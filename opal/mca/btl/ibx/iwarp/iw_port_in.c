@@ -9,17 +9,30 @@
 #define DRAIN 8                   /* receive calls in a row that take all there is */
 #define QUIET UINT64_C(100000000) /* ns without a datagram: what receiving touched is given back */
 
-/* The size of the datagrams of which the kernel made one train, or 0. */
-static size_t train_size(struct msghdr *m)
+/* A number that the kernel gave with a message; 0: it did not. IPv4's class is a byte. */
+static int number_of(struct msghdr *m, int level, int type)
 {
+    int value = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); NULL != c; c = CMSG_NXTHDR(m, c)) {
-        if (IPPROTO_UDP == c->cmsg_level && UDP_GRO == c->cmsg_type) {
-            int size;
-            memcpy(&size, CMSG_DATA(c), sizeof(size));
-            return size > 0 ? (size_t) size : 0;
+        if (level == c->cmsg_level && type == c->cmsg_type) {
+            memcpy(&value, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0) < sizeof(value) ? 1 : sizeof(value));
         }
     }
-    return 0;
+    return value;
+}
+
+/* The size of the datagrams of which the kernel made one train, or 0. */
+static size_t train_size(const iw_port_t *p, struct msghdr *m)
+{
+    const int size = IW_APART == p->intake.joining ? 0 : number_of(m, IPPROTO_UDP, UDP_GRO);
+    return size > 0 ? (size_t) size : 0;
+}
+
+/* Did the network mark it? Those of a train were marked alike. */
+static bool is_marked(struct msghdr *m)
+{
+    const int class = number_of(m, IPPROTO_IP, IP_TOS) | number_of(m, IPPROTO_IPV6, IPV6_TCLASS);
+    return 3 == (class & 3);
 }
 
 /* What can be predicted after this one? Small ones may come between. */
@@ -34,7 +47,7 @@ static void learn(iw_port_t *p, const uint8_t *data, size_t length)
 static unsigned take_message(iw_port_t *p, iw_engine_t *e, uint64_t now, struct mmsghdr *m)
 {
     const uint8_t *data = m->msg_hdr.msg_iov->iov_base;
-    size_t left = m->msg_len, size = IW_APART == p->intake.joining ? 0 : train_size(&m->msg_hdr);
+    size_t left = m->msg_len, size = train_size(p, &m->msg_hdr);
     unsigned n = 0;
     learn(p, data, 0 == size || left < size ? left : size);
     do {
@@ -94,8 +107,7 @@ static bool take_placed(iw_port_t *p, iw_engine_t *e, uint64_t now, unsigned i, 
         return false;
     }
     uint8_t *slot = p->in_piece[i].iov_base;
-    const bool alone = IW_APART == p->intake.joining || 0 == train_size(&p->in[i].msg_hdr);
-    const size_t prefix = alone ? iw_direct_settle(&p->direct[i], slot, p->direct_prefix, p->in[i].msg_len) : 0;
+    const size_t prefix = 0 == train_size(p, &p->in[i].msg_hdr) ? iw_direct_settle(&p->direct[i], slot, p->direct_prefix, p->in[i].msg_len) : 0;
     if (prefix > 0) {
         ++p->count.placed;
         iw_engine_input_placed(e, now, slot, prefix, p->in[i].msg_len, p->direct[i].at);
@@ -138,21 +150,22 @@ static int receive_many(iw_port_t *p, int most)
 }
 
 /* As recvmmsg; most of the time nothing or one, for which there is a call that takes two thirds of the
- * time. It cannot tell a train, so none must come. */
+ * time. It cannot tell a train, so none must come; nor a mark, so those of messages of one datagram are not heard. */
 static int take_some(iw_port_t *p, const iw_engine_t *e)
 {
     prepare_direct(p, e);
-    if (0 == p->directs && 1 == p->intake.slots && IW_APART == p->intake.joining) {
+    const bool joined = IW_APART != p->intake.joining;
+    if (0 == p->directs && 1 == p->intake.slots && !joined && !(p->hears_marks && iw_engine_goes_on(e))) {
         ssize_t length = recv(p->socket, p->in_piece[0].iov_base, SLOT, MSG_DONTWAIT);
         p->in[0].msg_hdr.msg_controllen = 0;
         p->in[0].msg_len = (unsigned) length;
         return length < 0 ? -1 : 1;
     }
+    const size_t control = joined || p->hears_marks ? sizeof(p->in_control[0].space) : 0;
     for (unsigned i = 0; i < p->intake.slots; ++i) {
         struct msghdr *h = &p->in[i].msg_hdr;
-        const bool joined = IW_APART != p->intake.joining;
-        h->msg_control = joined ? p->in_control[i].space : NULL;
-        h->msg_controllen = joined ? sizeof(p->in_control[i].space) : 0;
+        h->msg_control = control > 0 ? p->in_control[i].space : NULL;
+        h->msg_controllen = control;
     }
     const int got = receive_many(p, (int) p->intake.slots);
     if (got < 0 && EFAULT == errno) {
@@ -187,6 +200,17 @@ static void found_nothing(iw_port_t *p)
     set_joining(p, iw_intake_empty(&p->intake));
 }
 
+/* The i-th message of a call that got so many. Returns how many datagrams it is; *placed: one more is where it belongs. */
+static unsigned take_slot(iw_port_t *p, iw_engine_t *e, uint64_t now, unsigned i, unsigned got, unsigned *placed)
+{
+    iw_engine_marked(e, p->hears_marks && is_marked(&p->in[i].msg_hdr));
+    if (take_placed(p, e, now, i, got)) {
+        ++*placed;
+        return 1;
+    }
+    return take_message(p, e, now, &p->in[i]);
+}
+
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
     unsigned n = 0, placed = 0;
@@ -201,12 +225,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
     p->in_touched |= got > 1 || p->in[0].msg_len > PAGE - SLOT_SKEW;
     for (int i = 0; i < got; ++i) {
         bytes += p->in[i].msg_len;
-        if (take_placed(p, e, now, (unsigned) i, (unsigned) got)) {
-            ++n;
-            ++placed;
-            continue;
-        }
-        n += take_message(p, e, now, &p->in[i]);
+        n += take_slot(p, e, now, (unsigned) i, (unsigned) got, &placed);
     }
     set_joining(p, iw_intake_found(&p->intake, (unsigned) got, n, bytes, iw_engine_goes_on(e), placed == (unsigned) got));
     return n;
@@ -214,7 +233,7 @@ unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now)
 
 unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
-    unsigned n = 0;
+    unsigned n = 0, placed = 0;
     for (unsigned calls = 0; calls < DRAIN; ++calls) {
         p->intake.slots = SLOTS;
         ++p->count.receive_calls;
@@ -224,7 +243,7 @@ unsigned iw_port_receive_all(iw_port_t *p, iw_engine_t *e, uint64_t now)
             p->in_touched = true;
         }
         for (int i = 0; i < got; ++i) {
-            n += take_placed(p, e, now, (unsigned) i, (unsigned) got) ? 1 : take_message(p, e, now, &p->in[i]);
+            n += take_slot(p, e, now, (unsigned) i, (unsigned) got, &placed);
         }
         if (got > 0) {
             set_joining(p, iw_intake_all(&p->intake, (unsigned) got));

@@ -46,7 +46,7 @@ typedef struct peer_socket {
 
 typedef union control {
     struct cmsghdr align;
-    char space[CMSG_SPACE(sizeof(int))];
+    char space[2 * CMSG_SPACE(sizeof(int))]; /* a train's size, and the class */
 } control_t;
 
 struct iw_port {
@@ -55,9 +55,10 @@ struct iw_port {
     bool joins;   /* the kernel can make them of what comes */
     bool receives_singly;  /* recvmmsg is refused */
     unsigned send_refused; /* sendmmsg: times in a row; from REFUSED on it is not used */
+    uint8_t class;  /* IP's: DSCP and ECN */
+    bool hears_marks;
     bool is_direct; /* large payloads are received where they belong */
     iw_address_t address;
-    iw_address_t mask; /* of the interface's network; of no family: not known */
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface, when the port was opened */
     uint64_t polled; /* when iw_port_progress was called last */
@@ -78,6 +79,8 @@ struct iw_port {
     bool in_touched; /* more than the first page of it */
     uint64_t in_at;  /* when a datagram came last */
 
+    iw_port_alternate_fn_t *alternate;
+    void *alternate_context;
     iw_packet_t packet[BATCH];
     struct mmsghdr out[BATCH];
     unsigned first[BATCH + 1]; /* first packet of each message */
@@ -99,8 +102,15 @@ static inline bool iw_port_is_refused(int error)
     return ENOSYS == error || EPERM == error || EACCES == error;
 }
 
+/* An option of IP, as it is called in either family. */
+bool iw_port_set(const iw_port_t *p, int s, int v4, int v6, int value);
+
 /* IP must not cut datagrams: their size is found by probing (RFC 8899). */
 bool iw_port_set_cutting(const iw_port_t *p, int s, bool may_cut);
+
+/* Another socket at the port's address, for what the one that receives is not to do; it has a port number of its own.
+ * -1: there is none. */
+int iw_port_socket_beside(const iw_port_t *p);
 
 /* One call. Both return how many datagrams were taken. */
 unsigned iw_port_receive(iw_port_t *p, iw_engine_t *e, uint64_t now);

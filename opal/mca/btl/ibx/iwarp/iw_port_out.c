@@ -35,7 +35,7 @@ static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
     const iw_packet_t *first = &p->packet[i];
     size_t bytes = first->length;
     unsigned n = 1;
-    if (!p->segment || first->probe || first->may_fragment || first->length > p->limit) {
+    if (!p->segment || first->probe || first->may_fragment || first->alternate || first->length > p->limit) {
         return 1;
     }
     while (i + n < count && n < TRAIN_MAX) {
@@ -110,23 +110,16 @@ static bool is_of_room(int error)
 static uint16_t limit_to(const iw_port_t *p, const iw_address_t *to)
 {
     const bool v6 = AF_INET6 == to->any.sa_family;
-    const int headers = v6 ? UDP_IPV6 : UDP_IPV4;
+    const int headers = v6 ? UDP_IPV6 : UDP_IPV4, s = iw_port_socket_beside(p);
     int mtu = 0;
     socklen_t length = sizeof(mtu);
-    iw_address_t from = p->address;
-    from.v4.sin_port = 0; /* at the same place in both families */
-    const int s = socket(to->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (s < 0) {
-        return 0;
-    }
-    if (0 != bind(s, &from.any, iw_address_length(&from))
-        || 0 != connect(s, &to->any, iw_address_length(to))
-        || 0
-               != getsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu,
-                             &length)) {
+    if (s < 0 || 0 != connect(s, &to->any, iw_address_length(to))
+        || 0 != getsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu, &length)) {
         mtu = 0;
     }
-    close(s);
+    if (s >= 0) {
+        close(s);
+    }
     return (uint16_t) (mtu <= headers                    ? 0
                        : mtu - headers > IW_DATAGRAM_MAX ? IW_DATAGRAM_MAX
                                                          : mtu - headers);
@@ -154,7 +147,8 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
         return message;
     }
     if (count > 1 && is_of_trains(error)) {
-        const uint16_t limit = limit_to(p, &k->to);
+        /* Shorter ones than every path is said to carry there are none: IP cuts these, one by one. */
+        const uint16_t limit = k->length > IW_DATAGRAM_MIN ? limit_to(p, &k->to) : 0;
         if (0 != limit && limit < k->length) {
             give_back_long(p, e, message, end, limit);
             return end;
@@ -181,19 +175,11 @@ static unsigned send_failed(iw_port_t *p, iw_engine_t *e, unsigned message, unsi
 
 /* ---- connected sockets ---- */
 
-static bool same_address(const iw_address_t *a, const iw_address_t *b)
-{
-    return 0 == memcmp(a, b, iw_address_length(a));
-}
-
 static void peer_socket_open(iw_port_t *p, peer_socket_t *l)
 {
-    iw_address_t from = p->address;
-    int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), got;
-    from.v4.sin_port = 0; /* at the same place in both families */
-    if (s < 0 || 0 != bind(s, &from.any, iw_address_length(&from))
-        || 0 != connect(s, &l->to.any, iw_address_length(&l->to))
-        || !iw_port_set_cutting(p, s, false)) {
+    const int s = iw_port_socket_beside(p);
+    int got;
+    if (s < 0 || 0 != connect(s, &l->to.any, iw_address_length(&l->to))) {
         l->heat = 0; /* it goes without */
         if (s >= 0) {
             close(s);
@@ -213,7 +199,7 @@ static int peer_socket_of(iw_port_t *p, const iw_address_t *to)
                         : to->v4.sin_addr.s_addr ^ to->v4.sin_port;
     hash *= UINT32_C(0x9e3779b1);
     peer_socket_t *l = &p->peer_socket[hash >> 28];
-    if (same_address(to, &l->to)) {
+    if (iw_address_equal(to, &l->to)) {
         if (l->socket < 0 && ++l->heat >= PEER_SOCKET_HOT) {
             peer_socket_open(p, l);
         } else if (l->heat < 2 * PEER_SOCKET_HOT) {
@@ -301,17 +287,9 @@ static int send_unconnected(iw_port_t *p, unsigned message)
  * could fill it. */
 static bool asking_open(iw_port_t *p)
 {
-    const bool v6 = AF_INET6 == p->address.any.sa_family;
-    const int on = 1;
-    iw_address_t from = p->address;
+    const int s = iw_port_socket_beside(p);
     int got;
-    from.v4.sin_port = 0; /* at the same place in both families */
-    const int s = socket(from.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s < 0 || 0 != bind(s, &from.any, iw_address_length(&from))
-        || !iw_port_set_cutting(p, s, false)
-        || 0
-               != setsockopt(s, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on,
-                             sizeof(on))) {
+    if (s < 0 || !iw_port_set(p, s, IP_RECVERR, IPV6_RECVERR, 1)) {
         if (s >= 0) {
             close(s);
         }
@@ -379,12 +357,21 @@ static int ask(iw_port_t *p, iw_engine_t *e, unsigned message)
     return sent ? 1 : -1;
 }
 
-/* How many messages from done on go to the same peer. */
+/* One message of the alternate path. What there is no room for is lost, and sent again. */
+static void give_alternate(iw_port_t *p, unsigned message)
+{
+    const bool taken =
+        NULL != p->alternate && p->alternate(p->alternate_context, &p->packet[p->first[message]]);
+    ++*(taken ? &p->count.alternate_out : &p->count.alternate_full);
+}
+
+/* How many messages from done on go to the same peer, by the network. */
 static unsigned run_of(const iw_port_t *p, unsigned done, unsigned count)
 {
     const iw_packet_t *first = &p->packet[p->first[done]];
     unsigned end = done + 1;
-    while (end < count && same_address(&p->packet[p->first[end]].to, &first->to)) {
+    while (end < count && iw_address_equal(&p->packet[p->first[end]].to, &first->to)
+           && !p->packet[p->first[end]].alternate) {
         ++end;
     }
     return end;
@@ -395,6 +382,11 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
     int s = p->socket;
     for (unsigned done = 0, end = 0; done < count;) {
         const bool asks = p->packet[p->first[done]].asks;
+        if (p->packet[p->first[done]].alternate) {
+            give_alternate(p, done++);
+            end = done;
+            continue;
+        }
         if (done == end) {
             int own = asks ? -1 : peer_socket_of(p, p->out[done].msg_hdr.msg_name);
             end = run_of(p, done, count);
@@ -427,7 +419,7 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 static bool send_alone(iw_port_t *p)
 {
     const iw_packet_t *k = p->packet;
-    if (k->count > 1 || k->asks || k->may_fragment) {
+    if (k->count > 1 || k->asks || k->may_fragment || k->alternate) {
         return false;
     }
     const int own = peer_socket_of(p, &k->to);

@@ -38,16 +38,11 @@ static iw_verdict_t refuse(iw_peer_t *p, int term, uint32_t ssn)
 
 static int term_of(iw_access_t access)
 {
-    switch (access) {
-    case IW_ACCESS_OK:
-        return IW_TERM_NONE;
-    case IW_ACCESS_RIGHTS:
-        return IW_TERM_RIGHTS;
-    case IW_ACCESS_BOUNDS:
-        return IW_TERM_BOUNDS;
-    default:
-        return IW_TERM_STAG;
-    }
+    static const int terms[] = {[IW_ACCESS_OK] = IW_TERM_NONE,
+                                [IW_ACCESS_STAG] = IW_TERM_STAG,
+                                [IW_ACCESS_RIGHTS] = IW_TERM_RIGHTS,
+                                [IW_ACCESS_BOUNDS] = IW_TERM_BOUNDS};
+    return terms[access];
 }
 
 /* ---- tagged ---- */
@@ -88,8 +83,8 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
 
 static iw_message_t *message_find(const iw_peer_t *p, uint32_t msn)
 {
-    for (iw_link_t *l = p->rx.messages.next; l != &p->rx.messages; l = l->next) {
-        iw_message_t *m = IW_ITEM(l, iw_message_t, link);
+    for (spec_node_t *l = p->rx.messages.next; l != &p->rx.messages; l = l->next) {
+        iw_message_t *m = SPEC_ENTRY(l, iw_message_t, link);
         if (m->msn == msn) {
             return m;
         }
@@ -106,8 +101,8 @@ static iw_verdict_t not_ready(iw_peer_t *p, const iw_frame_t *f)
         p->rx.ack_now = true;
     }
     p->rx.rnr = true;
-    if (!iw_linked(&p->rx.waiting)) {
-        iw_list_append(&p->engine->rnr_peers, &p->rx.waiting);
+    if (!spec_node_is_queued(&p->rx.waiting)) {
+        spec_list_append(&p->engine->rnr_peers, &p->rx.waiting);
     }
     iw_ready(p);
     return IW_NOT_READY;
@@ -131,7 +126,7 @@ static iw_verdict_t message_new(iw_peer_t *p, const iw_frame_t *f, uint32_t msn,
     m->msn = msn;
     m->got = 0;
     m->total = UINT32_MAX;
-    iw_list_append(&p->rx.messages, &m->link);
+    spec_list_append(&p->rx.messages, &m->link);
     *message = m;
     return IW_ACCEPTED;
 }
@@ -156,13 +151,13 @@ static int message_check(const iw_message_t *m, const iw_ddp_t *d)
 static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, turn_t *turn)
 {
     iw_engine_t *e = p->engine;
-    int32_t ahead = iw_seq_diff(d->msn, p->rx.expected_msn);
+    int32_t ahead = spec_seq_diff(d->msn, p->rx.expected_msn);
     if (ahead < 0 || ahead >= (int32_t) IW_SSN_WINDOW) {
         return refuse(p, IW_TERM_DDP_MSN, f->ssn);
     }
     /* The usual case: all of the next message. */
     if (f->ssn == p->rx.expected && d->last && 0 == d->mo && 0 == ahead
-        && iw_list_empty(&p->rx.messages)) {
+        && spec_list_is_empty(&p->rx.messages)) {
         iw_receive_t receive;
         if (!iw_receive_take(e, p, 0, &receive)) {
             return not_ready(p, f);
@@ -220,7 +215,7 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
         ++p->rx.expected_msn;
         ++e->count.messages_in;
         iw_complete(e, m->receive.context, p, IW_RECEIVED, IW_OK, m->total);
-        iw_list_remove(&m->link);
+        spec_list_remove(&m->link);
         iw_pool_put(&e->messages, m);
         return true;
     case IW_DELIVER_READ:
@@ -249,14 +244,14 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
 /* Segments that were waiting for the one that has just been delivered. */
 static bool deliver_early(iw_peer_t *p)
 {
-    while (!iw_list_empty(&p->rx.early)) {
-        iw_early_t *early = IW_ITEM(p->rx.early.next, iw_early_t, link);
+    while (!spec_list_is_empty(&p->rx.early)) {
+        iw_early_t *early = SPEC_ENTRY(p->rx.early.next, iw_early_t, link);
         if (early->ssn != p->rx.expected) {
             break;
         }
         iw_early_t copy = *early;
         turn_t turn = {(enum iw_delivery) copy.delivery, copy.message, &copy.read, copy.msn};
-        iw_list_remove(&early->link);
+        spec_list_remove(&early->link);
         iw_pool_put(&p->engine->early, early);
         if (!deliver(p, &turn, p->rx.expected)) {
             return false;
@@ -268,25 +263,25 @@ static bool deliver_early(iw_peer_t *p)
 
 /* Where in the list of early segments ssn belongs: behind *at. False: it is there already. What is
  * sent again fills holes near the front, what is new comes to the end: search from the nearer side. */
-static bool early_position(iw_peer_t *p, uint32_t ssn, iw_link_t **at)
+static bool early_position(iw_peer_t *p, uint32_t ssn, spec_node_t **at)
 {
-    iw_link_t *l = p->rx.early.prev;
+    spec_node_t *l = p->rx.early.prev;
     if (l != &p->rx.early) {
-        uint32_t last = IW_ITEM(l, iw_early_t, link)->ssn;
-        if (iw_seq_diff(last, ssn) > iw_seq_diff(ssn, p->rx.expected)) {
+        uint32_t last = SPEC_ENTRY(l, iw_early_t, link)->ssn;
+        if (spec_seq_diff(last, ssn) > spec_seq_diff(ssn, p->rx.expected)) {
             l = p->rx.early.next;
-            while (l != &p->rx.early && iw_seq_before(IW_ITEM(l, iw_early_t, link)->ssn, ssn)) {
+            while (l != &p->rx.early && spec_seq_before(SPEC_ENTRY(l, iw_early_t, link)->ssn, ssn)) {
                 l = l->next;
             }
             *at = l->prev;
-            return l == &p->rx.early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+            return l == &p->rx.early || SPEC_ENTRY(l, iw_early_t, link)->ssn != ssn;
         }
     }
-    while (l != &p->rx.early && iw_seq_before(ssn, IW_ITEM(l, iw_early_t, link)->ssn)) {
+    while (l != &p->rx.early && spec_seq_before(ssn, SPEC_ENTRY(l, iw_early_t, link)->ssn)) {
         l = l->prev;
     }
     *at = l;
-    return l == &p->rx.early || IW_ITEM(l, iw_early_t, link)->ssn != ssn;
+    return l == &p->rx.early || SPEC_ENTRY(l, iw_early_t, link)->ssn != ssn;
 }
 
 /* Placement, by operation. */
@@ -317,8 +312,8 @@ static iw_verdict_t act(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, tu
 iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
 {
     iw_engine_t *e = p->engine;
-    int32_t ahead = iw_seq_diff(f->ssn, p->rx.expected);
-    iw_link_t *at = NULL;
+    int32_t ahead = spec_seq_diff(f->ssn, p->rx.expected);
+    spec_node_t *at = NULL;
     iw_ddp_t d;
     turn_t turn = {IW_DELIVER_NOTHING, NULL, NULL, 0};
     if (ahead >= (int32_t) IW_SSN_WINDOW) {
@@ -360,7 +355,7 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
         if (NULL != turn.read) {
             early->read = *turn.read;
         }
-        iw_list_insert(at, &early->link);
+        spec_list_insert_after(at, &early->link);
         return IW_ACCEPTED;
     }
     if (!deliver(p, &turn, f->ssn)) {
@@ -373,10 +368,10 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
 /* The request that the peer's Terminate is about, as far as it can be told. */
 static const iw_request_t *culprit(const iw_peer_t *p, uint32_t ssn)
 {
-    const iw_link_t *lists[] = {&p->loss.in_flight, &p->loss.lost};
+    const spec_node_t *lists[] = {&p->loss.in_flight, &p->loss.lost};
     for (unsigned i = 0; i < 2; ++i) {
-        for (const iw_link_t *l = lists[i]->next; l != lists[i]; l = l->next) {
-            const iw_segment_t *s = IW_ITEM(l, iw_segment_t, link);
+        for (const spec_node_t *l = lists[i]->next; l != lists[i]; l = l->next) {
+            const iw_segment_t *s = SPEC_ENTRY(l, iw_segment_t, link);
             if (NULL != s->request && s->ssn == ssn) {
                 return s->request;
             }

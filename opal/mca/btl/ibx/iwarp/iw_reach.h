@@ -1,20 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Whether datagrams to a peer and its datagrams arrive, decided before anything depends on it.
  *
- * A peer is reached when it has answered: something from here arrived there, and something from there here. Both directions
- * are in that, so a path of which one direction fails is reached by neither end, and one that works by both.
+ * A peer is reached when each has answered the other: then both directions work, and neither gives up the other any more. How
+ * long an answer is waited for is counted in questions (iw_peer_ask), so that an end that has no processor, or is stopped, gives up
+ * nobody meanwhile. A path that carries nothing and a process that is slow are the same silence, but mostly there is more to go by:
+ * what is heard of the peer, and what others took to answer (docs/design/wire.md, Is it reached?).
  *
- * What is left is how long to wait for an answer, and that is counted in questions (iw_peer_ask), so that an end that has no
- * processor, or is stopped, gives up nobody meanwhile. A path that carries nothing and a process that is slow are the same
- * silence, but mostly there is more to go by:
- *   - the peer is heard: it is there, and says goodbye if it gives up first, or at least asks no more;
- *   - another process of its host has answered over the same interface: the path is good, and the peer slow or stopped;
- *   - what others took to answer says how long the network, and this start, takes.
- * Only where all of a host is silent a path is given up in less than a second. Of 40 questions one is answered, if a third of
- * all datagrams are lost, but for one peer of 10^10.
- *
- * Nobody waits for that time by itself: as soon as they can, the processes of a job ask those that they will probably talk to
- * first (iw_reach_partner), at the same time in both directions.
+ * Of 40 questions one is answered, if a third of all datagrams are lost, but for one peer of 10^10.
  *
  * Pure: the caller gives what the engine knows. Threads: none. */
 #ifndef IW_REACH_H
@@ -28,9 +20,9 @@
 
 /* Questions, and those that fit into a few round trips besides. */
 #define IW_REACH_SILENT 40u /* nothing is known of the host: 0.8 s */
-#define IW_REACH_HEARD                                                                             \
-    75u /* the peer is heard, but does not answer; or some of its host do, and some did not */
+#define IW_REACH_HEARD 75u /* the peer is heard, but does not answer; or some of its host do, and some did not */
 #define IW_REACH_SLOW  500u /* those of its host have answered so far */
+#define IW_REACH_HALF  (UINT16_MAX - 1u) /* it has answered, and will say how it decides */
 #define IW_REACH_TRIPS 4u   /* round trips that the network promises */
 #define IW_REACH_MOST  100u /* of what the slowest answer took, this much counts */
 
@@ -86,7 +78,7 @@ static inline uint32_t iw_reach_patience(const iw_reach_net_t *net, const iw_rea
     const bool is_slow = host->has_answered && !host->is_given_up;
     const bool is_there = IW_CONTACT_HEARD == contact || host->has_answered;
     const uint32_t least = is_slow ? IW_REACH_SLOW : is_there ? IW_REACH_HEARD : IW_REACH_SILENT;
-    return least + trips + 2 * slow;
+    return IW_CONTACT_HALF == contact ? IW_REACH_HALF : least + trips + 2 * slow;
 }
 
 /* asked: so often in vain. The last question has its time for an answer, too. */

@@ -20,12 +20,12 @@ static bool receive_grow(iw_engine_t *e)
 
 void iw_receive_wake(iw_engine_t *e)
 {
-    for (iw_link_t *next, *l = e->rnr_peers.next; l != &e->rnr_peers && e->receive_count > 0;
+    for (spec_node_t *next, *l = e->rnr_peers.next; l != &e->rnr_peers && e->receive_count > 0;
          l = next) {
-        iw_peer_t *p = IW_ITEM(l, iw_peer_t, rx.waiting);
+        iw_peer_t *p = SPEC_ENTRY(l, iw_peer_t, rx.waiting);
         next = l->next;
         if (p->rx.held < e->config.quota) {
-            iw_list_remove(l);
+            spec_list_remove(l);
             p->rx.rnr = false;
             p->rx.ack_now = true;
             iw_ready(p);
@@ -41,7 +41,7 @@ iw_status_t iw_post_receive(iw_engine_t *e, void *buffer, uint32_t length, void 
         return IW_NO_MEMORY;
     }
     e->receive[e->receive_count++] = (iw_receive_t){buffer, context, length};
-    if (!iw_list_empty(&e->rnr_peers)) {
+    if (!spec_list_is_empty(&e->rnr_peers)) {
         iw_receive_wake(e);
     }
     return IW_OK;
@@ -141,7 +141,7 @@ void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now)
                                               most_served(p), now)
                              : iw_share_leave(&e->share, m, most_served(p), now);
     if (NULL != next) {
-        iw_peer_t *other = IW_ITEM(next, iw_peer_t, rx.sender);
+        iw_peer_t *other = SPEC_ENTRY(next, iw_peer_t, rx.sender);
         other->rx.ack_now = true;
         iw_ready(other);
     }

@@ -47,7 +47,7 @@ static iw_status_t begin(iw_peer_t *p, unsigned operation, unsigned flags, void 
     r->context = context;
     r->operation = (uint8_t) operation;
     r->flags = (uint8_t) flags;
-    iw_list_append(&p->tx.requests, &r->all);
+    spec_list_append(&p->tx.requests, &r->all);
     *request = r;
     return IW_OK;
 }
@@ -81,12 +81,12 @@ static void enqueue(iw_peer_t *p, iw_request_t *r)
 {
     const bool is_fenced = 0 != (r->flags & IW_FENCE);
     if (IW_DO_READ == r->operation && !is_fenced && 0 == p->tx.fences) {
-        iw_list_append(&p->tx.asks, &r->queue);
+        spec_list_append(&p->tx.asks, &r->queue);
     } else {
         const bool is_bulk =
-            r->flags & IW_BULK || (r->flags & IW_BEHIND && !iw_list_empty(&p->tx.bulk));
+            r->flags & IW_BULK || (r->flags & IW_BEHIND && !spec_list_is_empty(&p->tx.bulk));
         p->tx.fences += is_fenced;
-        iw_list_append(is_bulk ? &p->tx.bulk : &p->tx.sends, &r->queue);
+        spec_list_append(is_bulk ? &p->tx.bulk : &p->tx.sends, &r->queue);
     }
     iw_ready(p);
 }
@@ -94,7 +94,7 @@ static void enqueue(iw_peer_t *p, iw_request_t *r)
 void iw_request_dequeue(iw_request_t *r)
 {
     r->peer->tx.fences -= 0 != (r->flags & IW_FENCE);
-    iw_list_remove(&r->queue);
+    spec_list_remove(&r->queue);
 }
 
 static iw_status_t post(iw_peer_t *p, unsigned operation, const struct iovec *piece, unsigned count,
@@ -136,9 +136,9 @@ iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t sta
     }
     static uint8_t nowhere; /* a region needs an address even if it is empty */
     r->local_stag = iw_memory_add(&p->engine->memory, 0 == length ? &nowhere : sink, length,
-                                  IW_READ_SINK, p, r);
+                                  IW_READ_SINK, p, r, NULL);
     if (0 == r->local_stag) {
-        iw_list_remove(&r->all);
+        spec_list_remove(&r->all);
         iw_pool_put(&p->engine->requests, r);
         return IW_AGAIN;
     }
@@ -161,33 +161,21 @@ bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
     r->to = iw_get64(read->sink_to);
     r->local_stag = iw_get32(read->source_stag);
     r->local_to = iw_get64(read->source_to);
-    iw_list_append(&p->tx.responses, &r->queue);
+    spec_list_append(&p->tx.responses, &r->queue);
     ++p->rx.serving;
     iw_ready(p);
     return true;
 }
 
-/* What the completion of a request says happened. */
-static iw_what_t what_of(const iw_request_t *r)
-{
-    switch (r->operation) {
-    case IW_DO_WRITE:
-        return IW_WRITTEN;
-    case IW_DO_READ:
-        return IW_READ;
-    default:
-        return IW_SENT;
-    }
-}
-
 void iw_request_report(iw_request_t *r, iw_status_t status)
 {
+    static const iw_what_t what[] = {[IW_DO_SEND] = IW_SENT, [IW_DO_WRITE] = IW_WRITTEN, [IW_DO_READ] = IW_READ};
     iw_peer_t *p = r->peer;
     if (r->reported) {
         return;
     }
     r->reported = true;
-    if (iw_linked(&r->queue)) {
+    if (spec_node_is_queued(&r->queue)) {
         iw_request_dequeue(r);
     }
     if (IW_DO_READ == r->operation) {
@@ -195,7 +183,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
         iw_direct_forget(r);
     }
     if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
-        iw_complete(p->engine, r->context, p, what_of(r), status, r->length);
+        iw_complete(p->engine, r->context, p, what[r->operation], status, r->length);
     }
 }
 
@@ -205,9 +193,9 @@ void iw_request_release(iw_request_t *r)
     if (!r->reported || 0 != r->out) {
         return;
     }
-    iw_list_remove(&r->all);
+    spec_list_remove(&r->all);
     iw_pool_put(pool_of(p->engine, r->operation), r);
-    if (iw_list_empty(&p->tx.requests)) {
+    if (spec_list_is_empty(&p->tx.requests)) {
         p->alive.waiting_since = 0;
     }
 }

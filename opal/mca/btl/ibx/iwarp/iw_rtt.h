@@ -8,6 +8,7 @@
 #ifndef IW_RTT_H
 #define IW_RTT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define IW_US UINT64_C(1000)
@@ -22,7 +23,8 @@
 #define IW_PTO_CEILING (500 * IW_MS) /* backed off no further, */
 #define IW_PTO_TRIPS   4             /* unless this many round trips take longer; */
 #define IW_PTO_MOST    (2 * IW_S)    /* and never further: a peer is away, no path is so long */
-#define IW_RTT_FORGET  64            /* each longer sample takes that share off the shortest */
+#define IW_RTT_FORGET  8             /* each longer round trip takes that share off the shortest */
+#define IW_RTT_QUEUE   (8 * IW_MS)   /* a round trip is not longer by so much because somebody had no processor, as a rule */
 #define IW_LOSS_FLOOR  (200 * IW_US) /* reordering within less is not taken for loss by time */
 
 typedef struct iw_rtt {
@@ -30,7 +32,10 @@ typedef struct iw_rtt {
     uint64_t var;
     uint64_t min; /* about: a path can become longer */
     uint64_t latest;
-    uint64_t initial; /* taken for srtt before the first sample; 0: IW_RTT_INITIAL */
+    union {
+        uint64_t initial; /* before the first sample: taken for srtt; 0: IW_RTT_INITIAL */
+        uint64_t forgot;  /* then: when `min` was made longer last */
+    };
 } iw_rtt_t;
 
 /* As far as known. */
@@ -55,11 +60,19 @@ static inline void iw_rtt_sample(iw_rtt_t *r, uint64_t rtt, uint64_t delay)
     if (rtt >= r->min + delay) {
         rtt -= delay;
     }
-    r->min += (rtt - r->min) / IW_RTT_FORGET;
     r->latest = rtt;
     uint64_t off = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
     r->var = (3 * r->var + off) / 4;
     r->srtt = (7 * r->srtt + rtt) / 8;
+}
+
+/* A path can become longer: samples of a whole round trip that were show it. */
+static inline void iw_rtt_forget(iw_rtt_t *r, uint64_t now)
+{
+    if (now - r->forgot >= r->latest) {
+        r->min += (r->latest - r->min) / IW_RTT_FORGET;
+        r->forgot = now;
+    }
 }
 
 static inline uint64_t iw_rtt_least(uint64_t a, uint64_t b)
@@ -95,6 +108,13 @@ static inline uint64_t iw_rtt_pto(const iw_rtt_t *r, uint64_t peer_delay, unsign
         pto *= 2;
     }
     return iw_rtt_least(pto, most);
+}
+
+/* Does an answer after so long say that a queue on the way holds as much as the path itself, and more than a process that is
+ * late would make of it? Then a window that is so large fills the path (RFC 9406, 4.2). */
+static inline bool iw_rtt_has_queue(const iw_rtt_t *r, uint64_t rtt)
+{
+    return 0 != r->srtt && rtt > 2 * r->min + IW_RTT_QUEUE;
 }
 
 /* How long after a later packet was acknowledged an earlier one may still be on its way (RFC 9002,

@@ -15,10 +15,6 @@ iw_seen_verdict_t iw_seen_check(const iw_seen_t *s, uint64_t pn, uint64_t floor)
     if (pn < s->base) {
         return IW_SEEN_TWICE;
     }
-    uint64_t base = floor > s->base ? floor : s->base;
-    if (pn - base >= IW_SEEN) {
-        return IW_SEEN_FAR;
-    }
     return pn < s->end && bit(s, pn) ? IW_SEEN_TWICE : IW_SEEN_NEW;
 }
 
@@ -87,11 +83,7 @@ unsigned iw_seen_ranges(const iw_seen_t *s, iw_range_t *range, unsigned max, uin
     if (s->end == s->base) {
         return 0;
     }
-    uint64_t at = s->end - 1;
-    if (!bit(s, at)) {
-        /* Only when base has overtaken what was received. */
-        return 0;
-    }
+    uint64_t at = s->end - 1; /* it is marked: base does not overtake it */
     unsigned n = 0;
     uint64_t gap = 0;
     *largest = at;

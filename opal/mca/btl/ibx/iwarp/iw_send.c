@@ -4,34 +4,32 @@
 
 void iw_segment_free(iw_segment_t *s)
 {
-    if (iw_linked(&s->link)) {
-        iw_list_remove(&s->link);
+    if (spec_node_is_queued(&s->link)) {
+        spec_list_remove(&s->link);
     }
     iw_pool_put(&s->peer->engine->segments, s);
 }
 
 /* ---- cutting ---- */
 
+static iw_request_t *first_of(const spec_node_t *list)
+{
+    return spec_list_is_empty(list) ? NULL : SPEC_ENTRY(list->next, iw_request_t, queue);
+}
+
 static iw_request_t *first_send(const iw_peer_t *p)
 {
     const uint32_t reads =
         p->tx.peer_reads < p->engine->config.reads ? p->tx.peer_reads : p->engine->config.reads;
     const bool may_ask = p->tx.reads_out < reads; /* else some are out, for which a fence waits, too */
-    if (may_ask && !iw_list_empty(&p->tx.asks)) {
-        return IW_ITEM(p->tx.asks.next, iw_request_t, queue);
+    if (may_ask && !spec_list_is_empty(&p->tx.asks)) {
+        return first_of(&p->tx.asks);
     }
-    if (iw_list_empty(&p->tx.sends)) {
-        return NULL;
-    }
-    iw_request_t *r = IW_ITEM(p->tx.sends.next, iw_request_t, queue);
-    const bool blocked =
-        ((r->flags & IW_FENCE) && p->tx.reads_out > 0) || (IW_DO_READ == r->operation && !may_ask);
+    iw_request_t *r = first_of(&p->tx.sends);
+    const bool blocked = NULL != r
+                         && (((r->flags & IW_FENCE) && p->tx.reads_out > 0)
+                             || (IW_DO_READ == r->operation && !may_ask));
     return blocked ? NULL : r;
-}
-
-static iw_request_t *first_of(const iw_link_t *list)
-{
-    return iw_list_empty(list) ? NULL : IW_ITEM(list->next, iw_request_t, queue);
 }
 
 static bool is_send(const iw_request_t *r)
@@ -143,9 +141,9 @@ static void in_flight(iw_peer_t *p, iw_segment_t *s, const iw_packet_t *k, uint6
     s->wire = (uint16_t) k->length;
     s->cost = k->length + IW_OVERHEAD;
     s->times += s->times < UINT8_MAX;
-    iw_list_append(&p->loss.in_flight, &s->link);
+    spec_list_append(&p->loss.in_flight, &s->link);
     iw_cc_sent(&p->path.cc, s->cost);
-    if (0 == p->alive.waiting_since && !iw_list_empty(&p->tx.requests)) {
+    if (0 == p->alive.waiting_since && !spec_list_is_empty(&p->tx.requests)) {
         p->alive.waiting_since = now;
     }
 }
@@ -162,7 +160,23 @@ static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
            || !iw_cc_room(&p->path.cc, window_of(p), bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
-static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now);
+static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now)
+{
+    static const uint8_t zeros[IW_DATAGRAM_MAX];
+    uint64_t pn = p->tx.next_pn;
+    iw_build_begin(p, k, IW_PROBE);
+    iw_build_piggyback(p, k, now);
+    k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
+    if (size > k->piece[0].iov_len) {
+        k->piece[k->count++] =
+            (struct iovec){(void *) (uintptr_t) zeros, size - k->piece[0].iov_len};
+    }
+    iw_build_finish(p, k);
+    k->segment = s;
+    k->probe = k->length > p->path.mtu.size;
+    in_flight(p, s, k, pn, now);
+    ++p->engine->count.probes_out;
+}
 
 /* Is the memory of a read that we serve still there? */
 static bool is_hollow(const iw_segment_t *s)
@@ -212,31 +226,10 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     k->segment = s;
     k->may_fragment = k->length > p->path.mtu.size;
     in_flight(p, s, k, pn, now);
-    if (s->resent) {
-        ++p->loss.resent_out;
-        ++p->engine->count.segments_resent;
-    } else {
-        ++p->engine->count.segments_out;
-    }
+    p->loss.resent_out += s->resent;
+    p->engine->count.segments_resent += s->times > 1; /* one that was given back has not been sent */
+    p->engine->count.segments_out += !s->resent;
     return true;
-}
-
-static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t size, uint64_t now)
-{
-    static const uint8_t zeros[IW_DATAGRAM_MAX];
-    uint64_t pn = p->tx.next_pn;
-    iw_build_begin(p, k, IW_PROBE);
-    iw_build_piggyback(p, k, now);
-    k->head[offsetof(iw_head_t, flags)] |= IW_F_NOW;
-    if (size > k->piece[0].iov_len) {
-        k->piece[k->count++] =
-            (struct iovec){(void *) (uintptr_t) zeros, size - k->piece[0].iov_len};
-    }
-    iw_build_finish(p, k);
-    k->segment = s;
-    k->probe = k->length > p->path.mtu.size;
-    in_flight(p, s, k, pn, now);
-    ++p->engine->count.probes_out;
 }
 
 /* ---- choosing ---- */
@@ -244,12 +237,18 @@ static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t siz
 /* May a datagram of about this size leave now? If only the time is missing, sets when. */
 static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
 {
-    /* After a pause for want of a receive buffer one datagram asks whether there is one again. */
-    if (p->tx.rnr_until > now || (p->tx.rnr_count > 0 && p->path.cc.in_flight > 0)) {
+    /* After a pause for want of a receive buffer one datagram asks whether there is one again, when nothing is in flight,
+     * or what is may be lost. */
+    if (p->tx.rnr_until > now
+        || (p->tx.rnr_count > 0 && p->path.cc.in_flight > 0 && 0 == p->tx.allowance)) {
         return false;
     }
     if (p->tx.allowance > 0) {
         return true;
+    }
+    if (p->failover.is_alternate) { /* what carries it has a congestion control of its own */
+        p->tx.limited = p->path.cc.in_flight > 0 && p->path.cc.in_flight + bytes > window_of(p);
+        return !p->tx.limited;
     }
     if (!iw_cc_room(&p->path.cc, window_of(p), bytes + IW_OVERHEAD)) {
         p->tx.limited = true;
@@ -270,8 +269,8 @@ static bool may_leave(iw_peer_t *p, uint32_t bytes, uint64_t now)
  * for an acknowledgement that is late: it is sent again, which is always right. */
 static void keep_within(iw_peer_t *p)
 {
-    while (!iw_list_empty(&p->loss.in_flight)) {
-        iw_segment_t *s = IW_ITEM(p->loss.in_flight.next, iw_segment_t, link);
+    while (!spec_list_is_empty(&p->loss.in_flight)) {
+        iw_segment_t *s = SPEC_ENTRY(p->loss.in_flight.next, iw_segment_t, link);
         if (p->tx.next_pn - s->pn < IW_SEEN - 1) {
             break;
         }
@@ -281,16 +280,16 @@ static void keep_within(iw_peer_t *p)
 
 static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
 {
-    if (!iw_list_empty(&p->loss.lost)) {
-        iw_segment_t *s = IW_ITEM(p->loss.lost.next, iw_segment_t, link);
+    if (!spec_list_is_empty(&p->loss.lost)) {
+        iw_segment_t *s = SPEC_ENTRY(p->loss.lost.next, iw_segment_t, link);
         if (!may_leave(p, s->wire, now)) {
             return NULL;
         }
-        iw_list_remove(&s->link);
+        spec_list_remove(&s->link);
         s->resent = true;
         return s;
     }
-    if (iw_seq_diff(p->tx.next_ssn, p->tx.una_ssn) >= (int32_t) IW_SSN_WINDOW) {
+    if (spec_seq_diff(p->tx.next_ssn, p->tx.una_ssn) >= (int32_t) IW_SSN_WINDOW) {
         p->tx.limited = true;
         return NULL;
     }
@@ -315,11 +314,13 @@ static iw_segment_t *next_segment(iw_peer_t *p, uint64_t now)
 static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, unsigned max)
 {
     uint16_t size = 0;
+    const bool tries = iw_failover_tries(&p->failover, now);
+    p->tx.ping_pending |= tries;
     if (0 == max || (!p->tx.ping_pending && !p->tx.large)) {
         return 0;
     }
     /* Before a large message is cut into small pieces, see whether the path carries more. */
-    if (p->tx.large && p->confirmed) {
+    if (p->tx.large && p->confirmed && !p->failover.is_alternate) {
         size = iw_path_next(&p->path.mtu);
     }
     if (0 == size && !p->tx.ping_pending) {
@@ -334,6 +335,10 @@ static unsigned output_probes(iw_peer_t *p, uint64_t now, iw_packet_t *packet, u
     p->tx.ping_pending = false;
     p->tx.large = false;
     emit_probe(p, s, packet, size, now);
+    if (tries) {
+        packet->alternate = false;
+        iw_failover_tried(&p->failover, s->pn, now);
+    }
     return 1;
 }
 
@@ -394,16 +399,17 @@ static unsigned output_peer(iw_peer_t *p, uint64_t now, iw_packet_t *packet, uns
             iw_build_terminate(p, &packet[n++]);
         }
         break;
-    case IW_CLOSING:
+    default: /* IW_CLOSING, IW_GIVEN_UP */
         iw_build_begin(p, &packet[n], IW_CLOSE);
         if (p->rx.ack_now) {
             iw_build_ack(p, &packet[n], IW_RANGES_MAX, now);
         }
         iw_build_finish(p, &packet[n]);
+        packet[n].alternate = false; /* there the process may have ended before it comes */
         packet[n++].peer = NULL;
-        iw_peer_free(p);
-        break;
-    default:
+        if (IW_CLOSING == p->state) {
+            iw_peer_free(p);
+        }
         break;
     }
     return n;
@@ -415,10 +421,10 @@ unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, uns
     size_t bytes = 0;
     e->copied = 0;
     now = iw_time(e, now);
-    while (n < max && bytes < IW_CACHE && !iw_list_empty(&e->ready)) {
-        iw_peer_t *p = IW_ITEM(e->ready.next, iw_peer_t, ready);
+    while (n < max && bytes < IW_CACHE && !spec_list_is_empty(&e->ready)) {
+        iw_peer_t *p = SPEC_ENTRY(e->ready.next, iw_peer_t, ready);
         unsigned share = max - n < IW_DRAIN ? max - n : IW_DRAIN;
-        iw_list_remove(&p->ready);
+        spec_list_remove(&p->ready);
         unsigned made = output_peer(p, now, packet + n, share, &bytes);
         n += made;
         if ((made == share || bytes >= IW_CACHE) && made > 0
@@ -431,7 +437,7 @@ unsigned iw_engine_output(iw_engine_t *e, uint64_t now, iw_packet_t *packet, uns
 
 bool iw_engine_has_output(const iw_engine_t *e)
 {
-    return !iw_list_empty(&e->ready);
+    return !spec_list_is_empty(&e->ready);
 }
 
 void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)

@@ -14,7 +14,7 @@
 #ifndef IW_SHARE_H
 #define IW_SHARE_H
 
-#include "iw_list.h"
+#include "spec_list.h"
 
 #include <stdint.h>
 
@@ -29,7 +29,7 @@ typedef enum iw_sharing {
 } iw_sharing_t;
 
 typedef struct iw_sender {
-    iw_link_t link;
+    spec_node_t link;
     iw_sharing_t state;
     uint32_t told;  /* bytes that it may have in flight, as it knows */
     uint64_t bytes; /* that came in this turn */
@@ -37,8 +37,8 @@ typedef struct iw_sender {
 } iw_sender_t;
 
 typedef struct iw_share {
-    iw_link_t served;  /* the one heard last is the last */
-    iw_link_t waiting; /* the one that waits longest is the first */
+    spec_node_t served;  /* the one heard last is the last */
+    spec_node_t waiting; /* the one that waits longest is the first */
     uint32_t count;    /* of those served */
     uint32_t members;  /* of both lists */
     uint32_t most;      /* members at the same time, since `since`, */
@@ -50,8 +50,8 @@ typedef struct iw_share {
 static inline void iw_share_init(iw_share_t *s)
 {
     *s = (iw_share_t){.count = 0};
-    iw_list_init(&s->served);
-    iw_list_init(&s->waiting);
+    spec_list_init(&s->served);
+    spec_list_init(&s->waiting);
 }
 
 /* Bytes that a sender may have in flight when so many share the space. */
@@ -70,8 +70,8 @@ static inline void iw_share_tell(iw_share_t *s, iw_sender_t *m, uint32_t window)
 
 static inline void iw_share_put(iw_share_t *s, iw_sender_t *m, iw_sharing_t state)
 {
-    if (iw_linked(&m->link)) {
-        iw_list_remove(&m->link);
+    if (spec_node_is_queued(&m->link)) {
+        spec_list_remove(&m->link);
     }
     s->count -= IW_SHARE_SERVED == m->state;
     s->count += IW_SHARE_SERVED == state;
@@ -79,7 +79,7 @@ static inline void iw_share_put(iw_share_t *s, iw_sender_t *m, iw_sharing_t stat
     s->members += IW_SHARE_NONE != state;
     m->state = state;
     if (IW_SHARE_NONE != state) {
-        iw_list_append(IW_SHARE_SERVED == state ? &s->served : &s->waiting, &m->link);
+        spec_list_append(IW_SHARE_SERVED == state ? &s->served : &s->waiting, &m->link);
     }
 }
 
@@ -105,10 +105,10 @@ static inline void iw_share_note(iw_share_t *s, uint64_t now)
 /* The next one's turn, if there is room for another one; NULL: no one's. */
 static inline iw_sender_t *iw_share_next(iw_share_t *s, uint32_t most, uint64_t now)
 {
-    if (s->count >= most || iw_list_empty(&s->waiting)) {
+    if (s->count >= most || spec_list_is_empty(&s->waiting)) {
         return NULL;
     }
-    iw_sender_t *m = IW_ITEM(s->waiting.next, iw_sender_t, link);
+    iw_sender_t *m = SPEC_ENTRY(s->waiting.next, iw_sender_t, link);
     iw_share_put(s, m, IW_SHARE_SERVED);
     m->bytes = 0;
     m->heard = now;
@@ -141,14 +141,14 @@ static inline iw_sender_t *iw_share_heard(iw_share_t *s, iw_sender_t *m, uint32_
         iw_share_put(s, m, IW_SHARE_SERVED);
     }
     m->bytes += bytes;
-    if (iw_list_empty(&s->waiting)) {
+    if (spec_list_is_empty(&s->waiting)) {
         return NULL;
     }
     if (IW_SHARE_SERVED == m->state && m->bytes >= IW_SHARE_TURN) {
         iw_share_put(s, m, IW_SHARE_WAITS);
     }
-    iw_sender_t *quiet = IW_ITEM(s->served.next, iw_sender_t, link);
-    if (!iw_list_empty(&s->served) && now - quiet->heard > IW_SHARE_SILENT) {
+    iw_sender_t *quiet = SPEC_ENTRY(s->served.next, iw_sender_t, link);
+    if (!spec_list_is_empty(&s->served) && now - quiet->heard > IW_SHARE_SILENT) {
         iw_share_tell(s, quiet, 0);
         iw_share_put(s, quiet, IW_SHARE_WAITS);
     }

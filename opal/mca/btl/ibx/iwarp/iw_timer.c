@@ -94,8 +94,8 @@ uint64_t iw_peer_deadline(const iw_peer_t *p)
     at = earlier(at, p->tx.pace_at);
     at = earlier(at, p->tx.rnr_until);
     at = earlier(at, iw_peer_question_at(p));
-    if (!iw_list_empty(&p->loss.in_flight)) {
-        const iw_segment_t *newest = IW_ITEM(p->loss.in_flight.prev, iw_segment_t, link);
+    if (!spec_list_is_empty(&p->loss.in_flight)) {
+        const iw_segment_t *newest = SPEC_ENTRY(p->loss.in_flight.prev, iw_segment_t, link);
         at = earlier(at, p->loss.at);
         at = earlier(at, newest->sent
                              + iw_rtt_pto(&p->path.rtt, p->engine->config.ack_delay_ns, p->loss.ptos));
@@ -106,7 +106,7 @@ uint64_t iw_peer_deadline(const iw_peer_t *p)
         if (p->alive.asked >= IW_DEAD_ASKED) {
             at = earlier(at, since + iw_peer_patience(p));
         }
-        if (iw_list_empty(&p->loss.in_flight)) {
+        if (spec_list_is_empty(&p->loss.in_flight)) {
             at = earlier(at, (p->alive.pinged > since ? p->alive.pinged : since) + timeout / 8);
         }
     }

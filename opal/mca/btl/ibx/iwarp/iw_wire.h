@@ -1,15 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The wire format of datagram iWARP: every field of a datagram, and nothing else. docs/design/wire.md draws it.
- *
- * datagram = head [hello] [ack [rnr]] body, where the flags of the head say which blocks there are
- * and its type says what the body is:
- *
- *   SEGMENT    seq, DDP header, payload      reliable: numbered, acknowledged, in order
- *   DATAGRAM   ulpdu, DDP header, payload    unreliable service
- *   CONTROL    nothing                       acknowledgement or hello alone
- *   PROBE      padding                       asks for an acknowledgement; its size tests the path
- *   TERMINATE  ulpdu, DDP header, terminate  the connection ended with an error (RFC 5040, 4.8)
- *   CLOSE      nothing                       the connection ended
+ * Its order is that of the structs here: the flags of the head say which blocks there are, its type what the body is.
  *
  * All fields are big-endian. Structs are made of byte arrays: no alignment, no padding, the same
  * in every build. Words: pn = packet number, ssn = segment sequence number. */
@@ -119,7 +110,8 @@ typedef struct iw_ack {
     iw_be32_t next;    /* lowest ssn not received: all before have arrived */
     iw_be32_t window;  /* bytes the receiver is ready to have in flight */
     iw_be16_t delay;   /* between receiving largest and this, in microseconds */
-    iw_be16_t ranges;  /* how many follow; the first has gap 0 and ends with largest */
+    uint8_t marks;     /* datagrams received that the network marked (RFC 3168), low 8 bits of the number; 0 before it knew */
+    uint8_t ranges;    /* how many follow; the first has gap 0 and ends with largest */
 } iw_ack_t;
 
 /* Downwards: gap numbers not received, then run numbers received. */
@@ -232,6 +224,12 @@ enum iw_term {
      + IW_RANGES_MAX * sizeof(iw_range_t) + sizeof(iw_seq_t) + sizeof(iw_untagged_t)               \
      + sizeof(iw_read_request_t))
 
+/* The 64-bit packet number nearest to near whose low half is low: all of one that an acknowledgement has. */
+static inline uint64_t iw_pn_expand(uint64_t near, uint32_t low)
+{
+    return near + (uint64_t) (int64_t) (int32_t) (low - (uint32_t) near);
+}
+
 #define IW_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " has changed on the wire")
 #define IW_AT(type, field, offset)                                                                 \
     _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved on the wire")
@@ -245,6 +243,7 @@ IW_AT(iw_hello_t, conn, 24);
 IW_AT(iw_hello_t, datagram, 28);
 IW_SIZE(iw_ack_t, 16);
 IW_AT(iw_ack_t, delay, 12);
+IW_AT(iw_ack_t, ranges, 15);
 IW_SIZE(iw_range_t, 4);
 IW_SIZE(iw_rnr_t, 4);
 IW_SIZE(iw_seq_t, 6);

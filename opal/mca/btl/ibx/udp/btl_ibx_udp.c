@@ -7,18 +7,12 @@
 #include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 #include "udp/btl_ibx_udp_message.h"
-#include "udp/btl_ibx_udp_rcache.h"
-#include "udp/btl_ibx_udp_rdma.h"
-#include "udp/btl_ibx_udp_reach.h"
-#include "udp/btl_ibx_udp_stats.h"
 
-#include <errno.h>
+#include "opal/mca/rcache/base/base.h"
+
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -30,7 +24,9 @@ mca_btl_ibx_udp_module_t *mca_btl_ibx_udp_modules[MCA_BTL_IBX_INTERFACES];
 static void module_free(mca_btl_ibx_udp_module_t *module)
 {
     mca_btl_base_endpoint_t *endpoint;
-    mca_btl_ibx_udp_rcache_close(module);
+    if (NULL != module->base.rcache) { /* ends all registrations: before the engine */
+        (void) mca_rcache_base_module_destroy(module->base.rcache);
+    }
     mca_btl_ibx_udp_stats_keep(module);
     if (NULL != module->agent) { /* from here on nobody else is at the engine */
         iw_agent_destroy(module->agent);
@@ -48,16 +44,14 @@ static void module_free(mca_btl_ibx_udp_module_t *module)
     if (NULL != module->port) {
         iw_port_close(module->port);
     }
+    mca_btl_ibx_udp_failover_close(module);
     mca_btl_ibx_udp_receives_free(module);
     mca_btl_ibx_udp_buffers_fini(&module->frags);
     mca_btl_ibx_udp_buffers_fini(&module->smalls);
     mca_btl_ibx_udp_buffers_fini(&module->headers);
     mca_btl_ibx_udp_reach_close(module);
-    OBJ_DESTRUCT(&module->keys);
     OBJ_DESTRUCT(&module->gathered);
-    OBJ_DESTRUCT(&module->waiting_frags);
-    OBJ_DESTRUCT(&module->waiting_jobs);
-    OBJ_DESTRUCT(&module->lock);
+    OBJ_DESTRUCT(&module->waiting);
     mca_btl_ibx_module_destruct(&module->base);
 }
 
@@ -89,29 +83,6 @@ void mca_btl_ibx_udp_leave(void)
 
 /* ---- the beginning ---- */
 
-static void lock(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_udp_lock(mca_btl_ibx_udp_of(module));
-}
-
-static void unlock(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_udp_unlock(mca_btl_ibx_udp_of(module));
-}
-
-static const mca_btl_ibx_transport_t transport = {
-    .lock = lock,
-    .unlock = unlock,
-    .endpoint_new = mca_btl_ibx_udp_endpoint_new,
-    .reach = mca_btl_ibx_udp_reach,
-    .meet = mca_btl_ibx_udp_meet,
-    .part = mca_btl_ibx_udp_part,
-    .job_starts = mca_btl_ibx_udp_job_starts,
-    .frag_return = mca_btl_ibx_udp_frag_return,
-    .describe = mca_btl_ibx_udp_describe,
-    .word = mca_btl_ibx_udp_word,
-};
-
 /* Messages of 64 KiB, which are frequent, with the headers of the PML. */
 #define EAGER_LIMIT (65536 + 512)
 
@@ -124,20 +95,15 @@ void mca_btl_ibx_udp_defaults(mca_btl_base_module_t *standard)
         .btl_eager_limit = EAGER_LIMIT,
         .btl_rndv_eager_limit = EAGER_LIMIT,
         .btl_max_send_size = EAGER_LIMIT,
-        .btl_rdma_pipeline_send_length = 0,
         .btl_rdma_pipeline_frag_size = 4u << 20,
-        .btl_min_rdma_pipeline_size = 0,
         .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 512, /* above tcp, below vader */
         .btl_latency = 15,
-        .btl_bandwidth = 0, /* as the interface */
         .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
                      | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
                      | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
         .btl_atomic_flags = MCA_BTL_IBX_ATOMICS,
         .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
-        .btl_get_limit = 0,
         .btl_get_local_registration_threshold = SIZE_MAX,
-        .btl_put_limit = 0,
         .btl_put_local_registration_threshold = SIZE_MAX,
         .btl_add_procs = mca_btl_ibx_add_procs,
         .btl_del_procs = mca_btl_ibx_del_procs,
@@ -161,31 +127,13 @@ void mca_btl_ibx_udp_defaults(mca_btl_base_module_t *standard)
 }
 
 /* All of them, whatever fails: module_free takes all down. */
-static int open_lists(mca_btl_ibx_udp_module_t *module)
+static bool open_lists(mca_btl_ibx_udp_module_t *module)
 {
-    OBJ_CONSTRUCT(&module->keys, opal_free_list_t);
-    const int rc[] = {
-        mca_btl_ibx_udp_buffers_init(&module->frags, module->base.super.btl_max_send_size),
-        mca_btl_ibx_udp_buffers_init(&module->smalls, MCA_BTL_IBX_UDP_SMALL_ROOM),
-        mca_btl_ibx_udp_buffers_init(&module->headers, MCA_BTL_IBX_UDP_HEADER_ROOM),
-        mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t)),
-        opal_free_list_init(&module->keys, sizeof(mca_btl_ibx_udp_key_t), opal_cache_line_size,
-                            OBJ_CLASS(mca_btl_ibx_udp_key_t), 0, opal_cache_line_size, 0, -1, 32, NULL, 0, NULL, NULL,
-                            NULL),
-    };
-    for (size_t i = 0; i < sizeof(rc) / sizeof(*rc); ++i) {
-        if (OPAL_SUCCESS != rc[i]) {
-            return rc[i];
-        }
-    }
-    return OPAL_SUCCESS;
-}
-
-static uint64_t wall_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+    int failed = mca_btl_ibx_udp_buffers_init(&module->frags, module->base.super.btl_max_send_size);
+    failed |= mca_btl_ibx_udp_buffers_init(&module->smalls, MCA_BTL_IBX_UDP_SMALL_ROOM);
+    failed |= mca_btl_ibx_udp_buffers_init(&module->headers, MCA_BTL_IBX_UDP_HEADER_ROOM);
+    failed |= mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t));
+    return OPAL_SUCCESS == failed;
 }
 
 /* From btl_ibx_iwarp_port_min on; 0: any will do. */
@@ -221,6 +169,8 @@ static bool open_port(mca_btl_ibx_udp_module_t *module)
     port.address.v4.sin_port = htons((uint16_t) c->port_min); /* at the same place in both families */
     port.ports = ports();
     port.buffer = (uint32_t) c->socket_buffer;
+    port.dscp = (uint8_t) c->dscp;
+    port.ecn = c->ecn && !interface->is_loopback; /* which nothing marks, and hearing costs a little */
     port.segment = c->segment;
     port.direct = c->direct;
     module->port = iw_port_open(&port);
@@ -246,10 +196,10 @@ static bool open_engine(mca_btl_ibx_udp_module_t *module)
     iw_config_t config;
     iw_config_default(&config);
     iw_key_make(&module->key);
-    config.identity = mca_btl_ibx_name_of(opal_proc_local_get());
+    config.identity = spec_name_of(opal_proc_local_get());
     config.key = module->key;
     config.auth = (iw_auth_mode_t) c->auth;
-    config.start = wall_clock();
+    config.start = spec_ns(CLOCK_REALTIME);
     config.datagram_max = IW_DATAGRAM_MAX; /* each path is measured */
     config.datagram_min = iw_port_least(module->port);
     config.receive_space = iw_port_space(module->port);
@@ -282,9 +232,7 @@ static void meet_strangers(void *context)
 static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t async)
 {
     iw_agent_config_t agent;
-    if (MCA_BTL_IBX_ASYNC_OFF == async) {
-        return true;
-    }
+    module->has_no_thread = MCA_BTL_IBX_ASYNC_OFF == async;
     iw_agent_config_default(&agent);
     agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
     agent.started = mca_btl_ibx_udp_agent_bind;
@@ -314,23 +262,17 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }
-    mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    mca_btl_ibx_module_construct(&module->base, &mca_btl_ibx_udp_transport, index, interface);
     mca_btl_ibx_udp_reach_open(module);
-    OBJ_CONSTRUCT(&module->lock, opal_mutex_t);
     OBJ_CONSTRUCT(&module->gathered, opal_list_t);
-    OBJ_CONSTRUCT(&module->waiting_frags, opal_list_t);
-    OBJ_CONSTRUCT(&module->waiting_jobs, opal_list_t);
-    if (OPAL_SUCCESS != open_lists(module) || !open_port(module) || !open_engine(module)) {
+    OBJ_CONSTRUCT(&module->waiting, opal_list_t);
+    if (!open_lists(module) || !open_port(module) || !open_engine(module) || !make_agent(module, async)) {
         module_free(module);
         return NULL;
     }
     /* Before any thread: the first cache of a process makes Open MPI write its hooks over the code of munmap
      * and its like, and a thread that is just in there dies of it. */
     mca_btl_ibx_udp_rcache_open(module);
-    if (!make_agent(module, async)) {
-        module_free(module);
-        return NULL;
-    }
     return module;
 }
 
@@ -338,7 +280,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
  * Without a cache Open MPI's hooks may yet be written over the code that a thread is in: it begins with the first peer. */
 static void start_agents(void)
 {
-    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n && mca_btl_ibx_job_size() > mca_btl_ibx_local_ranks(); ++i) {
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n && mca_btl_ibx_job_size() > spec_local_ranks(); ++i) {
         mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
         if (NULL != module->base.rcache) {
             mca_btl_ibx_udp_lock(module);
@@ -367,6 +309,7 @@ int mca_btl_ibx_udp_open(const mca_btl_base_module_t *standard, const mca_btl_ib
                             mca_btl_ibx_address_text(iw_port_address(module->port), text, sizeof(text)),
                             module->base.super.btl_bandwidth, MCA_BTL_IBX_ASYNC_ON == async ? ", with a thread" : "");
     }
+    mca_btl_ibx_udp_failover_listen();
     start_agents();
     return (int) mca_btl_ibx_udp_modules_n;
 }

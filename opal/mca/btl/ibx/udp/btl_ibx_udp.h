@@ -25,6 +25,11 @@ int mca_btl_ibx_udp_progress(void);
 /* The sockets that what comes makes readable. Returns how many, at most MCA_BTL_IBX_INTERFACES. */
 int mca_btl_ibx_udp_sockets(struct pollfd *fd);
 
+/* What is counted, of all modules together (btl_ibx_stats.h): once, with the parameters; and at the end, if
+ * btl_ibx_summary is set. */
+void mca_btl_ibx_udp_stats_register(void);
+void mca_btl_ibx_udp_stats_print(void);
+
 /* The program ends, and the modules were not finalized: goodbyes to the peers, and nothing of Open MPI is called. */
 void mca_btl_ibx_udp_leave(void);
 

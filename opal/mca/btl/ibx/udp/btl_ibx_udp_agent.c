@@ -46,10 +46,9 @@ static void choose_processor(const processors_t *mine, uint32_t me)
 
 static void tell(mca_btl_ibx_async_t what, const char *why)
 {
-    static const char *const names[] = {[MCA_BTL_IBX_ASYNC_OFF] = "none",
-                                        [MCA_BTL_IBX_ASYNC_ON] = "takes every datagram",
-                                        [MCA_BTL_IBX_ASYNC_BACKUP] = "only for a silent application"};
-    opal_output_verbose(10, opal_btl_base_framework.framework_output, "btl/ibx: the agent's thread: %s (%s)", names[what],
+    static const char *const names[] = {
+        [MCA_BTL_IBX_ASYNC_OFF] = "off", [MCA_BTL_IBX_ASYNC_ON] = "on", [MCA_BTL_IBX_ASYNC_BACKUP] = "backup"};
+    opal_output_verbose(10, opal_btl_base_framework.framework_output, "btl/ibx: btl_ibx_iwarp_async: %s (%s)", names[what],
                         why);
 }
 
@@ -57,26 +56,20 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 {
     processors_t mine, launcher;
     const int n = MCA_BTL_IBX_ASYNC_OFF == wanted ? 0 : allowed(0, &mine);
-    char why[160] = "btl_ibx_iwarp_async";
-    if (0 == n) {
-        if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
-            wanted = MCA_BTL_IBX_ASYNC_BACKUP;
-            snprintf(why, sizeof(why), "it is not known which processors this process may use");
-        }
-        tell(wanted, why);
-        return wanted;
-    }
+    char why[80] = "as asked for";
     /* Bound: the launcher, its parent, may use more of them, and the set is this process's. Else all processes of the host
      * share it. */
-    const int sharers = n < allowed(getppid(), &launcher) ? 1 : (int) mca_btl_ibx_local_ranks();
+    const int sharers = n > 0 && n < allowed(getppid(), &launcher) ? 1 : (int) spec_local_ranks();
     const bool spare = n >= 2 * sharers;
     if (MCA_BTL_IBX_ASYNC_AUTO == wanted) {
         wanted = spare ? MCA_BTL_IBX_ASYNC_ON : MCA_BTL_IBX_ASYNC_BACKUP;
-        snprintf(why, sizeof(why), "%d processors for %d processes: %s", n, sharers,
-                 spare ? "one to spare for each" : "none to spare");
+        snprintf(why, sizeof(why),
+                 n > 0 ? "processors: %d, processes: %d"
+                       : "which processors it may use is not known",
+                 n, sharers);
     }
     if (MCA_BTL_IBX_ASYNC_ON == wanted && spare) {
-        choose_processor(&mine, 1 == sharers ? 0 : mca_btl_ibx_local_rank());
+        choose_processor(&mine, 1 == sharers ? 0 : (uint32_t) opal_process_info.my_local_rank);
     }
     tell(wanted, why);
     return wanted;
@@ -97,9 +90,30 @@ void mca_btl_ibx_udp_agent_bind(void *context)
     }
 }
 
+/* Open MPI lets in one thread at a time that asks for processes. */
+static bool ends_in_time;
+
+static void end_now(void *unused)
+{
+    (void) unused;
+    for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
+        iw_agent_stop(mca_btl_ibx_udp_modules[i]->agent);
+        mca_btl_ibx_udp_modules[i]->base.is_ending = true;
+    }
+    ends_in_time = false;
+}
+
+void mca_btl_ibx_udp_agent_end_in_time(void)
+{
+    if (!ends_in_time) {
+        ends_in_time = true;
+        MCA_BTL_IBX_BEFORE_PMIX_ENDS(end_now);
+    }
+}
+
 void mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_module_t *module)
 {
-    if (NULL == module->agent || iw_agent_start(module->agent) || module->is_alone) {
+    if (module->has_no_thread || iw_agent_start(module->agent) || module->is_alone) {
         return;
     }
     module->is_alone = true;

@@ -23,4 +23,8 @@ struct mca_btl_ibx_udp_module;
  * resources for a thread, which is told once, the application moves the data. */
 void mca_btl_ibx_udp_agent_start(struct mca_btl_ibx_udp_module *module);
 
+/* The PML asks for a process: from now on all threads are ended when MPI ends, before PMIx does, which they ask for processes
+ * that speak first. lock is not held. */
+void mca_btl_ibx_udp_agent_end_in_time(void);
+
 #endif

@@ -2,7 +2,6 @@
 /* The memory of fragments: mapped in pieces, handed out once, its pages given back to the system when nothing is sent. */
 #include "udp/btl_ibx_udp_buffers.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #define PIECE ((size_t) 1 << 20) /* bytes, about; nothing but address space until it is used */

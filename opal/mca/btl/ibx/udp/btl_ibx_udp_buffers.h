@@ -12,8 +12,6 @@
 #include "btl_ibx_fragment.h"
 #include "iwarp/iw_engine.h"
 
-#include <stddef.h>
-
 /* What a message begins with on the wire. */
 typedef struct mca_btl_ibx_udp_hdr {
     uint8_t tag; /* active message tag */

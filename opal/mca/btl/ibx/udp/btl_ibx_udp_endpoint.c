@@ -6,10 +6,6 @@
 #include "btl_ibx_endpoint.h"
 #include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_message.h"
-#include "udp/btl_ibx_udp_rdma.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
@@ -25,26 +21,19 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_
 /* What the process published, if it makes sense; the caller frees. NULL: it does not use this BTL. */
 static mca_btl_ibx_modex_t *published(const opal_proc_t *proc)
 {
-    void *data = NULL;
-    size_t size = 0;
-    if (OPAL_SUCCESS
-            != mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &data, &size)
-        || NULL == data) {
+    size_t size;
+    mca_btl_ibx_modex_t *modex = mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &size);
+    if (NULL == modex) {
         return NULL;
     }
-    mca_btl_ibx_modex_t *modex = data;
-    if (size < mca_btl_ibx_modex_size(0) || MCA_BTL_IBX_MODEX_VERSION != modex->version
-        || modex->count > MCA_BTL_IBX_INTERFACES || size < mca_btl_ibx_modex_size(modex->count)) {
-        mca_btl_ibx_explain("another version", mca_btl_ibx_host_of(proc), mca_btl_ibx_host_of(proc));
-        free(data);
-        return NULL;
+    const bool is_known = size >= mca_btl_ibx_modex_size(0) && MCA_BTL_IBX_MODEX_VERSION == modex->version
+                          && modex->count <= MCA_BTL_IBX_INTERFACES && size >= mca_btl_ibx_modex_size(modex->count);
+    if (is_known && modex->auth == (uint8_t) mca_btl_ibx_component.auth) {
+        return modex;
     }
-    if (modex->auth != (uint8_t) mca_btl_ibx_component.auth) {
-        mca_btl_ibx_explain("another auth", mca_btl_ibx_host_of(proc), mca_btl_ibx_host_of(proc));
-        free(data);
-        return NULL;
-    }
-    return modex;
+    mca_btl_ibx_explain(is_known ? "another auth" : "another version", spec_host_of(proc), spec_host_of(proc));
+    free(modex);
+    return NULL;
 }
 
 mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
@@ -69,18 +58,18 @@ mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *modu
     if (NULL != endpoint) {
         endpoint->is_remote = !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
         endpoint->address = address;
+        endpoint->pair = (uint8_t) pair;
         memcpy(endpoint->key.b, modex->offer[pair].key, sizeof(endpoint->key.b));
-        if (!endpoint->is_remote && mca_btl_ibx_component.single_copy) {
+        if (endpoint->is_remote) {
+            /* It may be first to send, while the program computes here. A process of this host has faster ways. */
+            mca_btl_ibx_lock(module);
+            mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_of(module));
+            mca_btl_ibx_unlock(module);
+        } else if (mca_btl_ibx_component.single_copy) {
             endpoint->memory = (iw_cma_t){.pid = (pid_t) modex->pid, .key_at = modex->key_at};
             memcpy(endpoint->memory.key, modex->offer[0].key, sizeof(endpoint->memory.key));
             iw_cma_meet(&endpoint->memory);
         }
-    }
-    if (reached && !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
-        /* It may be first to send, while the program computes here. A process of this host has faster ways. */
-        mca_btl_ibx_lock(module);
-        mca_btl_ibx_udp_agent_start(mca_btl_ibx_udp_of(module));
-        mca_btl_ibx_unlock(module);
     }
     free(modex);
     return (mca_btl_base_endpoint_t *) endpoint;
@@ -93,10 +82,10 @@ void mca_btl_ibx_udp_part(mca_btl_base_endpoint_t *base)
     if (NULL != endpoint->peer) {
         iw_peer_remove(endpoint->peer);
         endpoint->peer = NULL;
-        mca_btl_ibx_udp_flush(module); /* says goodbye */
+        iw_agent_flush(module->agent); /* says goodbye */
     }
-    mca_btl_ibx_udp_drop_jobs(module, base);
-    mca_btl_ibx_udp_drop_frags(module, base);
+    mca_btl_ibx_drop_waiting(base->module, &module->waiting, base);
+    mca_btl_ibx_fail_atomics(base);
 }
 
 void mca_btl_ibx_udp_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
@@ -112,7 +101,8 @@ iw_peer_t *mca_btl_ibx_udp_connect(mca_btl_ibx_udp_endpoint_t *endpoint)
         endpoint->peer =
             iw_peer_add(module->engine, endpoint->base.name, &endpoint->address, &endpoint->key, endpoint);
         if (NULL != endpoint->peer) {
-            iw_peer_expect(endpoint->peer, iw_port_promise(module->port, &endpoint->address));
+            iw_peer_expect(endpoint->peer, mca_btl_ibx_trip(&module->base.interface, &endpoint->address));
+            mca_btl_ibx_udp_failover_offer(endpoint);
         }
     }
     return endpoint->peer;
@@ -138,12 +128,11 @@ void mca_btl_ibx_udp_meet(mca_btl_base_endpoint_t *endpoint, const uint8_t *data
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->module);
     iw_engine_input(module->engine, iw_port_now(), data, length);
-    mca_btl_ibx_udp_flush(module);
+    iw_agent_flush(module->agent);
 }
 
 void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned seconds)
 {
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     char text[96];
     if (NULL == endpoint) {
         return;
@@ -161,8 +150,8 @@ void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned se
         spec_tell(0,
                   "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has ended: it may be "
                   "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
-                  OPAL_NAME_PRINT(endpoint->proc->proc_name), mca_btl_ibx_host_of(endpoint->proc), text, seconds,
-                  c->silent_timeout_ms / 1000);
+                  OPAL_NAME_PRINT(endpoint->proc->proc_name), spec_host_of(endpoint->proc), text, seconds,
+                  mca_btl_ibx_component.silent_timeout_ms / 1000);
     }
 }
 

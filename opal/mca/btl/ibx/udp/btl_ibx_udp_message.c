@@ -11,8 +11,6 @@
 
 #include "udp/btl_ibx_udp_endpoint.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_ibx_frag_t, NULL, NULL);
@@ -25,18 +23,18 @@ static unsigned behind_puts(uint8_t order)
     return MCA_BTL_IBX_ORDER == order ? IW_BEHIND : 0;
 }
 
-/* A fragment with room for `room` bytes. What is sent from the user's memory needs a place for headers only, and
- * many such fragments wait for their acknowledgement. */
+/* A fragment of `size` bytes, at most btl_max_send_size. What is sent from the user's memory needs a place for headers
+ * only, and many such fragments wait for their acknowledgement. */
 static mca_btl_ibx_udp_frag_t *frag_new(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
-                                    size_t room, uint8_t order, uint32_t flags)
+                                    size_t size, uint8_t order, uint32_t flags)
 {
-    opal_free_list_t *list = room <= MCA_BTL_IBX_UDP_HEADER_ROOM  ? &module->headers.list
-                             : room <= MCA_BTL_IBX_UDP_SMALL_ROOM ? &module->smalls.list
+    opal_free_list_t *list = size <= MCA_BTL_IBX_UDP_HEADER_ROOM  ? &module->headers.list
+                             : size <= MCA_BTL_IBX_UDP_SMALL_ROOM ? &module->smalls.list
                                                               : &module->frags.list;
     mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) mca_btl_ibx_item_get(list);
     if (OPAL_LIKELY(NULL != frag)) {
         frag->list = list;
-        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, frag->body->data);
+        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, frag->body->data, size);
     }
     return frag;
 }
@@ -80,15 +78,9 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_alloc(mca_btl_base_module_t *btl,
                                              size_t size, uint32_t flags)
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
-    if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
-        return NULL;
-    }
-    mca_btl_ibx_udp_frag_t *frag = frag_new(module, endpoint, size, order, flags);
-    if (OPAL_UNLIKELY(NULL == frag)) {
-        return NULL;
-    }
-    frag->super.segment[0].seg_len = size;
-    return &frag->super.base;
+    mca_btl_ibx_udp_frag_t *frag =
+        OPAL_UNLIKELY(size > btl->btl_max_send_size) ? NULL : frag_new(module, endpoint, size, order, flags);
+    return OPAL_UNLIKELY(NULL == frag) ? NULL : &frag->super.base;
 }
 
 mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *btl,
@@ -114,7 +106,6 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *bt
         frag->super.segment[1].seg_addr.pval = data;
         frag->super.segment[1].seg_len = length;
         frag->super.base.des_segment_count = 2;
-        frag->super.segment[0].seg_len = reserve;
     } else {
         struct iovec iov = {.iov_base = frag->body->data + reserve, .iov_len = length};
         uint32_t n = 1;
@@ -128,28 +119,28 @@ mca_btl_base_descriptor_t *mca_btl_ibx_udp_prepare_src(mca_btl_base_module_t *bt
     return &frag->super.base;
 }
 
-/* Hand a fragment to the engine. lock is held. */
-static iw_status_t post(mca_btl_ibx_udp_frag_t *frag)
+int mca_btl_ibx_udp_frag_post(mca_btl_ibx_frag_t *base)
 {
-    iw_peer_t *peer = mca_btl_ibx_udp_peer(frag->super.endpoint);
+    mca_btl_ibx_udp_frag_t *frag = (mca_btl_ibx_udp_frag_t *) base;
+    iw_peer_t *peer = mca_btl_ibx_udp_peer(base->endpoint);
     if (OPAL_UNLIKELY(NULL == peer)) {
-        return frag->super.endpoint->is_dead ? IW_DEAD : IW_AGAIN;
+        return base->endpoint->is_dead ? OPAL_ERR_UNREACH : OPAL_ERR_RESOURCE_BUSY;
     }
     struct iovec piece[2] = {
-        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + frag->super.segment[0].seg_len},
-        {.iov_base = frag->super.segment[1].seg_addr.pval, .iov_len = frag->super.segment[1].seg_len},
+        {.iov_base = &frag->body->hdr, .iov_len = sizeof(frag->body->hdr) + base->segment[0].seg_len},
+        {.iov_base = base->segment[1].seg_addr.pval, .iov_len = base->segment[1].seg_len},
     };
     /* Its sender waits for the end: a receiver that only waits as well has nothing that would bring the acknowledgement. */
-    const unsigned prompt = frag->super.base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK ? IW_PROMPT : 0;
-    return iw_post_send(peer, piece, (unsigned) frag->super.base.des_segment_count,
-                        IW_HEADROOM | prompt | behind_puts(frag->super.base.order), frag);
+    const unsigned prompt = base->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK ? IW_PROMPT : 0;
+    return mca_btl_ibx_udp_rc(iw_post_send(peer, piece, (unsigned) base->base.des_segment_count,
+                                           IW_HEADROOM | prompt | behind_puts(base->base.order), frag));
 }
 
 /* Nothing that was posted before still waits for room: what is posted now overtakes nothing. Puts count
  * as well, because an ordered message comes after the data of those before it (promises.h). lock is held. */
 static bool is_next(mca_btl_ibx_udp_module_t *module)
 {
-    return opal_list_is_empty(&module->waiting_frags) && opal_list_is_empty(&module->waiting_jobs);
+    return opal_list_is_empty(&module->waiting);
 }
 
 int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -165,11 +156,11 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
         return mca_btl_ibx_frag_to_self(&module->base, &frag->super, tag);
     }
     mca_btl_ibx_udp_lock(module);
-    iw_status_t status = is_next(module) ? post(frag) : IW_AGAIN;
+    const int rc = is_next(module) ? mca_btl_ibx_udp_frag_post(&frag->super) : OPAL_ERR_RESOURCE_BUSY;
     const bool at_once = mca_btl_ibx_is_sent_at_once(des) && !is_ahead(module, flags);
-    const bool gathers = at_once && IW_OK == status && (flags & MCA_BTL_IBX_MORE);
-    const bool tell = at_once && IW_OK == status && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
-    if (OPAL_LIKELY(IW_OK == status)) {
+    const bool gathers = at_once && OPAL_SUCCESS == rc && (flags & MCA_BTL_IBX_MORE);
+    const bool tell = at_once && OPAL_SUCCESS == rc && !gathers && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         frag->super.users = tell || gathers ? 2 : 1;
         if (at_once) {
             get_ahead(module, frag);
@@ -178,26 +169,16 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
             opal_list_append(&module->gathered, (opal_list_item_t *) frag);
         }
         if (flags & MCA_BTL_IBX_MORE) {
-            mca_btl_ibx_udp_gather(module);
+            iw_agent_gather(module->agent);
         } else {
-            mca_btl_ibx_udp_flush(module);
+            iw_agent_flush(module->agent);
         }
-    } else if (IW_AGAIN == status) {
+    } else if (OPAL_ERR_RESOURCE_BUSY == rc) {
         frag->super.users = 1;
-        opal_list_append(&module->waiting_frags, (opal_list_item_t *) frag);
+        opal_list_append(&module->waiting, (opal_list_item_t *) frag);
     }
-    mca_btl_ibx_udp_unlock(module);
-    if (OPAL_UNLIKELY(IW_OK != status && IW_AGAIN != status)) {
-        return mca_btl_ibx_udp_error(status);
-    }
-    if (IW_OK != status || !at_once || gathers) {
-        return OPAL_SUCCESS;
-    }
-    if (tell) {
-        des->des_cbfunc(btl, endpoint, des, OPAL_SUCCESS);
-        mca_btl_ibx_frag_release(&module->base, &frag->super);
-    }
-    return 1;
+    mca_btl_ibx_udp_unlock_sent(module);
+    return mca_btl_ibx_frag_sent(&module->base, &frag->super, rc, at_once && !gathers, tell);
 }
 
 void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module)
@@ -218,36 +199,6 @@ void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module)
     }
 }
 
-void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module)
-{
-    while (opal_list_is_empty(&module->waiting_jobs)
-           && !opal_list_is_empty(&module->waiting_frags)) {
-        mca_btl_ibx_udp_frag_t *frag =
-            (mca_btl_ibx_udp_frag_t *) opal_list_get_first(&module->waiting_frags);
-        const iw_status_t status = post(frag);
-        if (IW_AGAIN == status) {
-            return;
-        }
-        (void) opal_list_remove_first(&module->waiting_frags);
-        if (IW_OK != status) {
-            frag->super.status = OPAL_ERR_UNREACH;
-            opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
-        }
-    }
-}
-
-void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint)
-{
-    mca_btl_ibx_udp_frag_t *frag, *next;
-    OPAL_LIST_FOREACH_SAFE (frag, next, &module->waiting_frags, mca_btl_ibx_udp_frag_t) {
-        if (frag->super.endpoint == endpoint) {
-            opal_list_remove_item(&module->waiting_frags, (opal_list_item_t *) frag);
-            frag->super.status = OPAL_ERR_UNREACH;
-            opal_list_append(&module->base.ended, (opal_list_item_t *) frag);
-        }
-    }
-}
-
 /* A message that the engine copies, from the stack. */
 static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint_t *endpoint,
                          opal_convertor_t *convertor, const void *header, size_t header_size,
@@ -264,10 +215,10 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
                               .iov_len = sizeof(mca_btl_ibx_udp_hdr_t) + header_size + payload_size};
         sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET | behind_puts(order), NULL);
         if (OPAL_LIKELY(sent)) {
-            mca_btl_ibx_udp_flush(module);
+            iw_agent_flush(module->agent);
         }
     }
-    mca_btl_ibx_udp_unlock(module);
+    mca_btl_ibx_udp_unlock_sent(module);
     return sent;
 }
 
@@ -282,16 +233,15 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
         return false;
     }
     mca_btl_ibx_assemble(frag->body->data, header, header_size, convertor, payload_size);
-    frag->super.segment[0].seg_len = header_size + payload_size;
     frag->body->hdr.tag = tag;
     frag->super.users = 1;
     mca_btl_ibx_udp_lock(module);
-    const bool sent = is_next(module) && !is_ahead(module, flags) && IW_OK == post(frag);
+    const bool sent = is_next(module) && !is_ahead(module, flags) && OPAL_SUCCESS == mca_btl_ibx_udp_frag_post(&frag->super);
     if (OPAL_LIKELY(sent)) {
         get_ahead(module, frag);
-        mca_btl_ibx_udp_flush(module);
+        iw_agent_flush(module->agent);
     }
-    mca_btl_ibx_udp_unlock(module);
+    mca_btl_ibx_udp_unlock_sent(module);
     if (OPAL_UNLIKELY(!sent)) {
         mca_btl_ibx_udp_frag_return(&module->base, &frag->super);
     }

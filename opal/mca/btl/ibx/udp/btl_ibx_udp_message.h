@@ -30,15 +30,9 @@ void mca_btl_ibx_udp_tell_gathered(mca_btl_ibx_udp_module_t *module);
 void mca_btl_ibx_udp_acknowledged(mca_btl_ibx_udp_module_t *module,
                                   const mca_btl_ibx_udp_frag_t *frag);
 
-/* The transport's frag_return (btl_ibx_module.h). */
+/* The transport's frag_post and frag_return (btl_ibx_module.h). */
+int mca_btl_ibx_udp_frag_post(mca_btl_ibx_frag_t *frag);
 void mca_btl_ibx_udp_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
-
-/* These put fragments that cannot go any more into the module's list. lock is held. */
-
-/* Post those that found no room before, unless jobs still wait. */
-void mca_btl_ibx_udp_retry_frags(mca_btl_ibx_udp_module_t *module);
-/* An endpoint goes away, for which they wait. */
-void mca_btl_ibx_udp_drop_frags(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint);
 
 /* The engine's alarm: gives back receive buffers of a window that was not needed for a while, whether
  * messages come or not. Called by the thread that runs the engine's timers; lock is held. */

@@ -5,9 +5,6 @@
 #include "udp/btl_ibx_udp.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 #include "udp/btl_ibx_udp_message.h"
-#include "udp/btl_ibx_udp_rdma.h"
-
-#include <string.h>
 
 /* Polls in one call while datagrams come that hold nothing for the caller: acknowledgements, parts of messages. A program
  * that calls seldom, or once, shall find what lies behind them. */
@@ -26,7 +23,7 @@ _Static_assert(sizeof(udp_event_t) <= sizeof(mca_btl_ibx_event_t), "an event has
 
 static int status_of(const iw_completion_t *c)
 {
-    return OPAL_LIKELY(IW_OK == c->status) ? OPAL_SUCCESS : mca_btl_ibx_udp_error((iw_status_t) c->status);
+    return mca_btl_ibx_udp_rc((iw_status_t) c->status);
 }
 
 /* A message for the PML, or for ourselves. */
@@ -44,17 +41,15 @@ static void deliver(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpo
 
 static bool some_wait(mca_btl_ibx_module_t *base)
 {
-    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
-    return !opal_list_is_empty(&module->waiting_frags) || !opal_list_is_empty(&module->waiting_jobs)
-           || !opal_list_is_empty(&base->ended) || base->deferred.n > 0;
+    return !opal_list_is_empty(&mca_btl_ibx_udp_of(base)->waiting) || !opal_list_is_empty(&base->ended)
+           || base->deferred.n > 0;
 }
 
 /* Fragments, jobs and answers for which there was no room, and what has ended. */
 static void retry(mca_btl_ibx_module_t *base)
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
-    mca_btl_ibx_udp_retry_jobs(module);
-    mca_btl_ibx_udp_retry_frags(module);
+    mca_btl_ibx_post_waiting(base, &module->waiting);
     mca_btl_ibx_tell_ended(base);
     if (base->deferred.n > 0) {
         mca_btl_ibx_udp_unlock(module);
@@ -201,7 +196,7 @@ static bool is_due(mca_btl_ibx_module_t *module)
 
 static bool enter(mca_btl_ibx_module_t *module)
 {
-    return mca_btl_ibx_udp_enter(mca_btl_ibx_udp_of(module));
+    return iw_agent_enter(mca_btl_ibx_udp_of(module)->agent);
 }
 
 static void lock(mca_btl_ibx_module_t *module)
@@ -217,10 +212,21 @@ static void unlock(mca_btl_ibx_module_t *module)
 /* Acknowledgements, and what had waited. */
 static void flush(mca_btl_ibx_module_t *module)
 {
-    mca_btl_ibx_udp_flush(mca_btl_ibx_udp_of(module));
+    iw_agent_flush(mca_btl_ibx_udp_of(module)->agent);
 }
 
-static const mca_btl_ibx_poller_t poller = {
+const mca_btl_ibx_transport_t mca_btl_ibx_udp_transport = {
+    .endpoint_new = mca_btl_ibx_udp_endpoint_new,
+    .reach = mca_btl_ibx_udp_reach,
+    .meet = mca_btl_ibx_udp_meet,
+    .part = mca_btl_ibx_udp_part,
+    .parted = mca_btl_ibx_udp_failover_part,
+    .job_starts = mca_btl_ibx_udp_job_starts,
+    .job_issue = mca_btl_ibx_udp_job_issue,
+    .frag_post = mca_btl_ibx_udp_frag_post,
+    .frag_return = mca_btl_ibx_udp_frag_return,
+    .describe = mca_btl_ibx_udp_describe,
+    .word = mca_btl_ibx_udp_word,
     .is_due = is_due,
     .trylock = enter,
     .lock = lock,
@@ -240,7 +246,9 @@ int mca_btl_ibx_udp_progress(void)
     uint32_t *polls = &mca_btl_ibx_component.polls;
     __atomic_store_n(polls, __atomic_load_n(polls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
-        events += mca_btl_ibx_module_progress(&mca_btl_ibx_udp_modules[i]->base, &poller);
+        mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
+        events += mca_btl_ibx_module_progress(&module->base, &mca_btl_ibx_udp_transport);
+        mca_btl_ibx_udp_failover_check(module);
     }
     return events;
 }

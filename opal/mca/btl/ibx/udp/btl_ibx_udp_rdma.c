@@ -1,16 +1,60 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Memory that UDP peers may reach, and puts and gets as RDMA Writes and Reads of the engine. */
-#include "udp/btl_ibx_udp_rdma.h"
+#include "udp/btl_ibx_udp_module.h"
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_fault.h"
 #include "iwarp/iw_memory.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_key_t, opal_free_list_item_t, NULL, NULL);
-
 /* An RDMA Read or Write has a length of 32 bits; longer ones are several. */
 #define PART_MAX (UINT64_C(1) << 30)
+
+/* ---- the cache: repeated use of memory costs a lookup ---- */
+
+static int make(void *context, void *base, size_t size, mca_rcache_base_registration_t *reg)
+{
+    mca_btl_ibx_udp_module_t *module = context;
+    mca_btl_ibx_reg_t *cached = (mca_btl_ibx_reg_t *) reg;
+    cached->pinned = (struct mca_btl_base_registration_handle_t){0};
+    cached->is_reached = true;
+    atomic_init(&cached->uses, 0);
+    unsigned rights = 0;
+    rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
+    rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
+    rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC ? IW_REMOTE_READ | IW_REMOTE_WRITE : 0;
+    if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    mca_btl_ibx_udp_lock(module);
+    const uint32_t stag = iw_register(module->engine, base, size, rights, &cached->uses);
+    mca_btl_ibx_udp_unlock(module);
+    cached->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base, .stag = stag};
+    return 0 == stag ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_SUCCESS;
+}
+
+static int end(void *context, mca_rcache_base_registration_t *reg)
+{
+    mca_btl_ibx_udp_module_t *module = context;
+    mca_btl_ibx_udp_lock(module);
+    (void) iw_deregister(module->engine, ((mca_btl_ibx_reg_t *) reg)->handle.stag);
+    mca_btl_ibx_udp_unlock(module);
+    return OPAL_SUCCESS;
+}
+
+void mca_btl_ibx_udp_rcache_open(mca_btl_ibx_udp_module_t *module)
+{
+    char name[64];
+    /* The protocol stack is this process: its memory is reached, not pinned. */
+    snprintf(name, sizeof(name), "unpinned.ibx.%s", module->base.interface.name);
+    mca_rcache_base_resources_t resources = {.cache_name = name,
+                                             .reg_data = module,
+                                             .sizeof_reg = sizeof(mca_btl_ibx_reg_t),
+                                             .register_mem = make,
+                                             .deregister_mem = end};
+    mca_btl_ibx_open_cache(&module->base, &resources);
+    module->base.public.promises |= mca_btl_ibx_promises_of_cache(module->base.rcache);
+}
 
 /* ---- registered memory ---- */
 
@@ -22,31 +66,24 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_mo
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
     (void) endpoint;
     if (size >= MCA_BTL_IBX_UDP_BULK) {
-        mca_btl_ibx_udp_expect_bulk(module); /* by the peer that is told of it */
+        iw_agent_expect_bulk(module->agent); /* by the peer that is told of it */
     }
     if (OPAL_LIKELY(NULL != module->base.rcache)) {
         /* All rights at once: most buffers are sent from and received into in turn, and would be
          * registered a second time for the other direction. */
         return mca_btl_ibx_register(&module->base, base, size, MCA_RCACHE_ACCESS_ANY, flags);
     }
-    mca_btl_ibx_udp_key_t *key =
-        mca_btl_ibx_fault_registration() ? NULL : (mca_btl_ibx_udp_key_t *) mca_btl_ibx_item_get(&module->keys);
-    if (NULL == key) {
+    mca_btl_ibx_reg_t *reg = calloc(1, sizeof(*reg));
+    if (NULL == reg) {
         return NULL;
     }
-    unsigned rights = 0;
-    rights |= flags & MCA_BTL_REG_FLAG_REMOTE_READ ? IW_REMOTE_READ : 0;
-    rights |= flags & MCA_BTL_REG_FLAG_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
-    rights |= flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC ? IW_REMOTE_READ | IW_REMOTE_WRITE : 0;
-    mca_btl_ibx_udp_lock(module);
-    const uint32_t stag = iw_register(module->engine, base, size, rights);
-    mca_btl_ibx_udp_unlock(module);
-    if (0 == stag) {
-        mca_btl_ibx_item_return(&module->keys, &key->super);
+    reg->base.access_flags = (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY); /* the same bits */
+    if (OPAL_SUCCESS != make(module, base, size, &reg->base)) {
+        free(reg);
         return NULL;
     }
-    key->handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base, .stag = stag};
-    return &key->handle;
+    atomic_store(&reg->uses, 1);
+    return &reg->handle;
 }
 
 int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl,
@@ -54,15 +91,11 @@ int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl,
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
     if (OPAL_LIKELY(NULL != module->base.rcache)) {
-        mca_btl_ibx_deregister(&module->base, handle);
-        return OPAL_SUCCESS;
+        return mca_btl_ibx_deregister_mem(btl, handle);
     }
-    mca_btl_ibx_udp_key_t *key =
-        (mca_btl_ibx_udp_key_t *) ((char *) handle - offsetof(mca_btl_ibx_udp_key_t, handle));
-    mca_btl_ibx_udp_lock(module);
-    (void) iw_deregister(module->engine, handle->stag);
-    mca_btl_ibx_udp_unlock(module);
-    mca_btl_ibx_item_return(&module->keys, &key->super);
+    mca_btl_ibx_reg_t *reg = mca_btl_ibx_reg_of(handle);
+    (void) end(module, &reg->base);
+    free(reg);
     return OPAL_SUCCESS;
 }
 
@@ -86,33 +119,12 @@ static int post(mca_btl_ibx_job_t *job, uint32_t n)
                                : MCA_BTL_IBX_PUT == job->type
                                    ? iw_post_write(peer, &piece, 1, job->stag, to, IW_BULK, job)
                                    : iw_post_read(peer, piece.iov_base, n, job->stag, to, 0, job);
-    return OPAL_LIKELY(IW_OK == status) ? OPAL_SUCCESS
-           : IW_AGAIN == status         ? OPAL_ERR_RESOURCE_BUSY
-                                        : mca_btl_ibx_udp_error(status);
+    return mca_btl_ibx_udp_rc(status);
 }
 
-void mca_btl_ibx_udp_retry_jobs(mca_btl_ibx_udp_module_t *module)
+bool mca_btl_ibx_udp_job_issue(mca_btl_ibx_job_t *job)
 {
-    while (!opal_list_is_empty(&module->waiting_jobs)) {
-        mca_btl_ibx_job_t *job = (mca_btl_ibx_job_t *) opal_list_get_first(&module->waiting_jobs);
-        if (!mca_btl_ibx_job_issue(job, PART_MAX, post)) {
-            return;
-        }
-        (void) opal_list_remove_first(&module->waiting_jobs);
-        mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
-    }
-}
-
-void mca_btl_ibx_udp_drop_jobs(mca_btl_ibx_udp_module_t *module, const mca_btl_base_endpoint_t *endpoint)
-{
-    mca_btl_ibx_job_t *job, *next;
-    OPAL_LIST_FOREACH_SAFE (job, next, &module->waiting_jobs, mca_btl_ibx_job_t) {
-        if (job->endpoint == endpoint) {
-            opal_list_remove_item(&module->waiting_jobs, (opal_list_item_t *) job);
-            mca_btl_ibx_job_part_ended(job, OPAL_ERR_UNREACH);
-        }
-    }
-    mca_btl_ibx_fail_atomics(endpoint);
+    return mca_btl_ibx_job_issue(job, PART_MAX, post);
 }
 
 /* Between processes of one host the kernel copies. False: it cannot. */
@@ -144,16 +156,16 @@ int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *jo
     job->stag = remote_handle->stag;
     job->remote -= remote_handle->base;
     if (job->length >= MCA_BTL_IBX_UDP_BULK) {
-        mca_btl_ibx_udp_expect_bulk(module);
+        iw_agent_expect_bulk(module->agent);
     }
     mca_btl_ibx_udp_lock(module);
-    if (OPAL_LIKELY(opal_list_is_empty(&module->waiting_jobs) && mca_btl_ibx_job_issue(job, PART_MAX, post))) {
+    if (OPAL_LIKELY(opal_list_is_empty(&module->waiting) && mca_btl_ibx_udp_job_issue(job))) {
         ended = mca_btl_ibx_job_part_done(job, OPAL_SUCCESS);
     } else {
-        opal_list_append(&module->waiting_jobs, (opal_list_item_t *) job);
+        opal_list_append(&module->waiting, (opal_list_item_t *) job);
     }
-    mca_btl_ibx_udp_flush(module);
-    mca_btl_ibx_udp_unlock(module);
+    iw_agent_flush(module->agent);
+    mca_btl_ibx_udp_unlock_sent(module);
     if (OPAL_UNLIKELY(ended)) { /* nothing could be issued */
         mca_btl_ibx_job_end(base, job);
     }

@@ -1,35 +1,15 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Asks processes of other hosts over UDP whether they are reached, and tells of those that are not. */
-#include "udp/btl_ibx_udp_reach.h"
+#include "udp/btl_ibx_udp_module.h"
 
 #include "btl_ibx_endpoint.h"
 #include "udp/btl_ibx_udp.h"
+#include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PAUSE_MS 1 /* the longest sleep: the agent's thread may take what would end it */
-
-/* Could another transport carry messages to another host? */
-static bool has_other_transport(void)
-{
-    static const char *const near[] = {"self", "sm", "vader", "smcuda", "ibx"};
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        bool is_near = false;
-        for (size_t i = 0; i < sizeof(near) / sizeof(*near); ++i) {
-            is_near |=
-                0 == strcmp(near[i], selected->btl_component->btl_version.mca_component_name);
-        }
-        if (!is_near && 0 != (selected->btl_module->btl_flags & MCA_BTL_FLAGS_SEND)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static mca_btl_ibx_udp_module_t *module_of(const mca_btl_ibx_udp_endpoint_t *endpoint)
 {
@@ -40,7 +20,7 @@ static mca_btl_ibx_udp_module_t *module_of(const mca_btl_ibx_udp_endpoint_t *end
 static void path_name(const mca_btl_ibx_udp_endpoint_t *endpoint, char *text, size_t size)
 {
     snprintf(text, size, "path %s %s", endpoint->base.module->interface.name,
-             mca_btl_ibx_host_of(endpoint->base.proc));
+             spec_host_of(endpoint->base.proc));
 }
 
 /* ---- what is known of hosts ---- */
@@ -92,34 +72,31 @@ void mca_btl_ibx_udp_reach_close(mca_btl_ibx_udp_module_t *module)
 /* Both ends come to the same, and one of them tells. */
 static bool is_mine_to_tell(const mca_btl_ibx_udp_endpoint_t *endpoint)
 {
-    const int order = strcmp(mca_btl_ibx_host(), mca_btl_ibx_host_of(endpoint->base.proc));
-    return 0 != order ? order < 0
-                      : mca_btl_ibx_name_of(opal_proc_local_get()) < endpoint->base.name;
+    const int order = strcmp(mca_btl_ibx_host(), spec_host_of(endpoint->base.proc));
+    return 0 != order ? order < 0 : spec_name_of(opal_proc_local_get()) < endpoint->base.name;
 }
 
 static const char *result(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contact)
 {
-    switch (contact) {
-    case IW_CONTACT_NONE:
-        return endpoint->host->has_answered ? "nothing came from there, but others there do answer" : "nothing came from there";
-    case IW_CONTACT_LEFT:
-        return "it has ended the connection";
-    default:
-        return "datagrams from there arrive here, but no answer to ours";
-    }
+    return IW_CONTACT_LEFT == contact   ? "it has ended the connection"
+           : IW_CONTACT_NONE != contact ? "datagrams from there arrive here, but no answer to ours"
+           : endpoint->host->has_answered ? "nothing came from there, but others there do answer"
+                                          : "nothing came from there";
 }
 
 static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contact, uint32_t asked)
 {
-    const char *host = mca_btl_ibx_host_of(endpoint->base.proc), *what = result(endpoint, contact);
+    const char *host = spec_host_of(endpoint->base.proc), *what = result(endpoint, contact);
     const unsigned ms = (unsigned) (asked * IW_ASK_EVERY / 1000000);
     char path[256], from[96], to[96];
     (void) mca_btl_ibx_address_text(iw_port_address(module_of(endpoint)->port), from, sizeof(from));
     (void) mca_btl_ibx_address_text(&endpoint->address, to, sizeof(to));
     opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                        "btl/ibx: process %s on host %s is left to other transports: %u datagrams "
-                        "in %u ms from %s to %s, %s",
-                        OPAL_NAME_PRINT(endpoint->base.proc->proc_name), host, asked, ms, from, to, what);
+                        "btl/ibx: process %s on host %s is left to other transports:",
+                        OPAL_NAME_PRINT(endpoint->base.proc->proc_name), host);
+    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl/ibx:   %s to %s: %u datagrams in %u ms,", from, to,
+                        asked, ms);
+    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl/ibx:   %s", what);
     path_name(endpoint, path, sizeof(path));
     /* One that has answered is at its end: no fault of the network. */
     if (IW_CONTACT_LEFT != contact && spec_tell_once(path) && is_mine_to_tell(endpoint)) {
@@ -134,7 +111,10 @@ static void refuse(mca_btl_ibx_udp_endpoint_t *endpoint)
     endpoint->reach = IW_REACH_NO;
     endpoint->base.is_refused = true;
     endpoint->base.is_dead = true;
-    mca_btl_ibx_udp_part(&endpoint->base);
+    if (NULL != endpoint->peer) {
+        iw_peer_refuse(endpoint->peer);
+        iw_agent_flush(module_of(endpoint)->agent);
+    }
 }
 
 static iw_contact_t contact_with(const mca_btl_ibx_udp_endpoint_t *endpoint)
@@ -142,18 +122,12 @@ static iw_contact_t contact_with(const mca_btl_ibx_udp_endpoint_t *endpoint)
     return NULL == endpoint->peer ? IW_CONTACT_NONE : iw_peer_contact(endpoint->peer);
 }
 
-/* A process of another job, spawned or connected to, may be in its MPI_Init for long, where it does not answer. */
-static bool is_of_this_job(const mca_btl_ibx_udp_endpoint_t *endpoint)
-{
-    return endpoint->base.proc->proc_name.jobid == opal_proc_local_get()->proc_name.jobid;
-}
-
 /* So many questions in vain are enough. lock is held. */
 static uint32_t patience(mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contact)
 {
     const mca_btl_ibx_udp_module_t *module = module_of(endpoint);
     return iw_reach_patience(&module->net, host_of(endpoint), contact,
-                             iw_port_promise(module->port, &endpoint->address));
+                             mca_btl_ibx_trip(&module->base.interface, &endpoint->address));
 }
 
 /* Not worth a question? Perhaps another process of this host has asked there in vain. lock is not held. */
@@ -174,7 +148,10 @@ static bool is_in_vain(mca_btl_ibx_udp_endpoint_t *endpoint)
 static void begin(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     mca_btl_ibx_module_t *module = endpoint->base.module;
-    if (!endpoint->is_remote || !is_of_this_job(endpoint) || IW_REACH_NONE != endpoint->reach) {
+    /* A process of another job, spawned or connected to, may be in its MPI_Init for long, where it does not answer. */
+    const bool is_of_this_job =
+        endpoint->base.proc->proc_name.jobid == opal_proc_local_get()->proc_name.jobid;
+    if (!endpoint->is_remote || !is_of_this_job || IW_REACH_NONE != endpoint->reach) {
         return;
     }
     const bool in_vain = is_in_vain(endpoint);
@@ -186,7 +163,7 @@ static void begin(mca_btl_ibx_udp_endpoint_t *endpoint)
         endpoint->reach = IW_REACH_ASKS;
         if (NULL != peer) {
             iw_peer_ask(peer, patience(endpoint, IW_CONTACT_NONE) + 1);
-            mca_btl_ibx_udp_flush(module_of(endpoint));
+            iw_agent_flush(module_of(endpoint)->agent);
         }
     }
     mca_btl_ibx_unlock(module);
@@ -229,14 +206,6 @@ static void note_answer(mca_btl_ibx_udp_endpoint_t *endpoint)
     }
 }
 
-/* Those that nobody wants to know of yet tell of the others of their hosts. */
-static void note_answers(mca_btl_ibx_udp_module_t *module)
-{
-    for (uint32_t i = 0; i < module->early_n; ++i) {
-        note_answer(module->early[i]);
-    }
-}
-
 /* As soon as it is known where they are, some processes are asked, and nobody waits. What the others published must be here:
  * to fetch it would take longer than what is gained. */
 static void begin_early(void)
@@ -244,7 +213,7 @@ static void begin_early(void)
     const uint32_t n = mca_btl_ibx_job_size();
     opal_process_name_t name = OPAL_PROC_MY_NAME;
     const uint32_t me = name.vpid;
-    for (unsigned i = 0; n > mca_btl_ibx_local_ranks() && mca_btl_ibx_modex_is_here(); ++i) {
+    for (unsigned i = 0; n > spec_local_ranks() && mca_btl_ibx_modex_is_here(); ++i) {
         name.vpid = iw_reach_partner(me, n, i);
         opal_proc_t *proc = UINT32_MAX == name.vpid ? NULL : opal_proc_for_name(name);
         if (NULL == proc) {
@@ -273,15 +242,9 @@ static void take_in(void)
         (void) iw_port_drain(module->port, module->engine);
         mca_btl_ibx_udp_unlock(module);
         mca_btl_ibx_meet_strangers(&module->base);
-        note_answers(module);
-    }
-}
-
-static void judge_all(mca_btl_ibx_udp_endpoint_t **endpoint, size_t n)
-{
-    for (size_t i = 0; i < n; ++i) {
-        if (IW_REACH_ASKS == endpoint[i]->reach) {
-            judge(endpoint[i]);
+        /* Those that nobody wants to know of yet tell of the others of their hosts. */
+        for (uint32_t early = 0; early < module->early_n; ++early) {
+            note_answer(module->early[early]);
         }
     }
 }
@@ -301,8 +264,10 @@ static size_t open_of(mca_btl_ibx_udp_endpoint_t **endpoint, size_t n)
 void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs)
 {
     const size_t most = n * mca_btl_ibx_udp_modules_n;
+    mca_btl_ibx_udp_agent_end_in_time();
+    mca_btl_ibx_udp_failover_open();
     mca_btl_ibx_udp_endpoint_t **asked =
-        0 == most || !has_other_transport() ? NULL : malloc(most * sizeof(*asked));
+        0 == most || !mca_btl_ibx_has_others(MCA_BTL_IBX_UDP_NEAR, MCA_BTL_FLAGS_SEND) ? NULL : malloc(most * sizeof(*asked));
     size_t open = 0;
     if (NULL == asked) {
         return;
@@ -322,7 +287,11 @@ void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs)
     }
     while ((open = open_of(asked, open)) > 0) {
         take_in(); /* before anybody is judged: what came may wait since long */
-        judge_all(asked, open);
+        for (size_t i = 0; i < open; ++i) {
+            if (IW_REACH_ASKS == asked[i]->reach) {
+                judge(asked[i]);
+            }
+        }
     }
     free(asked);
 }

@@ -6,12 +6,8 @@
 #include "verbs/btl_ibx_verbs_inplace.h"
 
 #include "opal/include/spec/parameters.h"
-#include "opal/runtime/opal_params.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -47,16 +43,22 @@ static const spec_parameter_t parameters[] = {
                 .help = "A process has at most this many connections on one port; peers that come later stay with "
                         "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
                         "65536, default 64."),
+    SPEC_NUMBER("service_level", 9, P(service_level), 0, 0, 15,
+                .help = "Datagrams of an adapter (btl_ibx_rc_after) have this service level. That of connections the subnet's "
+                        "manager tells, which InfiniBand asks with btl_ibx_traffic_class. No unit, range 0 to 15, default 0."),
+    SPEC_NUMBER("traffic_class", 4, P(traffic_class), 0, 0, 255,
+                .help = "Packets of an adapter have this traffic class, over RoCE the byte of IP with DSCP and ECN: 106 "
+                        "is DSCP 26, by which many networks know RoCE. No unit, range 0 to 255, default 0."),
     SPEC_NUMBER("verbs_max_send_size", 9, P(max_send_size), 8192, 1024, 1 << 20,
                 .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
                         "message and of the longest message that is sent without being announced, and must be the same in "
                         "the whole job (for UDP: btl_ibx_max_send_size and btl_ibx_eager_limit). Unit: bytes, range 1K to "
                         "1M, default 8K."),
-    SPEC_NUMBER("verbs_ack_timeout", 5, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
+    SPEC_NUMBER("verbs_ack_timeout", 9, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
                 .help = "An adapter sends a packet again that has not been acknowledged for 4.096 us * 2^n, where n is this "
                         "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the driver. Unit: exponent, "
                         "range 0 to 31, default 17."),
-    SPEC_NUMBER("verbs_retries", 5, P(retries), VB_RETRIES, 0, 7,
+    SPEC_NUMBER("verbs_retries", 9, P(retries), VB_RETRIES, 0, 7,
                 .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
                         "then the peer counts as lost. Unit: times, range 0 to 7, default 7."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
@@ -75,17 +77,16 @@ static const spec_parameter_t parameters[] = {
                         "ms, 31 is 491.52 ms, 0 is 655.36 ms. A longer time saves bandwidth, a shorter one saves time when "
                         "receivers are late. Unit: code, range 0 to 31, default 12."),
 };
-#define PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
 void mca_btl_ibx_verbs_register(const mca_base_component_t *version)
 {
-    spec_parameters_register(version, parameters, PARAMETERS);
+    spec_parameters_register(version, SPEC_PARAMETERS(parameters));
     mca_btl_ibx_verbs_stats_register(version);
 }
 
 void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
 {
-    spec_parameters_check(version, parameters, PARAMETERS);
+    spec_parameters_check(version, SPEC_PARAMETERS(parameters));
 }
 
 /* ---- which ports ---- */
@@ -103,13 +104,7 @@ static bool is_listed(const char *include, const char *exclude,
                       const mca_btl_ibx_interface_t *interface)
 {
     mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    const int n = mca_btl_ibx_interfaces(found, include, exclude);
-    for (int i = 0; i < n; ++i) {
-        if (0 == strcmp(found[i].name, interface->name)) {
-            return true;
-        }
-    }
-    return false;
+    return mca_btl_ibx_is_among(found, mca_btl_ibx_interfaces(found, include, exclude), interface->name);
 }
 
 static bool is_wanted(const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
@@ -123,92 +118,39 @@ static bool is_wanted(const mca_btl_ibx_interface_t *interface, const vb_abiliti
 
 /* ---- modules ---- */
 
-static int finalize(mca_btl_base_module_t *btl);
+static const mca_btl_ibx_transport_t transport;
 
-static void lock(mca_btl_ibx_module_t *module)
+/* A connection, or the way to a peer, went from a state to another. */
+static void tell_change(const mca_btl_ibx_verbs_module_t *module, const char *what, const vb_peer_t *peer, const char *event,
+                        const char *from, const char *to, const char *why)
 {
-    vb_port_lock(mca_btl_ibx_verbs_of(module)->port);
+    const uint64_t name = vb_peer_name(peer);
+    spec_tell(opal_btl_base_framework.framework_output, "btl/ibx: %s%s to process %u.%u: %s, %s: %s%s%s",
+              vb_port_abilities(module->port)->device, what, (unsigned) (name >> 32), (unsigned) name, event, from, to,
+              '\0' != *why ? "; " : "", why);
 }
-
-static void unlock(mca_btl_ibx_module_t *module)
-{
-    vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
-}
-
-static const mca_btl_ibx_transport_t transport = {
-    .lock = lock,
-    .unlock = unlock,
-    .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
-    .meet = mca_btl_ibx_verbs_meet,
-    .part = mca_btl_ibx_verbs_part,
-    .job_starts = mca_btl_ibx_verbs_job_starts,
-    .frag_return = mca_btl_ibx_verbs_frag_return,
-    .job_ends = mca_btl_ibx_verbs_inplace_end,
-    .describe = mca_btl_ibx_verbs_describe,
-    .word = mca_btl_ibx_verbs_word,
-};
-
-static const mca_btl_base_module_t template = {
-    .btl_component = &mca_btl_ibx_component.super,
-    .btl_latency = 3,
-    .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
-                 | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS
-                 | MCA_BTL_IBX_FLAG_REMOTE_COMPLETION,
-    .btl_registration_handle_size = MCA_BTL_IBX_HANDLE_SIZE,
-    .btl_get_limit = SIZE_MAX,
-    .btl_put_limit = SIZE_MAX,
-    .btl_add_procs = mca_btl_ibx_add_procs,
-    .btl_del_procs = mca_btl_ibx_del_procs,
-    .btl_finalize = finalize,
-    .btl_alloc = mca_btl_ibx_verbs_alloc,
-    .btl_free = mca_btl_ibx_frag_free,
-    .btl_prepare_src = mca_btl_ibx_verbs_prepare_src,
-    .btl_send = mca_btl_ibx_verbs_send,
-    .btl_sendi = mca_btl_ibx_verbs_sendi,
-    .btl_put = mca_btl_ibx_put,
-    .btl_get = mca_btl_ibx_get,
-    .btl_dump = mca_btl_base_dump,
-    .btl_atomic_op = mca_btl_ibx_verbs_atomic_op,
-    .btl_atomic_fop = mca_btl_ibx_verbs_atomic_fop,
-    .btl_atomic_cswap = mca_btl_ibx_verbs_atomic_cswap,
-    .btl_register_mem = mca_btl_ibx_verbs_register_mem,
-    .btl_deregister_mem = mca_btl_ibx_verbs_deregister_mem,
-    .btl_register_error = mca_btl_ibx_register_error,
-    MCA_BTL_IBX_MODULE_EXTRAS,
-};
 
 static void trace(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
                   const char *why)
 {
-    const mca_btl_ibx_verbs_module_t *module = context;
-    spec_tell(opal_btl_base_framework.framework_output,
-                "btl/ibx: %s to process %u.%u: %s, %s: %s%s%s",
-                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
-                (unsigned) vb_peer_name(peer), vb_conn_event_name(event), vb_conn_state_name(from),
-                vb_conn_state_name(vb_peer_connection(peer)->state), '\0' != *why ? "; " : "", why);
+    tell_change(context, "", peer, vb_conn_event_name(event), vb_conn_state_name(from),
+                vb_conn_state_name(vb_peer_connection(peer)->state), why);
 }
 
-static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t from,
-                      vb_switch_event_t event)
+static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t from, vb_switch_event_t event)
 {
-    const mca_btl_ibx_verbs_module_t *module = context;
-    spec_tell(opal_btl_base_framework.framework_output,
-                "btl/ibx: %s, way to process %u.%u: %s, %s: %s",
-                vb_port_abilities(module->port)->device, (unsigned) (vb_peer_name(peer) >> 32),
-                (unsigned) vb_peer_name(peer), vb_switch_event_name(event), vb_switch_state_name(from),
-                vb_switch_state_name(vb_peer_switch(peer)->state));
+    tell_change(context, ", way", peer, vb_switch_event_name(event), vb_switch_state_name(from),
+                vb_switch_state_name(vb_peer_switch(peer)->state), "");
 }
 
 static bool configure_datagrams(vb_config_t *config)
 {
     struct vb_datagram_config *d = &config->datagram;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     d->after = mca_btl_ibx_verbs_params.rc_after;
     d->max_connections = mca_btl_ibx_verbs_params.max_rc;
     d->auth = (uint8_t) mca_btl_ibx_component.auth;
     d->peer_timeout_ns = mca_btl_ibx_component.peer_timeout_ms * MS;
-    d->start = (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+    d->start = spec_ns(CLOCK_REALTIME);
     return sizeof(d->qkey) == getrandom(&d->qkey, sizeof(d->qkey), 0)
            && sizeof(d->key) == getrandom(d->key, sizeof(d->key), 0)
            && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
@@ -221,30 +163,30 @@ static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *modu
     vb_config_default(config);
     config->address = module->base.interface.address.v4;
     config->address.sin_port = 0;
-    config->name = mca_btl_ibx_name_of(opal_proc_local_get());
+    config->name = spec_name_of(opal_proc_local_get());
     config->key = module->key;
     config->shared_queue = (vb_choice_t) p->shared_queue;
     config->window_initial = (uint32_t) c->window_initial;
     config->window_max = (uint32_t) c->window_max;
     config->window_quiet_ns = c->window_quiet_ms * MS;
     config->link_window_max = p->link_window_max;
-    config->buffer_size =
-        (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
+    config->buffer_size = (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->inline_max = p->inline_max;
     config->notices = c->sleep_after < 0 ? VB_AUTO : 0 == c->sleep_after ? VB_OFF : VB_ON;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;
+    config->service_level = (uint8_t) p->service_level;
+    config->traffic_class = (uint8_t) p->traffic_class;
     config->context = module;
     config->done = mca_btl_ibx_verbs_done;
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
     config->stranger = mca_btl_ibx_verbs_stranger;
-    config->switch_trace = opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40
-                            ? switch_trace
-                            : NULL;
-    config->trace =
-        opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40 ? trace : NULL;
+    if (opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40) {
+        config->trace = trace;
+        config->switch_trace = switch_trace;
+    }
 }
 
 static int open_lists(mca_btl_ibx_verbs_module_t *module)
@@ -259,7 +201,7 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
         rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
     }
     mca_rcache_base_registration_t *reg = NULL;
-    if (OPAL_SUCCESS == rc && module->has_atomics) {
+    if (OPAL_SUCCESS == rc && module->base.has_atomics) {
         module->sink = aligned_alloc(64, 64);
         rc = NULL == module->sink
                  ? OPAL_ERR_OUT_OF_RESOURCE
@@ -334,64 +276,56 @@ void mca_btl_ibx_verbs_leave(void)
 static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
 {
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    module->has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
-    module->asks = !module->has_atomics;
-    if (module->has_atomics) {
-        module->base.super.btl_atomic_flags =
-            MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
-        return;
-    }
-    module->base.super.btl_atomic_flags = MCA_BTL_IBX_ATOMICS;
-    module->base.super.btl_atomic_op = mca_btl_ibx_atomic_op;
-    module->base.super.btl_atomic_fop = mca_btl_ibx_atomic_fop;
-    module->base.super.btl_atomic_cswap = mca_btl_ibx_atomic_cswap;
+    module->base.has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
+    module->base.super.btl_atomic_flags =
+        module->base.has_atomics ? MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP : MCA_BTL_IBX_ATOMICS;
 }
 
 /* What is in use of the device's abilities, and why not the others. */
 static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
+#define UNLESS(has, yes, no, why) (has) ? (yes) : (no), (has) ? "" : (why), (has) ? "" : ")"
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    SPEC_TELL(
-        20, opal_btl_base_framework.framework_output,
-        "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive "
-        "queue: %s%s%s; atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; "
-        "datagrams: %s%s%s",
-        able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
-        vb_port_number(module->port), able->shared_queue ? "yes" : "no (",
-        able->shared_queue ? "" : able->shared_queue_why, able->shared_queue ? "" : ")",
-        module->has_atomics ? "the device's" : "messages (",
-        module->has_atomics      ? ""
-        : !able->atomics         ? able->atomics_why
-        : able->atomics_coherent ? "the device's do not reach peers by datagrams"
-                                 : "the device's are not atomic with the processor's",
-        module->has_atomics ? "" : ")", able->fences ? "yes" : "no (",
-        able->fences ? "" : able->fences_why, able->fences ? "" : ")", able->queue_depth,
-        able->inline_max, able->datagrams ? "yes" : "no (",
-        able->datagrams ? "" : able->datagrams_why, able->datagrams ? "" : ")");
+    const char *why_messages = !able->atomics           ? able->atomics_why
+                               : able->atomics_coherent ? "the device's do not reach peers by datagrams"
+                                                        : "the device's are not atomic with the processor's";
+    SPEC_TELL(20, opal_btl_base_framework.framework_output,
+              "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive queue: %s%s%s; "
+              "atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; datagrams: %s%s%s",
+              able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
+              vb_port_number(module->port), UNLESS(able->shared_queue, "yes", "no (", able->shared_queue_why),
+              UNLESS(module->base.has_atomics, "the device's", "messages (", why_messages),
+              UNLESS(able->fences, "yes", "no (", able->fences_why), able->queue_depth, able->inline_max,
+              UNLESS(able->datagrams, "yes", "no (", able->datagrams_why));
+#undef UNLESS
 }
 
 /* The module of a port, with sizes and flags, and nothing open yet. NULL: out of memory. */
 static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t *options,
                                                const mca_btl_ibx_interface_t *interface, uint32_t index)
 {
-    const mca_btl_base_module_t *standard = options->standard;
     mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
     if (NULL == module) {
         return NULL;
     }
     mca_btl_base_module_t *super = &module->base.super;
-    *super = template;
+    *super = *options->standard; /* flags, the sizes of a pipeline, and what is the same over UDP */
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED;
-    super->btl_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
-    super->btl_rndv_eager_limit = mca_btl_ibx_verbs_params.max_send_size;
-    super->btl_max_send_size = mca_btl_ibx_verbs_params.max_send_size;
-    super->btl_rdma_pipeline_send_length = standard->btl_rdma_pipeline_send_length;
-    super->btl_rdma_pipeline_frag_size = standard->btl_rdma_pipeline_frag_size;
-    super->btl_min_rdma_pipeline_size = standard->btl_min_rdma_pipeline_size;
-    super->btl_flags &= standard->btl_flags;
+    super->btl_latency = 3;
     super->btl_exclusivity = options->exclusivity;
+    super->btl_eager_limit = super->btl_rndv_eager_limit = super->btl_max_send_size =
+        mca_btl_ibx_verbs_params.max_send_size;
+    super->btl_get_limit = super->btl_put_limit = SIZE_MAX;
+    super->btl_get_local_registration_threshold = super->btl_put_local_registration_threshold = 0;
+    super->btl_finalize = finalize;
+    super->btl_alloc = mca_btl_ibx_verbs_alloc;
+    super->btl_prepare_src = mca_btl_ibx_verbs_prepare_src;
+    super->btl_send = mca_btl_ibx_verbs_send;
+    super->btl_sendi = mca_btl_ibx_verbs_sendi;
+    super->btl_register_mem = mca_btl_ibx_verbs_register_mem;
+    super->btl_deregister_mem = mca_btl_ibx_deregister_mem;
     mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
     return module;
 }
@@ -463,15 +397,14 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     return module;
 }
 
-int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options,
-                           mca_btl_base_module_t **modules, int max)
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
     mca_btl_ibx_verbs_modules_n = 0;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
     const int n = some ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
-    for (int i = 0; i < n && (int) mca_btl_ibx_verbs_modules_n < max; ++i) {
+    for (int i = 0; i < n; ++i) {
         if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
             continue;
         }
@@ -503,15 +436,13 @@ static void offer_datagrams(mca_btl_ibx_verbs_offer_t *offer,
     if (!vb_port_datagrams(module->port, &own, offer->datagram_key)) {
         return;
     }
-    const uint16_t lid = htons(own.lid);
-    const uint32_t number = htonl(own.number), qkey = htonl(own.qkey);
-    memcpy(offer->lid, &lid, sizeof(lid));
-    memcpy(offer->number, &number, sizeof(number));
-    memcpy(offer->qkey, &qkey, sizeof(qkey));
+    offer->lid = iw_be16(own.lid);
+    offer->number = iw_be32(own.number);
+    offer->qkey = iw_be32(own.qkey);
     memcpy(offer->gid, own.gid, sizeof(own.gid));
 }
 
-size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
+size_t mca_btl_ibx_verbs_offer(void *to)
 {
     mca_btl_ibx_verbs_modex_t modex = {.version = MCA_BTL_IBX_VERBS_MODEX_VERSION,
                                        .count = (uint8_t) mca_btl_ibx_verbs_modules_n};
@@ -526,9 +457,6 @@ size_t mca_btl_ibx_verbs_offer(void *to, size_t max)
         mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->base.interface, &bound, &key);
         modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
         offer_datagrams(&modex.offer[i], module);
-    }
-    if (size > max) {
-        return 0;
     }
     memcpy(to, &modex, size);
     return size;
@@ -571,7 +499,7 @@ static unsigned poll_port(mca_btl_ibx_module_t *base, int *others)
     mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
     const unsigned n = take(base, others);
     if (OPAL_UNLIKELY(0 == ++module->polls % CHECK_POLLS)) {
-        const uint64_t now = vb_now();
+        const uint64_t now = spec_now();
         if (now - module->checked_at > CHECK_NS) {
             module->checked_at = now;
             vb_port_check(module->port, now);
@@ -608,6 +536,16 @@ static bool some_wait(mca_btl_ibx_module_t *module)
     return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n;
 }
 
+static void lock(mca_btl_ibx_module_t *module)
+{
+    vb_port_lock(mca_btl_ibx_verbs_of(module)->port);
+}
+
+static void unlock(mca_btl_ibx_module_t *module)
+{
+    vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
+}
+
 /* What has ended, answers for which there was no memory, processes that were lost. */
 static void retry(mca_btl_ibx_module_t *module)
 {
@@ -620,24 +558,23 @@ static void retry(mca_btl_ibx_module_t *module)
     }
 }
 
-static bool is_due(mca_btl_ibx_module_t *module)
-{
-    (void) module;
-    return true;
-}
-
 static bool trylock(mca_btl_ibx_module_t *module)
 {
     return vb_port_trylock(mca_btl_ibx_verbs_of(module)->port);
 }
 
-static void flush(mca_btl_ibx_module_t *module)
-{
-    (void) module; /* what is posted leaves at once */
-}
-
-static const mca_btl_ibx_poller_t poller = {
-    .is_due = is_due,
+static const mca_btl_ibx_transport_t transport = {
+    .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
+    .meet = mca_btl_ibx_verbs_meet,
+    .part = mca_btl_ibx_verbs_part,
+    .job_starts = mca_btl_ibx_verbs_job_starts,
+    .job_issue = mca_btl_ibx_verbs_job_issue,
+    .atomic_starts = mca_btl_ibx_verbs_atomic_starts,
+    .frag_post = mca_btl_ibx_verbs_frag_post,
+    .frag_return = mca_btl_ibx_verbs_frag_return,
+    .job_ends = mca_btl_ibx_verbs_inplace_end,
+    .describe = mca_btl_ibx_verbs_describe,
+    .word = mca_btl_ibx_verbs_word,
     .trylock = trylock,
     .lock = lock,
     .unlock = unlock,
@@ -645,7 +582,6 @@ static const mca_btl_ibx_poller_t poller = {
     .take = take_more,
     .some_wait = some_wait,
     .retry = retry,
-    .flush = flush,
     .tell = tell,
     .give_back = give_back,
 };
@@ -654,7 +590,7 @@ int mca_btl_ibx_verbs_progress(void)
 {
     int events = 0;
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        events += mca_btl_ibx_module_progress(&mca_btl_ibx_verbs_modules[i]->base, &poller);
+        events += mca_btl_ibx_module_progress(&mca_btl_ibx_verbs_modules[i]->base, &transport);
     }
     return events;
 }
@@ -668,10 +604,10 @@ bool mca_btl_ibx_verbs_is_software(void)
     return is_software;
 }
 
-int mca_btl_ibx_verbs_arm(struct pollfd *fd, int max)
+int mca_btl_ibx_verbs_arm(struct pollfd *fd)
 {
     int n = 0;
-    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n && n < max; ++i) {
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
         vb_port_t *port = mca_btl_ibx_verbs_modules[i]->port;
         if (!vb_port_trylock(port)) {
             return -1;

@@ -5,10 +5,6 @@
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
     OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
@@ -27,28 +23,25 @@ OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_endpoint_t, mca_btl_ibx_endpoint_t, endpoin
 /* The verbs part of what a process published, copied. False: it has none. */
 static bool published(const opal_proc_t *proc, mca_btl_ibx_verbs_modex_t *verbs)
 {
-    void *data = NULL;
-    size_t size = 0;
-    if (OPAL_SUCCESS
-            != mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &data, &size)
-        || NULL == data) {
+    size_t size;
+    mca_btl_ibx_modex_t *iwarp = mca_btl_ibx_modex_recv(&mca_btl_ibx_component.super.btl_version, proc, &size);
+    bool is_good = false;
+    if (NULL == iwarp) {
         return false;
     }
-    const mca_btl_ibx_modex_t *iwarp = data;
-    bool is_good = false;
     memset(verbs, 0, sizeof(*verbs));
     if (size >= mca_btl_ibx_modex_size(0) && MCA_BTL_IBX_MODEX_VERSION == iwarp->version
         && iwarp->count <= MCA_BTL_IBX_INTERFACES) {
         const size_t at = mca_btl_ibx_modex_size(iwarp->count);
         const size_t fixed = offsetof(mca_btl_ibx_verbs_modex_t, offer);
         if (size >= at + fixed && size - at <= sizeof(*verbs)) {
-            memcpy(verbs, (const char *) data + at, size - at);
+            memcpy(verbs, (const char *) iwarp + at, size - at);
             is_good = MCA_BTL_IBX_VERBS_MODEX_VERSION == verbs->version
                       && verbs->count <= MCA_BTL_IBX_INTERFACES
                       && size - at >= fixed + verbs->count * sizeof(verbs->offer[0]);
         }
     }
-    free(data);
+    free(iwarp);
     return is_good;
 }
 
@@ -81,29 +74,21 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
 static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
                            const mca_btl_ibx_verbs_offer_t *offer)
 {
-    vb_dgram_address_t *there = &endpoint->datagrams;
-    uint16_t lid;
-    memcpy(&lid, offer->lid, sizeof(lid));
-    memcpy(&there->number, offer->number, sizeof(there->number));
-    memcpy(&there->qkey, offer->qkey, sizeof(there->qkey));
-    memcpy(there->gid, offer->gid, sizeof(there->gid));
+    endpoint->datagrams = (vb_dgram_address_t){.number = iw_get32(offer->number),
+                                               .qkey = iw_get32(offer->qkey),
+                                               .lid = iw_get16(offer->lid)};
+    memcpy(endpoint->datagrams.gid, offer->gid, sizeof(offer->gid));
     memcpy(endpoint->datagram_key, offer->datagram_key, sizeof(endpoint->datagram_key));
-    there->lid = ntohs(lid);
-    there->number = ntohl(there->number);
-    there->qkey = ntohl(there->qkey);
 }
 
 mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
 {
     mca_btl_ibx_verbs_modex_t modex;
-    int found = -1;
-    if (!is_self) {
-        found = published(proc, &modex)
-                    ? pair(mca_btl_ibx_verbs_of(module), &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
-                    : -1;
-        if (found < 0) {
-            return NULL;
-        }
+    const int found = is_self || !published(proc, &modex) ? -1
+                                                          : pair(mca_btl_ibx_verbs_of(module), &modex,
+                                                                 OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
+    if (!is_self && found < 0) {
+        return NULL;
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint = OBJ_NEW(mca_btl_ibx_verbs_endpoint_t);
     if (NULL != endpoint && !is_self) {
@@ -163,32 +148,8 @@ void mca_btl_ibx_verbs_stranger(void *context, uint64_t name, const uint8_t *dat
     mca_btl_ibx_stranger(context, name, data, length);
 }
 
-/* What waits for the endpoint, as far as it can go now; if it is dead all of it fails. lock is held. */
-static void post_pending(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_endpoint_t *endpoint)
-{
-    while (!opal_list_is_empty(&endpoint->pending)) {
-        opal_list_item_t *item = opal_list_get_first(&endpoint->pending);
-        const bool is_job = mca_btl_ibx_is_job(item);
-        const vb_status_t status =
-            !is_job ? mca_btl_ibx_verbs_post_frag((mca_btl_ibx_verbs_frag_t *) item)
-            : mca_btl_ibx_verbs_issue((mca_btl_ibx_job_t *) item) ? VB_OK
-                                                                  : VB_AGAIN;
-        if (VB_AGAIN == status) {
-            return;
-        }
-        (void) opal_list_remove_first(&endpoint->pending);
-        if (is_job) {
-            mca_btl_ibx_job_part_ended((mca_btl_ibx_job_t *) item, OPAL_SUCCESS);
-        } else if (VB_OK != status) {
-            ((mca_btl_ibx_frag_t *) item)->status = mca_btl_ibx_verbs_rc(status);
-            opal_list_append(&module->base.ended, item);
-        }
-    }
-}
-
 void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
 {
-    mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
     if (NULL == endpoint) {
         return;
@@ -196,7 +157,7 @@ void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
     if (vb_peer_is_over(peer)) {
         mca_btl_ibx_fail_atomics(&endpoint->base);
     }
-    post_pending(module, endpoint);
+    mca_btl_ibx_post_waiting(context, &endpoint->pending);
 }
 
 void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *base)
@@ -207,7 +168,7 @@ void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *base)
         endpoint->peer = NULL;
     }
     mca_btl_ibx_fail_atomics(base);
-    post_pending(mca_btl_ibx_verbs_of(base->module), endpoint);
+    mca_btl_ibx_drop_waiting(base->module, &endpoint->pending, base);
 }
 
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
@@ -222,10 +183,10 @@ void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
 
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
 {
-    bool found = true;
-    while (found) {
-        mca_btl_base_endpoint_t *endpoint, *lost = NULL;
+    mca_btl_base_endpoint_t *endpoint, *lost;
+    do {
         const char *why = NULL;
+        lost = NULL;
         vb_port_lock(module->port);
         OPAL_LIST_FOREACH (endpoint, &module->base.endpoints, mca_btl_base_endpoint_t) {
             why = ((mca_btl_ibx_verbs_endpoint_t *) endpoint)->why;
@@ -235,10 +196,10 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
                 break;
             }
         }
-        module->has_lost = found = NULL != lost;
+        module->has_lost = NULL != lost;
         vb_port_unlock(module->port);
-        if (found) {
+        if (NULL != lost) {
             mca_btl_ibx_report_lost(lost, why);
         }
-    }
+    } while (NULL != lost);
 }

@@ -2,9 +2,6 @@
 /* Decides for each small payload whether the adapter reads it in place, from a copy, or out of the work request. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Without mpool/freq, whose table else decides: eager data of this many bytes is sent from the user's memory if registrations
  * are kept (mpi_leave_pinned). */
 enum { LEAST = 2048 };
@@ -13,15 +10,21 @@ enum { LEAST = 2048 };
  * the buffer is used frequently. */
 enum { RDMA_MOST = 8192 };
 
+/* NULL: refused. */
+static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *data, size_t length,
+                                     int32_t access)
+{
+    mca_rcache_base_registration_t *reg = NULL;
+    const int rc = module->base.rcache->rcache_register(module->base.rcache, data, length, 0, access, &reg);
+    return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
+}
+
 /* ---- the table ---- */
 
 static int register_once(void *context, void *base, size_t size, void **registration)
 {
-    mca_btl_ibx_verbs_module_t *module = context;
-    mca_rcache_base_registration_t *reg = NULL;
-    const int rc = module->base.rcache->rcache_register(module->base.rcache, base, size, 0, 0, &reg);
-    *registration = reg;
-    return rc;
+    *registration = find(context, base, size, 0);
+    return NULL == *registration ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_SUCCESS;
 }
 
 static void deregister_once(void *context, void *registration)
@@ -79,14 +82,6 @@ void mca_btl_ibx_verbs_inplace_close(mca_btl_ibx_verbs_module_t *module)
 
 /* ---- messages ---- */
 
-static mca_btl_ibx_verbs_reg_t *find(mca_btl_ibx_verbs_module_t *module, void *data, size_t length,
-                                     int32_t access)
-{
-    mca_rcache_base_registration_t *reg = NULL;
-    const int rc = module->base.rcache->rcache_register(module->base.rcache, data, length, 0, access, &reg);
-    return OPAL_SUCCESS == rc ? (mca_btl_ibx_verbs_reg_t *) reg : NULL;
-}
-
 /* By the note of the table, if the cache can tell that what is noted still serves. */
 static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, void *data,
                                            size_t length, int32_t access,
@@ -102,10 +97,10 @@ static mca_btl_ibx_verbs_reg_t *find_noted(mca_btl_ibx_verbs_module_t *module, v
             return NULL;
         }
     }
-    const uint64_t before = freq_gate_now();
+    const uint64_t before = spec_now();
     mca_btl_ibx_verbs_reg_t *reg = find(module, data, length, access);
     if (OPAL_LIKELY(NULL != reg)) {
-        module->freq->registered(module->table, length, freq_gate_now() - before);
+        module->freq->registered(module->table, length, spec_now() - before);
         atomic_store_explicit(note, reg, memory_order_release);
     } else {
         module->freq->refused(module->table, data, length);
@@ -131,9 +126,7 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_asked(mca_btl_ibx_verbs_modul
 mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_any(mca_btl_ibx_verbs_module_t *module, void *data,
                                                      size_t length, int32_t access)
 {
-    return length >= LEAST && 1 == opal_leave_pinned
-               ? find(module, data, length, access)
-               : NULL;
+    return length >= LEAST && 1 == opal_leave_pinned ? find(module, data, length, access) : NULL;
 }
 
 /* ---- puts and gets ---- */

@@ -2,8 +2,7 @@
 /* Where the payload of a small message, put or get lies while the adapter works on it: in the user's
  * memory, registered, or copied into a buffer of ours (000 chapter 5).
  *
- * With mpool/freq its table decides: frequently used buffers stay in place. Without it messages from
- * 2 KiB on do, and puts and gets are registered by the caller.
+ * docs/design/mpool.md, Which transport asks, says which it is.
  *
  * What is in place may be read by the adapter until its completion: such a work request asks for
  * one, and the sender is told then and not before. A completion means that the adapter reads

@@ -2,9 +2,6 @@
 /* Messages over verbs: fragments, and what becomes of them until the adapter is done. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* What sendi builds on the stack, at most. */
 #define STACK_MAX 512
 
@@ -21,12 +18,12 @@ static vb_hdr_t *header_of(mca_btl_ibx_verbs_frag_t *frag)
 }
 
 static mca_btl_ibx_verbs_frag_t *frag_new(mca_btl_ibx_verbs_module_t *module, mca_btl_base_endpoint_t *endpoint,
-                                          uint8_t order, uint32_t flags)
+                                          size_t size, uint8_t order, uint32_t flags)
 {
     mca_btl_ibx_verbs_frag_t *frag =
         (mca_btl_ibx_verbs_frag_t *) mca_btl_ibx_item_get(&module->frags);
     if (OPAL_LIKELY(NULL != frag)) {
-        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, header_of(frag) + 1);
+        mca_btl_ibx_frag_begin(&frag->super, endpoint, order, flags, header_of(frag) + 1, size);
     }
     return frag;
 }
@@ -45,16 +42,10 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_alloc(mca_btl_base_module_t *btl,
                                                    mca_btl_base_endpoint_t *endpoint, uint8_t order,
                                                    size_t size, uint32_t flags)
 {
-    if (OPAL_UNLIKELY(size > btl->btl_max_send_size)) {
-        return NULL;
-    }
+    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     mca_btl_ibx_verbs_frag_t *frag =
-        frag_new((mca_btl_ibx_verbs_module_t *) btl, endpoint, order, flags);
-    if (OPAL_UNLIKELY(NULL == frag)) {
-        return NULL;
-    }
-    frag->super.segment[0].seg_len = size;
-    return &frag->super.base;
+        OPAL_UNLIKELY(size > btl->btl_max_send_size) ? NULL : frag_new(module, endpoint, size, order, flags);
+    return OPAL_UNLIKELY(NULL == frag) ? NULL : &frag->super.base;
 }
 
 /* The user's memory as the second piece, if that pays. What fits the work request is copied there in
@@ -92,13 +83,12 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
     if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
         return NULL;
     }
-    mca_btl_ibx_verbs_frag_t *frag = frag_new(module, endpoint, order, flags);
+    mca_btl_ibx_verbs_frag_t *frag = frag_new(module, endpoint, reserve, order, flags);
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
     size_t length = btl->btl_max_send_size - reserve;
     length = *size < length ? *size : length;
-    frag->super.segment[0].seg_len = reserve;
     freq_gate_t *gate;
     if (length > 0 && !in_place(module, frag, convertor, length, &gate)) {
         struct iovec iov = {.iov_base = (char *) (header_of(frag) + 1) + reserve,
@@ -116,11 +106,12 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
     return &frag->super.base;
 }
 
-vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
+int mca_btl_ibx_verbs_frag_post(mca_btl_ibx_frag_t *base)
 {
+    mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) base;
     vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) frag->super.endpoint);
     if (OPAL_UNLIKELY(NULL == peer)) {
-        return VB_LOST;
+        return OPAL_ERR_UNREACH;
     }
     const mca_btl_ibx_verbs_reg_t *own = (mca_btl_ibx_verbs_reg_t *) frag->super.base.super.registration;
     vb_hdr_t *hdr = header_of(frag);
@@ -130,19 +121,18 @@ vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag)
          .lkey = own->mr->lkey},
     };
     uint32_t size = piece[0].length;
-    int pieces = 1;
-    if (2 == frag->super.base.des_segment_count) {
+    const int pieces = (int) frag->super.base.des_segment_count;
+    if (2 == pieces) {
         piece[1] = (struct ibv_sge){.addr = (uintptr_t) frag->super.segment[1].seg_addr.pval,
                                     .length = (uint32_t) frag->super.segment[1].seg_len,
                                     .lkey = frag->user->mr->lkey};
         size += piece[1].length;
-        pieces = 2;
     }
     unsigned flags = size <= vb_inline_max(peer) ? VB_INLINE : 0;
     flags |= MCA_BTL_NO_ORDER != frag->super.base.order ? VB_FENCE : 0;
     /* Somebody waits for it, unless it lies in a buffer that is ours and was posted at once. */
     flags |= 2 == pieces || frag->super.users > 0 || !mca_btl_ibx_is_ours(&frag->super.base) ? VB_SIGNAL : 0;
-    return vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag);
+    return mca_btl_ibx_verbs_rc(vb_post_send(peer, hdr, frag->tag, piece, pieces, flags, frag));
 }
 
 int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,
@@ -160,28 +150,18 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
         return mca_btl_ibx_frag_to_self(&module->base, &frag->super, tag);
     }
     vb_port_lock(module->port);
-    vb_status_t status =
-        opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_post_frag(frag) : VB_AGAIN;
-    const bool tell = at_once && VB_OK == status && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
-    if (OPAL_LIKELY(VB_OK == status)) {
+    const int rc =
+        opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_frag_post(&frag->super) : OPAL_ERR_RESOURCE_BUSY;
+    const bool tell = at_once && OPAL_SUCCESS == rc && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         frag->super.is_complete = at_once;
         frag->super.users = tell ? 2 : 1;
-    } else if (VB_AGAIN == status) {
+    } else if (OPAL_ERR_RESOURCE_BUSY == rc) {
         frag->super.users = 1;
         opal_list_append(&endpoint->pending, (opal_list_item_t *) frag);
     }
     vb_port_unlock(module->port);
-    if (OPAL_UNLIKELY(VB_OK != status && VB_AGAIN != status)) {
-        return mca_btl_ibx_verbs_rc(status);
-    }
-    if (VB_OK != status || !at_once) {
-        return OPAL_SUCCESS;
-    }
-    if (tell) {
-        des->des_cbfunc(btl, to, des, OPAL_SUCCESS);
-        mca_btl_ibx_frag_release(&module->base, &frag->super);
-    }
-    return 1;
+    return mca_btl_ibx_frag_sent(&module->base, &frag->super, rc, at_once, tell);
 }
 
 int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to,

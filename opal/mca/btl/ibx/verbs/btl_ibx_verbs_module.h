@@ -7,18 +7,13 @@
  * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
  * PML without the lock.
  *
- * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. So a
- * send after a put is delivered after the put's data in any case; a send (or put) with `order` other
- * than MCA_BTL_NO_ORDER leaves after the data of earlier gets has come. */
+ * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue (docs/design/verbs.md). */
 #ifndef BTL_IBX_VERBS_MODULE_H
 #define BTL_IBX_VERBS_MODULE_H
 
 #include "btl_ibx_fragment.h"
 #include "btl_ibx_module.h"
 
-#include "opal/include/spec/promises.h"
-#include "opal/mca/rcache/base/base.h"
-#include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal_params.h"
 #include "verbs/vb_dgram.h"
 #include "verbs/vb_map.h"
@@ -33,9 +28,9 @@ typedef struct mca_btl_ibx_verbs_offer {
     uint8_t fabric;         /* vb_fabric_t: only alike ones talk */
     uint8_t reserved;
     /* Where it takes datagrams (vb_dgram_address_t), in network byte order. */
-    uint8_t lid[2];
-    uint8_t number[4]; /* 0: nowhere */
-    uint8_t qkey[4];
+    iw_be16_t lid;
+    iw_be32_t number; /* 0: nowhere */
+    iw_be32_t qkey;
     uint8_t reserved_2[4];
     uint8_t gid[16];
     uint8_t datagram_key[16];
@@ -54,7 +49,7 @@ typedef struct mca_btl_ibx_verbs_modex {
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
     unsigned inline_max, link_window_max;
-    unsigned rnr_timer, ack_timeout, retries;
+    unsigned rnr_timer, ack_timeout, retries, service_level, traffic_class;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     unsigned rc_after, max_rc;
 } mca_btl_ibx_verbs_params_t;
@@ -117,8 +112,6 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
-    bool has_atomics; /* the adapter's, atomic with the processor's */
-    bool asks;        /* atomic operations are messages */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;
@@ -180,9 +173,8 @@ MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_verbs_alloc);
 MCA_BTL_IBX_DECLARE(prepare, mca_btl_ibx_verbs_prepare_src);
 MCA_BTL_IBX_DECLARE(send, mca_btl_ibx_verbs_send);
 MCA_BTL_IBX_DECLARE(sendi, mca_btl_ibx_verbs_sendi);
-/* Post a fragment. lock is held. */
-vb_status_t mca_btl_ibx_verbs_post_frag(mca_btl_ibx_verbs_frag_t *frag);
-/* The transport's frag_return (btl_ibx_module.h). */
+/* The transport's frag_post and frag_return (btl_ibx_module.h). */
+int mca_btl_ibx_verbs_frag_post(mca_btl_ibx_frag_t *frag);
 void mca_btl_ibx_verbs_frag_return(mca_btl_ibx_module_t *module, mca_btl_ibx_frag_t *frag);
 
 /* ---- btl_ibx_verbs_rdma.c ---- */
@@ -192,15 +184,13 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
  * here can be written by others, and the cache is to know it. */
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_verbs_register_mem);
-MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_verbs_deregister_mem);
-/* The transport's `job_starts` (btl_ibx_module.h). */
+/* The transport's `job_starts`, `job_issue` and `atomic_starts` (btl_ibx_module.h). */
 int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                                  const mca_btl_base_registration_handle_t *remote_handle, int order);
-MCA_BTL_IBX_DECLARE(atomic_op64, mca_btl_ibx_verbs_atomic_op);
-MCA_BTL_IBX_DECLARE(atomic_fop64, mca_btl_ibx_verbs_atomic_fop);
-MCA_BTL_IBX_DECLARE(atomic_cswap64, mca_btl_ibx_verbs_atomic_cswap);
-/* Issue what is left of a job. lock is held. False: there is no room now. */
-bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job);
+bool mca_btl_ibx_verbs_job_issue(mca_btl_ibx_job_t *job);
+int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                                    const struct mca_btl_ibx_atomic_ask *ask,
+                                    const mca_btl_base_registration_handle_t *remote_handle, int order);
 
 /* Registered memory that peers may ask for atomic operations on (btl_ibx_atomic.h): the transport's `word`. */
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);

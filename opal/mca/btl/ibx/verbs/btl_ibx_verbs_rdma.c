@@ -5,10 +5,6 @@
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_fault.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void job_construct(mca_btl_ibx_verbs_job_t *job)
 {
     job->in_place = NULL;
@@ -27,7 +23,7 @@ static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
     r |= access & MCA_RCACHE_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0;
     r |= access & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE
                                                  : 0;
-    if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->has_atomics) {
+    if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->base.has_atomics) {
         r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
     }
     return r;
@@ -46,7 +42,7 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (module->asks && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+    if (!module->base.has_atomics && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -57,7 +53,7 @@ static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t 
 /* It is about to be deregistered. */
 static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_reg_t *reg)
 {
-    if (module->asks && NULL != reg->mr) {
+    if (!module->base.has_atomics && NULL != reg->mr) {
         mca_btl_ibx_atomic_lock();
         if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
             vb_map_remove(&module->keys, reg->mr->rkey);
@@ -105,8 +101,7 @@ static int register_memory(void *context, void *base, size_t size,
         ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
     if (NULL == reg->mr) {
         SPEC_TELL(20, opal_btl_base_framework.framework_output,
-                            "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base,
-                            strerror(errno));
+                  "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base, strerror(errno));
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
@@ -115,11 +110,7 @@ static int register_memory(void *context, void *base, size_t size,
     reg->super.pinned = (struct mca_btl_base_registration_handle_t){0};
     reg->super.handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
                                                               .stag = reg->mr->rkey};
-    if (!key_add(module, reg)) {
-        (void) ibv_dereg_mr(reg->mr);
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    if (!expose(module, reg, base, size)) {
+    if (!key_add(module, reg) || !expose(module, reg, base, size)) {
         key_remove(module, reg);
         (void) ibv_dereg_mr(reg->mr);
         return OPAL_ERR_OUT_OF_RESOURCE;
@@ -172,13 +163,6 @@ mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint
                                 mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)), flags);
 }
 
-int mca_btl_ibx_verbs_deregister_mem(mca_btl_base_module_t *btl,
-                                     mca_btl_base_registration_handle_t *handle)
-{
-    mca_btl_ibx_deregister((mca_btl_ibx_module_t *) btl, handle);
-    return OPAL_SUCCESS;
-}
-
 /* ---- jobs ---- */
 
 static void *request_of(mca_btl_ibx_verbs_job_t *job)
@@ -204,30 +188,16 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
     struct ibv_sge piece = {
         .addr = (uintptr_t) (job->base.local + job->base.issued), .length = n, .lkey = job->lkey};
     const uint64_t remote = job->base.remote + job->base.issued;
-    const unsigned flags =
-        VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0);
+    const bool is_rdma = MCA_BTL_IBX_PUT == job->base.type || MCA_BTL_IBX_GET == job->base.type;
+    const unsigned flags = VB_SIGNAL | (job->is_ordered ? VB_FENCE : 0) | (job->is_inline ? VB_INLINE : 0)
+                           | (MCA_BTL_IBX_GET == job->base.type ? VB_READ : 0);
     if (vb_peer_is_by_datagrams(peer)) {
-        const uint64_t offset = remote - job->region;
-        return MCA_BTL_IBX_PUT == job->base.type ? vb_post_datagram_write(
-                   peer, &piece, job->datagrams, offset, flags, request_of(job))
-               : MCA_BTL_IBX_GET == job->base.type ? vb_post_datagram_read(
-                     peer, &piece, job->datagrams, offset, flags, request_of(job))
-                                                    : VB_FAULT;
+        return is_rdma ? vb_post_datagram_rdma(peer, &piece, job->datagrams, remote - job->region, flags, request_of(job))
+                       : VB_FAULT;
     }
-    switch (job->base.type) {
-    case MCA_BTL_IBX_PUT:
-        return vb_post_write(peer, &piece, remote, job->base.stag, flags, request_of(job));
-    case MCA_BTL_IBX_GET:
-        return vb_post_read(peer, &piece, remote, job->base.stag, flags, request_of(job));
-    case MCA_BTL_IBX_VERBS_ADD:
-        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, NULL, flags,
-                              request_of(job));
-    case MCA_BTL_IBX_VERBS_SWAP:
-        return vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand, &job->swap, flags,
-                              request_of(job));
-    default: /* MCA_BTL_IBX_ASK: a message, not posted as a job */
-        return VB_FAULT;
-    }
+    return is_rdma ? vb_post_rdma(peer, &piece, remote, job->base.stag, flags, request_of(job))
+                   : vb_post_atomic(peer, &piece, remote, job->base.stag, job->operand,
+                                    MCA_BTL_IBX_VERBS_SWAP == job->base.type ? &job->swap : NULL, flags, request_of(job));
 }
 
 static int post(mca_btl_ibx_job_t *job, uint32_t n)
@@ -236,15 +206,17 @@ static int post(mca_btl_ibx_job_t *job, uint32_t n)
     return mca_btl_ibx_verbs_rc(NULL == peer ? VB_LOST : issue_part((mca_btl_ibx_verbs_job_t *) job, peer, n));
 }
 
-bool mca_btl_ibx_verbs_issue(mca_btl_ibx_job_t *job)
+bool mca_btl_ibx_verbs_job_issue(mca_btl_ibx_job_t *job)
 {
     const vb_port_t *port = mca_btl_ibx_verbs_of(job->endpoint->module)->port;
     return mca_btl_ibx_job_issue(job, vb_port_abilities(port)->message_max, post);
 }
 
-/* The other end of a job. */
-static void set_remote(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registration_handle_t *there, int order)
+/* The memory at both ends of a job. */
+static void set_memory(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registration_handle_t *there, int order)
 {
+    mca_btl_base_registration_handle_t *here = job->base.local_handle;
+    job->lkey = NULL == here ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(here))->mr->lkey;
     job->is_ordered = MCA_BTL_NO_ORDER != order;
     job->is_inline = false;
     job->base.stag = there->stag;
@@ -252,17 +224,12 @@ static void set_remote(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registra
     job->datagrams = there->datagrams;
 }
 
-static uint32_t lkey_of(mca_btl_base_registration_handle_t *handle)
-{
-    return NULL == handle ? 0 : ((mca_btl_ibx_verbs_reg_t *) mca_btl_ibx_reg_of(handle))->mr->lkey;
-}
-
 /* Queue or issue. The callback comes from progress in any case. */
 static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_job_t *job)
 {
     mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->endpoint;
     vb_port_lock(module->port);
-    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_issue(job))) {
+    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_job_issue(job))) {
         mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
     } else {
         opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
@@ -275,8 +242,7 @@ int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *
 {
     mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
     mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
-    set_remote(own, remote_handle, order);
-    own->lkey = lkey_of(job->local_handle);
+    set_memory(own, remote_handle, order);
     if (NULL == job->local_handle && OPAL_UNLIKELY(!mca_btl_ibx_verbs_inplace_job(module, own))) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -286,8 +252,7 @@ int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
 
-/* To ourselves: the adapter's operations are atomic with the processor's, or these functions are not
- * used (btl_ibx_atomic.h). */
+/* To ourselves: the adapter's operations are atomic with the processor's. */
 static void at_home(const mca_btl_ibx_verbs_job_t *job)
 {
     uint64_t *word = (uint64_t *) (uintptr_t) job->base.remote;
@@ -298,78 +263,33 @@ static void at_home(const mca_btl_ibx_verbs_job_t *job)
         (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
                                            __ATOMIC_SEQ_CST);
     }
-    memcpy(job->base.local, &before, sizeof(before));
+    if (NULL != job->base.local) {
+        memcpy(job->base.local, &before, sizeof(before));
+    }
 }
 
-static int atomic(mca_btl_base_module_t *btl, uint8_t type,
-                  mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
-                  mca_btl_base_registration_handle_t *local_handle,
-                  mca_btl_base_registration_handle_t *remote_handle, uint64_t operand,
-                  uint64_t swap, int flags, int order, mca_btl_base_rdma_completion_fn_t callback,
-                  void *context, void *cbdata)
+int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job, const mca_btl_ibx_atomic_ask_t *ask,
+                                    const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
-    mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
-    if (flags & MCA_BTL_ATOMIC_FLAG_32BIT || !module->has_atomics || 0 != (remote & 7)) {
+    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    const bool adds = MCA_BTL_ATOMIC_ADD == ask->op;
+    if (ask->is_32 || 0 != (job->remote & 7) || (!adds && MCA_BTL_IBX_CSWAP != ask->op)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
-    mca_btl_ibx_verbs_job_t *job = (mca_btl_ibx_verbs_job_t *) mca_btl_ibx_job_new(
-        &module->base, type, endpoint, local, 8, local_handle, callback, context, cbdata);
-    if (NULL == job) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    job->base.remote = remote;
-    set_remote(job, remote_handle, order);
-    job->lkey = lkey_of(local_handle);
-    job->operand = operand;
-    job->swap = swap;
-    if (NULL == local) { /* the adapter writes the value before in any case */
-        job->base.local = (char *) module->sink;
-        job->lkey = module->sink_reg->mr->lkey;
-    }
-    if (job->base.endpoint->is_self) {
-        at_home(job);
-        job->base.local = local;
-        mca_btl_ibx_job_end(&module->base, &job->base);
+    job->type = adds ? MCA_BTL_IBX_VERBS_ADD : MCA_BTL_IBX_VERBS_SWAP;
+    own->operand = ask->operand;
+    own->swap = ask->value;
+    if (job->endpoint->is_self) {
+        at_home(own);
+        mca_btl_ibx_job_end(base, job);
         return OPAL_SUCCESS;
     }
-    start(module, &job->base);
+    set_memory(own, remote_handle, order);
+    if (NULL == job->local) { /* the adapter writes the value before in any case */
+        job->local = (char *) module->sink;
+        own->lkey = module->sink_reg->mr->lkey;
+    }
+    start(module, job);
     return OPAL_SUCCESS;
-}
-
-int mca_btl_ibx_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                uint64_t remote, mca_btl_base_registration_handle_t *remote_handle,
-                                mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                                mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                void *cbdata)
-{
-    return MCA_BTL_ATOMIC_ADD != op
-               ? OPAL_ERR_NOT_SUPPORTED
-               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, NULL, remote, NULL, remote_handle,
-                        operand, 0, flags, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                 void *local, uint64_t remote,
-                                 mca_btl_base_registration_handle_t *local_handle,
-                                 mca_btl_base_registration_handle_t *remote_handle,
-                                 mca_btl_base_atomic_op_t op, uint64_t operand, int flags,
-                                 int order, mca_btl_base_rdma_completion_fn_t callback,
-                                 void *context, void *cbdata)
-{
-    return MCA_BTL_ATOMIC_ADD != op
-               ? OPAL_ERR_NOT_SUPPORTED
-               : atomic(btl, MCA_BTL_IBX_VERBS_ADD, endpoint, local, remote, local_handle,
-                        remote_handle, operand, 0, flags, order, callback, context, cbdata);
-}
-
-int mca_btl_ibx_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
-                                   void *local, uint64_t remote,
-                                   mca_btl_base_registration_handle_t *local_handle,
-                                   mca_btl_base_registration_handle_t *remote_handle,
-                                   uint64_t compare, uint64_t value, int flags, int order,
-                                   mca_btl_base_rdma_completion_fn_t callback, void *context,
-                                   void *cbdata)
-{
-    return atomic(btl, MCA_BTL_IBX_VERBS_SWAP, endpoint, local, remote, local_handle, remote_handle,
-                  compare, value, flags, order, callback, context, cbdata);
 }

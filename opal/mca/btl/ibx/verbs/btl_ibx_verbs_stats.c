@@ -4,8 +4,6 @@
 #include "btl_ibx_stats.h"
 #include "verbs/btl_ibx_verbs_module.h"
 
-#include <stdio.h>
-
 /* X(name, where it is, description). c: the port's counters; module. */
 #define COUNTS(X)                                                                                  \
     X(connects, c->connected, "connections made")                                                  \
@@ -57,28 +55,11 @@
     X(window_bytes_most, c->registered_most, "most bytes of receive buffers held at once")
 
 typedef struct numbers {
-#define FIELD(name, where, text) uint64_t name;
-    COUNTS(FIELD) LEVELS(FIELD)
-#undef FIELD
+    COUNTS(MCA_BTL_IBX_FIELD) LEVELS(MCA_BTL_IBX_FIELD)
 } numbers_t;
 #define NUMBERS (sizeof(numbers_t) / sizeof(uint64_t))
 
 static numbers_t kept; /* of modules that are gone */
-static void sum(uint64_t *number);
-
-static const mca_btl_ibx_stat_t table[NUMBERS];
-static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, sum};
-_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
-
-static const mca_btl_ibx_stat_t table[] = {
-#define ROW(name, where, text) {"verbs_" #name, "adapters: " text, false, &stats},
-    COUNTS(ROW)
-#undef ROW
-#define ROW(name, where, text) {"verbs_" #name, "adapters: " text, true, &stats},
-        LEVELS(ROW)
-#undef ROW
-};
-_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
 
 static void add_module(uint64_t *number, const mca_btl_ibx_verbs_module_t *module)
 {
@@ -88,9 +69,7 @@ static void add_module(uint64_t *number, const mca_btl_ibx_verbs_module_t *modul
     (void) vb_port_datagram_use(module->port, &use);
     const vb_counters_t *c = vb_port_counters(module->port);
     const numbers_t of = {
-#define VALUE(name, where, text) .name = where,
-        COUNTS(VALUE) LEVELS(VALUE)
-#undef VALUE
+        COUNTS(MCA_BTL_IBX_VALUE) LEVELS(MCA_BTL_IBX_VALUE)
     };
     vb_port_unlock(module->port);
     for (size_t i = 0; i < NUMBERS; ++i) {
@@ -98,12 +77,21 @@ static void add_module(uint64_t *number, const mca_btl_ibx_verbs_module_t *modul
     }
 }
 
-static void sum(uint64_t *number)
+static void add(uint64_t *number, uint32_t module)
 {
-    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        add_module(number, mca_btl_ibx_verbs_modules[i]);
-    }
+    add_module(number, mca_btl_ibx_verbs_modules[module]);
 }
+
+static const mca_btl_ibx_stat_t table[NUMBERS];
+static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, &mca_btl_ibx_verbs_modules_n, add};
+_Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
+
+static const mca_btl_ibx_stat_t table[] = {
+#define COUNT(name, where, text) {"verbs_" #name, "adapters: " text, false, &stats},
+#define LEVEL(name, where, text) {"verbs_" #name, "adapters: " text, true, &stats},
+    COUNTS(COUNT) LEVELS(LEVEL)
+};
+_Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");
 
 void mca_btl_ibx_verbs_stats_register(const mca_base_component_t *version)
 {
@@ -116,9 +104,7 @@ void mca_btl_ibx_verbs_stats_keep(const mca_btl_ibx_verbs_module_t *module)
     numbers_t of = {.sent = 0};
     char title[128];
     add_module((uint64_t *) &of, module);
-    for (size_t i = 0; i < NUMBERS; ++i) {
-        ((uint64_t *) &kept)[i] += ((const uint64_t *) &of)[i];
-    }
+    add_module((uint64_t *) &kept, module);
     if (mca_btl_ibx_component.summary) {
         snprintf(title, sizeof(title), ", %s port %u (%s)", able->device, able->port, vb_fabric_name(able->fabric));
         mca_btl_ibx_stats_print(&stats, (const uint64_t *) &of, title);

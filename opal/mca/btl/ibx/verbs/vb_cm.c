@@ -2,16 +2,11 @@
 /* Connections: events of rdma_cm and of the adapter in, actions of the state machine out. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
-#include "vb_rx.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* While a connection is being made its deadline is checked this often. */
@@ -20,12 +15,13 @@
 /* How long the kernel may take for an address or a route; the state machine's deadline is what counts. */
 #define RESOLVE_MS 2000
 
-void vb_peer_why(vb_peer_t *peer, const char *format, ...)
+bool vb_fails(char *why, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    (void) vsnprintf(peer->why, sizeof(peer->why), format, arguments);
+    (void) vsnprintf(why, size, format, arguments);
     va_end(arguments);
+    return false;
 }
 
 void vb_port_wake(vb_port_t *port)
@@ -43,26 +39,24 @@ static bool do_resolve(vb_peer_t *peer)
     struct sockaddr_in from = port->config.address;
     from.sin_port = 0;
     if (AF_INET != peer->address.sin_family) {
-        vb_peer_why(peer, "its address is not known");
-        return false;
+        return vb_peer_why(peer, "its address is not known");
     }
     if (0 != rdma_create_id(port->channel, &id, port, RDMA_PS_TCP)) {
-        vb_peer_why(peer, "rdma_create_id: %s", strerror(errno));
-        return false;
+        return vb_peer_why(peer, "rdma_create_id: %s", strerror(errno));
     }
     if (NULL == vb_link_new(port, peer, id)) {
         (void) rdma_destroy_id(id); /* has no events */
-        vb_peer_why(peer, "out of memory");
-        return false;
+        return vb_peer_why(peer, "out of memory");
+    }
+    uint8_t class = port->config.traffic_class;
+    if (class > 0) { /* before the path is asked for, which depends on it */
+        (void) rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
     }
     ++port->counters.asked;
-    if (0
-        != rdma_resolve_addr(id, (struct sockaddr *) &from, (struct sockaddr *) &peer->address,
-                             RESOLVE_MS)) {
-        vb_peer_why(peer, "its address cannot be resolved: %s", strerror(errno));
-        return false;
-    }
-    return true;
+    return 0
+               == rdma_resolve_addr(id, (struct sockaddr *) &from, (struct sockaddr *) &peer->address,
+                                    RESOLVE_MS)
+           || vb_peer_why(peer, "its address cannot be resolved: %s", strerror(errno));
 }
 
 static void set_ack_timeout(const vb_port_t *port, struct rdma_cm_id *id)
@@ -89,11 +83,7 @@ static bool do_connect(vb_peer_t *peer)
                                     .initiator_depth = port->initiator_depth,
                                     .retry_count = port->config.retries,
                                     .rnr_retry_count = 7};
-    if (0 != rdma_connect(peer->link->id, &param)) {
-        vb_peer_why(peer, "rdma_connect: %s", strerror(errno));
-        return false;
-    }
-    return true;
+    return 0 == rdma_connect(peer->link->id, &param) || vb_peer_why(peer, "rdma_connect: %s", strerror(errno));
 }
 
 /* The peer waits before it repeats a message for which there was no buffer. rdma_cm has no parameter
@@ -106,11 +96,6 @@ static void set_rnr_timer(const vb_link_t *link)
     }
 }
 
-static uint8_t least(uint8_t a, uint8_t b)
-{
-    return a < b ? a : b;
-}
-
 /* resources and depth are what the peer asked for. */
 static bool do_accept(vb_peer_t *peer, struct rdma_cm_id *asked, const vb_hello_t *theirs,
                       uint8_t resources, uint8_t depth)
@@ -118,8 +103,7 @@ static bool do_accept(vb_peer_t *peer, struct rdma_cm_id *asked, const vb_hello_
     vb_port_t *port = peer->port;
     vb_hello_wire_t hello;
     if (NULL == vb_link_new(port, peer, asked)) {
-        vb_peer_why(peer, "out of memory");
-        return false;
+        return vb_peer_why(peer, "out of memory");
     }
     set_ack_timeout(port, asked);
     if (!vb_link_prepare(peer->link) || !vb_link_greet(peer->link, theirs)) {
@@ -128,12 +112,11 @@ static bool do_accept(vb_peer_t *peer, struct rdma_cm_id *asked, const vb_hello_
     vb_hello_mine(peer->link, VB_WELCOME, &hello);
     struct rdma_conn_param param = {.private_data = &hello,
                                     .private_data_len = sizeof(hello),
-                                    .responder_resources = least(port->responder_resources, depth),
-                                    .initiator_depth = least(port->initiator_depth, resources),
+                                    .responder_resources = (uint8_t) vb_least(port->responder_resources, depth),
+                                    .initiator_depth = (uint8_t) vb_least(port->initiator_depth, resources),
                                     .rnr_retry_count = 7};
     if (0 != rdma_accept(asked, &param)) {
-        vb_peer_why(peer, "rdma_accept: %s", strerror(errno));
-        return false;
+        return vb_peer_why(peer, "rdma_accept: %s", strerror(errno));
     }
     set_rnr_timer(peer->link);
     ++port->counters.accepted;
@@ -201,7 +184,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
     if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
         ++port->counters.lost;
         if ('\0' == peer->why[0]) {
-            vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
+            (void) vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
         }
         port->config.ready(port->config.context, peer); /* what waits is to fail */
         port->config.down(port->config.context, peer, peer->why);
@@ -214,7 +197,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
     const bool had_deadline = 0 != peer->conn.deadline;
     const bool was_first = vb_conn_is_first_attempt(&peer->conn);
     const vb_conn_state_t from = peer->conn.state;
-    const unsigned todo = vb_conn_step(&peer->conn, event, vb_now(), &port->config.rules);
+    const unsigned todo = vb_conn_step(&peer->conn, event, spec_now(), &port->config.rules);
     port->deadlines += (0 != peer->conn.deadline) - had_deadline;
     port->attempts += vb_conn_is_first_attempt(&peer->conn) - was_first;
     bool is_good = true;
@@ -232,16 +215,14 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const asked_t *asked)
     if (todo & VB_DO_RESOLVE) {
         is_good = do_resolve(peer);
     }
-    if (todo & VB_DO_ROUTE && 0 != rdma_resolve_route(peer->link->id, RESOLVE_MS)) {
-        vb_peer_why(peer, "no route: %s", strerror(errno));
-        is_good = false;
+    if (todo & VB_DO_ROUTE) {
+        is_good = 0 == rdma_resolve_route(peer->link->id, RESOLVE_MS)
+                  || vb_peer_why(peer, "no route: %s", strerror(errno));
     }
     if (todo & VB_DO_CONNECT) {
         is_good = do_connect(peer);
     }
-    if (!answer_request(peer, todo, asked)) {
-        is_good = false;
-    }
+    is_good &= answer_request(peer, todo, asked);
     if (todo & VB_DO_FIRST) {
         if (todo & VB_DO_READY) {
             set_rnr_timer(peer->link);
@@ -269,7 +250,7 @@ void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event)
 void vb_peer_wants(vb_peer_t *peer)
 {
     vb_port_t *port = peer->port;
-    if (peer->conn.is_wanted || peer->is_queued) {
+    if (peer->conn.is_wanted || spec_node_is_queued(&peer->turn)) {
         return;
     }
     if (VB_IDLE != peer->conn.state || port->attempts < port->config.attempts) {
@@ -277,20 +258,14 @@ void vb_peer_wants(vb_peer_t *peer)
         return;
     }
     ++port->counters.queued;
-    peer->is_queued = true;
-    peer->next_queued = NULL;
-    *(NULL == port->queue ? &port->queue : &port->queue_last->next_queued) = peer;
-    port->queue_last = peer;
+    spec_list_append(&port->queue, &peer->turn);
 }
 
 /* A peer that has asked meanwhile needs no attempt of mine: that it is wanted is all there is to know. */
 static void begin_queued(vb_port_t *port)
 {
-    while (NULL != port->queue && port->attempts < port->config.attempts) {
-        vb_peer_t *peer = port->queue;
-        port->queue = peer->next_queued;
-        peer->is_queued = false;
-        step(peer, VB_ON_WANTED, NULL);
+    while (!spec_list_is_empty(&port->queue) && port->attempts < port->config.attempts) {
+        step(SPEC_ENTRY(spec_list_pop(&port->queue), vb_peer_t, turn), VB_ON_WANTED, NULL);
     }
 }
 
@@ -338,16 +313,14 @@ static void on_rejected(vb_peer_t *peer, const struct rdma_cm_event *event)
     vb_hello_t hello;
     vb_conn_event_t what = VB_ON_REJECTED;
     if (vb_hello_read(&hello, event->param.conn.private_data, event->param.conn.private_data_len)) {
-        what = VB_CROSSED == hello.answer    ? VB_ON_CROSS
-               : VB_STRANGER == hello.answer ? VB_ON_REFUSED
-               : VB_FULL == hello.answer     ? VB_ON_REFUSED
-                                             : VB_ON_REJECTED;
-        vb_peer_why(peer, VB_FULL == hello.answer ? "it has connections enough (btl_ibx_max_rc)"
+        const bool is_final = VB_STRANGER == hello.answer || VB_FULL == hello.answer;
+        what = VB_CROSSED == hello.answer ? VB_ON_CROSS : is_final ? VB_ON_REFUSED : VB_ON_REJECTED;
+        (void) vb_peer_why(peer, VB_FULL == hello.answer ? "it has connections enough (btl_ibx_max_rc)"
                           : VB_ON_REFUSED == what ? "it does not know this process, or its "
                                                     "btl_ibx_verbs_max_send_size or version is another"
                                                   : "it is busy");
     } else {
-        vb_peer_why(peer, "nobody listens there (status %d)", event->status);
+        (void) vb_peer_why(peer, "nobody listens there (status %d)", event->status);
     }
     port->counters.retried += VB_ON_REJECTED == what;
     step(peer, what, NULL);
@@ -364,7 +337,7 @@ static void on_established(vb_link_t *link, const struct rdma_cm_event *event)
             || !vb_link_greet(link, &hello))) {
         ++peer->port->counters.strangers;
         if ('\0' == peer->why[0]) {
-            vb_peer_why(peer, "another process answered at its address");
+            (void) vb_peer_why(peer, "another process answered at its address");
         }
         step(peer, VB_ON_REFUSED, NULL);
         return;
@@ -400,7 +373,7 @@ static void on_cm_event(vb_port_t *port, const struct rdma_cm_event *event)
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         /* Messages may have arrived before: they are taken first. */
         if ('\0' == peer->why[0]) {
-            vb_peer_why(peer, RDMA_CM_EVENT_DISCONNECTED == event->event
+            (void) vb_peer_why(peer, RDMA_CM_EVENT_DISCONNECTED == event->event
                                   ? "it closed the connection"
                                   : "the device is gone");
         }
@@ -410,7 +383,7 @@ static void on_cm_event(vb_port_t *port, const struct rdma_cm_event *event)
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-        vb_peer_why(peer, "%s (status %d)", rdma_event_str(event->event), event->status);
+        (void) vb_peer_why(peer, "%s (status %d)", rdma_event_str(event->event), event->status);
         port->counters.retried += 1;
         step(peer, VB_ON_FAILED, NULL);
         break;
@@ -419,25 +392,21 @@ static void on_cm_event(vb_port_t *port, const struct rdma_cm_event *event)
     }
 }
 
-static vb_port_t *ports;                                       /* that are open */
+static spec_node_t ports = {&ports, &ports};                   /* that are open */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a port's */
 
 void vb_port_enlist(vb_port_t *port)
 {
     pthread_mutex_lock(&ports_lock);
-    port->next = ports;
-    ports = port;
+    spec_list_append(&ports, &port->node);
     pthread_mutex_unlock(&ports_lock);
 }
 
 void vb_port_delist(vb_port_t *port)
 {
     pthread_mutex_lock(&ports_lock);
-    for (vb_port_t **at = &ports; NULL != *at; at = &(*at)->next) {
-        if (*at == port) {
-            *at = port->next;
-            break;
-        }
+    if (spec_node_is_queued(&port->node)) {
+        spec_list_remove(&port->node);
     }
     pthread_mutex_unlock(&ports_lock);
 }
@@ -446,12 +415,12 @@ static void fail_all(vb_port_t *port)
 {
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         if (NULL != peer->link) {
-            vb_peer_why(peer, "the device %s failed", port->able.device);
+            (void) vb_peer_why(peer, "the device %s failed", port->able.device);
             vb_peer_cut(peer);
         }
         if (NULL != peer->mate) {
-            vb_peer_why(peer, "the device %s failed", port->able.device);
-            vb_hybrid_lose(peer);
+            (void) vb_peer_why(peer, "the device %s failed", port->able.device);
+            vb_hybrid_lose(peer, VB_LOST);
         }
     }
 }
@@ -485,7 +454,7 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         if (event->element.srq == port->srq) {
             ++port->counters.starved;
-            vb_rx_starved(port->rx, vb_now());
+            vb_rx_starved(port->rx, spec_now());
             (void) vb_rx_fill(port->rx);
         }
         break;
@@ -494,7 +463,7 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
     case IBV_EVENT_QP_ACCESS_ERR:
         link = vb_map_get(&port->by_qp, event->element.qp->qp_num);
         if (NULL != link && link->qp == event->element.qp) {
-            vb_peer_why(link->peer, "%s", ibv_event_type_str(event->event_type));
+            (void) vb_peer_why(link->peer, "%s", ibv_event_type_str(event->event_type));
             vb_peer_cut(link->peer);
         }
         break;
@@ -512,7 +481,8 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
 static void pass_on(const struct ibv_context *context, const struct ibv_async_event *event)
 {
     pthread_mutex_lock(&ports_lock);
-    for (vb_port_t *port = ports; NULL != port; port = port->next) {
+    SPEC_LIST_EACH (node, &ports) {
+        vb_port_t *port = SPEC_ENTRY(node, vb_port_t, node);
         if (port->context == context) {
             vb_port_lock(port);
             on_async_event(port, event);
@@ -524,13 +494,12 @@ static void pass_on(const struct ibv_context *context, const struct ibv_async_ev
 
 static void check_deadlines(vb_port_t *port)
 {
-    const uint64_t now = vb_now();
+    const uint64_t now = spec_now();
     for (vb_peer_t *peer = port->peers; NULL != peer && port->deadlines > 0; peer = peer->next) {
         if (vb_conn_is_late(&peer->conn, now)) {
-            const bool attempt = VB_WAITING != peer->conn.state && VB_OPEN != peer->conn.state;
-            if (attempt) {
+            if (VB_WAITING != peer->conn.state && VB_OPEN != peer->conn.state) {
                 ++port->counters.timed_out;
-                vb_peer_why(peer, "no answer");
+                (void) vb_peer_why(peer, "no answer");
             }
             step(peer, VB_ON_TIMEOUT, NULL);
         }
@@ -576,7 +545,7 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
                            {.fd = port->channel->fd, .events = POLLIN},
                            {.fd = port->context->async_fd, .events = POLLIN}};
     vb_port_lock(port);
-    const bool is_busy = port->deadlines > 0 || NULL != port->queue || waits_for_last(port)
+    const bool is_busy = port->deadlines > 0 || !spec_list_is_empty(&port->queue) || waits_for_last(port)
                          || vb_hybrid_needs_tick(port);
     vb_port_unlock(port);
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {

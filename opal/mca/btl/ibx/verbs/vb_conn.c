@@ -2,6 +2,8 @@
 /* The state machine of a connection: a table of states and events, which returns actions. */
 #include "vb_conn.h"
 
+#include <stddef.h>
+
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
 {
     *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer};
@@ -39,144 +41,95 @@ static unsigned say(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules,
     return enter(conn, VB_OPEN, again ? now + patience : 0, VB_DO_FIRST | actions);
 }
 
-static unsigned in_my_attempt(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
-                              const vb_conn_rules_t *rules)
+#define IN(state) (1u << VB_##state)
+#define ON(event) (1u << VB_ON_##event)
+enum {
+    MINE = IN(RESOLVING) | IN(ROUTING) | IN(CONNECTING), /* an attempt of mine is under way */
+    FAILURES = ON(REJECTED) | ON(FAILED) | ON(TIMEOUT) | ON(DISCONNECTED)
+};
+typedef enum until { NONE, AS_BEFORE, ATTEMPT } until_t; /* the deadline */
+
+/* What depends on nothing but state and event. */
+static const struct transition {
+    unsigned in, on;
+    vb_conn_state_t to;
+    until_t until;
+    unsigned actions;
+} transitions[] = {
+    {IN(IDLE) | IN(WAITING), ON(ASKED), VB_ACCEPTING, ATTEMPT, VB_DO_ACCEPT},
+    {IN(IDLE) | IN(WAITING), ON(CLOSE), VB_CLOSED, NONE, 0},
+    {IN(RESOLVING), ON(ADDRESS), VB_ROUTING, AS_BEFORE, VB_DO_ROUTE},
+    {IN(ROUTING), ON(ROUTE), VB_CONNECTING, AS_BEFORE, VB_DO_CONNECT},
+    {MINE, ON(CROSS), VB_WAITING, ATTEMPT, VB_DO_DROP}, /* the peer's is on its way; if it never comes, mine is next */
+    {MINE, ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
+    /* Mine gives way; or the peer has given its earlier attempt up. */
+    {MINE | IN(ACCEPTING), ON(ASKED), VB_ACCEPTING, ATTEMPT, VB_DO_DROP | VB_DO_ACCEPT},
+    {IN(ACCEPTING), ON(ARRIVED), VB_OPEN, NONE, VB_DO_READY},
+    {IN(ACCEPTING), ON(ESTABLISHED), VB_ACCEPTING, NONE, 0}, /* the side that asked sends; if it cannot, the fabric tells */
+    {IN(OPEN), ON(ARRIVED), VB_OPEN, NONE, 0},
+    {IN(OPEN), ON(GOODBYE), VB_PARTED, NONE, 0},
+    {IN(OPEN), ON(FAILED) | ON(DISCONNECTED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
+    {IN(OPEN), ON(CLOSE), VB_CLOSED, NONE, VB_DO_BYE | VB_DO_DROP},
+    {IN(PARTED), ON(FAILED) | ON(DISCONNECTED), VB_CLOSED, NONE, VB_DO_DROP},
+    {MINE | IN(ACCEPTING) | IN(PARTED), ON(CLOSE), VB_CLOSED, NONE, VB_DO_DROP},
+};
+
+static unsigned by_table(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
-    switch (event) {
-    case VB_ON_ADDRESS:
-        return VB_RESOLVING == conn->state ? enter(conn, VB_ROUTING, conn->deadline, VB_DO_ROUTE)
-                                           : 0;
-    case VB_ON_ROUTE:
-        return VB_ROUTING == conn->state ? enter(conn, VB_CONNECTING, conn->deadline, VB_DO_CONNECT)
-                                         : 0;
-    case VB_ON_ESTABLISHED:
-        if (VB_CONNECTING != conn->state) {
-            return 0;
-        }
+    const struct transition *t = transitions, *end = t + sizeof(transitions) / sizeof(*transitions);
+    while (t < end && !(t->in & 1u << conn->state && t->on & 1u << event)) {
+        ++t;
+    }
+    return t == end ? 0
+                    : enter(conn, t->to,
+                            NONE == t->until        ? 0
+                            : AS_BEFORE == t->until ? conn->deadline
+                                                    : now + rules->attempt_ns,
+                            t->actions);
+}
+
+unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
+{
+    const bool is_mine = 0 != (MINE & 1u << conn->state), fails = 0 != (FAILURES & 1u << event);
+    conn->is_wanted |= VB_ON_WANTED == event;
+    if (VB_ON_ASKED == event && (conn->state >= VB_OPEN || (is_mine && conn->stands))) {
+        return is_mine ? VB_DO_CROSSED : VB_DO_BUSY;
+    }
+    if (is_mine && fails) {
+        return again(conn, now, rules);
+    }
+    if (VB_ACCEPTING == conn->state && fails) {
+        return conn->is_wanted ? enter(conn, VB_WAITING, now + rules->backoff_ns, VB_DO_DROP)
+                               : enter(conn, VB_IDLE, 0, VB_DO_DROP);
+    }
+    if (VB_WAITING == conn->state && VB_ON_TIMEOUT == event) {
+        return conn->tries < rules->tries ? begin(conn, now, rules)
+                                          : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
+    }
+    if (VB_IDLE == conn->state && VB_ON_WANTED == event) {
+        return begin(conn, now, rules);
+    }
+    if (VB_CONNECTING == conn->state && VB_ON_ESTABLISHED == event) {
         conn->words = 0;
         return say(conn, now, rules, VB_DO_READY);
-    case VB_ON_ASKED:
-        return conn->stands
-                   ? VB_DO_CROSSED
-                   : enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT);
-    case VB_ON_CROSS: /* the peer's request is on its way; if it never comes, mine is next */
-        return enter(conn, VB_WAITING, now + rules->attempt_ns, VB_DO_DROP);
-    case VB_ON_REJECTED:
-    case VB_ON_FAILED:
-    case VB_ON_TIMEOUT:
-    case VB_ON_DISCONNECTED:
-        return again(conn, now, rules);
-    case VB_ON_REFUSED:
-        return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
-    case VB_ON_CLOSE:
-        return enter(conn, VB_CLOSED, 0, VB_DO_DROP);
-    default:
-        return 0;
     }
+    if (VB_OPEN == conn->state && VB_ON_TIMEOUT == event && 0 != conn->deadline) {
+        ++conn->words;
+        return say(conn, now, rules, 0);
+    }
+    return by_table(conn, event, now, rules);
 }
 
-static unsigned in_accepting(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
-                             const vb_conn_rules_t *rules)
-{
-    switch (event) {
-    case VB_ON_ARRIVED:
-        return enter(conn, VB_OPEN, 0, VB_DO_READY);
-    case VB_ON_ESTABLISHED: /* now the side that asked sends; if it cannot, the fabric tells */
-        return enter(conn, VB_ACCEPTING, 0, 0);
-    case VB_ON_ASKED: /* the peer has given its earlier attempt up */
-        return enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT);
-    case VB_ON_FAILED:
-    case VB_ON_REJECTED:
-    case VB_ON_TIMEOUT:
-    case VB_ON_DISCONNECTED:
-        if (conn->is_wanted) {
-            return enter(conn, VB_WAITING, now + rules->backoff_ns, VB_DO_DROP);
-        }
-        return enter(conn, VB_IDLE, 0, VB_DO_DROP);
-    case VB_ON_CLOSE:
-        return enter(conn, VB_CLOSED, 0, VB_DO_DROP);
-    default:
-        return 0;
-    }
-}
-
-unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now,
-                      const vb_conn_rules_t *rules)
-{
-    conn->is_wanted |= VB_ON_WANTED == event;
-    switch (conn->state) {
-    case VB_IDLE:
-    case VB_WAITING:
-        switch (event) {
-        case VB_ON_WANTED:
-            return VB_IDLE == conn->state ? begin(conn, now, rules) : 0;
-        case VB_ON_TIMEOUT:
-            return VB_WAITING != conn->state    ? 0
-                   : conn->tries < rules->tries ? begin(conn, now, rules)
-                                                : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
-        case VB_ON_ASKED:
-            return enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_ACCEPT);
-        case VB_ON_CLOSE:
-            return enter(conn, VB_CLOSED, 0, 0);
-        default:
-            return 0;
-        }
-    case VB_RESOLVING:
-    case VB_ROUTING:
-    case VB_CONNECTING:
-        return in_my_attempt(conn, event, now, rules);
-    case VB_ACCEPTING:
-        return in_accepting(conn, event, now, rules);
-    case VB_OPEN:
-        switch (event) {
-        case VB_ON_ASKED:
-            return VB_DO_BUSY;
-        case VB_ON_ARRIVED:
-            return enter(conn, VB_OPEN, 0, 0);
-        case VB_ON_TIMEOUT:
-            if (0 == conn->deadline) {
-                return 0;
-            }
-            ++conn->words;
-            return say(conn, now, rules, 0);
-        case VB_ON_GOODBYE:
-            return enter(conn, VB_PARTED, 0, 0);
-        case VB_ON_FAILED:
-        case VB_ON_DISCONNECTED:
-            return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
-        case VB_ON_CLOSE:
-            return enter(conn, VB_CLOSED, 0, VB_DO_BYE | VB_DO_DROP);
-        default:
-            return 0;
-        }
-    case VB_PARTED:
-        if (VB_ON_FAILED == event || VB_ON_DISCONNECTED == event || VB_ON_CLOSE == event) {
-            return enter(conn, VB_CLOSED, 0, VB_DO_DROP);
-        }
-        return VB_ON_ASKED == event ? VB_DO_BUSY : 0;
-    case VB_CLOSED:
-    case VB_DEAD:
-        return VB_ON_ASKED == event ? VB_DO_BUSY : 0;
-    }
-    return 0;
-}
+#define NAME(name) #name,
+static const char *const states[] = {VB_CONN_STATES(NAME)};
+static const char *const events[] = {VB_CONN_EVENTS(NAME)};
 
 const char *vb_conn_state_name(vb_conn_state_t state)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        VB_CONN_STATES(X)
-#undef X
-    };
-    return (unsigned) state < sizeof(names) / sizeof(*names) ? names[state] : "?";
+    return (size_t) state < sizeof(states) / sizeof(*states) ? states[state] : "?";
 }
 
 const char *vb_conn_event_name(vb_conn_event_t event)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        VB_CONN_EVENTS(X)
-#undef X
-    };
-    return (unsigned) event < sizeof(names) / sizeof(*names) ? names[event] : "?";
+    return (size_t) event < sizeof(events) / sizeof(*events) ? events[event] : "?";
 }

@@ -5,12 +5,10 @@
  *   attempt   one rdma_cm id on its way to be a connection; mine if I asked, the peer's if it did
  *   crossed   both asked at once. The attempt of the process with the smaller name stands: its owner
  *             rejects the other's, and the other gives its own up when it hears of that or is asked
- *   first     the side that asked sends first (RFC 5044 section 7.1 wants it of iWARP); the other keeps its
- *             messages until something has arrived. So it is done on all fabrics. The first word can be lost on the
- *             way to the other (siw does not handle what comes while its accept goes on, until more comes), so
- *             it is repeated a few times while nothing arrives
+ *   first     the side that asked sends first, on all fabrics; the other keeps its messages until something has arrived. The
+ *             first word is repeated a few times while nothing arrives
  *
- * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table. */
+ * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table, and the reasons. */
 #ifndef VB_CONN_H
 #define VB_CONN_H
 

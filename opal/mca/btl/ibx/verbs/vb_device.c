@@ -3,8 +3,6 @@
 #include "vb_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ibv_device_attr.vendor_id of Linux's devices in software. */
 #define VENDOR_SIW 0x626d74u
@@ -99,11 +97,6 @@ static uint32_t mbps_of(const struct ibv_port_attr *attr)
     return width * speed;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static void choose_queue(vb_port_t *port, const struct ibv_device_attr *device)
 {
     vb_abilities_t *able = &port->able;
@@ -124,23 +117,20 @@ static bool choose_depths(vb_port_t *port, const struct ibv_device_attr *device)
 {
     vb_config_t *config = &port->config;
     vb_abilities_t *able = &port->able;
-    port->initiator_depth = (uint8_t) least(16, (uint32_t) device->max_qp_init_rd_atom);
-    port->responder_resources = (uint8_t) least(16, (uint32_t) device->max_qp_rd_atom);
-    port->send_depth = least(config->send_depth, (uint32_t) device->max_qp_wr);
+    port->initiator_depth = (uint8_t) vb_least(16, (uint32_t) device->max_qp_init_rd_atom);
+    port->responder_resources = (uint8_t) vb_least(16, (uint32_t) device->max_qp_rd_atom);
+    port->send_depth = vb_least(config->send_depth, (uint32_t) device->max_qp_wr);
     port->link_spare = able->shared_queue ? 0 : VB_CONTROL_MAX;
     port->link_receives = able->shared_queue ? 0
-                                             : least(config->link_window_max + port->link_spare,
+                                             : vb_least(config->link_window_max + port->link_spare,
                                                      (uint32_t) device->max_qp_wr);
-    if (able->shared_queue) {
-        config->window_max = least(config->window_max, (uint32_t) device->max_srq_wr);
-    } else {
-        config->window_max = least(config->window_max, port->link_receives - port->link_spare);
-    }
-    config->window_initial = least(config->window_initial, config->window_max);
+    config->window_max = vb_least(config->window_max, able->shared_queue ? (uint32_t) device->max_srq_wr
+                                                                      : port->link_receives - port->link_spare);
+    config->window_initial = vb_least(config->window_initial, config->window_max);
     able->queue_depth = port->send_depth;
     const uint32_t wanted =
         config->entries + (able->shared_queue ? config->window_max : config->entries);
-    port->entries.limit = least(wanted, (uint32_t) device->max_cqe);
+    port->entries.limit = vb_least(wanted, (uint32_t) device->max_cqe);
     return port->send_depth >= 4 && config->window_initial >= 1 && port->entries.limit >= 64;
 }
 
@@ -157,16 +147,14 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     snprintf(able->device, sizeof(able->device), "%s", ibv_get_device_name(port->context->device));
     able->port = number;
     if (0 != rc) {
-        snprintf(why, size, "it cannot be asked what it can do: %s", strerror(rc));
-        return false;
+        return vb_fails(why, size, "it cannot be asked what it can do: %s", strerror(rc));
     }
     able->fabric = IBV_TRANSPORT_IWARP == port->context->device->transport_type ? VB_IWARP
                    : IBV_LINK_LAYER_ETHERNET == attr.link_layer                 ? VB_ROCE
                                                                                 : VB_INFINIBAND;
     if (device.max_sge < 2) {
-        snprintf(why, size, "a work request takes %d piece of memory, and 2 are needed",
+        return vb_fails(why, size, "a work request takes %d piece of memory, and 2 are needed",
                  device.max_sge);
-        return false;
     }
     choose_queue(port, &device);
     able->atomics = IBV_ATOMIC_NONE != device.atomic_cap && VB_IWARP != able->fabric;
@@ -176,16 +164,10 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     able->fences_why = why_no_fence(device.vendor_id);
     able->fences = NULL == able->fences_why;
     able->inline_max = port->config.inline_max;
-    able->message_max = 0 != attr.max_msg_sz ? attr.max_msg_sz : UINT32_C(1) << 30;
-    if (able->message_max > UINT32_C(1) << 30) {
-        able->message_max = UINT32_C(1) << 30;
-    }
+    able->message_max = 0 != attr.max_msg_sz ? vb_least(attr.max_msg_sz, UINT32_C(1) << 30) : UINT32_C(1) << 30;
     able->mbps = mbps_of(&attr);
 
-    if (!choose_depths(port, &device)) {
-        snprintf(why, size, "its queues are too short: %d work requests, %d completions",
-                 device.max_qp_wr, device.max_cqe);
-        return false;
-    }
-    return true;
+    return choose_depths(port, &device)
+           || vb_fails(why, size, "its queues are too short: %d work requests, %d completions", device.max_qp_wr,
+                       device.max_cqe);
 }

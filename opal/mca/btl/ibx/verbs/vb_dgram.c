@@ -2,50 +2,14 @@
 /* Sends and receives the engine's datagrams through a UD queue pair, and keeps its address handles. */
 #include "vb_dgram.h"
 #include "vb_internal.h"
-#include "vb_rx.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SLOTS 64u /* datagrams being sent */
-#define BATCH 32
 
 /* What a datagram in flight counts besides its bytes, as the engine counts it. */
 #define OVERHEAD 512u
-
-/* An address handle may go only when no work request that names it is outstanding: one that was parted
- * from is kept until then. */
-typedef struct target {
-    struct ibv_ah *ah; /* NULL: free */
-    uint32_t number, qkey;
-    bool is_parted;
-    uint32_t until; /* then: not before this work request and all earlier ones are done */
-} target_t;
-
-struct vb_dgram {
-    vb_port_t *port;
-    iw_engine_t *engine;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    uint8_t gid_index;
-    uint16_t pkey_index;
-    bool needs_grh; /* InfiniBand: the port wants it of all datagrams */
-    uint16_t mtu;
-    vb_dgram_address_t own;
-    vb_dgram_counters_t count;
-    vb_entries_t entries;
-    vb_rx_t rx;
-    bool has_rx;
-    uint32_t drains;
-    vb_sendq_t sendq;
-    char *slots;
-    struct ibv_mr *slots_mr;
-    target_t *target;
-    uint32_t targets;
-    iw_packet_t packet[BATCH];
-};
 
 /* ---- opening ---- */
 
@@ -118,9 +82,8 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
     d->entries.limit = receives + SLOTS;
     d->cq = ibv_create_cq(port->context, (int) d->entries.limit, NULL, port->notices, 0);
     if (NULL == d->cq) {
-        snprintf(why, size, "no completion queue of %u entries: %s", d->entries.limit,
+        return vb_fails(why, size, "no completion queue of %u entries: %s", d->entries.limit,
                  strerror(errno));
-        return false;
     }
     struct ibv_qp_init_attr attr = {
         .qp_context = port,
@@ -134,8 +97,7 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
     };
     d->qp = ibv_create_qp(port->pd, &attr);
     if (NULL == d->qp || !to_ready(d)) {
-        snprintf(why, size, "no UD queue pair: %s", strerror(errno));
-        return false;
+        return vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
     }
     d->own.number = d->qp->qp_num;
     return true;
@@ -148,7 +110,7 @@ static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, ch
     vb_port_t *port = d->port;
     const uint32_t each = (port->config.buffer_size + d->mtu - 1) / d->mtu + 1;
     const uint32_t initial = messages * each < receives ? messages * each : receives;
-    vb_rx_init(&d->rx, port, &d->drains, 0, 0, receives, initial, receives, vb_now());
+    vb_rx_init(&d->rx, port, &d->drains, 0, 0, receives, initial, receives, spec_now());
     d->rx.size = d->mtu + VB_DGRAM_GRH;
     d->rx.pool = &d->entries;
     d->rx.qp = d->qp;
@@ -158,48 +120,28 @@ static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, ch
     d->slots_mr = NULL == d->slots ? NULL
                                    : ibv_reg_mr(port->pd, d->slots, (size_t) SLOTS * d->mtu,
                                                 IBV_ACCESS_LOCAL_WRITE);
-    if (NULL == d->slots_mr || vb_rx_fill(&d->rx) < initial) {
-        snprintf(why, size, "%u datagrams of %u bytes cannot be registered (ulimit -l?)", initial,
-                 d->rx.size);
-        return false;
-    }
-    return true;
+    return (NULL != d->slots_mr && vb_rx_fill(&d->rx) >= initial)
+           || vb_fails(why, size, "%u datagrams of %u bytes cannot be registered (ulimit -l?)", initial, d->rx.size);
 }
 
-vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives, uint32_t qkey,
-                          char *why, size_t size)
+bool vb_dgram_open(vb_dgram_t *d, vb_port_t *port, uint32_t messages, uint32_t receives, char *why, size_t size)
 {
     struct ibv_port_attr attr;
     memset(&attr, 0, sizeof(attr));
-    vb_dgram_t *d = calloc(1, sizeof(*d));
-    if (NULL == d || 0 != ibv_query_port(port->context, port->able.port, &attr)) {
-        snprintf(why, size, "its port does not say what it can, or memory is out");
-        free(d);
-        return NULL;
+    *d = (vb_dgram_t){.port = port};
+    if (0 != ibv_query_port(port->context, port->able.port, &attr)) {
+        return vb_fails(why, size, "its port does not say what it can");
     }
-    d->port = port;
-    d->own.qkey = qkey & 0x7fffffffu;
+    d->own.qkey = port->config.datagram.qkey & 0x7fffffffu;
     d->own.lid = attr.lid;
     d->needs_grh = 0 != (attr.flags & IBV_QPF_GRH_REQUIRED);
     d->mtu = (uint16_t) (0 < attr.active_mtu ? 128u << attr.active_mtu : 0);
-    bool is_good = true;
-    if (d->mtu < VB_DGRAM_MTU_MIN) {
-        snprintf(why, size, "its datagrams have %u bytes and %u are needed", d->mtu,
-                 VB_DGRAM_MTU_MIN);
-        is_good = false;
-    } else if (!find_gid(d, &attr)) {
-        snprintf(why, size, "it has no GID of its IPv4 address");
-        is_good = false;
-    } else if (!find_partition(d, &attr)) {
-        snprintf(why, size, "the partition of its address is not in its P_Key table");
-        is_good = false;
-    }
-    if (!is_good || !open_queues(d, receives, why, size)
-        || !open_buffers(d, messages, receives, why, size)) {
-        vb_dgram_close(d);
-        return NULL;
-    }
-    return d;
+    return (d->mtu >= VB_DGRAM_MTU_MIN
+            || vb_fails(why, size, "its datagrams have %u bytes and %u are needed", d->mtu, VB_DGRAM_MTU_MIN))
+           && (find_gid(d, &attr) || vb_fails(why, size, "it has no GID of its IPv4 address"))
+           && (find_partition(d, &attr)
+               || vb_fails(why, size, "the partition of its address is not in its P_Key table"))
+           && open_queues(d, receives, why, size) && open_buffers(d, messages, receives, why, size);
 }
 
 void vb_dgram_close(vb_dgram_t *d)
@@ -223,27 +165,6 @@ void vb_dgram_close(vb_dgram_t *d)
     if (NULL != d->cq) {
         (void) ibv_destroy_cq(d->cq);
     }
-    free(d);
-}
-
-bool vb_dgram_arm(vb_dgram_t *d)
-{
-    return 0 == ibv_req_notify_cq(d->cq, 0);
-}
-
-void vb_dgram_bind(vb_dgram_t *d, iw_engine_t *engine)
-{
-    d->engine = engine;
-}
-
-uint16_t vb_dgram_mtu(const vb_dgram_t *d)
-{
-    return d->mtu;
-}
-
-const vb_dgram_address_t *vb_dgram_own(const vb_dgram_t *d)
-{
-    return &d->own;
 }
 
 uint32_t vb_dgram_space(const vb_dgram_t *d)
@@ -251,19 +172,13 @@ uint32_t vb_dgram_space(const vb_dgram_t *d)
     return d->rx.window.current * (d->mtu + OVERHEAD);
 }
 
-const ibx_window_t *vb_dgram_window(const vb_dgram_t *d)
+vb_datagram_use_t vb_dgram_use(const vb_dgram_t *d)
 {
-    return &d->rx.window;
-}
-
-const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *d)
-{
-    return &d->count;
-}
-
-size_t vb_dgram_memory(const vb_dgram_t *d)
-{
-    return sizeof(*d) + (size_t) SLOTS * d->mtu + d->targets * sizeof(*d->target);
+    vb_datagram_use_t use = d->count;
+    use.mtu = d->mtu;
+    use.window = d->rx.window.current;
+    use.memory = (size_t) SLOTS * d->mtu + d->targets * sizeof(*d->target);
+    return use;
 }
 
 /* ---- addresses ---- */
@@ -276,7 +191,7 @@ static void name_target(iw_address_t *to, uint32_t at)
     to->v4.sin_addr.s_addr = at;
 }
 
-static target_t *target_of(vb_dgram_t *d, const iw_address_t *to)
+static vb_target_t *target_of(vb_dgram_t *d, const iw_address_t *to)
 {
     const uint32_t at = to->v4.sin_addr.s_addr;
     return at < d->targets && NULL != d->target[at].ah && !d->target[at].is_parted ? &d->target[at]
@@ -286,17 +201,17 @@ static target_t *target_of(vb_dgram_t *d, const iw_address_t *to)
 static bool free_target(vb_dgram_t *d, uint32_t *at)
 {
     for (*at = 0; *at < d->targets; ++*at) {
-        target_t *target = &d->target[*at];
+        vb_target_t *target = &d->target[*at];
         if (target->is_parted && (int32_t) (d->sendq.una - target->until) >= 0) {
             (void) ibv_destroy_ah(target->ah);
-            *target = (target_t){.ah = NULL};
+            *target = (vb_target_t){.ah = NULL};
         }
         if (NULL == target->ah) {
             return true;
         }
     }
     const uint32_t room = 0 == d->targets ? 16 : 2 * d->targets;
-    target_t *table = realloc(d->target, room * sizeof(*table));
+    vb_target_t *table = realloc(d->target, room * sizeof(*table));
     if (NULL == table) {
         return false;
     }
@@ -319,25 +234,26 @@ bool vb_dgram_meet(vb_dgram_t *d, const vb_dgram_address_t *there, iw_address_t 
     if (!is_in_my_subnet(d, there) || !free_target(d, &at)) {
         return false;
     }
-    struct ibv_ah_attr attr = {.dlid = there->lid, .port_num = d->port->able.port};
+    struct ibv_ah_attr attr = {.dlid = there->lid, .sl = d->port->config.service_level, .port_num = d->port->able.port};
     if (VB_INFINIBAND != d->port->able.fabric || d->needs_grh) {
         attr.is_global = 1;
         attr.grh.sgid_index = d->gid_index;
         attr.grh.hop_limit = 64;
+        attr.grh.traffic_class = d->port->config.traffic_class;
         memcpy(attr.grh.dgid.raw, there->gid, sizeof(there->gid));
     }
     struct ibv_ah *ah = ibv_create_ah(d->port->pd, &attr);
     if (NULL == ah) {
         return false;
     }
-    d->target[at] = (target_t){.ah = ah, .number = there->number, .qkey = there->qkey};
+    d->target[at] = (vb_target_t){.ah = ah, .number = there->number, .qkey = there->qkey};
     name_target(to, at);
     return true;
 }
 
 void vb_dgram_part(vb_dgram_t *d, const iw_address_t *to)
 {
-    target_t *target = target_of(d, to);
+    vb_target_t *target = target_of(d, to);
     if (NULL != target) {
         target->is_parted = true;
         target->until = d->sendq.nxt;
@@ -349,12 +265,9 @@ void vb_dgram_part(vb_dgram_t *d, const iw_address_t *to)
 /* False: not now. */
 static bool send_packet(vb_dgram_t *d, const iw_packet_t *k)
 {
-    const target_t *target = target_of(d, &k->to);
+    const vb_target_t *target = target_of(d, &k->to);
     if (NULL == target || k->length > d->mtu) {
         return true; /* lost on the way, as datagrams are */
-    }
-    if (!vb_sendq_has_room(&d->sendq, 1, 0)) {
-        return false;
     }
     char *slot = d->slots + (size_t) (d->sendq.nxt % SLOTS) * d->mtu;
     size_t length = 0;
@@ -386,7 +299,7 @@ void vb_dgram_flush(vb_dgram_t *d, uint64_t now)
 {
     while (iw_engine_has_output(d->engine)) {
         const uint32_t room = SLOTS - vb_sendq_outstanding(&d->sendq);
-        const unsigned n = iw_engine_output(d->engine, now, d->packet, room < BATCH ? room : BATCH);
+        const unsigned n = iw_engine_output(d->engine, now, d->packet, room < VB_BATCH ? room : VB_BATCH);
         for (unsigned i = 0; i < n; ++i) {
             if (!send_packet(d, &d->packet[i])) {
                 iw_engine_unsent(d->engine, &d->packet[i], n - i);
@@ -446,11 +359,11 @@ static void watch_window(vb_dgram_t *d, uint64_t now)
 /* All that is there: a window that is taken only in part seems wider than it is. */
 static unsigned receive(vb_dgram_t *d, uint64_t now)
 {
-    struct ibv_wc wc[BATCH];
+    struct ibv_wc wc[VB_BATCH];
     unsigned arrived = 0;
     int n;
     do {
-        n = ibv_poll_cq(d->cq, BATCH, wc);
+        n = ibv_poll_cq(d->cq, VB_BATCH, wc);
         for (int i = 0; i < n; ++i) {
             if (vb_wr_is_receive(wc[i].wr_id)) {
                 on_received(d, &wc[i], now);
@@ -459,8 +372,8 @@ static unsigned receive(vb_dgram_t *d, uint64_t now)
                 on_sent(d, &wc[i]);
             }
         }
-    } while (BATCH == n && arrived < d->rx.window.current);
-    d->drains += BATCH > n;
+    } while (VB_BATCH == n && arrived < d->rx.window.current);
+    d->drains += VB_BATCH > n;
     if (arrived > 0) {
         watch_window(d, now);
         (void) vb_rx_fill(&d->rx);

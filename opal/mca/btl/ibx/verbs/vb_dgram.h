@@ -2,13 +2,8 @@
 /* The UD queue pair of a port as a datagram port: what iw_port.h is for a UDP socket, it is for an
  * adapter. Binds an engine (iw_engine.h) to it; the engine does what makes datagrams reliable.
  *
- * One queue pair serves all peers. A datagram carries at most the port's MTU; what arrives begins
- * VB_DGRAM_GRH bytes later in its buffer (global routing header). It is copied into a registered buffer
- * before it is sent: the engine keeps no keys of its pieces, and sends again after the caller's buffer
- * has moved.
- *
- * Access: a sender must know the queue pair's Q_Key, which is random (the adapter drops others), and tag
- * each datagram with the process's key (iw_auth.h).
+ * One queue pair serves all peers (docs/design/verbs.md, Hybrid). A datagram is copied into a registered buffer before
+ * it is sent: the engine keeps no keys of its pieces, and sends again after the caller's buffer has moved.
  *
  * Threads: as the port. Memory: send slots and buffers of the receive window (vb_rx.h), whatever the
  * number of peers; a peer costs an address handle. */
@@ -30,33 +25,49 @@ typedef struct vb_dgram_address {
     uint8_t gid[16];
 } vb_dgram_address_t;
 
-typedef struct vb_dgram vb_dgram_t;
+/* An address handle may go only when no work request that names it is outstanding: one that was parted
+ * from is kept until then. */
+typedef struct vb_target {
+    struct ibv_ah *ah; /* NULL: free */
+    uint32_t number, qkey;
+    bool is_parted;
+    uint32_t until; /* then: not before this work request and all earlier ones are done */
+} vb_target_t;
 
-typedef struct vb_dgram_counters {
-    uint64_t sent, received;
-    uint64_t starved; /* times the receive queue ran low */
-    uint64_t errors;  /* completions with an error, or without a header */
-} vb_dgram_counters_t;
+/* Its fields are those of vb_dgram.c; the hybrid mode reads mtu and own, and arms cq. */
+typedef struct vb_dgram {
+    vb_port_t *port;
+    iw_engine_t *engine; /* takes what arrives: to be set before anything else is called */
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    uint8_t gid_index;
+    uint16_t pkey_index;
+    bool needs_grh; /* InfiniBand: the port wants it of all datagrams */
+    uint16_t mtu;
+    vb_dgram_address_t own;
+    vb_datagram_use_t count;
+    vb_entries_t entries;
+    vb_rx_t rx;
+    bool has_rx;
+    uint32_t drains;
+    vb_sendq_t sendq;
+    char *slots;
+    struct ibv_mr *slots_mr;
+    vb_target_t *target;
+    uint32_t targets;
+    iw_packet_t packet[VB_BATCH];
+} vb_dgram_t;
 
-/* NULL: not possible, why says what is wrong. receives: most receive buffers; qkey: random, its highest
- * bit is cleared (set, it would mean another thing: InfiniBand specification, 10.2.5). */
-vb_dgram_t *vb_dgram_open(vb_port_t *port, uint32_t messages, uint32_t receives, uint32_t qkey,
-                          char *why, size_t size);
+/* False: not possible, why says what is wrong, and it is to be closed. receives: most receive buffers. Of the port's qkey the
+ * highest bit is cleared (set, it would mean another thing: InfiniBand specification, 10.2.5). */
+bool vb_dgram_open(vb_dgram_t *dgram, vb_port_t *port, uint32_t messages, uint32_t receives, char *why, size_t size);
+/* Also one that is all zero. */
 void vb_dgram_close(vb_dgram_t *dgram);
 
-/* The engine that takes what arrives. Before anything else is called. */
-void vb_dgram_bind(vb_dgram_t *dgram, iw_engine_t *engine);
-/* As vb_port_arm, whose channel tells. False: the adapter does not. */
-bool vb_dgram_arm(vb_dgram_t *dgram);
-
-uint16_t vb_dgram_mtu(const vb_dgram_t *dgram);
-const vb_dgram_address_t *vb_dgram_own(const vb_dgram_t *dgram);
 /* Bytes that the receive queue takes now, for iw_config_t: receive_space. */
 uint32_t vb_dgram_space(const vb_dgram_t *dgram);
-const ibx_window_t *vb_dgram_window(const vb_dgram_t *dgram);
-/* Bytes besides the receive window. */
-size_t vb_dgram_memory(const vb_dgram_t *dgram);
-const vb_dgram_counters_t *vb_dgram_counters(const vb_dgram_t *dgram);
+/* Of its use, as far as it is of datagrams: counts, the window, bytes besides that. */
+vb_datagram_use_t vb_dgram_use(const vb_dgram_t *dgram);
 
 /* Lets it send to there. *to is what iw_peer_add gets for it. False: no address handle, or it is in another subnet
  * (InfiniBand). */

@@ -5,19 +5,13 @@
 
 #include "iw_memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define BATCH 32
-#define TRIP                                                                                       \
-    UINT64_C(                                                                                      \
-        10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
+#define TRIP UINT64_C(10000000) /* ns: taken for a round trip until one is measured; a fabric's are far below */
 
 struct vb_hybrid {
     vb_port_t *port;
-    vb_dgram_t *dgram;
-    iw_engine_t *engine;
+    vb_dgram_t dgram;
     ibx_window_t window; /* of buffers */
     bool is_armed;       /* the engine tells when few buffers are free */
     uint32_t buffers;       /* with the engine or with the receiver */
@@ -47,15 +41,15 @@ static void free_buffer(vb_hybrid_t *h, char *buffer)
 static void arm_limit(vb_hybrid_t *h)
 {
     const uint32_t limit = ibx_window_limit(&h->window);
-    if (!h->is_armed && h->window.current < h->window.max && iw_receives_free(h->engine) >= limit) {
+    if (!h->is_armed && h->window.current < h->window.max && iw_receives_free(h->dgram.engine) >= limit) {
         h->is_armed = true;
-        iw_arm_limit(h->engine, limit);
+        iw_arm_limit(h->dgram.engine, limit);
     }
 }
 
 static bool post_buffer(vb_hybrid_t *h, char *buffer)
 {
-    if (IW_OK == iw_post_receive(h->engine, buffer, h->port->config.buffer_size, buffer)) {
+    if (IW_OK == iw_post_receive(h->dgram.engine, buffer, h->port->config.buffer_size, buffer)) {
         return true;
     }
     free_buffer(h, buffer);
@@ -110,7 +104,7 @@ static iw_peer_t *on_unknown(void *context, iw_engine_t *engine, uint64_t name)
 void vb_port_hear(vb_port_t *port, const uint8_t *data, size_t length)
 {
     if (NULL != port->hybrid && NULL != data) {
-        iw_engine_input(port->hybrid->engine, vb_now(), data, length);
+        iw_engine_input(port->hybrid->dgram.engine, spec_now(), data, length);
     }
 }
 
@@ -127,51 +121,47 @@ static bool open_engine(vb_hybrid_t *h)
     config.auth = (iw_auth_mode_t) c->datagram.auth;
     config.seed = c->datagram.seed;
     config.start = c->datagram.start;
-    config.datagram_max = vb_dgram_mtu(h->dgram);
+    config.datagram_max = h->dgram.mtu;
     config.datagram_min = VB_DGRAM_MTU_MIN;
-    config.receive_space = config.peer_space = vb_dgram_space(h->dgram);
+    config.receive_space = config.peer_space = vb_dgram_space(&h->dgram);
     config.peer_timeout_ns = c->datagram.peer_timeout_ns;
     config.quota = c->window_max;
     config.unknown = on_unknown;
     config.context = h;
-    h->engine = iw_engine_create(&config);
-    return NULL != h->engine;
+    h->dgram.engine = iw_engine_create(&config);
+    return NULL != h->dgram.engine;
+}
+
+static bool open_parts(vb_hybrid_t *h, char *why, size_t size)
+{
+    const vb_config_t *c = &h->port->config;
+    struct ibv_device_attr device;
+    if (0 != ibv_query_device(h->port->context, &device)) {
+        return vb_fails(why, size, "its device does not say what it can");
+    }
+    const uint32_t receives = vb_least(c->datagram.receives, (uint32_t) device.max_qp_wr);
+    return vb_dgram_open(&h->dgram, h->port, c->window_initial, receives, why, size)
+           && (open_engine(h) || vb_fails(why, size, "out of memory"));
 }
 
 vb_hybrid_t *vb_hybrid_open(vb_port_t *port, char *why, size_t size)
 {
-    struct ibv_device_attr device;
-    if (0 == port->config.datagram.after) {
-        snprintf(why, size, "switched off");
-        return NULL;
-    }
-    if (VB_IWARP == port->able.fabric) {
-        snprintf(why, size, "iWARP adapters have no datagrams");
-        return NULL;
-    }
-    vb_hybrid_t *h = calloc(1, sizeof(*h));
-    if (NULL == h || 0 != ibv_query_device(port->context, &device)) {
-        snprintf(why, size, "its device does not say what it can, or memory is out");
-        free(h);
+    const bool is_iwarp = VB_IWARP == port->able.fabric;
+    const bool is_wanted = !is_iwarp && 0 != port->config.datagram.after;
+    vb_hybrid_t *h = is_wanted ? calloc(1, sizeof(*h)) : NULL;
+    if (NULL == h) {
+        (void) vb_fails(why, size, is_wanted                         ? "out of memory"
+                                   : 0 == port->config.datagram.after ? "switched off"
+                                                                      : "iWARP adapters have no datagrams");
         return NULL;
     }
     h->port = port;
-    uint32_t receives = port->config.datagram.receives;
-    receives = receives < (uint32_t) device.max_qp_wr ? receives : (uint32_t) device.max_qp_wr;
-    h->dgram = vb_dgram_open(port, port->config.window_initial, receives,
-                             port->config.datagram.qkey, why, size);
-    if (NULL == h->dgram) {
-        free(h);
-        return NULL;
-    }
-    if (!open_engine(h)) {
-        snprintf(why, size, "out of memory");
+    if (!open_parts(h, why, size)) {
         vb_hybrid_close(h);
         return NULL;
     }
-    vb_dgram_bind(h->dgram, h->engine);
     ibx_window_init(&h->window, port->config.window_initial, port->config.window_max,
-                    port->config.window_quiet_ns, vb_now());
+                    port->config.window_quiet_ns, spec_now());
     fill_buffers(h);
     return h;
 }
@@ -182,21 +172,21 @@ void vb_hybrid_close(vb_hybrid_t *h)
         free(peer->mate);
         peer->mate = NULL;
     }
-    if (NULL != h->engine) {
+    if (NULL != h->dgram.engine) {
         iw_completion_t c;
         void *buffer;
-        while (1 == iw_engine_poll(h->engine, &c, 1)) {
+        while (1 == iw_engine_poll(h->dgram.engine, &c, 1)) {
             if (IW_RECEIVED == c.what) {
                 free(c.context);
             }
         }
-        while (iw_withdraw_receive(h->engine, &buffer)) {
+        while (iw_withdraw_receive(h->dgram.engine, &buffer)) {
             free(buffer);
         }
-        iw_engine_destroy(h->engine);
+        iw_engine_destroy(h->dgram.engine);
     }
     h->port->counters.registered -= (uint64_t) h->buffers * h->port->config.buffer_size;
-    vb_dgram_close(h->dgram);
+    vb_dgram_close(&h->dgram);
     free(h);
 }
 
@@ -211,13 +201,13 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const vb_dgram_address_t *there, con
     vb_mate_t *mate = calloc(1, sizeof(*mate));
     iw_key_t theirs;
     memcpy(theirs.b, key, sizeof(theirs.b));
-    if (NULL == mate || !vb_dgram_meet(h->dgram, there, &mate->to)) {
+    if (NULL == mate || !vb_dgram_meet(&h->dgram, there, &mate->to)) {
         free(mate);
         return false;
     }
-    mate->peer = iw_peer_add(h->engine, peer->name, &mate->to, &theirs, peer);
+    mate->peer = iw_peer_add(h->dgram.engine, peer->name, &mate->to, &theirs, peer);
     if (NULL == mate->peer) {
-        vb_dgram_part(h->dgram, &mate->to);
+        vb_dgram_part(&h->dgram, &mate->to);
         free(mate);
         return false;
     }
@@ -245,7 +235,7 @@ bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *
     if (NULL == port->hybrid) {
         return false;
     }
-    *own = *vb_dgram_own(port->hybrid->dgram);
+    *own = port->hybrid->dgram.own;
     memcpy(key, port->config.datagram.key, sizeof(port->config.datagram.key));
     return true;
 }
@@ -257,15 +247,13 @@ uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, b
         return 0;
     }
     const unsigned rights = (read ? IW_REMOTE_READ : 0u) | (write ? IW_REMOTE_WRITE : 0u);
-    const uint32_t stag = iw_register(port->hybrid->engine, base, size, rights);
-    (void) iw_guard(port->hybrid->engine, stag, uses);
-    return stag;
+    return iw_register(port->hybrid->dgram.engine, base, size, rights, uses);
 }
 
 void vb_port_hide(vb_port_t *port, uint32_t stag)
 {
     if (NULL != port->hybrid && 0 != stag) {
-        (void) iw_deregister(port->hybrid->engine, stag);
+        (void) iw_deregister(port->hybrid->dgram.engine, stag);
     }
 }
 
@@ -275,19 +263,12 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use)
     if (NULL == h) {
         return false;
     }
-    const vb_dgram_counters_t *c = vb_dgram_counters(h->dgram);
-    *use = (vb_datagram_use_t){.mtu = vb_dgram_mtu(h->dgram),
-                               .peers = h->met,
-                               .connections = h->slots,
-                               .connections_most = h->slots_most,
-                               .sent = c->sent,
-                               .received = c->received,
-                               .starved = c->starved,
-                               .errors = c->errors,
-                               .resent = iw_engine_counters(h->engine)->segments_resent,
-                               .window = vb_dgram_window(h->dgram)->current,
-                               .memory = sizeof(*h) + iw_engine_memory(h->engine)
-                                         + vb_dgram_memory(h->dgram)};
+    *use = vb_dgram_use(&h->dgram);
+    use->peers = h->met;
+    use->connections = h->slots;
+    use->connections_most = h->slots_most;
+    use->resent = iw_engine_counters(h->dgram.engine)->segments_resent;
+    use->memory += sizeof(*h) + iw_engine_memory(h->dgram.engine);
     return true;
 }
 
@@ -324,7 +305,7 @@ static void say_owed(vb_peer_t *peer)
     }
 }
 
-static void lose(vb_peer_t *peer, vb_status_t how)
+void vb_hybrid_lose(vb_peer_t *peer, vb_status_t how)
 {
     vb_port_t *port = peer->port;
     vb_mate_t *mate = peer->mate;
@@ -375,8 +356,8 @@ static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
     }
     if (todo & VB_SWITCH_FAULT) {
         ++port->counters.bad_messages;
-        vb_peer_why(peer, "it left datagrams when it could not");
-        lose(peer, VB_LOST);
+        (void) vb_peer_why(peer, "it left datagrams when it could not");
+        vb_hybrid_lose(peer, VB_LOST);
     }
     return todo;
 }
@@ -405,7 +386,7 @@ bool vb_hybrid_opened(vb_peer_t *peer)
         return false;
     }
     (void) step(peer, VB_SWITCH_ON_OPEN, 0);
-    vb_dgram_flush(peer->port->hybrid->dgram, vb_now());
+    vb_dgram_flush(&peer->port->hybrid->dgram, spec_now());
     return true;
 }
 
@@ -428,7 +409,7 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
 void vb_hybrid_parted(vb_peer_t *peer)
 {
     if (NULL != peer->mate && !vb_switch_is_connected(&peer->mate->sw)) {
-        lose(peer, VB_ENDED);
+        vb_hybrid_lose(peer, VB_ENDED);
     }
 }
 
@@ -454,7 +435,7 @@ static vb_status_t posted(vb_peer_t *peer, iw_status_t status)
     switch (status) {
     case IW_OK:
         ++port->hybrid->outstanding;
-        vb_dgram_flush(port->hybrid->dgram, vb_now());
+        vb_dgram_flush(&port->hybrid->dgram, spec_now());
         return VB_OK;
     case IW_AGAIN:
     case IW_NO_MEMORY:
@@ -498,33 +479,23 @@ vb_status_t vb_hybrid_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, const st
     return status;
 }
 
-vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
-                                   uint64_t offset, unsigned flags, void *request)
-{
-    const struct iovec iov = {.iov_base = (void *) (uintptr_t) piece->addr,
-                              .iov_len = piece->length};
-    const vb_status_t may = may_post(peer);
-    if (VB_OK != may) {
-        return may;
-    }
-    const vb_status_t status =
-        posted(peer, iw_post_write(peer->mate->peer, &iov, 1, stag, offset,
-                                   flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
-    peer->port->counters.written += VB_OK == status ? piece->length : 0;
-    return status;
-}
-
-vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+vb_status_t vb_post_datagram_rdma(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
                                   uint64_t offset, unsigned flags, void *request)
 {
+    const bool reads = 0 != (flags & VB_READ);
+    void *data = (void *) (uintptr_t) piece->addr;
+    const struct iovec iov = {.iov_base = data, .iov_len = piece->length};
+    vb_counters_t *counters = &peer->port->counters;
     const vb_status_t may = may_post(peer);
     if (VB_OK != may) {
         return may;
     }
-    const vb_status_t status = posted(
-        peer, iw_post_read(peer->mate->peer, (void *) (uintptr_t) piece->addr, piece->length, stag,
-                           offset, flags_of(flags & ~(unsigned) VB_INLINE, 0), request));
-    peer->port->counters.read += VB_OK == status ? piece->length : 0;
+    flags = flags_of(flags & ~(unsigned) VB_INLINE, 0);
+    iw_peer_t *to = peer->mate->peer;
+    const vb_status_t status =
+        posted(peer, reads ? iw_post_read(to, data, piece->length, stag, offset, flags, request)
+                           : iw_post_write(to, &iov, 1, stag, offset, flags, request));
+    *(reads ? &counters->read : &counters->written) += VB_OK == status ? piece->length : 0;
     return status;
 }
 
@@ -552,16 +523,15 @@ static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c
     }
     return_buffer(h, buffer);
     if (is_whole && sizeof(hdr) == c->length && hdr.type >= VB_LEAVE && hdr.type <= VB_RETURN) {
-        const uint16_t round = le16toh(hdr.seen);
         (void) step(peer,
                     VB_LEAVE == hdr.type     ? VB_SWITCH_ON_LEAVE
                     : VB_ARRIVED == hdr.type ? VB_SWITCH_ON_ARRIVED
                                              : VB_SWITCH_ON_RETURN,
-                    round);
+                    le16toh(hdr.seen));
     } else {
         ++h->port->counters.bad_messages;
-        vb_peer_why(peer, "it sent something that is no message of this version");
-        lose(peer, VB_LOST);
+        (void) vb_peer_why(peer, "it sent something that is no message of this version");
+        vb_hybrid_lose(peer, VB_LOST);
     }
     return false;
 }
@@ -587,8 +557,8 @@ static void on_down(vb_peer_t *peer, iw_status_t status)
     if (vb_switch_is_connected(&mate->sw) && mate->sw.has_left) {
         return; /* the connection tells */
     }
-    vb_peer_why(peer, "%s", iw_status_name(status));
-    lose(peer, IW_CLOSED == status ? VB_ENDED : VB_LOST);
+    (void) vb_peer_why(peer, "%s", iw_status_name(status));
+    vb_hybrid_lose(peer, IW_CLOSED == status ? VB_ENDED : VB_LOST);
 }
 
 /* True: a message to deliver. */
@@ -597,17 +567,14 @@ static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_
     vb_peer_t *peer = NULL == c->peer ? NULL : iw_peer_user(c->peer);
     switch (c->what) {
     case IW_RECEIVED:
-        if (NULL == peer || NULL == peer->mate || VB_OK != peer->mate->over) {
-            /* What came before the end is delivered. */
-            if (NULL == peer || NULL == peer->mate || VB_LOST == peer->mate->over) {
-                return_buffer(h, c->context);
-                return false;
-            }
+        if (NULL == peer || NULL == peer->mate || VB_LOST == peer->mate->over) { /* what came before a goodbye is delivered */
+            return_buffer(h, c->context);
+            return false;
         }
         return on_message(h, peer, c, received);
     case IW_LIMIT_REACHED:
         h->is_armed = false;
-        (void) ibx_window_limit_reached(&h->window, vb_now());
+        (void) ibx_window_limit_reached(&h->window, spec_now());
         ++h->port->counters.starved;
         fill_buffers(h);
         return false;
@@ -625,12 +592,12 @@ static bool on_completion(vb_hybrid_t *h, const iw_completion_t *c, vb_received_
 int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
 {
     vb_hybrid_t *h = port->hybrid;
-    iw_completion_t c[BATCH];
+    iw_completion_t c[VB_BATCH];
     int messages = 0;
     unsigned n;
-    const uint64_t now = vb_now();
+    const uint64_t now = spec_now();
     ++h->polls;
-    *events = (int) vb_dgram_progress(h->dgram, now);
+    *events = (int) vb_dgram_progress(&h->dgram, now);
     if (h->is_owing) {
         h->is_owing = false;
         for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
@@ -641,14 +608,14 @@ int vb_hybrid_poll(vb_port_t *port, vb_received_t *received, int max, int *event
     }
     do {
         const unsigned room = (unsigned) (max - messages);
-        n = iw_engine_poll(h->engine, c, room < BATCH ? room : BATCH);
+        n = iw_engine_poll(h->dgram.engine, c, vb_least(room, VB_BATCH));
         for (unsigned i = 0; i < n; ++i) {
             messages += on_completion(h, &c[i], &received[messages]);
         }
         *events += (int) n;
     } while (n > 0 && messages < max);
-    if (iw_engine_has_output(h->engine)) {
-        vb_dgram_flush(h->dgram, now);
+    if (iw_engine_has_output(h->dgram.engine)) {
+        vb_dgram_flush(&h->dgram, now);
     }
     return messages;
 }
@@ -657,11 +624,11 @@ void vb_hybrid_check(vb_port_t *port, uint64_t now)
 {
     vb_hybrid_t *h = port->hybrid;
     const uint32_t limit = ibx_window_limit(&h->window);
-    vb_dgram_check(h->dgram, now);
-    (void) ibx_window_check(&h->window, iw_receives_lowest(h->engine), now);
+    vb_dgram_check(&h->dgram, now);
+    (void) ibx_window_check(&h->window, iw_receives_lowest(h->dgram.engine), now);
     if (limit != ibx_window_limit(&h->window)) {
         void *buffer;
-        while (h->buffers > h->window.current && iw_withdraw_receive(h->engine, &buffer)) {
+        while (h->buffers > h->window.current && iw_withdraw_receive(h->dgram.engine, &buffer)) {
             free_buffer(h, buffer);
         }
         h->is_armed = false; /* for the former limit */
@@ -678,19 +645,12 @@ void vb_hybrid_tick(vb_port_t *port)
 {
     vb_hybrid_t *h = port->hybrid;
     if (h->polls == h->polls_seen) {
-        (void) vb_dgram_progress(h->dgram, vb_now());
+        (void) vb_dgram_progress(&h->dgram, spec_now());
     }
     h->polls_seen = h->polls;
 }
 
 /* ---- the end ---- */
-
-void vb_hybrid_lose(vb_peer_t *peer)
-{
-    if (NULL != peer->mate) {
-        lose(peer, VB_LOST);
-    }
-}
 
 bool vb_hybrid_is_busy(const vb_port_t *port)
 {
@@ -704,7 +664,7 @@ bool vb_hybrid_is_busy(const vb_port_t *port)
 
 bool vb_hybrid_arm(vb_port_t *port)
 {
-    return vb_dgram_arm(port->hybrid->dgram);
+    return 0 == ibv_req_notify_cq(port->hybrid->dgram.cq, 0);
 }
 
 void vb_hybrid_part(vb_peer_t *peer)
@@ -715,8 +675,8 @@ void vb_hybrid_part(vb_peer_t *peer)
         return;
     }
     iw_peer_remove(mate->peer);
-    vb_dgram_flush(h->dgram, vb_now());
-    vb_dgram_part(h->dgram, &mate->to);
+    vb_dgram_flush(&h->dgram, spec_now());
+    vb_dgram_part(&h->dgram, &mate->to);
     free(mate);
     peer->mate = NULL;
     vb_peer_use(peer, peer->link);

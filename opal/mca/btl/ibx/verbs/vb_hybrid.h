@@ -2,9 +2,8 @@
 /* The scalable mode of a port: peers are talked to by datagrams (vb_dgram.h, made reliable by iw_engine.h)
  * until they turn out to be talked to much, then by a connection of their own (vb_switch.h, vb_conn.h).
  *
- * This binds the pure parts together: completions of the engine become events of the way, actions of the
- * way become connections and control messages. A message that arrived by datagrams is in a buffer, a
- * buffer that belongs to the engine until it is full and to the receiver until vb_port_return.
+ * A message that arrived by datagrams is in a buffer that belongs to the engine until it is full and to the receiver until
+ * vb_port_return.
  *
  * Threads: as the port; all with its lock. */
 #ifndef VB_HYBRID_H
@@ -59,8 +58,8 @@ void vb_hybrid_give_slot(vb_peer_t *peer);
 
 /* ---- the end ---- */
 
-/* The device has failed. */
-void vb_hybrid_lose(vb_peer_t *peer);
+/* It is lost, or has ended: what waits fails with that. Nothing if it is over. */
+void vb_hybrid_lose(vb_peer_t *peer, vb_status_t how);
 /* Something is not acknowledged yet, or in the middle of leaving. */
 bool vb_hybrid_is_busy(const vb_port_t *port);
 /* As vb_port_arm, whose channel tells. False: the adapter does not. */

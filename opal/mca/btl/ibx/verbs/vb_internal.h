@@ -6,8 +6,9 @@
 #include "vb_conn.h"
 #include "vb_credit.h"
 #include "vb_map.h"
-#include "vb_port.h"
-#include "vb_sendq.h"
+#include "vb_rx.h"
+
+#include "spec_list.h"
 
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -15,7 +16,6 @@
 
 typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
 typedef struct vb_mate vb_mate_t;
-typedef struct vb_rx vb_rx_t; /* vb_rx.h */
 
 /* The number in a work request: which link or queue it belongs to, and which request or buffer it is.
  * Never a pointer: a completion may be left over from a link that is gone. */
@@ -35,9 +35,6 @@ static inline uint32_t vb_wr_number(uint64_t id)
 {
     return (uint32_t) (id >> 32);
 }
-
-/* Work completions taken from the adapter at a time. */
-#define VB_BATCH 32
 
 /* A work request that is outstanding. */
 typedef struct vb_request {
@@ -90,8 +87,7 @@ struct vb_peer {
     bool is_cut;             /* disconnected: examined when all that has arrived is taken */
     bool is_waiting;         /* a post found no room: ready is to be called; in the port's list */
     vb_peer_t *next_waiting;
-    bool is_queued;          /* to be connected when it is its turn; in the port's queue */
-    vb_peer_t *next_queued;
+    spec_node_t turn;        /* in the port's queue: to be connected when it is its turn */
     char why[160];
 };
 
@@ -125,13 +121,18 @@ struct vb_port {
     uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
     uint32_t attempts;  /* of mine to connect, under way, each the first to a peer */
-    vb_peer_t *queue, *queue_last; /* whose attempt begins when another one has ended */
+    spec_node_t queue; /* of peers whose attempt begins when another one has ended */
     bool has_cut;
     vb_peer_t *waiting;
     vb_link_t *graveyard;
     bool has_draining; /* links there that wait for the completion queue */
-    vb_port_t *next; /* of all that are open */
+    spec_node_t node; /* of all that are open */
 };
+
+static inline uint32_t vb_least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 /* So many bytes more of receive buffers. */
 static inline void vb_port_registered(vb_port_t *port, uint64_t bytes)
@@ -147,7 +148,9 @@ static inline void vb_port_registered(vb_port_t *port, uint64_t bytes)
 
 /* The one way in which a connection's state changes. */
 void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
-void vb_peer_why(vb_peer_t *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says why something fails. Returns false. */
+bool vb_fails(char *why, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define vb_peer_why(peer, ...) vb_fails((peer)->why, sizeof((peer)->why), __VA_ARGS__)
 void vb_peer_wants(vb_peer_t *peer);
 /* Its connection is broken, which is told when all that has arrived before is taken: a goodbye may be in it. */
 static inline void vb_peer_cut(vb_peer_t *peer)
@@ -194,11 +197,6 @@ bool vb_post_control(vb_link_t *link, vb_type_t type);
 void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
-
-/* ---- vb_poll.c ---- */
-
-/* The peer sent what cannot be: the connection ends. */
-void vb_link_break_off(vb_link_t *link, const char *why);
 
 /* ---- vb_device.c ---- */
 

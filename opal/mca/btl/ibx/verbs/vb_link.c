@@ -2,11 +2,8 @@
 /* A link: one attempt to connect, and the queue pair that comes of it. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
-#include "vb_rx.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Some adapters do not say when they are done with a queue pair (siw). It is long done then. */
 #define LAST_NS UINT64_C(200000000)
@@ -72,17 +69,15 @@ bool vb_link_prepare(vb_link_t *link)
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
     if (link->id->verbs != port->context) {
-        vb_peer_why(peer, "its address is reached through another device than %s",
+        return vb_peer_why(peer, "its address is reached through another device than %s",
                     port->able.device);
-        return false;
     }
     vb_sendq_init(&link->sendq, port->send_depth);
     vb_credit_init(&link->credit, !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
     if (NULL == link->requests || !create_queue_pair(link, port)) {
-        vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
+        return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
-        return false;
     }
     if (link->inline_max < sizeof(*link->controls)) {
         const size_t bytes = port->send_depth * sizeof(*link->controls);
@@ -91,33 +86,29 @@ bool vb_link_prepare(vb_link_t *link)
                                                    : ibv_reg_mr(port->pd, link->controls, bytes,
                                                                 IBV_ACCESS_LOCAL_WRITE);
         if (NULL == link->controls_mr) {
-            vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
-            return false;
+            return vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
         }
     }
     if (!vb_map_put(&port->by_qp, link->qp->qp_num, link)) {
-        vb_peer_why(peer, "out of memory");
-        return false;
+        return vb_peer_why(peer, "out of memory");
     }
     port->links += 1;
     link->is_counted = true;
     if (!port->able.shared_queue) {
         link->rx = malloc(sizeof(*link->rx));
         if (NULL == link->rx) {
-            vb_peer_why(peer, "out of memory");
-            return false;
+            return vb_peer_why(peer, "out of memory");
         }
         vb_rx_init(link->rx, port, &port->drains, link->generation, port->link_spare,
                    port->link_receives, port->config.window_initial, port->config.window_max,
-                   vb_now());
+                   spec_now());
         link->rx->qp = link->qp;
         (void) vb_rx_fill(link->rx);
         if (link->rx->posted <= link->rx->spare) {
-            vb_peer_why(peer,
+            return vb_peer_why(peer,
                         "no receive buffers: %u bytes cannot be registered (ulimit -l?), or the "
                         "completion queue is full",
                         port->config.buffer_size);
-            return false;
         }
     }
     return true;
@@ -139,17 +130,15 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool counted = VB_UNCOUNTED != hello->credits;
     if (counted && hello->credits > VB_CREDITS_MAX) {
-        vb_peer_why(link->peer, "it says that it has %u receive buffers, more than can be",
+        return vb_peer_why(link->peer, "it says that it has %u receive buffers, more than can be",
                     hello->credits);
-        return false;
     }
     if (hello->buffer != link->peer->port->config.buffer_size) {
-        vb_peer_why(
+        return vb_peer_why(
             link->peer,
             "its receive buffers have %u bytes and mine %u (btl_ibx_verbs_max_send_size is to be the "
             "same for all)",
             hello->buffer, link->peer->port->config.buffer_size);
-        return false;
     }
     /* What fills before the hello is part of it, not of the next header. */
     link->credit.owed = 0;
@@ -178,7 +167,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     }
     peer->is_cut = false;
     link->peer = NULL;
-    link->last_at = vb_now() + LAST_NS;
+    link->last_at = spec_now() + LAST_NS;
     link->next = port->graveyard;
     port->graveyard = link;
     vb_port_wake(port);
@@ -190,7 +179,7 @@ bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
         return true;
     }
     if (!link->drains) {
-        if (!link->has_last && vb_now() < link->last_at) {
+        if (!link->has_last && spec_now() < link->last_at) {
             return false;
         }
         /* The first may have been found before now. */

@@ -21,27 +21,26 @@ static inline uint32_t vb_map_home(const vb_map_t *map, uint64_t key)
     return (uint32_t) ((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & map->mask;
 }
 
-static inline void *vb_map_get(const vb_map_t *map, uint64_t key)
-{
-    if (NULL == map->slot) {
-        return NULL;
-    }
-    for (uint32_t i = vb_map_home(map, key); NULL != map->slot[i].value; i = (i + 1) & map->mask) {
-        if (map->slot[i].key == key) {
-            return map->slot[i].value;
-        }
-    }
-    return NULL;
-}
-
-static inline void vb_map_slot(vb_map_t *map, uint64_t key, void *value)
+/* Where the key is, or belongs. */
+static inline uint32_t vb_map_find(const vb_map_t *map, uint64_t key)
 {
     uint32_t i = vb_map_home(map, key);
     while (NULL != map->slot[i].value && map->slot[i].key != key) {
         i = (i + 1) & map->mask;
     }
-    map->used += NULL == map->slot[i].value;
-    map->slot[i] = (struct vb_map_slot){key, value};
+    return i;
+}
+
+static inline void *vb_map_get(const vb_map_t *map, uint64_t key)
+{
+    return NULL == map->slot ? NULL : map->slot[vb_map_find(map, key)].value;
+}
+
+static inline void vb_map_slot(vb_map_t *map, uint64_t key, void *value)
+{
+    struct vb_map_slot *slot = &map->slot[vb_map_find(map, key)];
+    map->used += NULL == slot->value;
+    *slot = (struct vb_map_slot){key, value};
 }
 
 /* value is not NULL. False: out of memory. */
@@ -70,10 +69,7 @@ static inline void vb_map_remove(vb_map_t *map, uint64_t key)
     if (NULL == vb_map_get(map, key)) {
         return;
     }
-    uint32_t i = vb_map_home(map, key);
-    while (map->slot[i].key != key) {
-        i = (i + 1) & map->mask;
-    }
+    uint32_t i = vb_map_find(map, key);
     --map->used;
     for (uint32_t j = (i + 1) & map->mask; NULL != map->slot[j].value; j = (j + 1) & map->mask) {
         /* May j's entry move to i? Not if its home lies behind i on the way to j. */

@@ -2,24 +2,14 @@
 /* A port: opening and closing it, its peers, its thread. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
-#include "vb_rx.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-
-uint64_t vb_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
 
 void vb_config_default(vb_config_t *config)
 {
@@ -144,21 +134,15 @@ static bool bind_address(vb_port_t *port, char *why, size_t size)
 {
     port->channel = rdma_create_event_channel();
     if (NULL == port->channel || !make_nonblocking(port->channel->fd)) {
-        snprintf(why, size, "no channel for events of connections (is rdma_ucm loaded?): %s",
+        return vb_fails(why, size, "no channel for events of connections (is rdma_ucm loaded?): %s",
                  strerror(errno));
-        return false;
     }
     if (0 != rdma_create_id(port->channel, &port->listener, port, RDMA_PS_TCP)
         || 0 != rdma_bind_addr(port->listener, (struct sockaddr *) &port->config.address)) {
-        snprintf(why, size, "its address cannot be bound: %s", strerror(errno));
-        return false;
+        return vb_fails(why, size, "its address cannot be bound: %s", strerror(errno));
     }
     port->context = port->listener->verbs;
-    if (NULL == port->context) {
-        snprintf(why, size, "its address is of no RDMA device");
-        return false;
-    }
-    return true;
+    return NULL != port->context || vb_fails(why, size, "its address is of no RDMA device");
 }
 
 static void close_notices(vb_port_t *port)
@@ -189,23 +173,19 @@ static bool open_notices(vb_port_t *port)
 static bool open_queues(vb_port_t *port, char *why, size_t size)
 {
     if (!make_nonblocking(port->context->async_fd)) {
-        snprintf(why, size, "no events of the device: %s", strerror(errno));
-        return false;
+        return vb_fails(why, size, "no events of the device: %s", strerror(errno));
     }
     port->pd = ibv_alloc_pd(port->context);
     if (NULL == port->pd) {
-        snprintf(why, size, "no protection domain: %s", strerror(errno));
-        return false;
+        return vb_fails(why, size, "no protection domain: %s", strerror(errno));
     }
     if (!open_notices(port)) {
-        snprintf(why, size, "no channel for notices of completions: %s", strerror(errno));
-        return false;
+        return vb_fails(why, size, "no channel for notices of completions: %s", strerror(errno));
     }
     port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
     if (NULL == port->cq) {
-        snprintf(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
+        return vb_fails(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
                  port->entries.limit, strerror(errno));
-        return false;
     }
     if (!port->able.shared_queue) {
         return true;
@@ -215,20 +195,16 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
     port->srq = ibv_create_srq(port->pd, &attr);
     port->rx = NULL == port->srq ? NULL : malloc(sizeof(*port->rx));
     if (NULL == port->rx) {
-        snprintf(why, size, "no shared receive queue of %u: %s", port->config.window_max,
+        return vb_fails(why, size, "no shared receive queue of %u: %s", port->config.window_max,
                  strerror(errno));
-        return false;
     }
     vb_rx_init(port->rx, port, &port->drains, 0, 0, port->config.window_max,
-               port->config.window_initial, port->config.window_max, vb_now());
+               port->config.window_initial, port->config.window_max, spec_now());
     port->rx->srq = port->srq;
-    if (vb_rx_fill(port->rx) < port->rx->window.current) {
-        snprintf(why, size,
-                 "%u receive buffers of %u bytes cannot be registered: %s (ulimit -l is too low?)",
-                 port->rx->window.current, port->config.buffer_size, strerror(errno));
-        return false;
-    }
-    return true;
+    return vb_rx_fill(port->rx) >= port->rx->window.current
+           || vb_fails(why, size,
+                       "%u receive buffers of %u bytes cannot be registered: %s (ulimit -l is too low?)",
+                       port->rx->window.current, port->config.buffer_size, strerror(errno));
 }
 
 vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
@@ -245,12 +221,12 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         port->config.window_quiet_ns = waits;
     }
     pthread_mutex_init(&port->lock, NULL);
+    spec_list_init(&port->queue);
     port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (port->wake < 0) { /* nothing could end the thread */
-        snprintf(why, size, "no descriptor for events: %s (ulimit -n is too low?)",
-                 strerror(errno));
-    }
-    bool is_good = port->wake >= 0 && bind_address(port, why, size)
+    /* Without it nothing could end the thread. */
+    bool is_good = (port->wake >= 0
+                    || vb_fails(why, size, "no descriptor for events: %s (ulimit -n is too low?)", strerror(errno)))
+                   && bind_address(port, why, size)
                    && vb_port_examine(port, port->listener->port_num, why, size)
                    && open_queues(port, why, size);
     if (VB_IWARP != port->able.fabric) {
@@ -260,17 +236,12 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         port->hybrid =
             vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
         port->able.datagrams = NULL != port->hybrid;
-    }
-    if (is_good && 0 != rdma_listen(port->listener, 128)) {
-        snprintf(why, size, "nobody could connect: rdma_listen: %s", strerror(errno));
-        is_good = false;
+        is_good = 0 == rdma_listen(port->listener, 128)
+                  || vb_fails(why, size, "nobody could connect: rdma_listen: %s", strerror(errno));
     }
     if (is_good) {
         vb_port_enlist(port);
-        if (config->thread && !start_thread(port)) {
-            snprintf(why, size, "no thread: %s", strerror(errno));
-            is_good = false;
-        }
+        is_good = !config->thread || start_thread(port) || vb_fails(why, size, "no thread: %s", strerror(errno));
     }
     if (!is_good) {
         vb_port_quiesce(port, 0);
@@ -293,7 +264,7 @@ static bool has_links(const vb_port_t *port)
 /* Poll until that is done. What still arrives is nobody's. */
 static void poll_while(vb_port_t *port, bool (*is_busy)(const vb_port_t *), uint64_t wait_ns)
 {
-    const uint64_t end = vb_now() + wait_ns;
+    const uint64_t end = spec_now() + wait_ns;
     vb_received_t nobodys[16];
     bool goes_on = true;
     while (goes_on) {
@@ -303,7 +274,7 @@ static void poll_while(vb_port_t *port, bool (*is_busy)(const vb_port_t *), uint
         vb_port_return(port, nobodys, n);
         goes_on = is_busy(port);
         vb_port_unlock(port);
-        if (vb_now() >= end) {
+        if (spec_now() >= end) {
             return;
         }
         if (goes_on && 0 == n + events) {

@@ -2,25 +2,26 @@
 /* Takes completions from an adapter: of work requests that were posted, and of messages that have arrived. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
-#include "vb_rx.h"
-
-#include <string.h>
 
 static void cut(vb_link_t *link, enum ibv_wc_status status)
 {
     vb_peer_t *peer = link->peer;
     if (IBV_WC_WR_FLUSH_ERR != status || '\0' == peer->why[0]) {
-        vb_peer_why(peer, "%s", ibv_wc_status_str(status));
+        (void) vb_peer_why(peer, "%s", ibv_wc_status_str(status));
     }
     vb_peer_cut(peer);
 }
 
-void vb_link_break_off(vb_link_t *link, const char *why)
+/* The peer sent what cannot be: the connection ends. */
+static bool refuse(vb_link_t *link, vb_rx_t *rx, uint32_t buffer, const char *why)
 {
     vb_peer_t *peer = link->peer;
+    vb_rx_return(rx, buffer);
+    (void) vb_rx_fill(rx);
     ++peer->port->counters.bad_messages;
-    vb_peer_why(peer, "%s", why);
+    (void) vb_peer_why(peer, "%s", why);
     vb_peer_cut(peer);
+    return false;
 }
 
 /* The buffer of a control message. Of a connection's own queue it is a spare one. */
@@ -34,10 +35,9 @@ static void control_done(vb_rx_t *rx, uint32_t buffer)
     }
 }
 
-/* The buffer of a message, of a connection's own queue. */
-static void message_done(vb_link_t *link, uint32_t buffer)
+/* A connection's own queue has as many buffers again as it is to have, and its peer hears of them. */
+static void refill(vb_link_t *link)
 {
-    vb_rx_return(link->rx, buffer);
     vb_credit_posted(&link->credit, vb_rx_fill(link->rx));
     if (vb_credit_is_due(&link->credit, vb_rx_given(link->rx))
         && VB_OPEN == link->peer->conn.state) {
@@ -54,22 +54,16 @@ static void watch_window(vb_link_t *link)
         return;
     }
     ++link->peer->port->counters.starved;
-    vb_rx_starved(rx, vb_now());
-    vb_credit_posted(&link->credit, vb_rx_fill(rx));
-    if (vb_credit_is_due(&link->credit, vb_rx_given(rx)) && VB_OPEN == link->peer->conn.state) {
-        (void) vb_post_control(link, VB_CREDIT);
-    }
+    vb_rx_starved(rx, spec_now());
+    refill(link);
 }
 
 /* The buffer of a completion, in which a message of a link is; NULL: there is nothing to be had from it. */
 static const vb_hdr_t *take_buffer(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc, vb_rx_t *rx)
 {
     const uint32_t buffer = vb_wr_number(wc->wr_id);
-    if (NULL == rx || vb_wr_generation(wc->wr_id) != rx->generation) {
-        ++port->counters.stale;
-        return NULL;
-    }
-    const vb_hdr_t *wire = vb_rx_take(rx, buffer);
+    const bool is_known = NULL != rx && vb_wr_generation(wc->wr_id) == rx->generation;
+    const vb_hdr_t *wire = is_known ? vb_rx_take(rx, buffer) : NULL;
     if (NULL == wire) {
         ++port->counters.stale;
         return NULL;
@@ -113,10 +107,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
     vb_hdr_t hdr;
     vb_peer_t *peer = link->peer;
     if (!header_is_right(link, wc, wire, &hdr)) {
-        vb_rx_return(rx, buffer);
-        (void) vb_rx_fill(rx);
-        vb_link_break_off(link, "it sent something that is no message of this version");
-        return false;
+        return refuse(link, rx, buffer, "it sent something that is no message of this version");
     }
     if (VB_ACCEPTING == peer->conn.state
         || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
@@ -132,10 +123,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         return false;
     }
     if (!vb_hybrid_has_left(peer)) {
-        vb_rx_return(rx, buffer);
-        (void) vb_rx_fill(rx);
-        vb_link_break_off(link, "it sent a message by connection that datagrams may come before");
-        return false;
+        return refuse(link, rx, buffer, "it sent a message by connection that datagrams may come before");
     }
     ++port->counters.received;
     *received = (vb_received_t){.peer = peer,
@@ -263,7 +251,8 @@ static void return_delivered(vb_port_t *port, const vb_received_t *received)
         }
         return;
     }
-    message_done(link, received->buffer);
+    vb_rx_return(link->rx, received->buffer);
+    refill(link);
 }
 
 void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
@@ -310,8 +299,7 @@ int vb_port_arm(vb_port_t *port)
     while (0 == ibv_get_cq_event(port->notices, &of, &context)) {
         ibv_ack_cq_events(of, 1); /* a queue that is not acknowledged cannot be destroyed */
     }
-    if (0 != ibv_req_notify_cq(port->cq, 0)
-        || (NULL != port->hybrid && !vb_hybrid_arm(port))) {
+    if (0 != ibv_req_notify_cq(port->cq, 0) || (NULL != port->hybrid && !vb_hybrid_arm(port))) {
         return -1;
     }
     return port->notices->fd;

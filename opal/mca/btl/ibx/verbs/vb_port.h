@@ -8,9 +8,6 @@
  *   link      one attempt to connect to a peer, or the connection that came of it (vb_internal.h)
  *   message   what vb_post_send sends; arrives with vb_port_poll
  *
- * Nothing of an adapter is required but RC queue pairs and rdma_cm. What else is used where it is there
- * (shared receive queue, limit events, atomics, inline data) is in vb_abilities_t.
- *
  * Order: messages and writes of one peer arrive in the order of their posting; so a message posted
  * after a write is delivered when the write's data is there. A message posted after a read, with
  * VB_FENCE, leaves when the read's data is here. Writes that are under way to the same bytes by datagrams (hybrid
@@ -27,6 +24,7 @@
 #define VB_PORT_H
 
 #include "ibx_window.h"
+#include "spec_now.h"
 #include "vb_conn.h"
 #include "vb_switch.h"
 #include "vb_wire.h"
@@ -91,6 +89,8 @@ typedef struct vb_config {
     uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
+    uint8_t service_level; /* of datagrams, 0 to 15 */
+    uint8_t traffic_class; /* of all; rdma_cm asks for connections of this one */
     vb_conn_rules_t rules; /* of connecting */
     uint32_t attempts;     /* so many first attempts of mine at a time, at least 1; the others wait */
     struct vb_datagram_config {
@@ -135,24 +135,15 @@ enum {
 
 void vb_config_default(vb_config_t *config);
 
+/* What each counts: btl_ibx_verbs_stats.c, where people read it. */
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
-        queued;
-    uint64_t strangers;     /* requests refused for what they said */
-    uint64_t bad_messages;  /* arrived and refused */
-    uint64_t starved;       /* limit events: the receive queue ran low */
-    uint64_t grown, shrunk; /* windows */
-    uint64_t no_credit;     /* posts that had to wait for credits */
-    uint64_t no_room;       /* ... for room in the queues */
-    uint64_t credit_messages;
-    uint64_t sent, received, written, read, atomics;
-    uint64_t inlined;
-    uint64_t registered;               /* bytes of receive buffers held now */
-    uint64_t registered_most;
-    uint64_t stale;            /* completions of links that are gone */
-    uint64_t switched, stayed; /* peers that went from datagrams to a connection; could not */
-    uint64_t way_messages;     /* said for that */
-    uint64_t full;             /* requests refused because there are connections enough */
+        queued, strangers, full;
+    uint64_t bad_messages, stale;
+    uint64_t starved, grown, shrunk, no_credit, no_room, credit_messages;
+    uint64_t sent, received, written, read, atomics, inlined;
+    uint64_t registered, registered_most; /* bytes of receive buffers held: now, at most */
+    uint64_t switched, stayed, way_messages;
 } vb_counters_t;
 
 /* NULL: not possible; why (of size bytes) says what is wrong. Takes no lock. */
@@ -213,10 +204,10 @@ bool vb_peer_add_datagrams(vb_peer_t *peer, const struct vb_dgram_address *there
 /* NULL: by connection only. */
 const vb_switch_t *vb_peer_switch(const vb_peer_t *peer);
 /* Messages go there by datagrams, or wait until they go by connection; writes and reads are to be posted with
- * vb_post_datagram_... at the moment. */
+ * vb_post_datagram_rdma at the moment. */
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 /* Names memory for peers that come by datagrams; 0: no room, or no datagrams. They do not reach it while
- * *uses is 0 (iw_memory_guard), which lives as long as the name. */
+ * *uses is 0 (iw_memory_add), which lives as long as the name. */
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
                         const atomic_uint *uses);
 void vb_port_hide(vb_port_t *port, uint32_t stag);
@@ -238,30 +229,28 @@ enum {
     VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
     VB_FENCE = 2,  /* not before earlier reads are done, if the port fences */
     VB_SIGNAL = 4, /* somebody waits for `done`: no delay */
+    VB_READ = 8,   /* of vb_post_rdma and vb_post_datagram_rdma: from there to here */
 };
 
 /* A message: piece[0] begins with hdr, which this fills in. At most two pieces, the sum at most
  * buffer_size. request NULL: nobody is told. Takes part in credits. */
 vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv_sge *piece,
                          int pieces, unsigned flags, void *request);
-vb_status_t vb_post_write(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
-                          unsigned flags, void *request);
-vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+/* A write; with VB_READ a read. */
+vb_status_t vb_post_rdma(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                          unsigned flags, void *request);
 /* 64 bits; the value before goes to the piece. swap NULL: add `operand`, else compare with it. */
 vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                            uint64_t operand, const uint64_t *swap, unsigned flags, void *request);
 
 /* offset counts from the beginning of what vb_port_expose named stag. */
-vb_status_t vb_post_datagram_write(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
-                                   uint64_t offset, unsigned flags, void *request);
-vb_status_t vb_post_datagram_read(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
+vb_status_t vb_post_datagram_rdma(vb_peer_t *peer, const struct ibv_sge *piece, uint32_t stag,
                                   uint64_t offset, unsigned flags, void *request);
 
 /* Bytes that VB_INLINE takes; 0 before the connection. May be asked without the lock, and may have changed
  * then. */
 uint32_t vb_inline_max(const vb_peer_t *peer);
-/* The same for vb_post_write, as long as the peer is there: 0 while it may still be talked to by datagrams,
+/* The same for a write by vb_post_rdma, as long as the peer is there: 0 while it may still be talked to by datagrams,
  * since what is posted later may find another way. */
 uint32_t vb_inline_put_max(const vb_peer_t *peer);
 
@@ -292,7 +281,5 @@ void vb_port_events(vb_port_t *port, int timeout_ms);
 
 /* How long a sender waits that found no buffer: nanoseconds, of the encoded rnr_timer. */
 uint64_t vb_rnr_ns(uint8_t timer);
-
-uint64_t vb_now(void); /* nanoseconds, monotonic */
 
 #endif

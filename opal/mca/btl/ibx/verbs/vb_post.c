@@ -1,10 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Posting work requests: room in the queues, credits, which of them ask for a completion. */
+/* Posts work requests to the send queue: is there room, is there credit, and which requests ask for a completion. */
 #include "vb_internal.h"
 #include "vb_hybrid.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* Slots of a send queue that data leaves for control messages. */
 #define CONTROL_SLOTS 2u
@@ -18,8 +17,8 @@ void vb_peer_wait(vb_peer_t *peer)
     }
 }
 
-/* May something be posted to this peer? spare: slots to leave. */
-static vb_status_t check(vb_peer_t *peer, uint32_t spare)
+/* May data be posted to this peer? */
+static vb_status_t check(vb_peer_t *peer)
 {
     vb_port_t *port = peer->port;
     if (vb_peer_is_by_datagrams(peer)) {
@@ -35,7 +34,7 @@ static vb_status_t check(vb_peer_t *peer, uint32_t spare)
     if (peer->is_cut) {
         return VB_AGAIN; /* until its end is told */
     }
-    if (!vb_sendq_has_room(&peer->link->sendq, 1, spare) || !vb_entries_take(&port->entries, 1)) {
+    if (!vb_sendq_has_room(&peer->link->sendq, 1, CONTROL_SLOTS) || !vb_entries_take(&port->entries, 1)) {
         ++port->counters.no_room;
         vb_peer_wait(peer);
         return VB_AGAIN;
@@ -70,7 +69,7 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
                 && IBV_WR_RDMA_READ != wr->opcode)) {
             return VB_FAULT;
         }
-        vb_peer_why(peer, "a work request cannot be posted: %s", strerror(rc));
+        (void) vb_peer_why(peer, "a work request cannot be posted: %s", strerror(rc));
         vb_peer_cut(peer);
         return VB_AGAIN; /* the connection's end is told in order, with what has arrived before */
     }
@@ -80,6 +79,12 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
         .user = user, .is_read = IBV_WR_RDMA_READ == wr->opcode, .is_signalled = signal};
     link->reads += request->is_read;
     return VB_OK;
+}
+
+static vb_status_t check_and_post(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user)
+{
+    const vb_status_t status = check(peer);
+    return VB_OK == status ? post(peer->link, wr, flags, user) : status;
 }
 
 /* Returns the credits that the header tells of, to be taken back if it is not sent after all. */
@@ -102,7 +107,7 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
         vb_peer_wait(peer);
         return VB_AGAIN;
     }
-    vb_status_t status = check(peer, CONTROL_SLOTS);
+    vb_status_t status = check(peer);
     if (VB_OK != status) {
         return status;
     }
@@ -148,35 +153,17 @@ bool vb_post_control(vb_link_t *link, vb_type_t type)
     return true;
 }
 
-static vb_status_t post_remote(vb_peer_t *peer, enum ibv_wr_opcode opcode, struct ibv_sge *piece,
-                               uint64_t remote, uint32_t rkey, unsigned flags, void *request)
-{
-    vb_status_t status = check(peer, CONTROL_SLOTS);
-    if (VB_OK != status) {
-        return status;
-    }
-    struct ibv_send_wr wr = {.sg_list = piece,
-                             .num_sge = 1,
-                             .opcode = opcode,
-                             .wr.rdma = {.remote_addr = remote, .rkey = rkey}};
-    return post(peer->link, &wr, flags, request);
-}
-
-vb_status_t vb_post_write(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
-                          unsigned flags, void *request)
-{
-    const vb_status_t status =
-        post_remote(peer, IBV_WR_RDMA_WRITE, piece, remote, rkey, flags, request);
-    peer->port->counters.written += VB_OK == status ? piece->length : 0;
-    return status;
-}
-
-vb_status_t vb_post_read(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
+vb_status_t vb_post_rdma(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote, uint32_t rkey,
                          unsigned flags, void *request)
 {
-    const vb_status_t status =
-        post_remote(peer, IBV_WR_RDMA_READ, piece, remote, rkey, flags, request);
-    peer->port->counters.read += VB_OK == status ? piece->length : 0;
+    const bool reads = 0 != (flags & VB_READ);
+    vb_counters_t *counters = &peer->port->counters;
+    struct ibv_send_wr wr = {.sg_list = piece,
+                             .num_sge = 1,
+                             .opcode = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+                             .wr.rdma = {.remote_addr = remote, .rkey = rkey}};
+    const vb_status_t status = check_and_post(peer, &wr, flags, request);
+    *(reads ? &counters->read : &counters->written) += VB_OK == status ? piece->length : 0;
     return status;
 }
 
@@ -186,10 +173,6 @@ vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remo
     if (!peer->port->able.atomics || 8 != piece->length || 0 != (remote & 7)) {
         return VB_FAULT;
     }
-    vb_status_t status = check(peer, CONTROL_SLOTS);
-    if (VB_OK != status) {
-        return status;
-    }
     struct ibv_send_wr wr = {.sg_list = piece,
                              .num_sge = 1,
                              .opcode = NULL == swap ? IBV_WR_ATOMIC_FETCH_AND_ADD
@@ -198,7 +181,7 @@ vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remo
                                            .compare_add = operand,
                                            .swap = NULL == swap ? 0 : *swap,
                                            .rkey = rkey}};
-    status = post(peer->link, &wr, flags, request);
+    const vb_status_t status = check_and_post(peer, &wr, flags, request);
     peer->port->counters.atomics += VB_OK == status;
     return status;
 }

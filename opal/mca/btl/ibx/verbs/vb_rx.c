@@ -1,10 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Posts, takes and returns the receive buffers of one queue, within its adaptive window. */
 #include "vb_internal.h"
-#include "vb_rx.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define NONE  UINT32_MAX
 #define CHAIN 32 /* work requests posted at a time */
@@ -178,11 +174,10 @@ uint32_t vb_rx_fill(vb_rx_t *rx)
                 ++rx->entries;
             }
             uint32_t buffer = idle_buffer(rx);
-            if (NONE == buffer) {
-                if (!slab_new(rx, new_buffers(rx, rx->posted + n + rx->taken))
-                    || NONE == (buffer = idle_buffer(rx))) {
-                    break;
-                }
+            if (NONE == buffer
+                && (!slab_new(rx, new_buffers(rx, rx->posted + n + rx->taken))
+                    || NONE == (buffer = idle_buffer(rx)))) {
+                break;
             }
             prepare(rx, buffer, &wr[n], &sge[n]);
             if (n > 0) {

@@ -22,6 +22,9 @@
  * window shrinks. */
 #define VB_SLABS 256
 
+/* Work completions taken from the adapter at a time. */
+#define VB_BATCH 32
+
 typedef struct vb_slab {
     char *memory;
     struct ibv_mr *mr;

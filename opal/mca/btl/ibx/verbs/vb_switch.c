@@ -96,22 +96,16 @@ bool vb_switch_said(vb_switch_t *sw, unsigned what)
     return VB_SWITCH_SAY_RETURN == what && vb_switch_takes_datagrams(sw);
 }
 
+#define NAME(name) #name,
+static const char *const states[] = {VB_SWITCH_STATES(NAME)};
+static const char *const events[] = {VB_SWITCH_EVENTS(NAME)};
+
 const char *vb_switch_state_name(vb_switch_state_t state)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        VB_SWITCH_STATES(X)
-#undef X
-    };
-    return (size_t) state < sizeof(names) / sizeof(*names) ? names[state] : "?";
+    return (size_t) state < sizeof(states) / sizeof(*states) ? states[state] : "?";
 }
 
 const char *vb_switch_event_name(vb_switch_event_t event)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        VB_SWITCH_EVENTS(X)
-#undef X
-    };
-    return (size_t) event < sizeof(names) / sizeof(*names) ? names[event] : "?";
+    return (size_t) event < sizeof(events) / sizeof(*events) ? events[event] : "?";
 }

@@ -11,13 +11,10 @@
  *   return      leave is taken back, because the connection broke before it was used
  *   round       number of a leave, so that an answer to one that was taken back counts for nothing
  *
- * Rules. (1) Between saying leave and hearing arrived nothing is sent but control. (2) Nothing is sent by
- * connection before arrived. (3) A message that comes by connection while the peer has not said leave
- * breaks the protocol. From these: whatever was given to the way first arrives first, data of writes and
- * reads included, if leave is said behind the reads (IW_FENCE). The two directions of a peer change
- * independently; each side has one vb_switch_t, for what it sends, with what it knows of the other's.
+ * The two directions of a peer change independently; each side has one vb_switch_t, for what it sends, with what it
+ * knows of the other's.
  *
- * Pure: no I/O, no clock. docs/design/verbs.md draws it. */
+ * Pure: no I/O, no clock. docs/design/verbs.md, Hybrid, draws it and says the rules. */
 #ifndef VB_SWITCH_H
 #define VB_SWITCH_H
 

@@ -6,6 +6,8 @@
 #ifndef VB_WIRE_H
 #define VB_WIRE_H
 
+#include "iw_wire.h"
+
 #include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,10 +36,10 @@ typedef struct vb_hello_wire {
     uint8_t magic[4];
     uint8_t version;
     uint8_t answer;
-    uint8_t credits[2]; /* messages that may be sent to the process that says hello; VB_UNCOUNTED */
-    uint8_t name[8];    /* of the process that says hello */
-    uint8_t key[8];     /* of the process it is said to, from the modex: proof of being in the job */
-    uint8_t buffer[4];  /* bytes of a receive buffer, header included */
+    iw_be16_t credits; /* messages that may be sent to the process that says hello; VB_UNCOUNTED */
+    iw_be64_t name;    /* of the process that says hello */
+    iw_be64_t key;     /* of the process it is said to, from the modex: proof of being in the job */
+    iw_be32_t buffer;  /* bytes of a receive buffer, header included */
     uint8_t reserved[4];
 } vb_hello_wire_t;
 _Static_assert(sizeof(vb_hello_wire_t) == 32, "a hello has no holes");
@@ -53,26 +55,19 @@ typedef struct vb_hello {
 
 static inline void vb_hello_write(vb_hello_wire_t *wire, const vb_hello_t *hello)
 {
-    const uint16_t credits = htobe16(hello->credits);
-    const uint32_t buffer = htobe32(hello->buffer);
-    const uint64_t name = htobe64(hello->name), key = htobe64(hello->key);
-    memset(wire, 0, sizeof(*wire));
-    memcpy(wire->magic, "IBXv", 4);
-    wire->version = VB_VERSION;
-    wire->answer = (uint8_t) hello->answer;
-    memcpy(wire->credits, &credits, 2);
-    memcpy(wire->name, &name, 8);
-    memcpy(wire->key, &key, 8);
-    memcpy(wire->buffer, &buffer, 4);
+    *wire = (vb_hello_wire_t){.magic = {'I', 'B', 'X', 'v'},
+                              .version = VB_VERSION,
+                              .answer = (uint8_t) hello->answer,
+                              .credits = iw_be16(hello->credits),
+                              .name = iw_be64(hello->name),
+                              .key = iw_be64(hello->key),
+                              .buffer = iw_be32(hello->buffer)};
 }
 
 /* size is what arrived; fabrics pad with zeros, so there may be more. False: not a hello. */
 static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t size)
 {
     vb_hello_wire_t wire;
-    uint16_t credits;
-    uint32_t buffer;
-    uint64_t name, key;
     if (NULL == data || size < sizeof(wire)) {
         return false;
     }
@@ -81,15 +76,11 @@ static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t siz
         || wire.answer >= VB_ANSWERS) {
         return false;
     }
-    memcpy(&credits, wire.credits, 2);
-    memcpy(&name, wire.name, 8);
-    memcpy(&key, wire.key, 8);
-    memcpy(&buffer, wire.buffer, 4);
     *hello = (vb_hello_t){.answer = (vb_answer_t) wire.answer,
-                          .credits = be16toh(credits),
-                          .buffer = be32toh(buffer),
-                          .name = be64toh(name),
-                          .key = be64toh(key)};
+                          .credits = iw_get16(wire.credits),
+                          .buffer = iw_get32(wire.buffer),
+                          .name = iw_get64(wire.name),
+                          .key = iw_get64(wire.key)};
     return true;
 }
 
@@ -118,10 +109,8 @@ _Static_assert(offsetof(vb_hdr_t, credits) == 2 && offsetof(vb_hdr_t, seen) == 4
 static inline void vb_hdr_write(vb_hdr_t *hdr, vb_type_t type, uint8_t tag, uint16_t credits,
                                 uint16_t seen)
 {
-    *hdr = (vb_hdr_t){.type = (uint8_t) type,
-                      .tag = tag,
-                      .credits = htole16(credits),
-                      .seen = htole16(seen)};
+    *hdr = (vb_hdr_t){
+        .type = (uint8_t) type, .tag = tag, .credits = htole16(credits), .seen = htole16(seen)};
 }
 
 #endif

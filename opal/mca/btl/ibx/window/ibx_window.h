@@ -5,10 +5,7 @@
  * min(2^nlimit * initial, max), where nlimit counts the times the queue fell below its limit, and
  * the limit is half the window.
  *
- * Beyond the paper, which never shrinks: after each quiet period in which it did not grow, the window is made to
- * fit the most buffers that were in use at a time, and an eighth more; but not less than half of what it was, nor
- * less than initial. The limit is then half of what nobody used, so that what came in that period does not reach it
- * when it comes again. A doubling that a burst needed the smaller part of is given back so.
+ * Beyond the paper, which never shrinks, it does after each quiet period (docs/design/verbs.md, Receive window).
  *
  * Pure: the caller posts buffers, arms the limit event and gives the time. */
 #ifndef IBX_WINDOW_H

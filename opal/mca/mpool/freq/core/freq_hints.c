@@ -71,11 +71,9 @@ static bool parse_word(freq_hints_t *hints, const char *word, size_t length, con
     strip(&key_text, &key);
     strip(&value, &value_length);
     if (is_word(word, key, "mpool")) {
-        if (is_word(value, value_length, name)) {
-            hints->is_named = true;
-        } else {
-            hints->is_other = true;
-        }
+        const bool is_this = is_word(value, value_length, name);
+        hints->is_named |= is_this;
+        hints->is_other |= !is_this;
     } else if (is_word(word, key, "must_be_shared")) {
         hints->must_be_shared = freq_hints_is_true(value, value_length);
     } else if (is_word(word, key, "must_be_aligned")) {

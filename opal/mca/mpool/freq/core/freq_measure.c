@@ -40,7 +40,7 @@ typedef struct {
 
 static double now_ns(void)
 {
-    return (double) freq_gate_now();
+    return (double) spec_now();
 }
 
 static bool is_over(const bench_t *b, double part)
@@ -218,16 +218,6 @@ static bool measure_r_and_c(bench_t *b, freq_costs_t *costs)
 
 /* ---- all ---- */
 
-static bool measure_all(bench_t *b, freq_costs_t *costs)
-{
-    const bool has_v = pin(b) && measure_v(b, costs);
-    unpin(b);
-    if (!has_v || !measure_r_and_c(b, costs)) {
-        return false;
-    }
-    return freq_costs_are_sane(costs);
-}
-
 bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs)
 {
     bench_t *b = calloc(1, sizeof(*b));
@@ -248,7 +238,9 @@ bool freq_measure(const freq_probe_t *probe, double ns, freq_costs_t *costs)
         memset(lines, 0, LINES * sizeof(freq_line_t));
         freq_table_init(&b->table, lines, LINES, 1, &b->gate);
         b->start = now_ns();
-        ok = measure_all(b, costs);
+        ok = pin(b) && measure_v(b, costs);
+        unpin(b);
+        ok = ok && measure_r_and_c(b, costs) && freq_costs_are_sane(costs);
         (void) munmap(map, mapped);
     }
     free(lines);

@@ -8,13 +8,10 @@
  *   n(m)   R(m) / (C(m) - V), inequality (5.3): as many uses repay the registration
  *   class  sizes that are treated alike: four to each power of two from 128 bytes to 64 KiB
  *
- * A buffer is registered after a share of n uses, in the hope of more. Where C does not exceed V by FREQ_MARGIN percent
- * of C there is no n: so small a gain may as well be a loss, since sending in place costs an adapter a second piece in the
- * work request and a completion of its own. All costs are in nanoseconds. */
+ * Where C does not exceed V by FREQ_MARGIN percent of C there is no n (docs/design/mpool.md). All costs are in nanoseconds. */
 #ifndef FREQ_RULE_H
 #define FREQ_RULE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +28,7 @@ enum {
 typedef struct freq_costs {
     double r[FREQ_POINTS], c[FREQ_POINTS]; /* of 128 << i bytes */
     double v;
-    double
-        search; /* the table's part of v where most messages are copied, so that no cache has it */
+    double search; /* the table's part of v where most are copied, so that no cache has it */
 } freq_costs_t;
 
 typedef struct freq_rule {

@@ -20,7 +20,6 @@
 #define FREQ_SPACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define FREQ_SPACE_NONE UINT32_MAX

@@ -113,7 +113,7 @@ void freq_table_by_costs(freq_table_t *table, const freq_costs_t *costs, uint32_
 /* A copy was timed: ns << 32 | bytes. */
 static void rescale(freq_table_t *t, uint64_t timed)
 {
-    const uint64_t clock = freq_gate_took(freq_gate_now());
+    const uint64_t clock = freq_gate_took(spec_now());
     const double c = freq_cost_at(t->c, (uint32_t) timed);
     t->took[t->timed++ % FREQ_TIMED] = c > 0 ? ((double) (timed >> 32) - (double) clock) / c : 0;
     double least = t->took[0];

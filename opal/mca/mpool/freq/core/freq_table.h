@@ -1,33 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The table of buffer uses: counts how often each small buffer is sent, and says from which use on it is to be
  * registered and sent in place instead of being copied (000 section 5.3).
+ * docs/design/mpool.md says how uses are counted, what pays for it (the budget), and why copies are timed.
  *
  * Words
  *   buffer    an address and a class of lengths (freq_rule.h)
  *   line      three buffers in one cache line, with their notes; a buffer's hash names its line
  *   frequent  used as often as the rule asks for: sent in place
  *   note      what the transport keeps beside a buffer, for example its registration
- *
- * Counts. A new buffer takes an empty entry of its line, or one whose count is down to zero; where there is none, all counts of
- * the line go down by one (Misra and Gries, Finding repeated elements, 1982). So a buffer stays that is used more often than
- * others come by, and none stays for ever. The count of a frequent buffer is set to FREQ_STAY by each use.
- *
- * Copies. What a copy takes depends on which cache its buffer is in, up to three times what was measured at the start (C of
- * freq_rule.h, from buffers that are near). So the transport times one copy in 1024 (freq_gate.h), and the rule is that of the
- * shortest of the last FREQ_TIMED of them, from a few that are made at the start for longer copies.
- * Without that nothing of 8 KiB is ever in place on a machine where its copy from a near cache gains too little: test/bench/spectrum
- * --wire verbs --op get, buffers back to back, is faster with it in most processes, and in none without.
- *
- * Budget. The rule bets on each buffer by itself, and a program whose buffers are used just too seldom loses every bet. So
- * what the table costs is paid from a balance, in time: searches and registrations are taken from it; it gets a share (per
- * mille) of what copying each message costs, and FREQ_COUNTED percent of what each message gains that is sent in place.
- *   - It begins with FREQ_START registrations, the price of finding out, once for a process.
- *   - A buffer is registered only when there are FREQ_AHEAD registrations in it: searches must not stop for the sake of one.
- *   - At FREQ_BELOW registrations below zero nothing is searched for.
- *   - It holds at most FREQ_MOST registrations, so that a long good time does not pay for a long bad one.
- * All searches and registrations together thus cost at most that share of the copying and what was gained before, whatever the
- * program does. A balance cannot pay for all buffers at first: so the buffers in one of 16 blocks of 64 KiB are counted, each
- * at every use, then more of them as long as that pays, and fewer where it does not.
  *
  * Threads: any number, in all functions but those that set up. No lock is waited for, and two threads that use one buffer at the
  * same moment may be counted once. Errors: none; in doubt the answer is to copy. */

@@ -15,24 +15,9 @@ enum { NOTHING_IS_KEPT = 1, OVER_LIMIT = 2, DISOWNED = 4 };
 
 /* ---- entries ---- */
 
-static void list_add(lazy_entry_t **list, lazy_entry_t *e)
+static lazy_entry_t *entry_of(spec_node_t *link)
 {
-    e->link = *list;
-    e->back = list;
-    if (NULL != *list) {
-        (*list)->back = &e->link;
-    }
-    *list = e;
-}
-
-static void list_remove(lazy_entry_t *e)
-{
-    *e->back = e->link;
-    if (NULL != e->link) {
-        e->link->back = e->back;
-    }
-    e->link = NULL;
-    e->back = NULL;
+    return NULL == link ? NULL : SPEC_ENTRY(link, lazy_entry_t, link);
 }
 
 static bool more_entries(lazy_cache_t *cache)
@@ -50,18 +35,18 @@ static bool more_entries(lazy_cache_t *cache)
     chunk->next = cache->chunks;
     cache->chunks = chunk;
     for (size_t i = 0; i < CHUNK; ++i) {
-        list_add(&cache->free, (lazy_entry_t *) (void *) (chunk->entries + i * cache->stride));
+        lazy_entry_t *e = (lazy_entry_t *) (void *) (chunk->entries + i * cache->stride);
+        spec_list_insert_after(&cache->free, &e->link);
     }
     return true;
 }
 
 static lazy_entry_t *entry_new(lazy_cache_t *cache)
 {
-    if (NULL == cache->free && !more_entries(cache)) {
+    if (spec_list_is_empty(&cache->free) && !more_entries(cache)) {
         return NULL;
     }
-    lazy_entry_t *e = cache->free;
-    list_remove(e);
+    lazy_entry_t *e = entry_of(spec_list_pop(&cache->free));
     e->seen = 0;
     e->at = LAZY_NONE;
     return e;
@@ -82,7 +67,7 @@ static void end(lazy_cache_t *cache, lazy_entry_t *e, uint64_t *why)
     cache->n.bytes -= lazy_size(e);
     ++cache->n.deregistrations;
     ++*why;
-    list_add(&cache->free, e);
+    spec_list_insert_after(&cache->free, &e->link);
 }
 
 /* From indexed to ended or, if it is in use, to lost. Returns whether it ended. */
@@ -100,7 +85,7 @@ static bool unindex(lazy_cache_t *cache, lazy_entry_t *e, uint64_t *why)
                                                     memory_order_relaxed));
     if (0 != (next & LAZY_LOST)) {
         e->why = why;
-        list_add(&cache->lost, e);
+        spec_list_append(&cache->lost, &e->link);
         raise_to(&cache->n.quarantined_most, ++cache->n.quarantined);
         return false;
     }
@@ -112,7 +97,7 @@ static bool unindex(lazy_cache_t *cache, lazy_entry_t *e, uint64_t *why)
 /* The last reference to a lost entry was given back. */
 static void end_lost(lazy_cache_t *cache, lazy_entry_t *e)
 {
-    list_remove(e);
+    spec_list_remove(&e->link);
     --cache->n.quarantined;
     cache->kept_bytes -= lazy_size(e);
     end(cache, e, e->why);
@@ -120,36 +105,36 @@ static void end_lost(lazy_cache_t *cache, lazy_entry_t *e)
 
 /* ---- eviction ---- */
 
+static void make_candidate(lazy_cache_t *cache, lazy_entry_t *e, uint32_t uses, uint64_t used)
+{
+    const lazy_policy_t *policy = cache->config.policy;
+    lazy_heap_add(&cache->heap, e, NULL == policy->rank ? 0 : policy->rank(cache->age, uses, used), used);
+}
+
 /* The lowest in rank of those that are idle, or LAZY_NONE. */
 static size_t lowest(lazy_cache_t *cache)
 {
     const lazy_policy_t *policy = cache->config.policy;
     lazy_heap_t *heap = &cache->heap;
-    lazy_entry_t *aside = NULL;
-    size_t found = LAZY_NONE;
-    while (heap->n > 0) {
-        const lazy_slot_t top = heap->slot[0];
-        lazy_entry_t *e = top.entry;
+    spec_node_t aside;
+    lazy_entry_t *victim = NULL, *e;
+    spec_list_init(&aside);
+    while (NULL == victim && heap->n > 0) {
+        e = heap->slot[0].entry;
         const uint32_t uses = lazy_uses(e);
         const uint64_t used = atomic_load_explicit(&e->used, memory_order_relaxed);
         if (NULL != policy->rank && e->seen != uses) {
             e->seen = uses;
             lazy_heap_sink_top(heap, policy->rank(cache->age, uses, used), used);
         } else if (lazy_is_idle(e)) {
-            found = 0;
-            break;
+            victim = e;
         } else { /* in use: out of the way for now, then ranked as used now */
             lazy_heap_remove(heap, e);
-            list_add(&aside, e);
+            spec_list_insert_after(&aside, &e->link);
         }
     }
-    lazy_entry_t *victim = LAZY_NONE == found ? NULL : heap->slot[found].entry;
-    while (NULL != aside) {
-        lazy_entry_t *e = aside;
-        list_remove(e);
-        const uint64_t used = atomic_load_explicit(&e->used, memory_order_relaxed);
-        lazy_heap_add(heap, e, NULL == policy->rank ? 0 : policy->rank(cache->age, e->seen, used),
-                      used);
+    while (NULL != (e = entry_of(spec_list_pop(&aside)))) {
+        make_candidate(cache, e, e->seen, atomic_load_explicit(&e->used, memory_order_relaxed));
     }
     return NULL == victim ? LAZY_NONE : victim->at;
 }
@@ -287,7 +272,7 @@ static void give_back_under_lock(lazy_cache_t *cache, lazy_entry_t *e, uint64_t 
         if (0 != (state & LAZY_LOST)) {
             end_lost(cache, e);
         } else if (0 == (state & LAZY_LIVE)) {
-            list_remove(e);
+            spec_list_remove(&e->link);
             --cache->n.privates_now;
             end(cache, e, &cache->n.ended);
         } else if (!cache->config.policy->keeps) {
@@ -483,8 +468,12 @@ static lazy_status_t make(lazy_cache_t *cache, lazy_entry_t *e, const request_t 
     return status;
 }
 
-static void count_refusal(lazy_cache_t *cache, lazy_status_t status, const request_t *request)
+/* The request cannot be met; e: an entry that was to be its registration, or NULL. */
+static lazy_status_t refuse(lazy_cache_t *cache, lazy_entry_t *e, lazy_status_t status, const request_t *request)
 {
+    if (NULL != e) {
+        spec_list_insert_after(&cache->free, &e->link);
+    }
     if (LAZY_NO_RESOURCES == status) {
         ++cache->n.exhausted;
         if (NULL != cache->config.tell) {
@@ -494,6 +483,7 @@ static void count_refusal(lazy_cache_t *cache, lazy_status_t status, const reque
     } else {
         ++cache->n.failures;
     }
+    return status;
 }
 
 /* A new entry in the index, with a reference. The lock is held. */
@@ -503,11 +493,7 @@ static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t
     ++cache->n.misses;
     lazy_entry_t *e = entry_new(cache);
     if (NULL == e || !lazy_heap_reserve(&cache->heap)) {
-        if (NULL != e) {
-            list_add(&cache->free, e);
-        }
-        count_refusal(cache, LAZY_NO_RESOURCES, request);
-        return LAZY_NO_RESOURCES;
+        return refuse(cache, e, LAZY_NO_RESOURCES, request);
     }
     request_t larger = with_overlaps(cache, request);
     const bool grown = larger.base != request->base || larger.bound != request->bound
@@ -528,9 +514,7 @@ static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t
         status = make(cache, e, request, true);
     }
     if (LAZY_OK != status) {
-        list_add(&cache->free, e);
-        count_refusal(cache, status, request);
-        return status;
+        return refuse(cache, e, status, request);
     }
     /* What is idle made room; what is in use is given up only for something better. */
     replace(cache, &larger, any);
@@ -539,16 +523,15 @@ static lazy_status_t add(lazy_cache_t *cache, const request_t *request, uint64_t
     atomic_store_explicit(&e->used, now, memory_order_relaxed);
     /* release: a thread that takes a reference sees what was registered. */
     atomic_store_explicit(&e->state, LAZY_LIVE + LAZY_REF, memory_order_release);
-    const lazy_policy_t *policy = cache->config.policy;
-    lazy_heap_add(&cache->heap, e, NULL == policy->rank ? 0 : policy->rank(cache->age, 0, now),
-                  now);
+    make_candidate(cache, e, 0, now);
     lazy_index_insert(&cache->index, e);
     *entry = e;
     return LAZY_OK;
 }
 
-lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
-                           uint64_t now, lazy_entry_t **entry)
+/* What there is, or what is added then if that may be. */
+static inline lazy_status_t look_up(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
+                                    uint64_t now, bool adds, lazy_entry_t **entry)
 {
     request_t request;
     *entry = NULL;
@@ -562,11 +545,25 @@ lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, 
     enter(cache);
     lazy_status_t status = LAZY_OK;
     *entry = search(cache, request.base, request.bound, access, now);
-    if (NULL == *entry) {
+    if (NULL == *entry && adds) {
         status = add(cache, &request, now, entry);
     }
     leave(cache);
     return status;
+}
+
+lazy_status_t lazy_acquire(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
+                           uint64_t now, lazy_entry_t **entry)
+{
+    return look_up(cache, address, size, access, now, true, entry);
+}
+
+lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
+                        uint64_t now)
+{
+    lazy_entry_t *e;
+    (void) look_up(cache, address, size, access, now, false, &e);
+    return e;
 }
 
 bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size_t size,
@@ -578,25 +575,6 @@ bool lazy_again(lazy_cache_t *cache, lazy_entry_t *hint, uintptr_t address, size
            && NULL != take(cache, hint, request.base, request.bound, access, now);
 }
 
-lazy_entry_t *lazy_find(lazy_cache_t *cache, uintptr_t address, size_t size, uint32_t access,
-                        uint64_t now)
-{
-    request_t request;
-    if (!request_of(cache, address, size, access, &request) || is_disowned(cache)) {
-        return NULL;
-    }
-    lazy_entry_t *e = NULL;
-    if (!needs_attention(cache)) {
-        e = search(cache, request.base, request.bound, access, now);
-    }
-    if (NULL == e) {
-        enter(cache);
-        e = search(cache, request.base, request.bound, access, now);
-        leave(cache);
-    }
-    return e;
-}
-
 lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_t size,
                                    uint32_t access, lazy_entry_t **entry)
 {
@@ -606,23 +584,17 @@ lazy_status_t lazy_acquire_private(lazy_cache_t *cache, uintptr_t address, size_
         return LAZY_FAILED;
     }
     enter(cache);
-    lazy_status_t status = LAZY_NO_RESOURCES;
     lazy_entry_t *e = entry_new(cache);
-    if (NULL != e) {
-        status = make(cache, e, &request, true);
-        if (LAZY_OK == status) {
-            ++cache->n.privates;
-            ++cache->n.privates_now;
-            atomic_store_explicit(&e->state, LAZY_REF, memory_order_release);
-            list_add(&cache->privates, e);
-            *entry = e;
-        } else {
-            list_add(&cache->free, e);
-        }
-    }
-    if (LAZY_OK != status) {
+    const lazy_status_t status = NULL == e ? LAZY_NO_RESOURCES : make(cache, e, &request, true);
+    if (LAZY_OK == status) {
+        ++cache->n.privates;
+        ++cache->n.privates_now;
+        atomic_store_explicit(&e->state, LAZY_REF, memory_order_release);
+        spec_list_append(&cache->privates, &e->link);
+        *entry = e;
+    } else {
         ++cache->n.misses;
-        count_refusal(cache, status, &request);
+        refuse(cache, e, status, &request);
     }
     leave(cache);
     return status;
@@ -660,16 +632,20 @@ lazy_cache_t *lazy_create(const lazy_config_t *config)
     cache->page = config->page;
     cache->random = config->seed;
     cache->stride = (sizeof(lazy_entry_t) + config->data_size + 63) & ~(size_t) 63;
-    lazy_index_init(&cache->index, lazy_random(&cache->random));
+    cache->index.random = lazy_random(&cache->random);
+    spec_list_init(&cache->free);
+    spec_list_init(&cache->lost);
+    spec_list_init(&cache->privates);
     atomic_init(&cache->attention, config->policy->keeps ? 0 : NOTHING_IS_KEPT);
     return cache;
 }
 
-static size_t end_all(lazy_cache_t *cache, lazy_entry_t *list)
+static size_t end_all(lazy_cache_t *cache, const spec_node_t *list)
 {
     size_t n = 0;
-    for (; NULL != list; list = list->link, ++n) {
-        cache->config.end(cache->config.context, list);
+    SPEC_LIST_EACH (link, list) {
+        cache->config.end(cache->config.context, entry_of(link));
+        ++n;
     }
     return n;
 }
@@ -682,7 +658,7 @@ size_t lazy_destroy(lazy_cache_t *cache)
             in_use += !lazy_is_idle(cache->heap.slot[i].entry);
             cache->config.end(cache->config.context, cache->heap.slot[i].entry);
         }
-        in_use += end_all(cache, cache->lost) + end_all(cache, cache->privates);
+        in_use += end_all(cache, &cache->lost) + end_all(cache, &cache->privates);
     }
     while (NULL != cache->chunks) {
         lazy_chunk_t *chunk = cache->chunks;
@@ -690,7 +666,7 @@ size_t lazy_destroy(lazy_cache_t *cache)
         free(chunk->memory);
         free(chunk);
     }
-    lazy_heap_free(&cache->heap);
+    free(cache->heap.slot);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
     return in_use;
@@ -713,8 +689,8 @@ void lazy_count(lazy_cache_t *cache, lazy_counters_t *counters)
     for (size_t i = 0; i < cache->heap.n; ++i) {
         counters->hits += lazy_uses(cache->heap.slot[i].entry);
     }
-    for (const lazy_entry_t *e = cache->lost; NULL != e; e = e->link) {
-        counters->hits += lazy_uses(e);
+    SPEC_LIST_EACH (link, &cache->lost) {
+        counters->hits += lazy_uses(entry_of(link));
     }
     if (mine) {
         leave(cache);

@@ -119,7 +119,7 @@ struct lazy_cache {
     pthread_mutex_t lock;
     lazy_config_t config;
     lazy_heap_t heap;
-    lazy_entry_t *free, *lost, *privates;
+    spec_node_t free, lost, privates;
     lazy_chunk_t *chunks;
     size_t stride;
     size_t kept_bytes; /* indexed and lost: what the limit is for */

@@ -16,6 +16,8 @@
 #ifndef LAZY_ENTRY_H
 #define LAZY_ENTRY_H
 
+#include "spec_list.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +43,7 @@ typedef struct lazy_entry {
     size_t at;                         /* in the heap */
     uint32_t seen;                     /* hits when it was last ranked */
     uint64_t *why;                     /* lost: the counter of the reason */
-    struct lazy_entry *link, **back;   /* free, lost or private: in that list */
+    spec_node_t link;                  /* free, lost or private: in that list */
     _Alignas(64) unsigned char data[]; /* the caller's */
 } lazy_entry_t;
 

@@ -19,12 +19,6 @@ bool lazy_heap_reserve(lazy_heap_t *heap)
     return true;
 }
 
-void lazy_heap_free(lazy_heap_t *heap)
-{
-    free(heap->slot);
-    *heap = (lazy_heap_t){0};
-}
-
 static bool goes_first(const lazy_slot_t *a, const lazy_slot_t *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->used < b->used;

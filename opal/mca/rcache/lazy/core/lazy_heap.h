@@ -23,13 +23,12 @@ typedef struct lazy_slot {
 } lazy_slot_t;
 
 typedef struct lazy_heap {
-    lazy_slot_t *slot;
+    lazy_slot_t *slot; /* allocated; the cache frees it */
     size_t n, room;
 } lazy_heap_t;
 
 /* Room for one more. False: no memory. */
 bool lazy_heap_reserve(lazy_heap_t *heap);
-void lazy_heap_free(lazy_heap_t *heap);
 
 void lazy_heap_add(lazy_heap_t *heap, lazy_entry_t *e, uint64_t rank, uint64_t used);
 void lazy_heap_remove(lazy_heap_t *heap, lazy_entry_t *e);

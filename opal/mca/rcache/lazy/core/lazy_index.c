@@ -6,15 +6,6 @@
 
 typedef lazy_entry_t *_Atomic *links_t;
 
-void lazy_index_init(lazy_index_t *index, uint64_t seed)
-{
-    for (unsigned level = 0; level < LAZY_LEVELS; ++level) {
-        atomic_init(&index->head[level], NULL);
-    }
-    atomic_init(&index->levels, 1);
-    index->random = seed;
-}
-
 lazy_entry_t *lazy_index_floor(const lazy_index_t *index, uintptr_t address)
 {
     lazy_entry_t *const _Atomic *links = index->head;

@@ -15,13 +15,12 @@
 
 #include "lazy_entry.h"
 
+/* Empty: all zero, but for `random`. */
 typedef struct lazy_index {
     lazy_entry_t *_Atomic head[LAZY_LEVELS];
     _Atomic unsigned levels; /* above these there has never been anything */
     uint64_t random;
 } lazy_index_t;
-
-void lazy_index_init(lazy_index_t *index, uint64_t seed);
 
 /* The entry with the greatest base that is at most address, or NULL. */
 lazy_entry_t *lazy_index_floor(const lazy_index_t *index, uintptr_t address);

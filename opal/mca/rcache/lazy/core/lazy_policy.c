@@ -5,7 +5,6 @@
 
 #include "lazy_random.h"
 
-
 static uint64_t lru_rank(uint64_t age, uint32_t uses, uint64_t used)
 {
     (void) age, (void) uses;

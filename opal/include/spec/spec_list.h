@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Intrusive circular lists with a head node.
+/* Intrusive circular lists with a head node, for the cores of all components.
  *
  * A node that is in no list has next == NULL, so "is it queued?" needs no second flag. Lists own
  * nothing: the object around the node does. No locking here. */
@@ -38,6 +38,10 @@ static inline spec_node_t *spec_list_next(const spec_node_t *head, const spec_no
 {
     return node->next == head ? NULL : node->next;
 }
+
+/* For each node n of a list, of which none may be taken out on the way. */
+#define SPEC_LIST_EACH(n, head)                                                                    \
+    for (spec_node_t *n = spec_list_first(head); NULL != n; n = spec_list_next(head, n))
 
 static inline void spec_list_insert_after(spec_node_t *at, spec_node_t *node)
 {

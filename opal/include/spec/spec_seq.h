@@ -1,10 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Serial numbers: 32-bit sequence numbers that wrap (RFC 1982 arithmetic).
- *
- * Every message of a (communicator, sender -> receiver) pair carries one. Nothing else in this
- * project compares sequence numbers: a plain `<` on them is wrong at the wrap. The relations hold
- * for numbers less than 2^31 apart; what bounds the distance here is memory (an entry per message
- * under way), which ends long before. */
+/* Serial numbers: 32-bit sequence numbers that wrap (RFC 1982 arithmetic), of messages of a (communicator, sender ->
+ * receiver) pair and of segments of a connection. Nothing else in this project compares them: a plain `<` is wrong at the
+ * wrap. The relations hold for numbers less than 2^31 apart; what bounds the distance is memory, or a window. */
 #ifndef SPEC_SEQ_H
 #define SPEC_SEQ_H
 

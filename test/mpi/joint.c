@@ -1,0 +1,119 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Through shared memory a large message is moved by the end that waits for it: all of it, if the other end computes, whichever of
+ * the two was first, and by both if both wait.
+ *
+ * The end that computes is told by a file, and not by MPI, that the other end is done, and calls nothing of MPI before. So a
+ * message that needs the other end hangs, and is ended by the watchdog. That a nonblocking call has not moved the message at
+ * once, in place of computing, is seen in the counters of bytes. */
+#include "testlib.h"
+
+enum { TAG = 5, SENDER = 0, RECEIVER = 1 };
+
+typedef struct {
+    size_t n;
+    bool receive_first;
+    int computes; /* SENDER, RECEIVER, or -1: both wait */
+    bool probes;  /* the receive is of a matched probe */
+    size_t room;  /* of the receive's buffer */
+} case_t;
+
+/* Bytes that this process has moved itself. */
+static long long moved(void)
+{
+    return tl_pvar(SENDER == tl.rank ? "pml_spec_bytes_put" : "pml_spec_bytes_get");
+}
+
+static void begins(const case_t *c, char *buf, MPI_Request *request)
+{
+    if (SENDER == tl.rank) {
+        MPI_Isend(buf, (int) c->n, MPI_BYTE, RECEIVER, TAG, MPI_COMM_WORLD, request);
+    } else if (c->probes) {
+        MPI_Message message;
+        MPI_Mprobe(SENDER, TAG, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        MPI_Imrecv(buf, (int) c->room, MPI_BYTE, &message, request);
+    } else {
+        MPI_Irecv(buf, (int) c->room, MPI_BYTE, SENDER, TAG, MPI_COMM_WORLD, request);
+    }
+}
+
+static void one(const case_t *c, uint64_t number)
+{
+    const uint64_t key = tl_key(50, SENDER, RECEIVER, TAG, number);
+    const size_t bytes = c->n < c->room ? c->n : c->room;
+    const bool is_first = (RECEIVER == tl.rank) == c->receive_first;
+    tl_step("%zu bytes into %zu, the %s first, the %s%s", c->n, c->room,
+            c->receive_first ? "receive" : "send",
+            c->computes < 0         ? "two wait"
+            : SENDER == c->computes ? "sender computes"
+                                    : "receiver computes",
+            c->probes ? ", by a matched probe" : "");
+    char *buf = tl_buf(SENDER == tl.rank ? c->n : c->room);
+    if (SENDER == tl.rank) {
+        tl_fill(buf, c->n, key);
+    }
+    MPI_Barrier(tl.ctl);
+    if (!is_first) {
+        tl_hear(1 - tl.rank);
+    }
+    const long long before = moved();
+    MPI_Request request;
+    MPI_Status status;
+    begins(c, buf, &request);
+    if (is_first) {
+        tl_tell(1 - tl.rank);
+    }
+    if (tl.rank == c->computes) {
+        tl_outside_await();
+    }
+    const int code = MPI_Wait(&request, &status);
+    const long long own = moved() - before;
+    if (c->computes >= 0 && tl.rank != c->computes) {
+        tl_outside_tell();
+    }
+    if (RECEIVER == tl.rank) {
+        CHECK_CLASS(code, c->n > c->room ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+        VERIFY(buf, bytes, key);
+    } else {
+        CHECK_CLASS(code, MPI_SUCCESS);
+    }
+    if (before >= 0 && c->computes >= 0) {
+        const long long expected = tl.rank == c->computes ? 0 : (long long) bytes;
+        CHECK(own == expected, "this end moved %lld bytes, not %lld", own, expected);
+    }
+    if (c->computes < 0) {
+        long long sum, all[2];
+        MPI_Allgather(&own, 1, MPI_LONG_LONG, all, 1, MPI_LONG_LONG, tl.ctl);
+        sum = all[0] + all[1];
+        CHECK(before < 0 || sum == (long long) bytes, "%lld bytes were moved, not %zu", sum, bytes);
+    }
+    FREE(buf);
+}
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "joint", 60);
+    static const size_t sizes[] = {65536, 300001, 2 << 20, 5000000};
+    uint64_t number = 0;
+    if (2 != tl.size) {
+        printf("SKIP: two processes are needed\n");
+        return tl_finish();
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    tl_outside_start();
+    (void) moved();
+    for (int round = 0; round < 3; ++round) {
+        for (size_t i = 0; i < TL_N(sizes); ++i) {
+            for (int computes = -1; computes <= RECEIVER; ++computes) {
+                const size_t n = sizes[i];
+                one(&(case_t){.n = n, .room = n, .computes = computes}, ++number);
+                one(&(case_t){.n = n, .room = n, .computes = computes, .probes = true}, ++number);
+                one(&(case_t){.n = 2 * n, .room = n, .computes = computes}, ++number);
+                one(&(case_t){.n = n, .room = n, .computes = computes, .receive_first = true},
+                    ++number);
+                one(&(case_t){.n = n, .room = n + 99, .computes = computes, .receive_first = true},
+                    ++number);
+            }
+        }
+    }
+    return tl_finish();
+}
