@@ -11,7 +11,8 @@ use warnings;
 use Cwd 'abs_path';
 use Exporter 'import';
 use File::Basename 'dirname';
-our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_lossy mpi_accelerator mpi_device mpi_use_components mpi_use_sanitizer);
+use File::Temp;
+our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_whole_lines mpi_lossy mpi_accelerator mpi_device mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -128,6 +129,18 @@ sub mpi_accelerator {
 sub mpi_device {
     my ($programs, $which) = @_;
     return (mpi_accelerator($programs), '-x', "LD_PRELOAD=$programs/.libs/device.so", '-x', "DEVICE=$which");
+}
+
+# Exit code and output of COMMAND PROGRAM, COMMAND from mpi_mpirun, for a test that reads the lines of more than one process: what
+# a process writes to standard error stands in the second part, in whole lines. mpirun may put one's line into another's of which
+# it has read a part. It is ended after SECONDS (exit code 124).
+sub mpi_whole_lines {
+    my ($seconds, $command, $program) = @_;
+    my $lines = File::Temp->new;
+    my $out = `timeout -k 5 $seconds $command sh -c 'exec "\$0" "\$@" 2>>$lines' $program 2>&1 </dev/null`;
+    my $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+    local $/;
+    return ($code, $out . (<$lines> // ''));
 }
 
 # The beginning of a command line: mpi_mpirun(PROCESSES, WORDS...), for scripts that run jobs themselves.

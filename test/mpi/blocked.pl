@@ -39,8 +39,8 @@ sub job {
     my ($words, $processes) = @_;
     my $mpirun = mpi_mpirun($processes // 4, "--mca mpi_yield_when_idle 1 --mca pml $pml $words");
     my $then = time;
-    my $out = `timeout -k 5 60 $mpirun $programs/stress --seconds 1 2>&1 </dev/null`;
-    return ($? & 127 ? 128 + ($? & 127) : $? >> 8, time - $then, $out);
+    my ($code, $out) = mpi_whole_lines(60, $mpirun, "$programs/stress --seconds 1");
+    return ($code, time - $then, $out);
 }
 
 sub report {

@@ -32,8 +32,7 @@ sub job {
     my ($with, $program, %environment) = @_;
     local @ENV{keys %environment} = values %environment;
     my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml $with --mca btl self,vader -x LD_PRELOAD=$live");
-    my $out = `timeout -k 5 60 $mpirun $programs/$program 2>&1 </dev/null`;
-    return ($? >> 8, $out);
+    return mpi_whole_lines(60, $mpirun, "$programs/$program");
 }
 
 sub lines { my ($out, $rank) = @_; my @lines = $out =~ /^ +$rank((?: +[\d.-]+){9})$/mg; return @lines }

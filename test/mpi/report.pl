@@ -21,8 +21,7 @@ $programs = abs_path($programs);
 sub job {
     my ($np, $parameters, $program) = @_;
     my $mpirun = mpi_mpirun($np, "--mca mpi_yield_when_idle 1 --mca pml $pml --mca btl self,vader $parameters");
-    my $out = `timeout -k 5 60 $mpirun $programs/$program 2>&1 </dev/null`;
-    return ($? >> 8, $out);
+    return mpi_whole_lines(60, $mpirun, "$programs/$program");
 }
 
 sub result($$@) {
@@ -80,8 +79,7 @@ for my $what (sort keys %unfit) {
 # What is told in steps: for a person, on a terminal.
 ($code, $out) = job(2, '--mca pml_spec_verbose 100 --mca rcache_base_verbose 100', 'stress --seconds 2');
 my @told = $out =~ /^(?:\[[^]]*\] (?:why|RTR|receive|sends|receives|profile|words|flow|refused|pml\/spec|rcache\/lazy)\b|    ).*$/mg;
-# mpirun puts the next process's line into one that it has read a part of.
-my @wide = grep { length > 100 } map { s/.\[[^]]*:\d+\] .*//r } @told;
+my @wide = grep { length > 100 } @told;
 result(@told > 50 && !@wide, 'verbose lines have at most 100 columns', scalar(@told) . " lines\n" . join("\n", @wide));
 my @bare = grep { /\(-?\d+\)$|\b(?:fate|type|state|error|status|reason) -?\d+\b/ } @told;
 result(!@bare && $out =~ /RTR for tag -?\d+ dropped: \w/, 'and no bare number of an enum', join("\n", @bare));
