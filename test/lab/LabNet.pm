@@ -272,6 +272,10 @@ sub environment {
     $ENV{"OMPI_MCA_$_->[0]"} = $_->[1]
         for [plm_rsh_agent => "$FindBin::RealBin/agent"], [plm_rsh_num_concurrent => 8],
         [orte_default_hostfile => DIR . '/hostfile'],
+        # A daemon that makes a session of its own gets its own share of the processors (autogroup), and Linux 6.18 gives nothing
+        # for seconds to what sleeps now and then, where processes of another share call sched_yield all the time. (5.0 has
+        # an option of mpirun for this: OpenMPI.pm.)
+        [orte_leave_session_attached => 1],
         # Processors are not the hosts' own, so binding to them would put all first processes on one.
         [hwloc_base_binding_policy => 'none'], [rmaps_base_mapping_policy => 'node:OVERSUBSCRIBE'];
     $ENV{"PRTE_MCA_$_->[0]"} = $_->[1]

@@ -46,7 +46,8 @@ sub job {
 sub report {
     my ($fault, $what, $took, $out) = @_;
     printf "%s blocked: %s: %.1f s%s\n", $fault ? 'FAILED ' : 'ok     ', $what, $took, $fault ? ": $fault" : '';
-    print map { "        | $_\n" } grep { defined } (split /\n/, $out)[0 .. 60] if $fault;
+    my @lines = grep { !/ bml: / } split /\n/, $out; # a line of each process for each other and transport
+    print map { "        | $_\n" } grep { defined } @lines[0 .. 100] if $fault;
     $fault ? ++$failed : ++$passed;
 }
 
