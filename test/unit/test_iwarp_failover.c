@@ -74,14 +74,17 @@ static void it_is_tried_now_and_then(void **state)
     uint64_t now;
     iw_failover_t r = failed_over(&now);
     assert_false(iw_failover_tries(&r, now + S - 1));
-    for (unsigned i = 0; i < 5; ++i) {
+    for (unsigned i = 0; i < 20; ++i) {
         now += S;
-        assert_int_equal(iw_failover_is_blocked(&r), i > IW_FAILOVER_SURE);
+        assert_int_equal(iw_failover_is_blocked(&r), i > 12); /* so many are in vain then */
         assert_true(iw_failover_tries(&r, now));
-        iw_failover_tried(&r, 200 + i, now);
+        iw_failover_tried(&r, 200 + 2 * i, now);
         assert_false(iw_failover_tries(&r, now + S - 1));
+        /* A peer that acknowledges nothing later is busy, or stopped. */
+        const uint64_t pn = i % 4 < IW_FAILOVER_SURE ? 199 : 201 + 2 * i;
+        assert_false(iw_failover_acknowledged(&r, pn, pn, now));
     }
-    assert_true(iw_failover_acknowledged(&r, 204, 204, now));
+    assert_true(iw_failover_acknowledged(&r, 238, 238, now));
     assert_false(iw_failover_tries(&r, now + 10 * S));
     assert_false(iw_failover_is_blocked(&r));
 }

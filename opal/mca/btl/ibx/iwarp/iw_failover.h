@@ -19,14 +19,15 @@
 #define IW_FAILOVER_AFTER    UINT64_C(1000000000) /* without an acknowledgement */
 #define IW_FAILOVER_TIMEOUTS 5u                   /* and probe timeouts */
 #define IW_FAILOVER_TRY      UINT64_C(1000000000) /* so often the network is tried */
-#define IW_FAILOVER_SURE     3u                   /* tries in vain: it is not only that the peer is busy */
+#define IW_FAILOVER_SURE     3u                   /* tries in vain: the network fails */
 
 /* All zero: the network, and there is no alternate path. */
 typedef struct iw_failover {
     bool has_alternate;
     bool is_alternate;
     uint8_t timeouts;   /* in a row, without an acknowledgement */
-    uint8_t tries;      /* of the network, in vain */
+    uint8_t tries;      /* of the network in vain: a later datagram was acknowledged, so the peer is there */
+    bool is_overtaken;  /* so is the latest */
     uint64_t since;     /* the first of the timeouts */
     uint64_t first_pn;  /* numbers from here on went by the network since then, */
     uint64_t alternate_pn; /* up to here */
@@ -40,6 +41,7 @@ static inline void iw_failover_leave(iw_failover_t *r, uint64_t next_pn)
     r->is_alternate = true;
     r->alternate_pn = next_pn;
     r->tries = 0;
+    r->is_overtaken = false;
     r->try_pn = 0;
     r->try_at = 0;
 }
@@ -77,6 +79,7 @@ static inline bool iw_failover_acknowledged(iw_failover_t *r, uint64_t low, uint
     const bool is_early = low < r->alternate_pn && high >= r->first_pn && r->first_pn < r->alternate_pn;
     const bool is_try = 0 != r->try_pn && low <= r->try_pn && r->try_pn <= high;
     if (!r->is_alternate || (!is_early && !is_try)) {
+        r->is_overtaken |= 0 != r->try_pn && high > r->try_pn;
         return false;
     }
     r->is_alternate = false;
@@ -105,7 +108,8 @@ static inline bool iw_failover_tries(const iw_failover_t *r, uint64_t now)
 /* This one does. */
 static inline void iw_failover_tried(iw_failover_t *r, uint64_t pn, uint64_t now)
 {
-    r->tries += r->tries < UINT8_MAX;
+    r->tries += r->is_overtaken && r->tries < UINT8_MAX;
+    r->is_overtaken = false;
     r->try_pn = pn;
     r->try_at = now;
 }
@@ -113,7 +117,7 @@ static inline void iw_failover_tried(iw_failover_t *r, uint64_t pn, uint64_t now
 /* Is it sure that the network fails? */
 static inline bool iw_failover_is_blocked(const iw_failover_t *r)
 {
-    return r->is_alternate && r->tries > IW_FAILOVER_SURE;
+    return r->is_alternate && r->tries >= IW_FAILOVER_SURE;
 }
 
 #endif
