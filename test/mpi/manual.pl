@@ -64,7 +64,9 @@ sub check_told {
         for my $path (split /\n/, `find $top/ompi/mca/$c $top/opal/mca/$c -name '*.[ch]' 2>/dev/null`) {
             my $code = contents($path);
             push @faults, ($path =~ m{([^/]+)$})[0] . ' calls opal_show_help' if $code =~ /\bopal_show_v?help\s*\(/;
-            $told{$_} = 1 for $code =~ /\w*_explain(?:_now)?\s*\((?:\s*(?:"help-[^"]*"|[A-Z_]*HELP[A-Z_]*)\s*,)?\s*"(?!help-)([^"]+)"/g;
+            # One of them, or one of two: (CONDITION ? "one" : "other", ...).
+            $told{$_} = 1 for grep { defined }
+                $code =~ /\w*_explain(?:_now)?\s*\((?:\s*(?:"help-[^"]*"|[A-Z_]*HELP[A-Z_]*)\s*,)?\s*(?:\w+ \? "([^"]+)" : )?"(?!help-)([^"]+)"/g;
         }
         push @faults, map { "there is no message '$_'" } grep { !defined $messages->{$c}{$_} } sort keys %told;
         push @faults, map { "nothing tells '$_'" } grep { !$told{$_} } sort keys %{ $messages->{$c} };
