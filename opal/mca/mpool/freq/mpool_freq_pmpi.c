@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* MPI_Alloc_mem with the info keys must_be_shared and must_be_aligned (004 section III.C.2).
+/* An MPI_Alloc_mem in place of the program's, by MPI's profiling interface, which has the info keys must_be_shared and
+ * must_be_aligned (004 section III.C.2).
  *
  * The keys reach the pool, and a request with must_be_shared can fail, only through MPI's own way of interception: this
  * MPI_Alloc_mem, used if the component is loaded before the program. Else the words are given under mpool_hints, and a

@@ -1,4 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The sentences at the end of the summary: what the counters of a job mean, and what to do. */
 #include "spec_conclude.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What differs between the Open MPI releases that pml/spec is built for. Nothing else in this
- * component tests the version. */
+/* All that pml/spec uses of Open MPI's inside where releases differ, or may: nothing else in this component tests the
+ * version. */
 #ifndef PML_SPEC_COMPAT_H
 #define PML_SPEC_COMPAT_H
 

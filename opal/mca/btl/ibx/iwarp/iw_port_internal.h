@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* What the files of the port share. Not for anybody else. */
+/* The UDP socket of the datagram engine (iw_port.h) from inside: what iw_port.c, iw_port_in.c and iw_port_out.c share. */
 #ifndef IW_PORT_INTERNAL_H
 #define IW_PORT_INTERNAL_H
 

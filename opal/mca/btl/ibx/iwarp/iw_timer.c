@@ -47,7 +47,7 @@ bool iw_timer_reserve(iw_engine_t *e)
     return true;
 }
 
-static void place(iw_engine_t *e, uint32_t at, iw_peer_t *p)
+static void put(iw_engine_t *e, uint32_t at, iw_peer_t *p)
 {
     e->heap[at] = p;
     p->heap_at = at + 1;
@@ -59,10 +59,10 @@ static void place(iw_engine_t *e, uint32_t at, iw_peer_t *p)
 static void sift_up(iw_engine_t *e, uint32_t at, iw_peer_t *p)
 {
     while (at > 0 && e->heap[(at - 1) / 2]->heap_key > p->heap_key) {
-        place(e, at, e->heap[(at - 1) / 2]);
+        put(e, at, e->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
-    place(e, at, p);
+    put(e, at, p);
 }
 
 static void sift_down(iw_engine_t *e, uint32_t at, iw_peer_t *p)
@@ -74,9 +74,9 @@ static void sift_down(iw_engine_t *e, uint32_t at, iw_peer_t *p)
         if (e->heap[child]->heap_key >= p->heap_key) {
             break;
         }
-        place(e, at, e->heap[child]);
+        put(e, at, e->heap[child]);
     }
-    place(e, at, p);
+    put(e, at, p);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The memory of fragments: mapped in pieces, handed out once, its pages given back to the system when nothing is sent. */
+/* The memory behind the free lists of fragments: mapped in pieces, its pages given back to the system when nothing is sent. */
 #include "udp/btl_ibx_udp_buffers.h"
 
 #include <sys/mman.h>

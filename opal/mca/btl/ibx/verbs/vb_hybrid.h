@@ -53,7 +53,7 @@ bool vb_hybrid_outlives(vb_peer_t *peer);
 void vb_hybrid_parted(vb_peer_t *peer);
 /* May a message come by it? */
 bool vb_hybrid_has_left(const vb_peer_t *peer);
-/* The place of a connection is free again. */
+/* The slot of a connection is free again. */
 void vb_hybrid_give_slot(vb_peer_t *peer);
 
 /* ---- the end ---- */

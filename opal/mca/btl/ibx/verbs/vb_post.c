@@ -198,7 +198,7 @@ static void end(vb_link_t *link, vb_request_t *request, vb_status_t status)
     }
 }
 
-/* Those done at the head of the queue give their places back. */
+/* Those done at the head of the queue give their slots back. */
 static void advance(vb_link_t *link)
 {
     while (vb_sendq_outstanding(&link->sendq) > 0
