@@ -87,8 +87,8 @@ for my $hooks ([qw(input output)], ['input'], ['output']) {
     mend();
     report(carried('tcp', @r), "no datagrams any more (@$hooks), tcp is there", @r);
 }
-# A process that gives nothing to tcp, or has not come so far, takes what comes by it; that it takes it says nobody, so the
-# network is not blamed. The other one may have nothing to send when the network fails, and give nothing then: once more.
+# A process that gives nothing to tcp, or has not come so far, takes what comes by it. It acknowledges nothing by tcp, so
+# that the network fails is not sure, and not told. The other one may have nothing to send when the network fails, and give nothing then: once more.
 {
     my $second = q(sh -c 'test 0 = $OMPI_COMM_WORLD_RANK || export OMPI_MCA_btl_ibx_iwarp_failover=0; exec "$@"' sh);
     my ($came, @r) = qr/^  alternate_in +[1-9]/m;
