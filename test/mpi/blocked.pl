@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
 # UDP is dropped between two hosts of the laboratory, in one direction or in both, before a job begins that could use ibx and
-# tcp: tcp carries it, and that is told once. Where all passes ibx carries it, however crowded the processors are. Only in the
+# tcp: tcp carries it, and that is told once. Without tcp the job waits, and it is told what for, once by each host. Where all passes ibx carries it, however crowded the processors are. Only in the
 # laboratory (test/lab/hosts, two hosts or more, two slots each).
 use strict;
 use warnings;
@@ -61,6 +61,21 @@ sub fault_of {
         : $told != $texts ? "the message came $told times, not $texts"
         : !$texts ? ''
         : $out !~ /^  Hosts:  n1 and n2\n  From:   \S+:\d+\n  To:     \S+:\d+\n  Tried:  \d+ datagrams \(UDP\) in \d+ ms\n  Result: ./m ? 'it does not say what was tried'
+        : $out !~ /^  Tried:  \d+ datagrams \(UDP\) in 1?\d{1,3} ms$/m ? 'it has waited for 2 s or more'
+        : $out !~ /--mca btl \^ibx/ ? 'it does not say what to do'
+        : '';
+}
+
+# There is no other transport.
+sub fault_of_waiting {
+    my ($code, $out) = @_;
+    my %told;
+    ++$told{$1} while $out =~ /^A process on another host has never answered.*?^  Hosts:  from (\S+) to \S+$/msg;
+    my $texts = () = $out =~ /has never answered/g;
+    return 124 == $code ? 'it does not end'
+        : 0 == $code ? 'it succeeded'
+        : !%told || grep({ 1 != $_ } values %told) || $texts != keys %told ? "the message came $texts times from " . keys(%told) . ' hosts'
+        : $out !~ /^  Waited: \d+ s\n  Result: (?:nothing came from|datagrams from there arrive)/m ? 'it does not say what was tried'
         : $out !~ /--mca btl \^ibx/ ? 'it does not say what to do'
         : '';
 }
@@ -77,10 +92,12 @@ for ([input => 'what comes to n1'], [output => 'what leaves n1'], ['input output
     cut(split ' ', $_->[0]);
     my @job = job("$ibx --mca btl_base_verbose 10");
     my @plain = job('');
+    my @alone = job('--mca btl self,vader,ibx --mca btl_ibx_iwarp_peer_timeout 3000 --mca btl_ibx_iwarp_silent_timeout 5000');
     mend();
     report(fault_of(@job[0, 2], 1), "UDP is dropped: $_->[1]", @job[1, 2]);
     # By itself ibx is for jobs under spec alone.
     report(fault_of(@plain[0, 2], 'spec' eq $pml ? 1 : 0), "the same, no list of transports", @plain[1, 2]);
+    report(fault_of_waiting(@alone[0, 2]), 'the same, nothing but ibx', @alone[1, 2]);
 }
 print "$passed passed, $failed failed, 0 skipped\n";
 exit($failed > 0);

@@ -189,6 +189,37 @@ static void a_stopped_peer_stays_connected(void **state)
     free(buffer);
 }
 
+/* One that has never answered is told of sooner, as a firewall may stand between; it is waited for as long as any other, and
+ * given up in the usual time if the network says that nobody is there. */
+static void a_peer_that_never_answered_is_told_of_soon(void **state)
+{
+    (void) state;
+    for (unsigned gone = 0; gone < 2; ++gone) {
+        pair_t t;
+        iw_completion_t c;
+        link_tune = patient;
+        pair_init(&t, NULL, 51);
+        link_tune = NULL;
+        const uint64_t began = t.link.now, least = 10 * S / IW_FIRST_SHARE;
+        t.link.cut[1] = true;
+        t.link.gone[1] = gone;
+        assert_int_equal(send_bytes(t.a, "hi", 3, IW_INLINE | IW_QUIET), IW_OK);
+        if (!gone) {
+            expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
+            assert_in_range(t.link.now - began, least, 3 * least);
+            assert_int_equal(c.length, (t.link.now - began) / S);
+            assert_int_equal(iw_peer_contact(t.a), IW_CONTACT_NONE);
+            assert_false(wait_completion(&t.link, 0, &c, 900 * S));
+        }
+        assert_true(wait_completion(&t.link, 0, &c, 2000 * S));
+        assert_int_equal(c.status, IW_DEAD);
+        expect(&t.link, 0, IW_PEER_DOWN, IW_DEAD, &c);
+        assert_in_range(t.link.now - began, (gone ? 10 : 1000) * S, (gone ? 13 : 1001) * S);
+        assert_int_equal(iw_peer_contact(t.a), IW_CONTACT_ENDED);
+        link_fini(&t.link);
+    }
+}
+
 /* Only so long. */
 static void a_silent_peer_is_dead_in_the_end(void **state)
 {
@@ -736,6 +767,7 @@ int main(void)
         cmocka_unit_test(changes_of_state_are_told),
         cmocka_unit_test(a_dead_peer_becomes_an_error_in_time),
         cmocka_unit_test(a_stopped_peer_stays_connected),
+        cmocka_unit_test(a_peer_that_never_answered_is_told_of_soon),
         cmocka_unit_test(a_silent_peer_is_dead_in_the_end),
         cmocka_unit_test(a_peer_that_is_gone_is_dead_at_once),
         cmocka_unit_test(the_network_may_be_wrong),

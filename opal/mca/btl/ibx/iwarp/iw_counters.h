@@ -32,7 +32,8 @@
     X(messages_in, "messages delivered to receive buffers")                                        \
     X(reads_in, "RDMA Read Requests served")                                                       \
     X(peers_down, "connections that ended with an error (not by a goodbye)")                       \
-    X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout and was not given up") \
+    X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout (a sixth of it if it had " \
+                    "never answered) and was not given up")                                        \
     X(failovers, "times datagrams to a peer left the network for another transport")                 \
     X(alternate_in, "datagrams that came by another transport, whatever became of them")            \
     X(unsent, "datagrams that were made and then not sent")                                        \

@@ -39,6 +39,7 @@
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
 #define IW_DOUBT_SHARE                                                                             \
     8u /* in this part of peer_timeout_ns begins the doubt whether a peer is there */
+#define IW_FIRST_SHARE    6u /* after this part of it one that has never answered is told of */
 #define IW_PERSISTENT_PTO 5u /* probe timeouts in a row that void what was known of the path */
 #define IW_BLACK_HOLE     10u /* large segments lost again, and none arrived between: the path takes none */
 #define IW_CACHE          (192u * 1024) /* bytes made ready to be sent at a time */
@@ -147,7 +148,7 @@ typedef struct iw_early {
 typedef enum iw_quiet {
     IW_HEARD,
     IW_DOUBTED, /* so long that what it is sent asks the network, too */
-    IW_SILENT,  /* longer than peer_timeout_ns, and the user was told */
+    IW_SILENT,  /* longer than peer_timeout_ns, or a part of it for one that never answered; the user was told */
 } iw_quiet_t;
 
 typedef enum iw_state {

@@ -268,12 +268,20 @@ void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     iw_complete(e, NULL, p, IW_PEER_DOWN, why, 0);
 }
 
+/* Nothing says that it is not there, so it is waited for longer. */
+static bool may_be_stopped(const iw_peer_t *p)
+{
+    const iw_config_t *c = &p->engine->config;
+    return !p->alive.unreachable && c->silent_timeout_ns > c->peer_timeout_ns;
+}
+
 uint64_t iw_peer_patience(const iw_peer_t *p)
 {
     const iw_config_t *c = &p->engine->config;
-    return IW_SILENT == p->alive.quiet && !p->alive.unreachable && c->silent_timeout_ns > c->peer_timeout_ns
-               ? c->silent_timeout_ns
-               : c->peer_timeout_ns;
+    return !may_be_stopped(p)            ? c->peer_timeout_ns
+           : IW_SILENT == p->alive.quiet ? c->silent_timeout_ns
+           : p->confirmed                ? c->peer_timeout_ns
+                                         : c->peer_timeout_ns / IW_FIRST_SHARE;
 }
 
 bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
@@ -283,18 +291,15 @@ bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
         p->alive.quiet = IW_DOUBTED;
     }
     /* It was not asked: time can also have passed while nobody called us. */
-    if (ns < e->config.peer_timeout_ns || p->alive.asked < IW_DEAD_ASKED) {
+    if (ns < iw_peer_patience(p) || p->alive.asked < IW_DEAD_ASKED) {
         return false;
     }
-    if (IW_SILENT != p->alive.quiet && !p->alive.unreachable
-        && e->config.silent_timeout_ns > e->config.peer_timeout_ns) {
+    if (may_be_stopped(p) && IW_SILENT != p->alive.quiet) {
         p->alive.quiet = IW_SILENT;
         ++e->count.peers_silent;
         if (iw_done_reserve(e)) {
             iw_complete(e, NULL, p, IW_PEER_SILENT, IW_OK, (uint32_t) (ns / IW_S));
         }
-    }
-    if (ns < iw_peer_patience(p)) {
         return false;
     }
     iw_peer_down(p, IW_DEAD, NULL);

@@ -140,7 +140,7 @@ void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned se
     mca_btl_ibx_lock(endpoint->module);
     const bool is_dead = endpoint->is_dead;
     mca_btl_ibx_unlock(endpoint->module);
-    if (is_dead) {
+    if (is_dead || mca_btl_ibx_udp_no_answer(endpoint, seconds)) {
         return;
     }
     mca_btl_ibx_udp_describe(endpoint, text, sizeof(text));
@@ -167,6 +167,9 @@ void mca_btl_ibx_udp_lost(mca_btl_base_endpoint_t *endpoint, iw_status_t status)
     mca_btl_ibx_fail_atomics(endpoint);
     mca_btl_ibx_unlock(endpoint->module);
     if (is_news) {
+        if (IW_DEAD == status) {
+            (void) mca_btl_ibx_udp_no_answer(endpoint, (uint32_t) (mca_btl_ibx_component.peer_timeout_ms / 1000));
+        }
         mca_btl_ibx_report_lost(endpoint, iw_status_name(status));
     }
     mca_btl_ibx_lock(endpoint->module);

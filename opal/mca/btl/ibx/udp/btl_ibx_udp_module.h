@@ -160,6 +160,11 @@ char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t sta
  * held. */
 void mca_btl_ibx_udp_reach(size_t n, opal_proc_t **procs);
 
+/* A process that no other transport could take has been silent for so long, or is given up for it. If it is on another host and
+ * has never answered that is told, once for an interface and a host, and true is returned: mostly a firewall drops datagrams. Not
+ * for processes of other jobs. lock is not held. */
+bool mca_btl_ibx_udp_no_answer(const mca_btl_base_endpoint_t *endpoint, uint32_t seconds);
+
 /* The beginning and the end of what a module knows of hosts. */
 void mca_btl_ibx_udp_reach_open(mca_btl_ibx_udp_module_t *module);
 void mca_btl_ibx_udp_reach_close(mca_btl_ibx_udp_module_t *module);

@@ -16,6 +16,13 @@ static mca_btl_ibx_udp_module_t *module_of(const mca_btl_ibx_udp_endpoint_t *end
     return mca_btl_ibx_udp_of(endpoint->base.module);
 }
 
+/* A process of another job, spawned or connected to, may be in its MPI_Init for long, where it does not answer. */
+static bool should_answer(const mca_btl_ibx_udp_endpoint_t *endpoint)
+{
+    return endpoint->is_remote
+           && endpoint->base.proc->proc_name.jobid == opal_proc_local_get()->proc_name.jobid;
+}
+
 /* Names what is not reached: a host by an interface. */
 static void path_name(const mca_btl_ibx_udp_endpoint_t *endpoint, char *text, size_t size)
 {
@@ -80,8 +87,15 @@ static const char *result(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact
 {
     return IW_CONTACT_LEFT == contact   ? "it has ended the connection"
            : IW_CONTACT_NONE != contact ? "datagrams from there arrive here, but no answer to ours"
-           : endpoint->host->has_answered ? "nothing came from there, but others there do answer"
-                                          : "nothing came from there";
+           : NULL != endpoint->host && endpoint->host->has_answered
+               ? "nothing came from there, but others there do answer"
+               : "nothing came from there";
+}
+
+static void path_ends(const mca_btl_ibx_udp_endpoint_t *endpoint, char from[96], char to[96])
+{
+    (void) mca_btl_ibx_address_text(iw_port_address(module_of(endpoint)->port), from, 96);
+    (void) mca_btl_ibx_address_text(&endpoint->address, to, 96);
 }
 
 static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contact, uint32_t asked)
@@ -89,8 +103,7 @@ static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contac
     const char *host = spec_host_of(endpoint->base.proc), *what = result(endpoint, contact);
     const unsigned ms = (unsigned) (asked * IW_ASK_EVERY / 1000000);
     char path[256], from[96], to[96];
-    (void) mca_btl_ibx_address_text(iw_port_address(module_of(endpoint)->port), from, sizeof(from));
-    (void) mca_btl_ibx_address_text(&endpoint->address, to, sizeof(to));
+    path_ends(endpoint, from, to);
     opal_output_verbose(1, opal_btl_base_framework.framework_output,
                         "btl/ibx: process %s on host %s is left to other transports:",
                         OPAL_NAME_PRINT(endpoint->base.proc->proc_name), host);
@@ -102,6 +115,27 @@ static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, iw_contact_t contac
     if (IW_CONTACT_LEFT != contact && spec_tell_once(path) && is_mine_to_tell(endpoint)) {
         spec_explain_now("help-mpi-btl-ibx.txt", "path blocked", mca_btl_ibx_host(), host, from, to, asked, ms, what);
     }
+}
+
+bool mca_btl_ibx_udp_no_answer(const mca_btl_base_endpoint_t *base, uint32_t seconds)
+{
+    const mca_btl_ibx_udp_endpoint_t *endpoint = (const mca_btl_ibx_udp_endpoint_t *) base;
+    mca_btl_ibx_lock(base->module);
+    const iw_contact_t contact = NULL == endpoint->peer ? IW_CONTACT_LEFT : iw_peer_contact(endpoint->peer);
+    mca_btl_ibx_unlock(base->module);
+    const bool has_answered =
+        IW_CONTACT_LEFT == contact || IW_CONTACT_HALF == contact || IW_CONTACT_ANSWERED == contact;
+    if (has_answered || !should_answer(endpoint)) {
+        return false;
+    }
+    char path[256], from[96], to[96];
+    path_name(endpoint, path, sizeof(path));
+    if (spec_tell_once(path)) {
+        path_ends(endpoint, from, to);
+        spec_explain_now("help-mpi-btl-ibx.txt", "no answer", mca_btl_ibx_host(),
+                         spec_host_of(base->proc), from, to, seconds, result(endpoint, contact));
+    }
+    return true;
 }
 
 /* ---- asking ---- */
@@ -148,10 +182,7 @@ static bool is_in_vain(mca_btl_ibx_udp_endpoint_t *endpoint)
 static void begin(mca_btl_ibx_udp_endpoint_t *endpoint)
 {
     mca_btl_ibx_module_t *module = endpoint->base.module;
-    /* A process of another job, spawned or connected to, may be in its MPI_Init for long, where it does not answer. */
-    const bool is_of_this_job =
-        endpoint->base.proc->proc_name.jobid == opal_proc_local_get()->proc_name.jobid;
-    if (!endpoint->is_remote || !is_of_this_job || IW_REACH_NONE != endpoint->reach) {
+    if (!should_answer(endpoint) || IW_REACH_NONE != endpoint->reach) {
         return;
     }
     const bool in_vain = is_in_vain(endpoint);
