@@ -60,7 +60,9 @@ sub wrong_values {
     my ($name, $p) = @_;
     return map { ['word', $_] } @{ $wrong{$name} // ['no_such_word'] } if 'string' eq $p->{type};
     return (['word', 'no_such_word'], ['below', -1], ['above', 99], ['rubbish', '1x']) if $p->{choice};
-    return (['word', 'no_such_word'], ['below', -1], ['rubbish', '1x']) if $p->{is_standard};
+    # Their help names no range: it is Open MPI's.
+    return (['word', 'no_such_word'], ['below', -1], ['above', 2**31], ['rubbish', '1x']) if $p->{is_standard} && 'unsigned_int' eq $p->{type};
+    return (['word', 'no_such_word'], ['below', -1], ['above', '36893488147419103232'], ['rubbish', '1x']) if $p->{is_standard};
     my @range = map { number($_) } ($p->{help} // '') =~ /\brange (-?\d+[KMG]?)(?: \([^)]*\))? to (\d+[KMG]?)\b/;
     return () unless 2 == @range;
     # Perl's numbers are not exact up there.
@@ -92,6 +94,7 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     }
 }
 push @cases, map { ["btl_ibx_$_", 'above', 2**21] } qw(eager_limit max_send_size);
+push @cases, ['btl_ibx_eager_limit', 'below', 0], ['btl_ibx_max_send_size', 'below', 1023], ['btl_ibx_rdma_pipeline_frag_size', 'below', 0];
 my @chosen = $full ? 0 .. $#cases : Sample::choose(Sample::seed(), 6, map { { stratum => $_->[1] } } @cases);
 print Sample::told('wrongwords', scalar @chosen, scalar @cases, Sample::seed()) unless $full;
 for (map { $cases[$_] } @chosen) {
