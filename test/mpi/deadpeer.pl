@@ -42,7 +42,7 @@ if ($pml eq 'spec') { # ob1 ends the job
         my $start = time;
         my $out = `timeout -k 5 90 $mpirun $programs/lostpeer --how $how 2>&1 </dev/null`;
         my ($code, $took) = ($? >> 8, time - $start);
-        my $good = $code != 124 && 2 == (() = $out =~ /^rank [01]: as it should be$/mg) && $out =~ /rank 2 of this job is lost/;
+        my $good = $code != 124 && 2 == (() = $out =~ /^rank [01]: as it should be$/mg) && $out =~ /^Rank 2 of this job is lost/m;
         printf "%s lostpeer self,ibx %s: mpirun ended with %d after %.1f s\n", $good ? 'ok     ' : 'FAILED ', $how, $code, $took;
         $good ? ++$passed : ++$failed;
         print $out if !$good;

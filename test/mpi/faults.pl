@@ -153,7 +153,7 @@ for my $name (sort keys %transport) {
 # Killed with a connection half made: it was asked for one and never answered.
 if (wanted('ibx killed half')) {
     my @r = job(4, "$transport{ibx} --mca btl_ibx_iwarp_async off", 'dying --stage half');
-    my $named = 'spec' ne $pml || $r[2] =~ /rank 3 of this job is lost: .*does not answer/s || $r[2] =~ /signal 9/;
+    my $named = 'spec' ne $pml || $r[2] =~ /^Rank 3 of this job is lost: .*^  Reason: .*does not answer/ms || $r[2] =~ /signal 9/;
     report($r[0] != 0 && $r[0] != 124 && $r[2] !~ /went on|watchdog/ && $named, "ibx: killed at 'half'", @r);
 }
 
@@ -176,7 +176,7 @@ for my $name (sort keys %transport) {
             kill 'CONT', $one;
         });
         $right = 0 == $r[0] && $r[2] =~ /^No errors$/m;
-        $told ||= $r[2] =~ m{btl/ibx: process [^()]+ \([^()]+\)\s+is\s+silent\s+for\s+\d+\s+s};
+        $told ||= $r[2] =~ /^A process is silent: .*^  Silent for: +\d+ s$/ms;
         last if !$right || $told;
     }
     report($right && $told, "$name: rank stopped for $pause s", @r);

@@ -92,6 +92,15 @@ static inline bool spec_tell_once(const char *what)
     return spec_is_first(&told, what);
 }
 
+/* The same for what must not be missed after MPI_Init: the launcher may take the directory away with a process that is lost
+ * although the job goes on. Then each process that is left tells. */
+static inline bool spec_tell_surely(const char *what)
+{
+    char path[SPEC_EXPLAIN_PATH];
+    errno = 0;
+    return (spec_told_path(path, what) && 0 == mkdir(path, 0700)) || EEXIST != errno;
+}
+
 /* Tells a topic of a help file, whether or not it was told. What follows is what the text has places for. */
 static inline void spec_explain_now(const char *file, const char *topic, ...)
 {
@@ -102,6 +111,8 @@ static inline void spec_explain_now(const char *file, const char *topic, ...)
     if (NULL != text) {
         fputs(text, stderr);
         free(text);
+    } else {
+        fprintf(stderr, "There is no memory to read the message \"%s\" of %s: docs/user/troubleshooting.md has it.\n", topic, file);
     }
 }
 
@@ -114,16 +125,20 @@ static inline void spec_let_tell(const char *what)
     }
 }
 
-/* The same, once on this host for all that it is `about`: what tells several messages of one topic apart, or "". */
-#define spec_explain(file, topic, about, ...)                                                      \
+/* The same, if `first` (spec_tell_once, spec_tell_surely) says so of all that it is `about`. */
+#define spec_explain_if(first, file, topic, about, ...)                                            \
     do {                                                                                           \
         char spec_explained[SPEC_EXPLAIN_PATH / 2];                                                \
         snprintf(spec_explained, sizeof(spec_explained), "%.60s-%.60s-%.360s", file, topic, about); \
-        if (spec_tell_once(spec_explained)) {                                                      \
+        if (first(spec_explained)) {                                                               \
             spec_explain_now(file, topic, ##__VA_ARGS__);                                          \
         } else {                                                                                   \
             spec_let_tell(spec_explained);                                                         \
         }                                                                                          \
     } while (0)
+
+/* The same, once on this host for all that it is `about`: what tells several messages of one topic apart, or "". */
+#define spec_explain(file, topic, about, ...)                                                      \
+    spec_explain_if(spec_tell_once, file, topic, about, ##__VA_ARGS__)
 
 #endif

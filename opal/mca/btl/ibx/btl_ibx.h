@@ -20,6 +20,16 @@ struct mca_btl_base_registration_handle_t {
 #define mca_btl_ibx_explain(topic, about, ...)                                                     \
     spec_explain("help-mpi-btl-ibx.txt", topic, about, mca_btl_ibx_host(), ##__VA_ARGS__)
 
+/* Tells that there is no memory for `what` (a noun), of `bytes` bytes or more (0: not known), for an interface. */
+#define mca_btl_ibx_no_memory(interface, what, bytes)                                              \
+    do {                                                                                           \
+        char ibx_size[48] = "not known";                                                           \
+        if ((bytes) > 0) {                                                                         \
+            snprintf(ibx_size, sizeof(ibx_size), "%zu bytes or more", (size_t) (bytes));           \
+        }                                                                                          \
+        mca_btl_ibx_explain("out of memory", what, interface, what, ibx_size);                     \
+    } while (0)
+
 /* What btl_ibx_rcache can be, for whoever gave it something else. */
 #define MCA_BTL_IBX_CACHES "auto, none, or what \"ompi_info | grep rcache\" shows"
 

@@ -365,6 +365,7 @@ static mca_btl_base_module_t **ibx_init(int *n, bool progress_threads, bool mpi_
     }
     mca_btl_base_module_t **modules = calloc(2 * MCA_BTL_IBX_INTERFACES, sizeof(*modules));
     if (NULL == modules) {
+        mca_btl_ibx_no_memory("all", "the list of interfaces", 2 * MCA_BTL_IBX_INTERFACES * sizeof(*modules));
         return NULL;
     }
     c->locked = mpi_threads || opal_using_threads();

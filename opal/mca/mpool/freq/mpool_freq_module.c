@@ -278,7 +278,7 @@ static void module_free(mca_mpool_base_module_t *mpool, void *base)
 {
     (void) mpool;
     if (NULL != base && !mca_mpool_freq_free(base)) {
-        spec_tell(0, "mpool/freq: %p is freed but was not allocated here; that is ignored", base);
+        spec_explain(MCA_MPOOL_FREQ_HELP, "not from here", "", base, opal_process_info.nodename);
     }
 }
 

@@ -129,14 +129,15 @@ static void transport_failed(mca_btl_base_module_t *btl, int32_t flags, opal_pro
         mca_pml_spec_lost_report(proc, btl->btl_component->btl_version.mca_component_name, info);
         return;
     }
-    mca_pml_spec_abort(
-        OMPI_ERR_UNREACH,
-        "pml/spec: the transport %s has failed (%s); the job cannot go on without it",
-        btl->btl_component->btl_version.mca_component_name, NULL == info ? "no details" : info);
+    const char *name = btl->btl_component->btl_version.mca_component_name;
+    mca_pml_spec_explain_surely("transport failed", name, name, mca_pml_spec_my_rank(),
+                                spec_host_of(&ompi_proc_local()->super),
+                                NULL == info ? "no details" : info);
+    mca_pml_spec_abort(OMPI_ERR_UNREACH);
 }
 
-/* Control packets are sent whole: no transport may have a smaller eager limit. */
-static int check_transports(void)
+/* Control packets are sent whole: no transport may have a smaller eager limit. *is_told: an error has been told. */
+static int check_transports(bool *is_told)
 {
     mca_btl_base_selected_module_t *selected;
     OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
@@ -148,18 +149,17 @@ static int check_transports(void)
             const char *name = selected->btl_component->btl_version.mca_component_name;
             mca_pml_spec_explain("eager limit too small", name, name, (size_t) btl->btl_eager_limit,
                                  name, (size_t) btl->btl_max_send_size, least);
+            *is_told = true;
             return OMPI_ERR_BAD_PARAM;
         }
     }
     return OMPI_SUCCESS;
 }
 
-static int add(ompi_proc_t **procs, size_t nprocs)
+/* Do all of them use this component, on machines of one kind? If not, that is told. */
+static int check_procs(ompi_proc_t **procs, size_t nprocs)
 {
-    if (0 == nprocs) {
-        return OMPI_SUCCESS;
-    }
-    int rc = mca_pml_base_pml_check_selected("spec", procs, nprocs);
+    const int rc = mca_pml_base_pml_check_selected("spec", procs, nprocs);
     if (OMPI_ERR_UNREACH == rc) {
         mca_pml_spec_explain("mixed selection");
         return OMPI_ERR_NOT_SUPPORTED;
@@ -174,6 +174,21 @@ static int add(ompi_proc_t **procs, size_t nprocs)
             return OMPI_ERR_NOT_SUPPORTED;
         }
     }
+    return OMPI_SUCCESS;
+}
+
+/* *is_told: an error has been told. */
+static int add(ompi_proc_t **procs, size_t nprocs, bool *is_told)
+{
+    *is_told = false;
+    if (0 == nprocs) {
+        return OMPI_SUCCESS;
+    }
+    int rc = check_procs(procs, nprocs);
+    if (OMPI_SUCCESS != rc) {
+        *is_told = true;
+        return rc;
+    }
     opal_bitmap_t reachable;
     OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
     rc = opal_bitmap_init(&reachable, (int) nprocs);
@@ -182,7 +197,7 @@ static int add(ompi_proc_t **procs, size_t nprocs)
     }
     OBJ_DESTRUCT(&reachable);
     if (OMPI_SUCCESS == rc) {
-        rc = check_transports();
+        rc = check_transports(is_told);
     }
     if (OMPI_SUCCESS == rc) {
         rc = mca_pml_spec_arrive_register();
@@ -211,18 +226,21 @@ static const char *transports(char *text, size_t size)
     return 0 == at ? "none" : text;
 }
 
-/* Open MPI has no words for an MPI_Init that fails ("Unknown error"), whatever it returns. So the cause is told, and the job
- * ends, here. A session that cannot begin (5.0) returns the error. */
+/* Open MPI has no words for an MPI_Init that fails ("Unknown error"), whatever it returns. So the cause is told, once, and the
+ * job ends, here. A session that cannot begin (5.0) returns the error. */
 static int add_procs(ompi_proc_t **procs, size_t nprocs)
 {
-    const int rc = add(procs, nprocs);
+    bool is_told;
+    const int rc = add(procs, nprocs, &is_told);
     if (OMPI_SUCCESS != rc && mca_pml_spec_is_starting()) {
+        const char *host = spec_host_of(&ompi_proc_local()->super);
         char text[256];
-        if (OMPI_ERR_UNREACH == rc) {
-            mca_pml_spec_explain("no transport", spec_host_of(&ompi_proc_local()->super),
-                                 transports(text, sizeof(text)));
+        if (OMPI_ERR_UNREACH == rc && !is_told) {
+            mca_pml_spec_explain("no transport", host, transports(text, sizeof(text)));
+        } else if (!is_told) {
+            mca_pml_spec_explain("cannot begin", host, opal_strerror(rc));
         }
-        mca_pml_spec_abort(rc, "pml/spec: MPI cannot begin: %s", opal_strerror(rc));
+        mca_pml_spec_abort(rc);
     }
     return rc;
 }

@@ -6,6 +6,7 @@
  * is a constant there and a small message pays for no other. */
 #include "pml_spec_arrive.h"
 
+#include "../objects/pml_spec_explain.h"
 #include "../protocols/pml_spec_protocols.h"
 #include "../services/pml_spec_cancel.h"
 #include "../services/pml_spec_copy.h"
@@ -97,8 +98,8 @@ INLINED void keep_unexpected(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *pee
     MCA_PML_SPEC_COUNT(unexpected);
     MCA_PML_SPEC_COUNT_N(rts_unexpected, MCA_PML_SPEC_RTS == hdr->type);
     if (OPAL_UNLIKELY(0 != spec_match_add_unexp(&comm->match, &frag->unexp))) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for the queue of unexpected messages");
+        mca_pml_spec_no_memory("the queue of messages that no receive has asked for",
+                               sizeof(frag->unexp));
     }
     mca_pml_spec_unexp_added(peer, frag, cost);
 }
@@ -188,7 +189,7 @@ static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
         mca_pml_spec_unlock(&comm->slot->lock); /* while memory is got */
         peer = mca_pml_spec_peer(comm, hdr->src);
         if (OPAL_UNLIKELY(NULL == peer)) {
-            mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
+            mca_pml_spec_no_memory("a process that sends its first message", sizeof(*peer));
         }
         mca_pml_spec_lock(&comm->slot->lock);
     }

@@ -2,6 +2,7 @@
 /* Finds communicators by the number that packets carry, makes peers, and parks packets that come too early. */
 #include "pml_spec_comm.h"
 
+#include "pml_spec_explain.h"
 #include "pml_spec_upward.h"
 
 #include <stdlib.h>
@@ -70,9 +71,7 @@ bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
     mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
     mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
     if (NULL == slot) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for a message whose communicator does not "
-                           "exist yet");
+        mca_pml_spec_no_memory("a message in a communicator that is not made yet", sizeof(*slot));
     }
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const bool exists = NULL != slot->comm;

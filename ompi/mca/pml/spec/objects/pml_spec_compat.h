@@ -93,10 +93,10 @@ static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int err
     }
 }
 
-/* Ends the job with a message. */
-#    define mca_pml_spec_abort(code, ...)                                                          \
+/* Ends the job; why has been told. */
+#    define mca_pml_spec_abort(code)                                                               \
         do {                                                                                       \
-            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+            ompi_rte_abort(code, NULL);                                                            \
             abort();                                                                               \
         } while (0)
 
@@ -138,11 +138,10 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* (5.0 returns from MPI_Waitall.) */
 #    define mca_pml_spec_failed_unseen(comm, error) ((void) (error))
 
-/* (The abort of 5.0 gives its message to the launcher, which keeps it.) */
-#    define mca_pml_spec_abort(code, ...)                                                          \
+/* (The abort of 5.0 gives its text to the launcher, which keeps it.) */
+#    define mca_pml_spec_abort(code)                                                               \
         do {                                                                                       \
-            opal_output(0, __VA_ARGS__);                                                           \
-            ompi_rte_abort(code, __VA_ARGS__);                                                     \
+            ompi_rte_abort(code, "pml/spec ends the job");                                         \
             abort();                                                                               \
         } while (0)
 

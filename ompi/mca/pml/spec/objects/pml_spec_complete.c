@@ -3,6 +3,7 @@
 #include "pml_spec_compat.h" /* first: it asks for GNU's functions */
 
 #include "pml_spec_complete.h"
+#include "pml_spec_explain.h"
 
 #include <pthread.h>
 
@@ -53,8 +54,8 @@ void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *b
         || NULL == peer || mca_pml_spec_lost(peer) || mca_pml_spec_outlives()) {
         return;
     }
-    mca_pml_spec_abort(status,
-                       "pml/spec: a %s rank %d failed (%s) after its request was freed, so that "
-                       "nobody can be told",
-                       what, base->req_peer, opal_strerror(status));
+    mca_pml_spec_explain_surely("freed request failed", "", what, base->req_peer,
+                                (unsigned) peer->comm->cid, mca_pml_spec_my_rank(),
+                                spec_host_of(&ompi_proc_local()->super), opal_strerror(status));
+    mca_pml_spec_abort(status);
 }

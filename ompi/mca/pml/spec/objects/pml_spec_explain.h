@@ -11,4 +11,21 @@
 #define mca_pml_spec_explain(topic, ...)                                                           \
     spec_explain("help-mpi-pml-spec.txt", topic, "", ##__VA_ARGS__)
 
+/* The same after MPI_Init, also when processes are lost; once on a host for all that it is `about`, or "". */
+#define mca_pml_spec_explain_surely(topic, about, ...)                                             \
+    spec_explain_if(spec_tell_surely, "help-mpi-pml-spec.txt", topic, about, ##__VA_ARGS__)
+
+/* Ends the job: there is no memory for `what` (a noun), of `bytes` bytes or more; 0: not known. Any thread, also with locks held. */
+#define mca_pml_spec_no_memory(what, bytes)                                                        \
+    do {                                                                                           \
+        char spec_size[48] = "not known";                                                          \
+        if ((bytes) > 0) {                                                                         \
+            snprintf(spec_size, sizeof(spec_size), "%zu bytes or more", (size_t) (bytes));         \
+        }                                                                                          \
+        mca_pml_spec_explain_surely("out of memory", what,                                         \
+                                    spec_host_of(&ompi_proc_local()->super),                       \
+                                    mca_pml_spec_my_rank(), what, spec_size);                      \
+        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE);                                              \
+    } while (0)
+
 #endif

@@ -15,10 +15,7 @@ mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
                  : packet->size <= sizeof(frag->space) ? frag->space
                                                        : mca_pml_spec_slabs_take(packet->size);
     if (OPAL_UNLIKELY(NULL == data)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for an unexpected message of %zu bytes; "
-                           "receive messages earlier, or send fewer before they are received",
-                           packet->size);
+        mca_pml_spec_no_memory("a message that no receive has asked for", packet->size);
     }
     frag->btl = packet->btl;
     frag->seg.seg_addr.pval = data;

@@ -2,6 +2,7 @@
 /* The life of a receive request, whatever its protocol. */
 #include "pml_spec_complete.h"
 #include "pml_spec_device.h"
+#include "pml_spec_explain.h"
 #include "pml_spec_request.h"
 #include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
@@ -107,7 +108,7 @@ uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uin
     const uint64_t opened = *handle;
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (OPAL_UNLIKELY(0 == opened)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a handle");
+        mca_pml_spec_no_memory("the handle of a request", sizeof(spec_handle_slot_t));
     }
     return opened;
 }

@@ -3,6 +3,7 @@
  * there (docs/design/protocol.md, "Receiver first"). Which RTR belongs to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_rtr.h"
 
+#include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_stage.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_claims.h"
@@ -25,7 +26,7 @@ static mca_pml_spec_rtr_t *rtr_new(void)
 {
     mca_pml_spec_rtr_t *rtr = (mca_pml_spec_rtr_t *) mca_pml_spec_get(&mca_pml_spec.rtrs);
     if (OPAL_UNLIKELY(NULL == rtr)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for an RTR");
+        mca_pml_spec_no_memory("the offer of a receive buffer (RTR)", sizeof(*rtr));
     }
     return rtr;
 }
@@ -168,11 +169,10 @@ bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_sp
     if (peer->recv.given_up) {
         return false;
     }
-    mca_pml_spec_abort(OMPI_ERR_FATAL,
-                       "pml/spec: rank %d wrote message %u (tag %d) into a receive that is not "
-                       "the one the message belongs to: the two processes disagree about the "
-                       "protocol. Are all processes of the job using the same build?",
-                       match->match.src, match->match.seq, match->match.tag);
+    mca_pml_spec_explain_surely("wrong receive", "", match->match.src, (unsigned) peer->comm->cid,
+                                match->match.seq, match->match.tag, mca_pml_spec_my_rank(),
+                                spec_host_of(&ompi_proc_local()->super));
+    mca_pml_spec_abort(OMPI_ERR_FATAL);
 }
 
 void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
@@ -278,7 +278,7 @@ static void control_arrived(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *ctl)
     mca_pml_spec_lock(&peer->send_lock);
     if (NULL == peer->send.ledger && 0 != spec_send_open_ledger(&peer->send)) {
         mca_pml_spec_unlock(&peer->send_lock);
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for RTRs");
+        mca_pml_spec_no_memory("the list of a process's offers (RTRs)", 0);
     }
     spec_stream_t *stream = spec_send_ctl(&peer->send);
     if (!spec_stream_keep(stream, &ctl->ctl.item)) {

@@ -2,6 +2,7 @@
 /* Sends packets of the protocols that carry no user data, now or when the transport has room. */
 #include "pml_spec_control.h"
 
+#include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_pending.h"
 
 #include "opal/include/spec/promises.h"
@@ -83,8 +84,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     }
     waiting_control_t *w = malloc(sizeof(*w) + len);
     if (NULL == w) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE,
-                           "pml/spec: out of memory for a control packet of %zu bytes", len);
+        mca_pml_spec_no_memory("a control packet that waits for the transport", sizeof(*w) + len);
     }
     w->pending.retry = control_retry;
     w->endpoint = endpoint;

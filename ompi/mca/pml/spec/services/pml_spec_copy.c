@@ -6,6 +6,7 @@
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_copy.h"
 
+#include "../objects/pml_spec_explain.h"
 #include "pml_spec_control.h"
 
 static void guard(mca_pml_spec_send_request_t *sendreq)
@@ -218,7 +219,7 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
     mca_pml_spec_send_request_t *sendreq = request;
     mca_pml_spec_range_t *range = (mca_pml_spec_range_t *) mca_pml_spec_get(&mca_pml_spec.ranges);
     if (OPAL_UNLIKELY(NULL == range)) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a send range");
+        mca_pml_spec_no_memory("a part of a message to be sent", sizeof(*range));
     }
     range->offset = offset;
     range->length = length;

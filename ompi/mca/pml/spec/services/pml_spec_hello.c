@@ -2,6 +2,7 @@
 /* Two processes tell each other their numbers of a communicator that has no common number. */
 #include "pml_spec_hello.h"
 
+#include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_packet.h"
 #include "../objects/pml_spec_upward.h"
 #include "pml_spec_control.h"
@@ -96,7 +97,8 @@ MCA_PML_SPEC_PACKET(hello, "HELLO", mca_pml_spec_hello_hdr_t)
         hello(comm, hdr);
         mca_pml_spec_comm_put(comm);
     } else if (NULL == early) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a new peer");
+        mca_pml_spec_no_memory("the first packet of a process in a communicator that is not made yet",
+                               sizeof(*early));
     }
 }
 

@@ -3,6 +3,7 @@
 #include "pml_spec_lost.h"
 
 #include "../objects/pml_spec_complete.h"
+#include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_packet.h"
 #include "pml_spec_cancel.h"
 
@@ -102,11 +103,24 @@ static bool turn(mca_pml_spec_pending_t *pending)
     return true;
 }
 
+static void tell(const mca_pml_spec_lost_t *lost, const opal_proc_t *proc, const char *transport,
+                 const char *why)
+{
+    const bool is_of_this_job = lost->name.jobid == mca_pml_spec_job_id();
+    char about[32];
+    snprintf(about, sizeof(about), "%x.%x", (unsigned) lost->name.jobid,
+             (unsigned) lost->name.vpid);
+    mca_pml_spec_explain_surely("process lost", about, (unsigned) lost->name.vpid,
+                                is_of_this_job ? "this job" : "another job", spec_host_of(proc),
+                                mca_pml_spec_my_rank(),
+                                spec_host_of(&ompi_proc_local()->super), transport, why);
+}
+
 void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const char *why)
 {
     mca_pml_spec_lost_t *lost = malloc(sizeof(*lost));
     if (NULL == lost) {
-        mca_pml_spec_abort(OMPI_ERR_OUT_OF_RESOURCE, "pml/spec: out of memory for a lost process");
+        mca_pml_spec_no_memory("the name of a process that is lost", sizeof(*lost));
     }
     *lost = (mca_pml_spec_lost_t){.pending = {.retry = turn}, .name = proc->proc_name};
     mca_pml_spec_lock(&mca_pml_spec.lock);
@@ -124,13 +138,7 @@ void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const ch
         free(lost);
         return;
     }
-    spec_tell(0,
-              "pml/spec: rank %u of %s is lost: the transport %s has given up its connection to "
-              "host %s (%s). "
-              "Requests with it end in an error.",
-              (unsigned) lost->name.vpid,
-              lost->name.jobid == mca_pml_spec_job_id() ? "this job" : "another job", transport,
-              spec_host_of(proc), NULL == why ? "no details" : why);
+    tell(lost, proc, transport, NULL == why ? "no details" : why);
     mca_pml_spec_pend(&lost->pending, MCA_PML_SPEC_RES_NONE);
 }
 

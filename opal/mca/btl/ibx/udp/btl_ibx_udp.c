@@ -133,6 +133,9 @@ static bool open_lists(mca_btl_ibx_udp_module_t *module)
     failed |= mca_btl_ibx_udp_buffers_init(&module->smalls, MCA_BTL_IBX_UDP_SMALL_ROOM);
     failed |= mca_btl_ibx_udp_buffers_init(&module->headers, MCA_BTL_IBX_UDP_HEADER_ROOM);
     failed |= mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t));
+    if (OPAL_SUCCESS != failed) {
+        mca_btl_ibx_no_memory(module->base.interface.name, "the lists of buffers to send from", 0);
+    }
     return OPAL_SUCCESS == failed;
 }
 
@@ -219,7 +222,8 @@ static bool open_engine(mca_btl_ibx_udp_module_t *module)
             return true;
         }
     }
-    mca_btl_ibx_explain("out of memory", module->base.interface.name, module->base.interface.name);
+    mca_btl_ibx_no_memory(module->base.interface.name, "the protocol and its receive buffers",
+                          (size_t) c->window_initial * module->base.super.btl_max_send_size);
     return false;
 }
 
@@ -252,6 +256,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
 {
     mca_btl_ibx_udp_module_t *module = calloc(1, sizeof(*module));
     if (NULL == module) {
+        mca_btl_ibx_no_memory(interface->name, "an interface", sizeof(*module));
         return NULL;
     }
     module->base.super = *standard;

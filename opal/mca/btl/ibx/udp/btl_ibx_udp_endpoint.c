@@ -147,11 +147,8 @@ void mca_btl_ibx_udp_silent(const mca_btl_base_endpoint_t *endpoint, unsigned se
     char what[64];
     snprintf(what, sizeof(what), "silent %llx", (unsigned long long) endpoint->name);
     if (spec_tell_once(what)) {
-        spec_tell(0,
-                  "btl/ibx: process %s on host %s (%s) is silent for %u s, and nothing says that it has ended: it may be "
-                  "stopped, or its host gone. It is given up after %zu s (btl_ibx_iwarp_silent_timeout).",
-                  OPAL_NAME_PRINT(endpoint->proc->proc_name), spec_host_of(endpoint->proc), text, seconds,
-                  mca_btl_ibx_component.silent_timeout_ms / 1000);
+        spec_explain_now("help-mpi-btl-ibx.txt", "silent", OPAL_NAME_PRINT(endpoint->proc->proc_name),
+                         spec_host_of(endpoint->proc), text, seconds, mca_btl_ibx_component.silent_timeout_ms / 1000);
     }
 }
 

@@ -300,12 +300,13 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 #undef UNLESS
 }
 
-/* The module of a port, with sizes and flags, and nothing open yet. NULL: out of memory. */
+/* The module of a port, with sizes and flags, and nothing open yet. NULL: out of memory (told). */
 static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t *options,
                                                const mca_btl_ibx_interface_t *interface, uint32_t index)
 {
     mca_btl_ibx_verbs_module_t *module = calloc(1, sizeof(*module));
     if (NULL == module) {
+        mca_btl_ibx_no_memory(interface->name, "a port of an RDMA adapter", sizeof(*module));
         return NULL;
     }
     mca_btl_base_module_t *super = &module->base.super;
