@@ -1,8 +1,7 @@
 #!/usr/bin/env perl
 # Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE.
-# Is the manual true? Every message of the components is explained in docs/user/troubleshooting.md, and nothing else is; every
-# parameter and counter that a text names exists; the man pages are well formed; and the commands of README.md
-# and docs/user/guide.md do what they are shown to do.
+# Is the manual true? Every parameter and counter that a text names exists; the man pages are well formed; and the commands of
+# README.md and docs/user/guide.md do what they are shown to do. (Messages: test/lint/messages.)
 #
 # A block of commands (indented by four) has a comment before it: <!-- run --> or <!-- skip: why -->. A block is run by
 # bash in a directory that has the program ./my_program; it must end with 0, and each mpirun in it must say 'No errors'.
@@ -35,64 +34,6 @@ sub contents {
     open my $in, '<', $path or die "$path: $!\n";
     local $/;
     return <$in> // '';
-}
-
-# ---- messages ----
-
-# { 'pml/spec' => { topic => text on one line, ... for what is filled in } }
-sub messages {
-    my %messages;
-    for my $path (glob("$top/ompi/mca/*/*/help-*.txt $top/opal/mca/*/*/help-*.txt")) {
-        my ($component) = $path =~ m{mca/(\w+/\w+)/help-};
-        my $topic;
-        for (split /\n/, contents($path)) {
-            next if /^#/;
-            if (/^\[(.*)\]$/) { $topic = $1; $messages{$component}{$topic} = ''; next }
-            $messages{$component}{$topic} .= " $_" if defined $topic;
-        }
-        s/%[-\d]*(?:ll|l|z)?[a-z]/.../g, s/\s+/ /g, s/^ // for values %{ $messages{$component} };
-    }
-    return \%messages;
-}
-
-# A topic that the code tells and the file lacks is told as an error of its own; text that mpirun gathers may be lost.
-sub check_told {
-    my ($messages) = @_;
-    for my $c (sort keys %$messages) {
-        my ($framework, $name) = split /\//, $c;
-        my (%told, @faults);
-        for my $path (split /\n/, `find $top/ompi/mca/$c $top/opal/mca/$c -name '*.[ch]' 2>/dev/null`) {
-            my $code = contents($path);
-            push @faults, ($path =~ m{([^/]+)$})[0] . ' calls opal_show_help' if $code =~ /\bopal_show_v?help\s*\(/;
-            # One of them, or one of two: (CONDITION ? "one" : "other", ...).
-            $told{$_} = 1 for grep { defined }
-                $code =~ /\w*_explain(?:_now)?\s*\((?:\s*(?:"help-[^"]*"|[A-Z_]*HELP[A-Z_]*)\s*,)?\s*(?:\w+ \? "([^"]+)" : )?"(?!help-)([^"]+)"/g;
-        }
-        push @faults, map { "there is no message '$_'" } grep { !defined $messages->{$c}{$_} } sort keys %told;
-        push @faults, map { "nothing tells '$_'" } grep { !$told{$_} } sort keys %{ $messages->{$c} };
-        result(join('; ', @faults), "messages of $c are those that are told");
-    }
-}
-
-sub check_messages {
-    my $messages = messages();
-    check_told($messages);
-    my ($component, %entry) = ('');
-    for (split /\n(?=##)/, contents("$top/docs/user/troubleshooting.md")) {
-        if (/^## (.*)/) { $component = $1 }
-        if (/^### (.*)\n`([^`]+)`\./ && $messages->{$component}) { $entry{$component}{$2} = $1 }
-        elsif (/^### (.*)/ && $messages->{$component}) { result('the topic is missing', "troubleshooting: $component: $1") }
-    }
-    for my $c (sort keys %$messages) {
-        my @faults;
-        for my $topic (sort keys %{ $messages->{$c} }) {
-            my $words = $entry{$c}{$topic};
-            if (!defined $words) { push @faults, "'$topic' has no entry" }
-            elsif (0 != index $messages->{$c}{$topic}, $words) { push @faults, "'$topic' does not begin with: $words" }
-        }
-        push @faults, map { "there is no message '$_'" } grep { !defined $messages->{$c}{$_} } sort keys %{ $entry{$c} };
-        result(join('; ', @faults), "troubleshooting: $c: " . keys(%{ $messages->{$c} }) . ' messages');
-    }
 }
 
 # ---- names ----
@@ -191,7 +132,6 @@ sub check_commands {
 }
 
 $| = 1;
-check_messages();
 check_names();
 check_man();
 if ('spec' eq $pml) { check_commands() } else { skip('commands', 'they are about pml/spec') }
