@@ -39,12 +39,13 @@ sub result($$@) {
     length $fault ? ++$failed : ++$passed;
 }
 
-# How a job of one process ends that has these in its environment besides; with more words of mpirun's.
+# How a job, of one process, ends that has these in its environment besides; with more words of mpirun's.
 my $words = '';
+my ($processes, $btl) = (1, 'self,ibx');
 sub job {
     my (%environment) = @_;
     local @ENV{keys %environment} = values %environment;
-    my $mpirun = mpi_mpirun(1, "--mca pml spec --mca btl self,ibx $words");
+    my $mpirun = mpi_mpirun($processes, "--mca pml spec --mca btl $btl $words");
     my $out = `timeout -k 5 60 $mpirun $programs/selfsend 2>&1 </dev/null`;
     return ($?, $out);
 }
@@ -150,5 +151,11 @@ for my $name (sort keys %misspelt) {
         : '';
     result($fault, "$name is no parameter", $out);
 }
+
+# What ends MPI_Init is told once, by all processes together.
+($processes, $btl) = (2, 'self');
+($status, $out) = job();
+my $told = () = $out =~ /MPI cannot begin/g;
+result(0 == $status ? 'the job does not end' : 1 != $told ? "told $told times" : '', 'no transport reaches the other process', $out);
 print "$passed passed, $failed failed, 0 skipped\n";
 exit($failed > 0);
