@@ -4,7 +4,8 @@
 # a default that is what the text says and in the range that it gives; and docs/user/parameters.md and the man pages say the
 # same. The program tools walks what MPI_T shows of them while a job runs.
 # parameters.pl --write FILE writes that document anew, and the two sections in each man page in docs/man.
-# What Open MPI registers for each transport is its own affair.
+# What Open MPI registers for each transport has help of its own, without range and default: both stand below, with what it is
+# for ibx. The ranges are those that ibx refuses beyond.
 use strict;
 use warnings;
 use FindBin;
@@ -36,6 +37,49 @@ sub number {
     my ($text) = @_;
     my %times = (K => 1 << 10, M => 1 << 20, G => 1 << 30);
     return $text =~ /^(-?\d+)([KMG]?)$/ ? $1 * ($times{$2} // 1) : undef;
+}
+
+# name => [level, what it is for ibx]; another default than a number is a text.
+my %standard = (
+    eager_limit => [4, 'A message up to this size, its header included, is sent over UDP with its data, without being announced; over adapters btl_ibx_verbs_max_send_size says it. It cannot be larger than btl_ibx_max_send_size. Unit: bytes, range 1 to 1M, default 66048.'],
+    rndv_eager_limit => [4, 'The first fragment of a message that is announced has up to this size, its header included; what is larger than btl_ibx_eager_limit has no effect. Used by ob1. Unit: bytes, range 0 to 9223372036854775807, default 66048.'],
+    max_send_size => [4, 'A fragment of a message that is copied has up to this size over UDP, and so has a receive buffer; over adapters btl_ibx_verbs_max_send_size says it. It must be the same in the whole job. Unit: bytes, range 1K to 1M, default 66048.'],
+    get_limit => [4, 'One RDMA Read fetches up to this much; the largest size means no limit. Unit: bytes, range 0 to 9223372036854775807, default 18446744073709551615 (no limit).'],
+    get_alignment => [6, 'The address that an RDMA Read fetches from is a multiple of this. ibx needs none. Unit: bytes, range 0 to 9223372036854775807, default 0.'],
+    put_limit => [4, 'One RDMA Write sends up to this much; the largest size means no limit. Unit: bytes, range 0 to 9223372036854775807, default 18446744073709551615 (no limit).'],
+    put_alignment => [6, 'The address that an RDMA Write writes to is a multiple of this. ibx needs none. Unit: bytes, range 0 to 9223372036854775807, default 0.'],
+    min_rdma_pipeline_size => [4, 'A message below this size is not sent by the pipeline of RDMA Writes of ob1. A value below btl_ibx_eager_limit plus btl_ibx_rdma_pipeline_send_length counts as that. spec does not use it. Unit: bytes, range 0 to 9223372036854775807, default 66048.'],
+    rdma_pipeline_send_length => [4, 'So much of a message of the pipeline of ob1 is copied before the first RDMA Write. spec does not use it. Unit: bytes, range 0 to 9223372036854775807, default 0.'],
+    rdma_pipeline_frag_size => [4, 'One RDMA Write of the pipeline of ob1 sends up to this much. spec does not use it. Unit: bytes, range 1 to 9223372036854775807, default 4M.'],
+    exclusivity => [7, 'Of the transports that reach a process only those of the highest exclusivity are used: that of tcp is 100, that of shared memory 65536. Adapters have one more than UDP, or one less where btl_ibx_transport begins with iwarp_ud. No unit, range 0 to 2147483647, default 512.'],
+    latency => [5, 'Open MPI prefers the transport with the lowest latency for short messages. What is given is that of UDP; adapters have 3. Unit: microseconds, range 0 to 2147483647, default 15.'],
+    bandwidth => [5, 'Large messages are divided among several interfaces by their bandwidth. 0 means that of the interface, as the system says it. Unit: Mbit/s, range 0 to 2147483647, default 0.'],
+    flags => [5, 'What the component may be used for, such as send, put, get and atomics: a list of the words that ompi_info shows, or the sum of their numbers. A flag that ibx cannot serve does not help; one that is missing is not used. No unit, default all that ibx can do.'],
+    atomic_flags => [5, 'The atomic operations that the component may be used for: a list of the words that ompi_info shows, or the sum of their numbers. No unit, default all that ibx can do.'],
+);
+
+# What is wrong with one of these, or nothing. range: what the component's source says, { name => [least, most] }.
+sub standard_fault {
+    my ($name, $p, $range) = @_;
+    my $text = $standard{$name}[1];
+    return undef if $text =~ /default all that ibx can do\.$/;
+    my ($least, $most, $default) = $text =~ /Unit: [^,]+, range (\d+[KM]?) to (\d+[KM]?), default (\d+[KM]?)\b|No unit, range (\d+) to (\d+), default (\d+)\./ ? grep({ defined } $1, $2, $3, $4, $5, $6) : ();
+    return 'no range and default' unless defined $default;
+    return 'the source knows no range' unless $range->{$name};
+    return "its range is $range->{$name}[0] to $range->{$name}[1]" if number($least) != $range->{$name}[0] || number($most) != $range->{$name}[1];
+    return "its default is $p->{value}" if defined $p && number($default) != $p->{value};
+    return undef;
+}
+
+# The ranges of the source.
+sub standard_ranges {
+    open my $in, '<', "$FindBin::Bin/../../opal/mca/btl/ibx/btl_ibx_component.c" or return {};
+    my %number = (INT_MAX => 2147483647, LLONG_MAX => 9223372036854775807, '1 << 20' => 1 << 20);
+    my %range;
+    while (<$in>) {
+        $range{$1} = [map { $number{$_} // $_ } $2, $3] if /^    STANDARD\("(\w+)", (\d+), ([^)]+)\)/;
+    }
+    return \%range;
 }
 
 # What is wrong with a parameter, or nothing.
@@ -96,6 +140,7 @@ for (qw(pml:spec btl:ibx rcache:lazy mpool:freq)) {
 for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
     my ($framework, $component) = @$_;
     my ($parameter, $counter) = registered($framework, $component);
+    my %all = %$parameter;
     for my $name (keys %$parameter) {
         my $theirs = $theirs{$name};
         delete $parameter->{$name} if defined $theirs && $theirs eq ($parameter->{$name}{help} // '');
@@ -111,11 +156,27 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
         $text .= sprintf "| `%s` | %s | %s | %s |\n", $name, map { s/\|/\\|/gr } $p->{level} // '', length($p->{value} // '') ? $p->{value} : 'none', $p->{help} // '';
         $section .= ".TP\n.BR $name \" (level $p->{level})\"\n" . roff($p->{help} // '') . "\n";
     }
+    if ('ibx' eq $component) {
+        $text .= "\nOpen MPI registers these for every BTL, with help of its own; for ibx they mean:\n\n| parameter | level | meaning |\n|---|---|---|\n";
+        my $range = standard_ranges();
+        for my $last (sort keys %standard) {
+            my ($level, $meaning) = @{ $standard{$last} };
+            my $fault = standard_fault($last, $all{"btl_ibx_$last"}, $range);
+            print "FAILED  parameters: btl_ibx_$last: $fault\n" if $fault;
+            $fault ? ++$failed : ++$passed;
+            $text .= "| `btl_ibx_$last` | $level | $meaning |\n";
+            $section .= ".TP\n.BR btl_ibx_$last \" (level $level)\"\n" . roff($meaning) . "\n";
+        }
+        my @unknown = grep { !$standard{s/^btl_ibx_//r} && !$parameter->{$_} && !/accelerator|cuda/ } sort keys %all;
+        print "FAILED  parameters: no meaning of @unknown\n" if @unknown;
+        @unknown ? ++$failed : ++$passed;
+    }
     $text .= "\n| counter | meaning |\n|---|---|\n" if %$counter;
     my $counters = '';
     my %said;    # no two have the same words
     for my $name (sort keys %$counter) {
-        my $good = length $counter->{$name} > 5 && !$said{$counter->{$name}}++ && $counter->{$name} !~ /\b(of|as) (these|those)\b|^(bytes )?of them\b|\bsuch\b|\b(did not|said so)$/;
+        my $good = length $counter->{$name} > 5 && !$said{$counter->{$name}}++ && $counter->{$name} !~ /\b(of|as) (these|those)\b|^(bytes )?of them\b|\bsuch\b|\b(did not|said so)$/
+            && $counter->{$name} !~ /^\w+: |\bours\b/; # a heading is no subject
         print "FAILED  parameters: $name: no description, or another counter's, or one that needs another counter's: $counter->{$name}\n" if !$good;
         $good ? ++$passed : ++$failed;
         $text .= "| `$name` | " . $counter->{$name} =~ s/\|/\\|/gr . " |\n";

@@ -37,20 +37,27 @@
     X(failovers, "times datagrams to a peer left the network for another transport")                 \
     X(alternate_in, "datagrams that came by another transport, whatever became of them")            \
     X(unsent, "datagrams that were made and then not sent")                                        \
-    X(refused_length, "refused: shorter or longer than any datagram is, or than it says")          \
-    X(refused_version, "refused: another version, an unknown type or flag")                        \
-    X(refused_connection, "refused: names no connection there is")                                 \
+    X(refused_length,                                                                              \
+      "datagrams refused because they are shorter or longer than any is, or than they say")        \
+    X(refused_version,                                                                             \
+      "datagrams refused because of another version, or a type or flag that is not known")         \
+    X(refused_connection, "datagrams refused because they name a connection that does not exist")  \
     X(refused_tag,                                                                                 \
-      "refused: not made with our key or for another connection, or changed on the way")           \
-    X(refused_unknown, "refused: hello of a process nobody told us about")                         \
-    X(refused_stale, "refused: of a connection or process that is gone")                           \
-    X(refused_twice, "refused: this packet number has been received")                              \
-    X(refused_far, "refused: packet or segment number beyond the window")                          \
-    X(refused_ack, "refused: acknowledges what was never sent, or is malformed")                   \
-    X(refused_header, "refused: DDP or RDMAP header not valid")                                    \
-    X(refused_access, "refused: tagged access outside what was granted")                           \
-    X(refused_memory, "refused: no memory to keep it")                                             \
-    X(refused_down, "refused: the connection has ended")
+      "datagrams refused because their tag is wrong: forged, damaged, or of another connection")   \
+    X(refused_unknown,                                                                             \
+      "first datagrams refused because they come from a process that is not of the job")           \
+    X(refused_stale,                                                                               \
+      "datagrams refused because they are of a connection or a process that is gone")              \
+    X(refused_twice, "datagrams refused because their packet number has been received before")     \
+    X(refused_far,                                                                                 \
+      "datagrams refused because their packet or segment number lies beyond the window")           \
+    X(refused_ack,                                                                                 \
+      "datagrams refused because they acknowledge what was never sent, or are malformed")          \
+    X(refused_header, "datagrams refused because their DDP or RDMAP header is not valid")          \
+    X(refused_access,                                                                              \
+      "datagrams refused because they read or write memory that was not granted to their sender")  \
+    X(refused_memory, "datagrams refused because there was no memory to keep them")                \
+    X(refused_down, "datagrams refused because their connection has ended")
 
 typedef struct iw_counters {
 #define IW_X(name, meaning) uint64_t name;

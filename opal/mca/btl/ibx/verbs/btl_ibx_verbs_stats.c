@@ -6,53 +6,70 @@
 
 /* X(name, where it is, description). c: the port's counters; module. */
 #define COUNTS(X)                                                                                  \
-    X(connects, c->connected, "connections made")                                                  \
-    X(asked, c->asked, "connection requests sent to peers")                                            \
-    X(accepted, c->accepted, "connection requests of peers accepted")                                        \
-    X(crossed, c->crossed, "connection requests of peers that crossed one of ours, which stood")             \
-    X(rejected, c->rejected, "connection requests of peers rejected for the moment")                         \
-    X(refused, c->strangers, "connection requests refused for good: another job or version")     \
-    X(retried, c->retried, "connection requests of ours that were rejected or failed")                        \
-    X(timed_out, c->timed_out, "connection requests of ours that got no answer in time")                      \
-    X(queued, c->queued, "peers whose connection request waited for others to end")                          \
-    X(repeated, c->repeated, "first messages of connections that were sent again")                    \
-    X(lost, c->lost, "processes lost")                                                             \
-    X(bad_messages, c->bad_messages, "messages that ended a connection by what they said")         \
-    X(stale, c->stale, "completions of connections that were gone")                                \
-    X(sent, c->sent, "messages sent")                                                              \
-    X(received, c->received, "messages received")                                                  \
-    X(inlined, c->inlined, "messages copied into their work request")                              \
-    X(written, c->written, "bytes put")                                                            \
-    X(read, c->read, "bytes got")                                                                  \
-    X(atomics, c->atomics, "atomic operations done by the adapter")                                \
-    X(atomics_asked, module->base.atomics.asked, "atomic operations asked of others by message")        \
-    X(atomics_done, module->base.atomics.done, "atomic operations done for others")                     \
-    X(atomics_refused, module->base.atomics.refused, "messages about atomic operations refused")        \
-    X(limit_events, c->starved, "times a receive queue ran low")                                   \
-    X(window_grown, c->grown, "times a receive window was doubled")                                \
-    X(window_shrunk, c->shrunk, "times a receive window shrank")                                   \
-    X(rnr, rnr, "messages that found no receive buffer: of all processes of the device meanwhile") \
-    X(no_credit, c->no_credit, "times a message had to wait for credits")                          \
-    X(no_room, c->no_room, "times something had to wait for room in a queue")                      \
-    X(credit_messages, c->credit_messages, "messages that only brought credits")                   \
-    X(datagrams_sent, use.sent, "datagrams sent")                                                  \
-    X(datagrams_received, use.received, "datagrams received")                                      \
-    X(datagrams_resent, use.resent, "segments sent again by datagrams")                            \
-    X(datagrams_starved, use.starved, "times the receive queue of datagrams ran low")              \
+    X(connects, c->connected, "connections over adapters that were made")                          \
+    X(asked, c->asked, "connection requests over adapters sent to peers")                          \
+    X(accepted, c->accepted, "connection requests of peers over adapters accepted")                \
+    X(crossed, c->crossed,                                                                         \
+      "connection requests of peers over adapters that crossed one of this process, which stood")  \
+    X(rejected, c->rejected,                                                                       \
+      "connection requests of peers over adapters rejected for the moment")                        \
+    X(refused, c->strangers,                                                                       \
+      "connection requests over adapters refused for good: another job or version")                \
+    X(retried, c->retried,                                                                         \
+      "connection requests of this process over adapters that were rejected or failed")            \
+    X(timed_out, c->timed_out,                                                                     \
+      "connection requests of this process over adapters that got no answer in time")              \
+    X(queued, c->queued, "peers whose connection request over adapters waited for others to end")  \
+    X(repeated, c->repeated, "first messages of connections over adapters that were sent again")   \
+    X(lost, c->lost, "processes that adapters reached and that were lost")                         \
+    X(bad_messages, c->bad_messages,                                                               \
+      "messages over adapters that ended a connection because they made no sense")                 \
+    X(stale, c->stale, "completions of adapters for connections that were gone")                   \
+    X(sent, c->sent, "messages sent over adapters")                                                \
+    X(received, c->received, "messages received over adapters")                                    \
+    X(inlined, c->inlined, "messages over adapters that were copied into their work request")      \
+    X(written, c->written, "bytes that adapters put into memory of other processes")               \
+    X(read, c->read, "bytes that adapters got from memory of other processes")                     \
+    X(atomics, c->atomics, "atomic operations done by adapters")                                   \
+    X(atomics_asked, module->base.atomics.asked,                                                   \
+      "atomic operations over adapters that were asked of others by message")                      \
+    X(atomics_done, module->base.atomics.done,                                                     \
+      "atomic operations over adapters that this process did for others")                          \
+    X(atomics_refused, module->base.atomics.refused,                                               \
+      "messages over adapters about atomic operations that were refused")                          \
+    X(limit_events, c->starved, "times the receive queue of an adapter ran low")                   \
+    X(window_grown, c->grown, "times the receive window of an adapter was doubled")                \
+    X(window_shrunk, c->shrunk, "times the receive window of an adapter shrank")                   \
+    X(rnr, rnr,                                                                                    \
+      "messages over an adapter, of all processes that use it, that found no receive buffer")      \
+    X(no_credit, c->no_credit, "times a message over adapters had to wait for credits")            \
+    X(no_room, c->no_room, "times something had to wait for room in a queue of an adapter")        \
+    X(credit_messages, c->credit_messages, "messages over adapters that only brought credits")     \
+    X(datagrams_sent, use.sent, "datagrams sent over adapters")                                    \
+    X(datagrams_received, use.received, "datagrams received over adapters")                        \
+    X(datagrams_resent, use.resent, "segments sent again by datagrams over adapters")              \
+    X(datagrams_starved, use.starved,                                                              \
+      "times the receive queue of an adapter for datagrams ran low")                               \
     X(datagrams_errors, use.errors, "datagrams that an adapter could not send or take")            \
-    X(datagram_peers, use.peers, "peers that were talked to by datagrams first")                   \
-    X(switched, c->switched, "peers that went from datagrams to a connection")                     \
-    X(stayed, c->stayed, "connections that could not be had: the peer stayed with datagrams")      \
-    X(way_messages, c->way_messages, "messages about the change from datagrams to a connection")   \
-    X(full, c->full, "connection requests of peers refused: there were btl_ibx_max_rc connections")
+    X(datagram_peers, use.peers, "peers over adapters that were talked to by datagrams first")     \
+    X(switched, c->switched, "peers over adapters that went from datagrams to a connection")       \
+    X(stayed, c->stayed,                                                                           \
+      "connections over adapters that could not be had: the peer stayed with datagrams")           \
+    X(way_messages, c->way_messages,                                                               \
+      "messages over adapters about the change from datagrams to a connection")                    \
+    X(full, c->full,                                                                               \
+      "connection requests of peers over adapters refused: there were btl_ibx_max_rc connections")
 #define LEVELS(X)                                                                                  \
-    X(connections, vb_port_links(module->port), "connections now")                                 \
-    X(connections_most, use.connections_most, "most connections at once, with datagrams")          \
-    X(datagrams_window, use.window, "buffers for datagrams wanted now")                            \
-    X(datagrams_bytes, use.memory, "bytes held for datagrams besides receive buffers")             \
-    X(window_size, vb_port_wanted(module->port), "receive buffers wanted now")                     \
-    X(window_bytes, c->registered, "bytes of receive buffers held now")                            \
-    X(window_bytes_most, c->registered_most, "most bytes of receive buffers held at once")
+    X(connections, vb_port_links(module->port), "connections over adapters now")                   \
+    X(connections_most, use.connections_most,                                                      \
+      "most connections over adapters at once, where they have datagrams")                         \
+    X(datagrams_window, use.window, "receive buffers of adapters for datagrams wanted now")        \
+    X(datagrams_bytes, use.memory,                                                                 \
+      "bytes that adapters hold for datagrams now, besides receive buffers")                       \
+    X(window_size, vb_port_wanted(module->port), "receive buffers of adapters wanted now")         \
+    X(window_bytes, c->registered, "bytes of receive buffers that adapters hold now")              \
+    X(window_bytes_most, c->registered_most,                                                       \
+      "most bytes of receive buffers that adapters held at once")
 
 typedef struct numbers {
     COUNTS(MCA_BTL_IBX_FIELD) LEVELS(MCA_BTL_IBX_FIELD)
@@ -87,8 +104,8 @@ static const mca_btl_ibx_stats_t stats = {table, NUMBERS, (uint64_t *) &kept, &m
 _Static_assert(NUMBERS <= MCA_BTL_IBX_STATS_MOST, "all numbers have room");
 
 static const mca_btl_ibx_stat_t table[] = {
-#define COUNT(name, where, text) {"verbs_" #name, "adapters: " text, false, &stats},
-#define LEVEL(name, where, text) {"verbs_" #name, "adapters: " text, true, &stats},
+#define COUNT(name, where, text) {"verbs_" #name, text, false, &stats},
+#define LEVEL(name, where, text) {"verbs_" #name, text, true, &stats},
     COUNTS(COUNT) LEVELS(LEVEL)
 };
 _Static_assert(sizeof(table) / sizeof(*table) == NUMBERS, "a row for each number");

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* What the registration cache counts: one list for the struct, the performance variables, the summary and the tests.
  *
- * COUNT(name, meaning): events since the beginning. LEVEL: the state now, in the unit that its text names. MOST: the
- * highest such level so far.
+ * COUNT(name, meaning): events since the beginning (evicted_bytes counts registrations: those that the limit of bytes has
+ * ended). LEVEL: the state now, in the unit that its text names. MOST: the highest such level so far.
  *
  * These hold whenever no thread is inside the cache:
  *   misses          = registrations - privates + failures + exhausted
@@ -26,9 +26,12 @@
           "registrations for one user, not shared (asked for so, or there are no hooks)")          \
     COUNT(failures, "registrations refused for a reason other than lack of resources")             \
     COUNT(exhausted, "registrations refused for lack of resources with nothing left to evict")     \
-    COUNT(evicted_bytes, "registrations evicted because of the limit of bytes")                    \
-    COUNT(evicted_entries, "registrations evicted because of the limit of entries")                \
-    COUNT(evicted_resources, "registrations evicted because another one was refused")              \
+    COUNT(evicted_bytes,                                                                           \
+          "registrations evicted because of rcache_lazy_max_bytes. Unit: registrations")           \
+    COUNT(evicted_entries,                                                                         \
+          "registrations evicted because of rcache_lazy_max_entries. Unit: registrations")         \
+    COUNT(evicted_resources,                                                                       \
+          "registrations evicted because the adapter refused another one. Unit: registrations")    \
     COUNT(evicted_asked, "registrations evicted because the owner of the cache asked")             \
     COUNT(evicted_unused, "registrations ended because the policy keeps nothing")                  \
     COUNT(replaced, "registrations ended because a larger one covers them")                        \
