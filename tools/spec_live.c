@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HEAD_EVERY = 20, WIDTH = 9 };
+enum { HEAD_EVERY = 20, WIDTH = 9, RANK_WIDTH = 10 /* of "1234 total" */ };
 
 /* The columns. */
 static struct column {
@@ -151,7 +151,7 @@ static bool open_counters(void)
 
 static void head(FILE *out)
 {
-    fprintf(out, "%7s", "rank");
+    fprintf(out, "%*s", RANK_WIDTH, "rank");
     for (const struct column *c = column; c < column + COLUMNS; ++c) {
         fprintf(out, " %*s", WIDTH, c->head);
     }
@@ -169,7 +169,9 @@ static void line(bool is_total, bool with_head)
     if (with_head) {
         head(out);
     }
-    fprintf(out, is_total ? "%d total" : "%7d", rank);
+    char first[32];
+    snprintf(first, sizeof(first), "%d%s", rank, !is_total ? "" : rank < 10000 ? " total" : " sum");
+    fprintf(out, "%*s", RANK_WIDTH, first);
     for (struct column *c = column; c < column + COLUMNS; ++c) {
         if (!c->is_here) {
             fprintf(out, " %*s", WIDTH, "-");

@@ -27,11 +27,12 @@ sub result($$@) {
     $good ? ++$passed : ++$failed;
 }
 
-# How a job of two ends with these in its environment, and what it prints.
+# How a job, of two, ends with these in its environment, and what it prints.
+my $processes = 2;
 sub job {
     my ($with, $program, %environment) = @_;
     local @ENV{keys %environment} = values %environment;
-    my $mpirun = mpi_mpirun(2, "--mca mpi_yield_when_idle 1 --mca pml $with --mca btl self,vader -x LD_PRELOAD=$live");
+    my $mpirun = mpi_mpirun($processes, "--mca mpi_yield_when_idle 1 --mca pml $with --mca btl self,vader -x LD_PRELOAD=$live");
     return mpi_whole_lines(60, $mpirun, "$programs/$program");
 }
 
@@ -44,7 +45,7 @@ my %column = (sent_rtr => 0, sent_rts => 1, rts_unexpected => 2);
 for my $name (sort keys %column) {
     my ($sum, $of_lines) = (0, 0);
     for my $rank (0, 1) {
-        my ($total) = $out =~ /^$rank total((?: +[\d.-]+){9})$/m;
+        my ($total) = $out =~ /^ *$rank total((?: +[\d.-]+){9})$/m;
         $sum += (split ' ', $total // '')[$column{$name}] // 0;
         $of_lines += (split)[$column{$name}] for lines($out, $rank);
     }
@@ -53,11 +54,17 @@ for my $name (sort keys %column) {
     result(defined $all && $all == $sum && $of_lines <= $sum, "the totals of $name are those of the summary: $sum", $out);
 }
 ($code, $out) = job('spec', 'stress --seconds 1', SPEC_LIVE_SECONDS => '0.2');
-result($code == 0 && lines($out, 0) >= 1 && !lines($out, 1) && $out !~ /^1 total/m, 'rank 0 alone unless asked for others', $out);
+result($code == 0 && lines($out, 0) >= 1 && !lines($out, 1) && $out !~ /^ *1 total/m, 'rank 0 alone unless asked for others', $out);
 ($code, $out) = job('spec', 'stress --seconds 1', SPEC_LIVE_SECONDS => 'often', SPEC_LIVE_RANKS => '0,x');
 result($code == 0 && !lines($out, 0) && $out =~ /SPEC_LIVE_RANKS is a list/, 'a wrong list is told', $out);
 ($code, $out) = job('spec', 'stress --seconds 1', SPEC_LIVE_SECONDS => 'often');
 result($code == 0 && $out =~ /SPEC_LIVE_SECONDS is a number from 0\.1 to 3600; 1 is used/, 'so is a wrong number', $out);
+# A rank of two digits.
+$processes = 11;
+($code, $out) = job('spec', 'selfsend', SPEC_LIVE_RANKS => '10');
+my ($head, $total) = $out =~ /^( +rank +advance .*)\n( *10 total .*)$/m;
+result($code == 0 && defined $total && length $head == length $total, 'the totals of rank 10 stand below the head', $out);
+$processes = 2;
 {
     delete local $ENV{OMPI_MCA_mca_base_component_path};
     ($code, $out) = job('ob1 --mca mpool ^freq --mca rcache ^lazy', 'selfsend');
