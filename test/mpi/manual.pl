@@ -41,8 +41,6 @@ sub contents {
 sub check_names {
     my $parameters = contents("$top/docs/user/parameters.md");
     my %known = map { $_ => 1 } $parameters =~ /^\| `(\w+)` \|/mg;
-    # Every BTL has these.
-    $known{"btl_ibx_$_"} = 1 for qw(eager_limit max_send_size rndv_eager_limit exclusivity latency bandwidth flags);
     for my $path (glob("$top/*.md $top/docs/*.md $top/docs/*/*.md $top/docs/man/*.7")) {
         next if $path =~ m{(?:/parameters|/CHANGELOG)\.md$};
         my $text = contents($path) =~ s/\\-/-/gr;
