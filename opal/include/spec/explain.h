@@ -76,29 +76,46 @@ static inline bool spec_job_ends(char path[SPEC_EXPLAIN_PATH])
     return true;
 }
 
-/* From now on it has. True: by nobody before, so it is the caller's to tell. Without a session directory each process tells,
- * once: silence is worse. */
-static inline bool spec_tell_once(const char *what)
+/* What has become of the attempt to be the first that tells something. */
+typedef enum spec_telling {
+    SPEC_TELLING_FIRST,
+    SPEC_TELLING_DONE,  /* by another process, or by this one before */
+    SPEC_TELLING_ENDED, /* another process ends the job, and has told why */
+    SPEC_TELLING_ALONE, /* there is no directory that others would see */
+} spec_telling_t;
+
+/* A job without a launcher may leave its directory to the next one: what the only process of a host finds there is not of its
+ * job, unless it made that itself. */
+static inline spec_telling_t spec_telling(const char *what, bool is_first_here)
 {
-    static _Atomic uint64_t told;
     char path[SPEC_EXPLAIN_PATH];
     errno = 0;
     if (spec_told_path(path, what) && 0 == mkdir(path, 0700)) {
-        return true;
+        return SPEC_TELLING_FIRST;
     }
-    if (EEXIST == errno || (ENOENT == errno && spec_job_ends(path))) {
-        return false;
+    if (EEXIST == errno) {
+        return 0 == opal_process_info.num_local_peers && is_first_here ? SPEC_TELLING_FIRST
+                                                                       : SPEC_TELLING_DONE;
     }
-    return spec_is_first(&told, what);
+    return ENOENT == errno && spec_job_ends(path) ? SPEC_TELLING_ENDED : SPEC_TELLING_ALONE;
+}
+
+/* From now on it has been told. True: by nobody before, so it is the caller's to tell. Without a session directory each process
+ * tells, once: silence is worse. */
+static inline bool spec_tell_once(const char *what)
+{
+    static _Atomic uint64_t told;
+    const bool is_first_here = spec_is_first(&told, what);
+    const spec_telling_t telling = spec_telling(what, is_first_here);
+    return SPEC_TELLING_FIRST == telling || (SPEC_TELLING_ALONE == telling && is_first_here);
 }
 
 /* The same for what must not be missed after MPI_Init: the launcher may take the directory away with a process that is lost
  * although the job goes on. Then each process that is left tells. */
 static inline bool spec_tell_surely(const char *what)
 {
-    char path[SPEC_EXPLAIN_PATH];
-    errno = 0;
-    return (spec_told_path(path, what) && 0 == mkdir(path, 0700)) || EEXIST != errno;
+    static _Atomic uint64_t told;
+    return SPEC_TELLING_DONE != spec_telling(what, spec_is_first(&told, what));
 }
 
 /* Tells a topic of a help file, whether or not it was told. What follows is what the text has places for. */
