@@ -361,13 +361,15 @@ static inline void spec_parameters_register(const mca_base_component_t *componen
 /* ---- telling ---- */
 
 /* A parameter cannot have this value: ends the job. `allowed`: what it can have. The first process of the job tells it.
- * The others are ended by that; where only they have it they tell it themselves. */
+ * The others are ended by that, on other hosts after some seconds; where only they have it they tell it themselves. */
 __attribute__((noreturn)) static inline void
 spec_parameter_refuse(const mca_base_component_t *component, const char *last, const char *value,
                       const char *allowed)
 {
+    char host[256] = "unknown";
+    (void) gethostname(host, sizeof(host) - 1);
     if (0 != OPAL_PROC_MY_NAME.vpid) {
-        sleep(0 == opal_process_info.my_local_rank ? 3 : 6);
+        sleep(0 == opal_process_info.my_local_rank ? 10 : 15);
     }
     fprintf(stderr,
             "--------------------------------------------------------------------------\n"
@@ -375,11 +377,12 @@ spec_parameter_refuse(const mca_base_component_t *component, const char *last, c
             "MPI_Init ends the job.\n\n"
             "  Parameter: %s_%s_%s\n"
             "  Value:     %s\n"
-            "  Allowed:   %s\n\n"
+            "  Allowed:   %s\n"
+            "  Host:      %s\n\n"
             "  \"ompi_info --param %s %s --level 9\" explains each parameter.\n"
             "--------------------------------------------------------------------------\n",
             component->mca_component_name, component->mca_type_name, component->mca_type_name,
-            component->mca_component_name, last, value, allowed, component->mca_type_name,
+            component->mca_component_name, last, value, allowed, host, component->mca_type_name,
             component->mca_component_name);
     _exit(1);
 }
