@@ -130,6 +130,8 @@ static void lists_name_interfaces_and_networks(void **state)
     assert_int_equal(is_in("fd00::/8", &h.interface[1]), 1);
     assert_int_equal(is_in("0.0.0.0/0", &h.interface[1]), 0);
     assert_null(mca_btl_ibx_refuse_list("lo,,10.0.0.0/8,fd00::/8"));
+    assert_null(mca_btl_ibx_refuse_list(""));
+    assert_non_null(mca_btl_ibx_refuse_list(","));
     for (size_t i = 0; i < 5; ++i) {
         const char *bad[] = {"10.0.0.0/33", "10.0.0/8", "fd00::/129", "lo,/8", "lo,none0"};
         assert_false(is_in(bad[i], &h.interface[1]) || NULL == mca_btl_ibx_refuse_list(bad[i]));

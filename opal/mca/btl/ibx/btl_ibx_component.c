@@ -95,9 +95,6 @@ static const spec_parameter_t parameters[] = {
                         "backup, it works only while the application does not call MPI; off, there is no thread, and lost "
                         "datagrams are sent again only in MPI calls; auto, on if there is a processor to spare for each "
                         "process of the host, else backup. No unit, one of auto, on, backup, off, default auto."),
-    SPEC_SWITCH("always", 2, C(always), false,
-                .help = "Every job uses ibx. Otherwise only those jobs do whose parameter btl names ibx or whose parameter "
-                        "pml names spec. No unit, 0 or 1, default 0."),
     SPEC_NUMBER("iwarp_port_min", 2, C(port_min), 0, 0, UINT16_MAX,
                 .help = "A process receives at UDP ports from this one on: for a firewall, which must let datagrams to them "
                         "pass between all hosts of a job (the ports they come from may be any). A process takes the first "
@@ -213,10 +210,18 @@ static const spec_parameter_t standards[] = {
     STANDARD("bandwidth", 0, INT_MAX),
 };
 
+/* What a job asks for ibx by, besides btl and pml. */
+static const spec_parameter_t asks[] = {
+    SPEC_SWITCH("always", 2, C(always), false,
+                .help = "Every job uses ibx. Otherwise only those jobs do whose parameter btl names ibx or whose parameter "
+                        "pml names spec. No unit, 0 or 1, default 0."),
+};
+
 static int ibx_register(void)
 {
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     opal_show_help_add_dir(IBX_HELP_DIR);
+    spec_parameters_register(&c->super.btl_version, SPEC_PARAMETERS(asks));
     spec_parameters_register(&c->super.btl_version, SPEC_PARAMETERS(parameters));
     mca_btl_ibx_udp_stats_register();
     mca_btl_ibx_verbs_register(&c->super.btl_version);
@@ -272,15 +277,16 @@ static int ibx_open(void)
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     /* To be installed changes nothing for jobs that do not ask for it. By the parameters as they were given, so that it does
      * not depend on which PML is chosen in the end. */
+    spec_parameters_check(&c->super.btl_version, SPEC_PARAMETERS(asks));
+    spec_parameters_check_names(&c->super.btl_version); /* perhaps one that was to ask */
     c->is_asked = c->always || selects("opal", "btl", "ibx") || selects("ompi", "pml", "spec");
     if (!c->is_asked) {
-        return OPAL_SUCCESS; /* a site's parameters are none of this job's business */
+        return OPAL_SUCCESS; /* the values that a site gives are none of this job's business */
     }
     spec_parameters_check(&c->super.btl_version, SPEC_PARAMETERS(parameters));
     spec_parameters_check(&c->super.btl_version, SPEC_PARAMETERS(standards));
     mca_btl_ibx_verbs_check(&c->super.btl_version);
     check_together(c);
-    spec_parameters_check_names(&c->super.btl_version);
     const int fixed = (int) fixed_window(c->window), initial = (int) IBX_WINDOW_INITIAL;
     c->window_max = fixed > 0 ? fixed : c->window_max;
     c->window_initial = fixed > 0 ? fixed : c->window_max < initial ? c->window_max : initial;

@@ -123,6 +123,9 @@ const char *mca_btl_ibx_refuse_list(const char *list)
     static const mca_btl_ibx_interface_t none;
     const char *word;
     size_t length;
+    if ('\0' != *list && '\0' == list[strspn(list, ", ")]) {
+        return "interfaces, RDMA devices or networks, at least one (eth0,rxe0:1,192.0.2.0/24)";
+    }
     while (mca_btl_ibx_next_word(&list, &word, &length)) {
         char one[64];
         snprintf(one, sizeof(one), "%.*s", (int) length, word);
