@@ -18,7 +18,10 @@ AC_DEFUN([SPEC_DIRS], [
 
     AS_CASE([$with_component_dir],
         [yes], [AC_MSG_ERROR([--with-component-dir needs a directory: --with-component-dir=DIR])],
+        [''], [AS_IF([test "${with_component_dir+set}" = set],
+            [AC_MSG_ERROR([--with-component-dir has an empty value: --with-component-dir=DIR])])],
         [no], [with_component_dir=])
+    SPEC_YES_OR_NO([user-install], [$enable_user_install])
     AS_IF([test "x$enable_user_install" != xno],
         [AS_IF([test -n "$with_component_dir"],
             [AC_MSG_ERROR([--enable-user-install and --with-component-dir both say where components go: give one of them])])

@@ -1,11 +1,16 @@
 # Flags that every file of ours is compiled and every component linked with.
 
+# SPEC_YES_OR_NO(FEATURE, VALUE): ends configure if --enable-FEATURE has another value.
+AC_DEFUN([SPEC_YES_OR_NO], [
+    AS_CASE([$2], [yes | no], [], [AC_MSG_ERROR([--enable-$1 takes yes or no, not '$2'])])])
+
 # SPEC_DEFAULT_CFLAGS: before AC_PROG_CC. Without CFLAGS from the user autoconf would choose -g -O2.
 AC_DEFUN([SPEC_DEFAULT_CFLAGS], [
     AC_ARG_ENABLE([debug],
         [AS_HELP_STRING([--enable-debug],
             [keep assertions and debugger information, do not optimise (default: no)])],
         [], [enable_debug=no])
+    SPEC_YES_OR_NO([debug], [$enable_debug])
     AS_IF([test -z "${CFLAGS+set}"],
         [AS_IF([test "x$enable_debug" = xno],
             [CFLAGS='-O3 -DNDEBUG'],

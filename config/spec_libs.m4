@@ -21,7 +21,7 @@ AC_DEFUN([SPEC_COMPONENTS], [
         [], [enable_components=yes])
     AS_CASE([$enable_components],
         [yes], [enable_components=spec,ibx,lazy,freq],
-        [no | ''], [AC_MSG_ERROR([--enable-components needs a list of components: spec, ibx, lazy, freq])])
+        [no], [enable_components=])
     spec_build_spec=no spec_build_ibx=no spec_build_lazy=no spec_build_freq=no
     for spec_each in `AS_ECHO(["$enable_components"]) | tr , ' '`; do
         AS_CASE([$spec_each],
@@ -31,6 +31,8 @@ AC_DEFUN([SPEC_COMPONENTS], [
             [freq], [spec_build_freq=yes],
             [AC_MSG_ERROR([--enable-components: there is no component '$spec_each'. There are spec, ibx, lazy and freq.])])
     done
+    AS_CASE([$spec_build_spec$spec_build_ibx$spec_build_lazy$spec_build_freq],
+        [nononono], [AC_MSG_ERROR([--enable-components needs a list of components: spec, ibx, lazy, freq])])
     spec_components= spec_all_components=yes
     for spec_each in spec ibx lazy freq; do
         AS_IF([eval "test \$spec_build_$spec_each = yes"],

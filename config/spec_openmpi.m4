@@ -13,7 +13,7 @@ AC_DEFUN([SPEC_FIND_OPENMPI], [
         [AS_HELP_STRING([--with-mpicc=PROGRAM],
             [the wrapper compiler of the Open MPI to build for; the same as MPICC=PROGRAM])],
         [AS_CASE([$withval],
-            [yes|no], [AC_MSG_ERROR([--with-mpicc needs the name or path of a wrapper compiler])],
+            [yes|no|''], [AC_MSG_ERROR([--with-mpicc needs the name or path of a wrapper compiler])],
             [MPICC=$withval])])
 
     spec_mpicc_named=yes
