@@ -47,18 +47,19 @@ size_t spec_conclude(const spec_totals_t *t, char *text)
         U(late), U(large));
     say(matters(not_offered, large), text, &n,
         "  %llu of %llu receives of large messages were in time, and no buffer was offered: see\n"
-        "    \"not offered\" there; pml_spec_verbose 20 says why.\n",
+        "    \"not offered\" in mca_pml_spec(7); pml_spec_verbose 20 says why.\n",
         U(not_offered), U(large));
     say(matters(t->rtr_in_vain, t->rtr_sent), text, &n,
         "  %llu of %llu offers were in vain: the receive was cancelled, or larger or smaller than its\n"
-        "    message; see \"in vain\" there.\n",
+        "    message; see \"in vain\" in mca_pml_spec(7).\n",
         U(t->rtr_in_vain), U(t->rtr_sent));
     say(matters(t->bytes_copied, t->bytes), text, &n,
         "  %.0f %% of the data were copied in fragments: datatypes with gaps, or a transport without\n"
-        "    RDMA; see \"copied\" there.\n",
+        "    RDMA; see \"copied\" in mca_pml_spec(7).\n",
         100.0 * (double) t->bytes_copied / (double) t->bytes);
     say(matters(t->queued, t->sent_eager + large), text, &n,
-        "  %llu of %llu sends waited for credit: their receivers are far behind; see \"queued\" there.\n",
+        "  %llu of %llu sends waited for credit: their receivers are far behind;\n"
+        "    see \"queued\" in mca_pml_spec(7).\n",
         U(t->queued), U(t->sent_eager + large));
     say(t->fallbacks > 0, text, &n,
         "  %llu transfers by RDMA failed and were done by copy: is the limit of locked memory (ulimit -l)\n"
