@@ -87,7 +87,7 @@ sub registered {
 if ($ENV{SPEC_LAB}) {
     for my $name (qw(pml_spec_stripe_min btl_ibx_iwarp_auth rcache_lazy_max_bytes mpool_freq_pool_size)) {
         local $ENV{"OMPI_MCA_$name"} = '1x';
-        my $mpirun = mpi_mpirun(4, "-x OMPI_MCA_$name --map-by node --mca pml spec");
+        my $mpirun = mpi_mpirun(4, "-x OMPI_MCA_$name --mca pml spec");
         my $out = `timeout -k 5 60 $mpirun $programs/selfsend 2>&1 </dev/null`;
         my $messages = () = $out =~ /^  Parameter: $name$/mg;
         result(1 == $messages ? '' : "the message came $messages times", "$name=1x on several hosts", $out);
