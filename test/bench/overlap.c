@@ -4,7 +4,8 @@
  * Rank 0 sends, rank 1 receives. For each size, both orders of arrival and both sides, three things are timed in turn on
  * the measured side: the transfer alone (call, wait), the computation alone, and both (call, compute, wait). The other
  * side calls and waits at once. The computation is a fixed amount of work, at least 1.5 times as long as the transfer
- * alone, so that the other side can finish the transfer within it. Every message is checked.
+ * alone, so that the other side can finish the transfer within it, and with --compute-least US,... at least so long, for each of
+ * the sizes: so two runs whose transfers take different times are asked the same. Every message is checked.
  *
  * With '--by sleep' the measured side sleeps instead of computing: nothing then competes for its processor.
  *
@@ -194,7 +195,8 @@ static void measure(struct one_case *c, struct series *series, uint64_t steps, s
     }
 }
 
-static void run_case(struct one_case *c, int iterations, double factor, double seconds)
+/* least: microseconds of computation at least */
+static void run_case(struct one_case *c, int iterations, double factor, double least, double seconds)
 {
     int measured_rank = SIDE_SEND == c->side ? 0 : 1;
     c->measured = bench.rank == measured_rank;
@@ -215,7 +217,8 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
     struct verdict again = {.more = 0};
     int attempt = 0;
     do {
-        uint64_t steps = bench_steps(factor * (expected > shortest_us ? expected : shortest_us));
+        const double us = factor * (expected > shortest_us ? expected : shortest_us);
+        uint64_t steps = bench_steps(us > least ? us : least);
         for (int i = 0; i < WARM_PAIRS; ++i) {
             transfer(c, steps);
         }
@@ -264,6 +267,16 @@ static void run_case(struct one_case *c, int iterations, double factor, double s
     free(raw);
 }
 
+/* The k-th number of a list; 0: there is none. */
+static double number_of(const char *list, int k)
+{
+    for (; NULL != list && k > 0; --k) {
+        list = strchr(list, ',');
+        list = NULL == list ? NULL : list + 1;
+    }
+    return NULL == list ? 0.0 : strtod(list, NULL);
+}
+
 int main(int argc, char **argv)
 {
     bench_init(&argc, &argv, 2, true);
@@ -273,6 +286,7 @@ int main(int argc, char **argv)
     int iterations = (int) bench_number("--iterations", 50, 1);
     double seconds = (double) bench_number("--milliseconds", 1000, 1) / 1000.0; /* of a case, on a busy machine */
     double factor = (double) bench_number("--compute-percent", 200, 1) / 100.0;
+    const char *least = bench_option("--compute-least", NULL);
     int way = bench_choice("--by", BY_COMPUTING, ways);
     bench_options_end();
 
@@ -283,7 +297,7 @@ int main(int argc, char **argv)
         for (c.side = SIDE_RECEIVE; c.side <= SIDE_SEND; ++c.side) {
             for (c.order = RECEIVER_FIRST; c.order <= SENDER_FIRST; ++c.order) {
                 if ((2 == side || c.side == side) && (2 == order || c.order == order)) {
-                    run_case(&c, iterations, factor, seconds);
+                    run_case(&c, iterations, factor, number_of(least, i), seconds);
                 }
             }
         }

@@ -15,6 +15,7 @@
 #endif
 /* ASYNC        an end takes the next piece, or leaves, before the last one is in its place
  * FAILS        a piece that an end has taken may fail; it is then asked for, or sent, by copy
+ * FRAGMENTS    the sender may send a piece that it has taken in a fragment, which the receiver copies when it is in MPI
  * RULE_X=0     without rule X: */
 #ifndef RULE_ONE_STEP
 #define RULE_ONE_STEP 1 /* a piece is taken in one step */
@@ -30,6 +31,9 @@
 #endif
 #ifndef RULE_AT_ONCE
 #define RULE_AT_ONCE 1 /* the other end is told of each piece; off: of all, when no piece is left to take */
+#endif
+#ifndef RULE_COPIED
+#define RULE_COPIED 1 /* a piece that goes in a fragment counts at the sender once it is copied into that */
 #endif
 #ifndef RULE_ASKED_FOR
 #define RULE_ASKED_FOR 1 /* a piece that fails is asked for by copy */
@@ -51,12 +55,15 @@ byte left[2 * NMSG];  /* pieces that the end does not know to be in place, and 1
 byte moved[2 * NMSG]; /* in place by this end, or taken without RULE_IN_PLACE, and not told */
 byte fins[2 * NMSG];  /* pieces that FINs on their way to this end tell of */
 bit match[NMSG];      /* on its way to the other end: it may join */
+byte frags[NMSG];     /* fragments on their way */
 byte copies[NMSG];    /* pieces by copy on their way: asked for, or the data */
 
 /* A piece: free, taken by an end that moves it, or in its place. */
 #define FREE  0
 #define TAKEN 1 /* by the sender; by the receiver: + 1 */
 #define THERE 3
+#define LATE   5 /* the same, but not copied yet */
+#define COPIED 4 /* in a fragment that is on its way: out of the sender's buffer */
 byte piece[NMSG * PIECES];
 
 /* The word. */
@@ -82,7 +89,8 @@ inline end_if_done(e, m)
         i = 0;
         do
         :: i < PIECES ->
-            PROPERTY(no_write_after_the_buffer_was_given_back, piece[P(m, i)] == THERE);
+            PROPERTY(no_write_after_the_buffer_was_given_back,
+                     piece[P(m, i)] == THERE || (piece[P(m, i)] == COPIED && e == SENDER));
             i++
         :: else -> break
         od;
@@ -192,6 +200,15 @@ proctype end(byte me, m)
             :: else
             fi;
             account(me, m, 1)
+#ifdef FRAGMENTS
+        :: me == SENDER ->
+            if
+            :: RULE_COPIED -> piece[P(m, k)] = COPIED
+            :: else -> piece[P(m, k)] = LATE
+            fi;
+            frags[m]++;
+            account(me, m, 1)
+#endif
 #ifdef FAILS
         :: piece[P(m, k)] = THERE; /* nobody moves it but by copy from here on */
             if
@@ -200,6 +217,17 @@ proctype end(byte me, m)
             fi
 #endif
         fi
+    }
+    /* A fragment is copied by the receiver, also ahead of the packet that has it join. */
+    :: atomic { MAY_ACT && me == RECEIVER && frags[m] > 0 && MY_STATE != ENDED ->
+        frags[m]--;
+        k = 0;
+        do
+        :: k < PIECES && piece[P(m, k)] != COPIED && piece[P(m, k)] != LATE -> k++
+        :: else -> break
+        od;
+        piece[P(m, k)] = THERE;
+        account(me, m, 1)
     }
     /* By copy: the sender has the data, and sends them once they are asked for or have failed here. */
     :: atomic { MAY_ACT && me == SENDER && copies[m] > 0 && MY_STATE != ENDED ->

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Through shared memory a large message is moved by the end that waits for it: all of it, if the other end computes, whichever of
- * the two was first, and by both if both wait.
+ * the two was first, and by both if both wait. So by single copies (pml_spec_pipeline_max 0), and by fragments while both wait.
  *
  * The end that computes is told by a file, and not by MPI, that the other end is done, and calls nothing of MPI before. So a
  * message that needs the other end hangs, and is ended by the watchdog. That a nonblocking call has not moved the message at
@@ -17,10 +17,11 @@ typedef struct {
     size_t room;  /* of the receive's buffer */
 } case_t;
 
-/* Bytes that this process has moved itself. */
+/* Bytes that this process has moved itself; -1: not known. */
 static long long moved(void)
 {
-    return tl_pvar(SENDER == tl.rank ? "pml_spec_bytes_put" : "pml_spec_bytes_get");
+    const long long once = tl_pvar(SENDER == tl.rank ? "pml_spec_bytes_put" : "pml_spec_bytes_get");
+    return SENDER == tl.rank && once >= 0 ? once + tl_pvar("pml_spec_bytes_copied") : once;
 }
 
 static void begins(const case_t *c, char *buf, MPI_Request *request)

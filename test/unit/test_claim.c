@@ -85,7 +85,7 @@ static void of_two_threads_too(void **state)
 /* ---- a message that both ends move ---- */
 
 enum { ONE = 4096, MANY = 5000 };
-static const uint64_t never = UINT64_MAX; /* nothing is split */
+static const uint64_t never = UINT64_MAX; /* nothing is split, nothing is too long */
 
 static spec_claim_t shared(uint64_t *word, uint32_t no)
 {
@@ -99,20 +99,20 @@ static void a_piece_is_half_until_the_other_end_comes(void **state)
     (void) state;
     uint64_t word, at;
     spec_claim_t claim = shared(&word, 7);
-    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, &at), 8 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, never, &at), 8 * ONE);
     assert_int_equal(at, 0);
-    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, &at), 4 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, never, &at), 4 * ONE);
     assert_int_equal(at, 8 * ONE);
     /* The sender comes, and has the rest. */
-    assert_int_equal(spec_claim_next(&claim, true, 16 * ONE, false, 0, &at), 4 * ONE);
+    assert_int_equal(spec_claim_next(&claim, true, 16 * ONE, false, 0, never, &at), 4 * ONE);
     assert_int_equal(at, 12 * ONE);
-    assert_int_equal(spec_claim_next(&claim, true, 16 * ONE, false, 0, &at), 0);
-    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, &at), 0);
+    assert_int_equal(spec_claim_next(&claim, true, 16 * ONE, false, 0, never, &at), 0);
+    assert_int_equal(spec_claim_next(&claim, false, 16 * ONE, false, 0, never, &at), 0);
 
     claim = shared(&word, 8);
-    assert_int_equal(spec_claim_next(&claim, true, 5 * ONE - 1, false, 0, &at), 3 * ONE - 1);
+    assert_int_equal(spec_claim_next(&claim, true, 5 * ONE - 1, false, 0, never, &at), 3 * ONE - 1);
     assert_int_equal(at, 2 * ONE);
-    assert_int_equal(spec_claim_next(&claim, false, 5 * ONE - 1, false, 0, &at), 2 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 5 * ONE - 1, false, 0, never, &at), 2 * ONE);
     assert_int_equal(at, 0);
 }
 
@@ -121,13 +121,39 @@ static void what_is_not_worth_two_parts_is_one(void **state)
     (void) state;
     uint64_t word, at;
     spec_claim_t claim = shared(&word, 1);
-    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE + 1, &at), 8 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE + 1, never, &at),
+                     8 * ONE);
     claim = shared(&word, 2);
-    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE, &at), 4 * ONE);
-    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE, &at), 4 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE, never, &at), 4 * ONE);
+    assert_int_equal(spec_claim_next(&claim, false, 8 * ONE, false, 8 * ONE, never, &at), 4 * ONE);
     claim = shared(&word, 3);
-    assert_int_equal(spec_claim_next(&claim, true, 8 * ONE, true, 0, &at), 8 * ONE); /* busy */
+    assert_int_equal(spec_claim_next(&claim, true, 8 * ONE, true, 0, never, &at),
+                     8 * ONE); /* busy */
     assert_int_equal(at, 0);
+}
+
+static void the_sender_takes_fragments_from_the_back(void **state)
+{
+    (void) state;
+    const uint64_t length = 16 * ONE + 100;
+    uint64_t word, at;
+    const spec_claim_t claim = shared(&word, 4), other = {.at = &word, .no = 5};
+    assert_int_equal(spec_claim_last(length, 3 * ONE + 1), 2 * ONE + 100);
+    assert_int_equal(spec_claim_next(&claim, true, length, true, 0, 3 * ONE + 1, &at),
+                     2 * ONE + 100);
+    assert_int_equal(at, 14 * ONE);
+    assert_int_equal(spec_claim_next(&claim, true, length, true, 0, 3 * ONE, &at), 3 * ONE);
+    assert_int_equal(at, 11 * ONE);
+    assert_int_equal(spec_claim_next(&claim, true, length, true, 0, 1, &at), ONE); /* a unit */
+    /* The receiver sees that the sender is there. */
+    assert_int_equal(spec_claim_next(&claim, false, length, false, 0, 4 * ONE, &at), 4 * ONE);
+    assert_true(spec_claim_is_left(&claim, length));
+    assert_false(spec_claim_is_left(&other, length));
+    assert_int_equal(spec_claim_next(&claim, false, length, false, 0, never, &at), 6 * ONE);
+    assert_false(spec_claim_is_left(&claim, length));
+    assert_int_equal(spec_claim_last(100, ONE), 100);
+    assert_int_equal(spec_claim_last(4 * ONE, never), 4 * ONE);
+    assert_int_equal(spec_claim_last(4 * ONE, 1), ONE);
 }
 
 static void only_of_an_offer_that_is_taken(void **state)
@@ -135,19 +161,19 @@ static void only_of_an_offer_that_is_taken(void **state)
     (void) state;
     uint64_t word = 0, at;
     const spec_claim_t claim = {.at = &word, .no = UINT32_MAX}, later = {.at = &word, .no = 5};
-    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, &at), 0);
+    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), 0);
     spec_claim_offer(&claim);
-    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, &at), 0);
+    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), 0);
     assert_true(spec_claim_take(&claim));
-    assert_int_equal(spec_claim_next(&later, true, MANY, false, never, &at), 0);
-    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, &at), MANY);
+    assert_int_equal(spec_claim_next(&later, true, MANY, false, never, never, &at), 0);
+    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), MANY);
     spec_claim_share(&later); /* the word is used again */
-    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, &at), 0);
-    assert_int_equal(spec_claim_next(&later, false, MANY, false, never, &at), MANY);
+    assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), 0);
+    assert_int_equal(spec_claim_next(&later, false, MANY, false, never, never, &at), MANY);
     word = UINT64_MAX; /* a peer that writes nonsense */
-    assert_int_equal(spec_claim_next(&later, false, MANY, false, never, &at), 0);
+    assert_int_equal(spec_claim_next(&later, false, MANY, false, never, never, &at), 0);
     word = spec_claim_word(5, SPEC_CLAIM_TAKEN) | UINT64_MAX << SPEC_CLAIM_FRONT_AT;
-    assert_int_equal(spec_claim_next(&later, true, MANY, false, never, &at), 0);
+    assert_int_equal(spec_claim_next(&later, true, MANY, false, never, never, &at), 0);
 }
 
 /* Every byte once, whatever the two do. */
@@ -166,7 +192,9 @@ static void all_is_moved_once(void **state)
         memset(moved, 0, length);
         while (!ended[0] || !ended[1]) {
             const bool is_sender = rng_below(&rng, 2);
-            n = spec_claim_next(&claim, is_sender, length, 0 == rng_below(&rng, 8), split, &at);
+            n = spec_claim_next(&claim, is_sender, length, 0 == rng_below(&rng, 8), split,
+                                rng_below(&rng, 2) ? never : rng_below(&rng, (uint32_t) length),
+                                &at);
             assert_true(at < length || 0 == n);
             assert_true(0 == n || n <= length - at);
             for (uint64_t i = at; i < at + n; ++i) {
@@ -190,7 +218,8 @@ static void as_long_as_memory(void **state)
             uint64_t word, at = 0, sum = 0, n, front = 0, back = length;
             const spec_claim_t claim = shared(&word, 1);
             for (unsigned turn = 0;
-                 0 != (n = spec_claim_next(&claim, turn % 2, length, false, 0, &at)); ++turn) {
+                 0 != (n = spec_claim_next(&claim, turn % 2, length, false, 0, never, &at));
+                 ++turn) {
                 assert_int_equal(at, turn % 2 ? back - n : front);
                 front += turn % 2 ? 0 : n;
                 back -= turn % 2 ? n : 0;
@@ -209,9 +238,9 @@ static uint64_t take_all(uint32_t no, bool is_sender, uint64_t seed)
     rng_t rng = {.state = seed};
     const spec_claim_t claim = {.at = &joint_word, .no = no};
     uint64_t at, n, sum = 0;
-    while (
-        0
-        != (n = spec_claim_next(&claim, is_sender, 64 * ONE, 0 == rng_below(&rng, 4), ONE, &at))) {
+    while (0
+           != (n = spec_claim_next(&claim, is_sender, 64 * ONE, 0 == rng_below(&rng, 4), ONE,
+                                   is_sender ? (1 + rng_below(&rng, 9)) * ONE : never, &at))) {
         sum += n;
     }
     return sum;
@@ -253,6 +282,7 @@ int main(void)
         cmocka_unit_test(of_two_threads_too),
         cmocka_unit_test(a_piece_is_half_until_the_other_end_comes),
         cmocka_unit_test(what_is_not_worth_two_parts_is_one),
+        cmocka_unit_test(the_sender_takes_fragments_from_the_back),
         cmocka_unit_test(only_of_an_offer_that_is_taken),
         cmocka_unit_test(all_is_moved_once),
         cmocka_unit_test(as_long_as_memory),

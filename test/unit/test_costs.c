@@ -89,6 +89,25 @@ static void what_is_not_known_stays(void **state)
     assert_true(LEAST == ends.alone && LEAST == ends.run && LEAST == ends.gaps);
 }
 
+static void fragments_beat_single_copies_of_both_ends(void **state)
+{
+    (void) state;
+    /* By fragments 3 * 7 + 2 * 100 / 32.752 ps, by single copies 70 / 2 ps: fragments at any size. */
+    const spec_costs_t slow = {.known = true, .call_ns = 1000, .single_ps = 70, .copy_ps = 7};
+    assert_true(UINT64_MAX == spec_costs_ends(&slow, SPEC_BY_SINGLE, LEAST, MOST).pipeline);
+    /* And against 40 / 2 ps while the first lines that are waited for are less than the call. */
+    const spec_costs_t even = {.known = true, .call_ns = 2000, .single_ps = 40, .copy_ps = 7};
+    assert_int_equal(spec_costs_ends(&even, SPEC_BY_SINGLE, LEAST, MOST).pipeline,
+                     (2000 - 2 * 200) * 1000 / (21 + 6 - 20));
+    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_FRAGMENTS, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_RDMA, LEAST, MOST).pipeline, 0);
+    /* A single copy of the largest packet. */
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_SINGLE, LEAST, MOST).patience,
+                     1000 + 70 * MOST / 1000);
+}
+
 static void receiver_first_wins_where_it_has_better_to_do(void **state)
 {
     (void) state;
@@ -115,6 +134,7 @@ int main(void)
         cmocka_unit_test(dear_copies_leave_even_runs_the_limit),
         cmocka_unit_test(fragments_alone_take_the_fragment),
         cmocka_unit_test(what_is_not_known_stays),
+        cmocka_unit_test(fragments_beat_single_copies_of_both_ends),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
         cmocka_unit_test(a_byte_costs_the_difference),
     };

@@ -68,32 +68,63 @@ static inline uint64_t spec_claim_unit(uint64_t length)
     return ((length >> (SPEC_CLAIM_COUNT_BITS - 1)) | UINT64_C(4095)) + 1;
 }
 
+/* What has been taken of it; false: the word is another offer's by now. */
+typedef struct spec_claim_taken {
+    uint64_t unit, units, front, back;
+} spec_claim_taken_t;
+
+static inline bool spec_claim_read(const spec_claim_t *claim, uint64_t word, uint64_t length,
+                                   spec_claim_taken_t *is)
+{
+    is->unit = spec_claim_unit(length);
+    is->units = (length + is->unit - 1) / is->unit;
+    is->front = word >> SPEC_CLAIM_FRONT_AT & ((UINT64_C(1) << SPEC_CLAIM_COUNT_BITS) - 1);
+    is->back = word >> SPEC_CLAIM_BACK_AT;
+    return spec_claim_word(claim->no, SPEC_CLAIM_TAKEN)
+           == (word & ((UINT64_C(1) << SPEC_CLAIM_FRONT_AT) - 1));
+}
+
+/* Is a part of a range of so many bytes still to be taken? */
+static inline bool spec_claim_is_left(const spec_claim_t *claim, uint64_t length)
+{
+    spec_claim_taken_t is;
+    return spec_claim_read(claim, __atomic_load_n(claim->at, __ATOMIC_RELAXED), length, &is)
+           && is.front + is.back < is.units;
+}
+
 /* Either end takes its next piece of a range of so many bytes; *offset: where that begins. A piece is half of what is left, so
  * that the other end may come and move what remains; it is all of that if the other end is here already, if this one has other
- * messages to move meanwhile (busy), or if less than `split` bytes are left, which are not worth a piece more. Returns its
- * bytes; 0: none is left, or the word is another offer's by now. */
+ * messages to move meanwhile (busy), or if less than `split` bytes are left, which are not worth a piece more; and it is no more
+ * than `most`, or one unit. Returns its bytes; 0: none is left, or the word is another offer's by now. */
 static inline uint64_t spec_claim_next(const spec_claim_t *claim, bool is_sender, uint64_t length,
-                                       bool busy, uint64_t split, uint64_t *offset)
+                                       bool busy, uint64_t split, uint64_t most, uint64_t *offset)
 {
-    const uint64_t taken = spec_claim_word(claim->no, SPEC_CLAIM_TAKEN);
-    const uint64_t unit = spec_claim_unit(length), units = (length + unit - 1) / unit;
-    const uint64_t count = (UINT64_C(1) << SPEC_CLAIM_COUNT_BITS) - 1;
     const unsigned at = is_sender ? SPEC_CLAIM_BACK_AT : SPEC_CLAIM_FRONT_AT;
-    uint64_t word = __atomic_load_n(claim->at, __ATOMIC_RELAXED), front, back, n;
+    uint64_t word = __atomic_load_n(claim->at, __ATOMIC_RELAXED), n;
+    spec_claim_taken_t is;
     do {
-        front = word >> SPEC_CLAIM_FRONT_AT & count;
-        back = word >> SPEC_CLAIM_BACK_AT;
-        if (taken != (word & ((UINT64_C(1) << SPEC_CLAIM_FRONT_AT) - 1)) || front + back >= units) {
+        if (!spec_claim_read(claim, word, length, &is) || is.front + is.back >= is.units) {
             return 0;
         }
-        n = units - front - back;
-        if (!busy && 0 == (is_sender ? front : back) && n * unit >= split) {
+        n = is.units - is.front - is.back;
+        if (!busy && 0 == (is_sender ? is.front : is.back) && n * is.unit >= split) {
             n = (n + 1) / 2;
+        }
+        if (n * is.unit > most) {
+            n = most < is.unit ? 1 : most / is.unit;
         }
     } while (!__atomic_compare_exchange_n(claim->at, &word, word + (n << at), true,
                                           __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-    *offset = (is_sender ? units - back - n : front) * unit;
-    return length - *offset < n * unit ? length - *offset : n * unit;
+    *offset = (is_sender ? is.units - is.back - n : is.front) * is.unit;
+    return length - *offset < n * is.unit ? length - *offset : n * is.unit;
+}
+
+/* Bytes of the first piece that the sender takes, which ends the range, if it asks for no more than `most`. */
+static inline uint64_t spec_claim_last(uint64_t length, uint64_t most)
+{
+    const uint64_t unit = spec_claim_unit(length), units = (length + unit - 1) / unit;
+    const uint64_t n = most < unit ? 1 : most / unit;
+    return n < units ? length - (units - n) * unit : length;
 }
 
 /* The receiver: is it certain that the sender never writes? Not without a word. */

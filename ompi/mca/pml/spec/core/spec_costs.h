@@ -52,6 +52,9 @@ typedef struct spec_ends {
     uint64_t run;   /* one of a run; at least alone */
     uint64_t gaps;  /* one that is not one block */
     uint64_t split; /* from here on a single copy is worth being made in two parts by both ends */
+    uint64_t
+        pipeline; /* up to here both ends move a message sooner by fragments than by single copies */
+    uint64_t patience; /* ns: a single copy of the largest packet */
 } spec_ends_t;
 
 /* Where a packet that costs `more` and `ps` for each byte is no dearer than another way that costs `fixed` and `other_ps`: up to
@@ -90,6 +93,11 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         ends.split = UINT64_C(2000) * SPEC_COSTS_PARTS * c->call_ns / (c->single_ps | 1);
         ends.alone = alone > least ? alone : least;
         ends.run = run > ends.alone ? run : ends.alone;
+        /* By fragments a byte costs a copy at both ends at the same time, by single copies half of one at each. */
+        ends.pipeline = spec_costs_meet(2 * SPEC_COSTS_FIRST_NS,
+                                        copy + UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most,
+                                        c->call_ns, c->single_ps / 2, UINT64_MAX);
+        ends.patience = c->call_ns + c->single_ps * most / 1000;
     }
     return ends;
 }

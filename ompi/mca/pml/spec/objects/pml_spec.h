@@ -48,6 +48,7 @@ typedef struct mca_pml_spec_module {
     size_t staging_max;
     long unexpected_max; /* bytes; -1: by the memory of the host */
     long eager_max;      /* bytes; -1: by what copies cost */
+    long pipeline_max;   /* the same */
     int adapt_threshold; /* percent */
     size_t patience_max; /* microseconds */
     int gather;          /* messages */

@@ -7,6 +7,7 @@
 #ifndef PML_SPEC_REQUEST_H
 #define PML_SPEC_REQUEST_H
 
+#include "../core/spec_joint.h"
 #include "../core/spec_match.h"
 #include "pml_spec.h"
 #include "pml_spec_complete.h"
@@ -31,7 +32,16 @@ typedef struct mca_pml_spec_joint {
     volatile int64_t *owed;
     void (*by_copy)(void *request, uint64_t offset, uint64_t length);
     uint64_t left_since; /* ns; it is left to the receiver, 0: not yet */
+    bool pipelined;      /* by fragments, while both ends are there */
+    spec_joint_t seen;   /* of the other end; then only */
 } mca_pml_spec_joint_t;
+
+/* A fragment that was copied before it is wanted: services/pml_spec_copy.h. */
+typedef struct mca_pml_spec_ahead {
+    mca_btl_base_descriptor_t *des; /* NULL: none */
+    mca_bml_base_btl_t *btl;
+    uint64_t offset, length;
+} mca_pml_spec_ahead_t;
 
 /* A range of a message that is to be sent by copy. */
 typedef struct mca_pml_spec_range {
@@ -78,6 +88,7 @@ typedef struct mca_pml_spec_send_request {
 
     /* by copy (pml_spec_copy.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */
+    mca_pml_spec_ahead_t ahead;
     spec_node_t ranges;
     volatile int32_t in_flight;
     volatile int32_t scheduling; /* > 0: the loop runs */
@@ -171,6 +182,13 @@ static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_
 }
 
 /* ---- send requests: pml_spec_sendreq.c ---- */
+
+/* It is not wanted. */
+static inline void mca_pml_spec_ahead_drop(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_bml_base_free(sendreq->ahead.btl, sendreq->ahead.des);
+    sendreq->ahead.des = NULL;
+}
 
 /* The PML is done with the request: complete it for MPI (unless that was before) and return it if
  * the user has freed it. The caller touches it no more. */

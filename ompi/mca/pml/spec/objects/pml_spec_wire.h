@@ -139,6 +139,7 @@ enum {
     MCA_PML_SPEC_CTS_COPY = 2, /* send FRAGs */
     MCA_PML_SPEC_CTS_JOINT =
         4, /* put pieces of it, as the receiver gets pieces: services/pml_spec_joint.h */
+    MCA_PML_SPEC_CTS_WAITS = 8, /* with JOINT: the receiver waits for it */
 };
 
 /* Then: key_len bytes of key. */
@@ -172,7 +173,7 @@ typedef struct mca_pml_spec_fin_hdr {
     uint8_t type;
     uint8_t to_sender; /* 1: handle is a sender's, 0: a receive's */
     uint16_t joint;    /* 1: both ends move the message */
-    int32_t status; /* 0, or a negative error of the side that moved the data */
+    int32_t status;    /* 0, or a negative error of the side that moved the data */
     uint64_t handle;
     uint64_t bytes; /* complete with this FIN */
 } mca_pml_spec_fin_hdr_t;

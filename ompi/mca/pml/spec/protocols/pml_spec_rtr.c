@@ -481,7 +481,7 @@ static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_sp
     match.s = sendreq->handle;
     match.addr = (uint64_t) (uintptr_t) sendreq->flat;
     mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
-    mca_pml_spec_joint_send(sendreq);
+    mca_pml_spec_joint_send(sendreq, false);
     return true;
 }
 

@@ -154,8 +154,16 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too. */
+    const bool ahead = sendreq->blocks && rdma_is_possible(sendreq);
+    if (ahead) {
+        (void) mca_pml_spec_add64(&sendreq->left, 1);
+    }
     if (OPAL_UNLIKELY(!mca_pml_spec_rts_again(sendreq))) {
         mca_pml_spec_send_later(sendreq);
+    }
+    if (ahead) {
+        mca_pml_spec_joint_ahead(sendreq);
+        mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
     }
 }
 
@@ -234,7 +242,7 @@ static void answer_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_s
     joint->length = cts->length;
     joint->remote = cts->addr;
     (void) mca_pml_spec_add64(&sendreq->left, 1);
-    mca_pml_spec_joint_send(sendreq);
+    mca_pml_spec_joint_send(sendreq, 0 != (cts->flags & MCA_PML_SPEC_CTS_WAITS));
 }
 
 /* bml_btl: the transport that the CTS came by; NULL: it has none for the peer. */
@@ -374,7 +382,8 @@ static bool fetch_jointly(mca_pml_spec_recv_request_t *recvreq, uint64_t from, u
     joint->length = length;
     joint->remote = from;
     mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
-                                  .flags = MCA_PML_SPEC_CTS_JOINT,
+                                  .flags =
+                                      MCA_PML_SPEC_CTS_JOINT | (waits ? MCA_PML_SPEC_CTS_WAITS : 0),
                                   .s = recvreq->s,
                                   .r = recvreq->handle,
                                   .offset = offset,

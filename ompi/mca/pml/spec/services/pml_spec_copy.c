@@ -231,6 +231,66 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
     unguard(sendreq);
 }
 
+/* ---- of one block, in one fragment ---- */
+
+static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
+                              mca_btl_base_descriptor_t *des, int status)
+{
+    (void) btl, (void) ep, (void) status; /* what cannot arrive has lost the peer */
+    mca_pml_spec_peer_t *peer = des->des_cbdata;
+    (void) mca_pml_spec_add32(&peer->fragments, -1);
+    mca_pml_spec_comm_put(peer->comm);
+}
+
+void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
+{
+    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send);
+    mca_btl_base_descriptor_t *des = NULL;
+    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t) + length,
+                       FRAGMENT_FLAGS);
+    if (OPAL_LIKELY(NULL != des)) {
+        char *to = des->des_segments[0].seg_addr.pval;
+        memcpy(to + sizeof(mca_pml_spec_frag_hdr_t), sendreq->flat + offset, length);
+        des->des_segments[0].seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
+        *ahead =
+            (mca_pml_spec_ahead_t){.des = des, .btl = bml_btl, .offset = offset, .length = length};
+    }
+}
+
+bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
+                                uint64_t length)
+{
+    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    if (OPAL_UNLIKELY(NULL != ahead->des && (ahead->offset != offset || ahead->length != length))) {
+        mca_pml_spec_ahead_drop(sendreq);
+    }
+    if (NULL == ahead->des) {
+        mca_pml_spec_copy_ahead(sendreq, offset, length);
+    }
+    mca_btl_base_descriptor_t *des = ahead->des;
+    if (OPAL_LIKELY(NULL != des)) {
+        const mca_pml_spec_frag_hdr_t hdr = {
+            .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = offset};
+        memcpy(des->des_segments[0].seg_addr.pval, &hdr, sizeof(hdr));
+        des->des_cbfunc = fragment_returned;
+        des->des_cbdata = peer;
+        ahead->des = NULL;
+        mca_pml_spec_comm_retain(peer->comm);
+        (void) mca_pml_spec_add32(&peer->fragments, 1);
+        if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(ahead->btl, des, MCA_PML_SPEC_FRAG))) {
+            MCA_PML_SPEC_COUNT_N(bytes_copied, length);
+            mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
+            return true;
+        }
+        (void) mca_pml_spec_add32(&peer->fragments, -1);
+        mca_pml_spec_comm_put(peer->comm);
+    }
+    mca_pml_spec_copy_send(sendreq, offset, length);
+    return false;
+}
+
 /* ---- receiver ---- */
 
 /* Of a fragment in `early`. */

@@ -9,6 +9,16 @@
 /* Send a range in fragments to receive r of the request, which is a send's. */
 void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 
+/* Send a range of one block that fits one fragment. It is accounted for as soon as it has left the user's buffer; until the
+ * receiver has given it back it counts in peer->fragments. False: there was no room, and it goes as by mca_pml_spec_copy_send. */
+bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
+                                uint64_t length);
+
+/* Copy a fragment before it is known that it is wanted: mca_pml_spec_copy_fragment sends it if it is for this range. The request
+ * keeps it, or until its end. */
+void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
+                             uint64_t length);
+
 /* A packet of a header and, packed behind it, the message's data from `position` on: *size bytes at most; *size is how many.
  * The convertor packs whole elements, and the packet is no larger than what it packed, because btl/ofi sends what was
  * allocated. NULL: the transport has no room. That data could not be read is in the request's status. */

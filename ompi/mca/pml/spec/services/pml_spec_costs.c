@@ -65,6 +65,12 @@ static spec_costs_t measure(void)
     return costs;
 }
 
+/* Another kind of single copy: a processor maps the other's memory and copies as it would its own, which is not what was measured. */
+static bool maps_memory(void)
+{
+    return 0 == access("/dev/xpmem", R_OK | W_OK);
+}
+
 /* The process's; two threads that come here first both measure, and one of them is believed. */
 static spec_costs_t costs_of_host(void)
 {
@@ -92,16 +98,21 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
     const uint64_t wanted = (uint64_t) mca_pml_spec.eager_max;
     uint64_t end = wanted < peer->eager_limit ? peer->eager_limit : wanted;
     end = end < peer->eager_most ? end : peer->eager_most;
-    *ends = (spec_ends_t){.alone = end, .run = end, .gaps = end, .split = ends->split};
+    ends->alone = ends->run = ends->gaps = end;
 }
 
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
 {
-    const bool measures = SPEC_BY_SINGLE == peer->mover && mca_pml_spec.eager_max < 0;
+    const bool measures = SPEC_BY_SINGLE == peer->mover;
     const spec_costs_t costs = measures ? costs_of_host() : (spec_costs_t){.known = false};
     spec_ends_t ends = spec_costs_ends(&costs, peer->mover, peer->eager_limit, peer->eager_most);
     if (mca_pml_spec.eager_max >= 0) {
         limit(&ends, peer);
+    }
+    if (mca_pml_spec.pipeline_max >= 0) {
+        ends.pipeline = measures ? (uint64_t) mca_pml_spec.pipeline_max : 0;
+    } else if (measures && maps_memory()) {
+        ends.pipeline = 0;
     }
     mca_pml_spec_lock(&peer->send_lock);
     if (!peer->ends_known) {

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Moves pieces of messages that both ends move, one in each call of progress. */
+/* Moves pieces of messages that both ends move: in each call of progress one single copy, or as many fragments as there is room
+ * for. */
 #include "pml_spec_joint.h"
 
 #include "pml_spec_control.h"
@@ -12,6 +13,9 @@ static const char queues[2];
 /* How many messages this process gets and puts pieces of. Those that it gets go first: so of an exchange each end moves one
  * message, into its own memory. */
 static volatile int32_t joints[2];
+
+/* When this process last sent a fragment. */
+static uint64_t idle_since;
 
 /* A process that waits for large messages leaves those that it sends to their receivers for so long, nanoseconds: in an exchange
  * the other one is about to come; and while it gets pieces: for ever would be too long below a callback of such a piece. */
@@ -42,14 +46,30 @@ static mca_bml_base_btl_t *btl_of(mca_pml_spec_peer_t *peer)
                : NULL;
 }
 
+/* Data of a fragment. */
+static uint64_t fragment_most(const mca_pml_spec_peer_t *peer)
+{
+    return peer->eager_most + sizeof(mca_pml_spec_match_hdr_t) - sizeof(mca_pml_spec_frag_hdr_t);
+}
+
+/* In fragments, while both ends are there? Not where a unit of what is taken is more than one. */
+static bool pipelines(mca_pml_spec_peer_t *peer, uint64_t length)
+{
+    return length <= mca_pml_spec_ends(peer)->pipeline
+           && spec_claim_unit(length) <= fragment_most(peer);
+}
+
 /* A job that outlives processes gives memory back that another one may still read or write. */
 bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits)
 {
-    return length >= SPEC_CLAIM_LEAST && peer->is_near && !peer->is_self && !mca_pml_spec_outlives()
-           && NULL != btl_of(peer)
-           && !(waits
-                && (length < mca_pml_spec_ends(peer)->split
-                    || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0));
+    if (!peer->is_near || peer->is_self || mca_pml_spec_outlives() || NULL == btl_of(peer)) {
+        return false;
+    }
+    return pipelines(peer, length)
+           || (length >= SPEC_CLAIM_LEAST
+               && !(waits
+                    && (length < mca_pml_spec_ends(peer)->split
+                        || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0)));
 }
 
 /* A piece is in its place. The other end hears of it at once, since this one may compute next. */
@@ -81,24 +101,26 @@ static void leave(mca_pml_spec_joint_t *joint)
     }
 }
 
-/* Moves the next piece; true: there is none. */
-static bool move_piece(mca_pml_spec_pending_t *pending)
+/* core/spec_joint.h */
+static int64_t open_of(const mca_pml_spec_joint_t *joint)
 {
-    mca_pml_spec_joint_t *joint = SPEC_ENTRY(pending, mca_pml_spec_joint_t, pending);
-    mca_bml_base_btl_t *btl = mca_pml_spec_lost(joint->peer) ? NULL : btl_of(joint->peer);
-    uint64_t at, bytes = 0;
-    if (joint->is_put && leaves_put(joint)) {
-        return false;
-    }
+    return joint->is_put
+               ? MCA_PML_SPEC_SEEN(joint->peer->fragments)
+               : MCA_PML_SPEC_SEEN(((mca_pml_spec_recv_request_t *) joint->request)->missing);
+}
+
+/* A piece that this end copies by itself; false: none is left. */
+static bool move_single(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
+{
+    uint64_t at;
+    /* By fragments the other end can do much of what is left when it comes. */
+    const uint64_t split = mca_pml_spec_ends(joint->peer)->split / (joint->pipelined ? 4 : 1);
     const bool busy = MCA_PML_SPEC_SEEN(joints[false]) + MCA_PML_SPEC_SEEN(joints[true]) > 1
                       || (!joint->is_put && MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0);
-    if (NULL != btl) {
-        bytes = spec_claim_next(&joint->claim, joint->is_put, joint->length, busy,
-                                mca_pml_spec_ends(joint->peer)->split, &at);
-    }
+    const uint64_t bytes =
+        spec_claim_next(&joint->claim, joint->is_put, joint->length, busy, split, UINT64_MAX, &at);
     if (0 == bytes || !mca_pml_spec_take_owed(joint->owed, bytes)) {
-        leave(joint);
-        return true;
+        return false;
     }
     const mca_pml_spec_transfer_args_t args = {.is_put = joint->is_put,
                                                .btl = btl,
@@ -111,19 +133,100 @@ static bool move_piece(mca_pml_spec_pending_t *pending)
                                                .tell = tell,
                                                .by_copy = joint->by_copy};
     mca_pml_spec_transfer_start(&args);
-    return false;
+    spec_joint_moved(&joint->seen, open_of(joint));
+    return true;
 }
 
-static void start(mca_pml_spec_joint_t *joint)
+/* The sender's; false: none is left, or for now there is no room. */
+static bool send_fragment(mca_pml_spec_joint_t *joint)
+{
+    mca_pml_spec_send_request_t *sendreq = joint->request;
+    const uint64_t most =
+        NULL != sendreq->ahead.des
+            ? sendreq->ahead.length
+            : spec_joint_piece(joint->seen.met, joint->length, fragment_most(joint->peer));
+    uint64_t at;
+    const uint64_t bytes = spec_claim_next(&joint->claim, true, joint->length, true, 0, most, &at);
+    if (0 == bytes || !mca_pml_spec_take_owed(joint->owed, bytes)) {
+        return false;
+    }
+    const bool had_room = mca_pml_spec_copy_fragment(sendreq, joint->offset + at, bytes);
+    spec_joint_moved(&joint->seen, open_of(joint));
+    __atomic_store_n(&idle_since, spec_now(), __ATOMIC_RELAXED);
+    return had_room;
+}
+
+/* Does another piece of the message remain to be taken? */
+static bool is_left(const mca_pml_spec_joint_t *joint)
+{
+    return spec_claim_is_left(&joint->claim, joint->length);
+}
+
+/* Moves a piece, or several; false: none is left. */
+static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
+{
+    if (!joint->pipelined) {
+        return (joint->is_put && leaves_put(joint)) || move_single(joint, btl);
+    }
+    for (;;) {
+        if (joint->is_put
+            && MCA_PML_SPEC_SEEN(((mca_pml_spec_send_request_t *) joint->request)->waiting)) {
+            return is_left(joint); /* the transport has no room for the last fragment */
+        }
+        switch (spec_joint_next(
+            &joint->seen, open_of(joint), joint->is_put ? mca_pml_spec.pipeline_depth : 0,
+            mca_pml_spec_ends(joint->peer)->patience, MCA_PML_SPEC_SEEN(idle_since), spec_now())) {
+        case SPEC_JOINT_FRAGMENT:
+            if (!send_fragment(joint)) {
+                return is_left(joint);
+            }
+            break;
+        case SPEC_JOINT_SINGLE:
+            return move_single(joint, btl);
+        default:
+            /* The receiver reads the word as little as may be: the sender writes it. */
+            return joint->is_put ? is_left(joint) : open_of(joint) > 1;
+        }
+    }
+}
+
+/* true: no piece is left */
+static bool turn(mca_pml_spec_pending_t *pending)
+{
+    mca_pml_spec_joint_t *joint = SPEC_ENTRY(pending, mca_pml_spec_joint_t, pending);
+    mca_bml_base_btl_t *btl = mca_pml_spec_lost(joint->peer) ? NULL : btl_of(joint->peer);
+    if (NULL != btl && move_pieces(joint, btl)) {
+        return false;
+    }
+    leave(joint);
+    return true;
+}
+
+static void start(mca_pml_spec_joint_t *joint, bool met, bool at_once)
 {
     joint->left_since = 0;
-    joint->pending.retry = move_piece;
+    joint->pipelined = pipelines(joint->peer, joint->length);
+    spec_joint_begin(&joint->seen, open_of(joint), met, spec_now());
+    joint->pending.retry = turn;
     MCA_PML_SPEC_COUNT(joint);
     (void) mca_pml_spec_add32(&joints[joint->is_put], 1);
-    mca_pml_spec_pend(&joint->pending, &queues[joint->is_put]);
+    if (!at_once || !turn(&joint->pending)) {
+        mca_pml_spec_pend(&joint->pending, &queues[joint->is_put]);
+    }
 }
 
-void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq)
+void mca_pml_spec_joint_ahead(mca_pml_spec_send_request_t *sendreq)
+{
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    if (mca_pml_spec_joint_may(peer, length, false) && pipelines(peer, length)) {
+        const uint64_t piece =
+            spec_claim_last(length, spec_joint_piece(true, length, fragment_most(peer)));
+        mca_pml_spec_copy_ahead(sendreq, length - piece, piece);
+    }
+}
+
+void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq, bool met)
 {
     mca_pml_spec_joint_t *joint = &sendreq->joint;
     joint->is_put = true;
@@ -133,7 +236,7 @@ void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq)
     joint->local = sendreq->flat;
     joint->owed = &sendreq->owed;
     joint->by_copy = mca_pml_spec_copy_send;
-    start(joint);
+    start(joint, met, met && sendreq->blocks);
 }
 
 void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
@@ -147,5 +250,5 @@ void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
     joint->local = recvreq->flat;
     joint->owed = &recvreq->owed;
     joint->by_copy = by_copy;
-    start(joint);
+    start(joint, true, false);
 }

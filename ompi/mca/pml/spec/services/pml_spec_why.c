@@ -41,9 +41,16 @@ static size_t eager_end(const mca_pml_spec_peer_t *peer)
     return MCA_PML_SPEC_SEEN(peer->ends_known) ? (size_t) peer->ends.alone : peer->eager_limit;
 }
 
+static const char *size_text(uint64_t size, char text[32])
+{
+    (void) snprintf(text, 32, UINT64_MAX == size ? "any size" : "%llu bytes",
+                    (unsigned long long) size);
+    return text;
+}
+
 void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *costs)
 {
-    char why[160] = "";
+    char why[160] = "", size[32];
     if (NULL != costs && costs->known) {
         (void) snprintf(
             why, sizeof(why),
@@ -55,9 +62,10 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
     }
     spec_tell(mca_pml_spec.output,
               "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
-              "to %zu, with gaps up to %zu%s",
+              "to %zu, with gaps up to %zu; longer ones up to %s go in fragments while both ends "
+              "wait%s",
               peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.run,
-              (size_t) peer->ends.gaps, why);
+              (size_t) peer->ends.gaps, size_text(peer->ends.pipeline, size), why);
 }
 
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
