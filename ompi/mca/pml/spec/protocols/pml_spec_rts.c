@@ -153,8 +153,12 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     sendreq->joined = sendreq->awaits_cts = false;
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
-    /* From the moment the RTS leaves the request may end at any time, in another thread too. */
-    const bool ahead = sendreq->blocks && rdma_is_possible(sendreq);
+    /* From the moment the RTS leaves the request may end at any time, in another thread too: with threads nothing is copied
+     * ahead, for the answer may be served while it is. */
+    const bool ahead = sendreq->blocks && sendreq->is_flat && sendreq->peer->is_near
+                       && !mca_pml_spec.threaded && SPEC_BY_RDMA != sendreq->peer->mover
+                       && sendreq->first < sendreq->req_send.req_bytes_packed;
+    const bool by_copy = !rdma_is_possible(sendreq);
     if (ahead) {
         (void) mca_pml_spec_add64(&sendreq->left, 1);
     }
@@ -162,7 +166,7 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         mca_pml_spec_send_later(sendreq);
     }
     if (ahead) {
-        mca_pml_spec_joint_ahead(sendreq);
+        (by_copy ? mca_pml_spec_copy_begins : mca_pml_spec_joint_ahead)(sendreq);
         mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
     }
 }

@@ -99,24 +99,52 @@ static bool is_unreadable(const mca_pml_spec_send_request_t *sendreq)
     return OPAL_UNLIKELY(sendreq->status < 0) && sendreq->on_device;
 }
 
+/* Bytes of the next fragment of the message, of which so many are left. Where both ends' processors copy, the message goes in two at
+ * least, so that they do at the same time. */
+static size_t fragment_size(const mca_pml_spec_send_request_t *sendreq,
+                            const mca_bml_base_btl_t *bml_btl, uint64_t left)
+{
+    uint64_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
+    if (SPEC_BY_FRAGMENTS == sendreq->peer->mover) {
+        size = spec_joint_piece(true, sendreq->req_send.req_bytes_packed, size);
+    }
+    return (size_t) (size < left ? size : left);
+}
+
+/* The fragment that was copied ahead, if it is the next of the range. */
+static mca_btl_base_descriptor_t *take_ahead(mca_pml_spec_send_request_t *sendreq,
+                                             const mca_pml_spec_range_t *range)
+{
+    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
+    mca_btl_base_descriptor_t *des = ahead->des;
+    if (ahead->offset != range->offset || ahead->length > range->length) {
+        mca_pml_spec_ahead_drop(sendreq);
+        return NULL;
+    }
+    ahead->des = NULL;
+    return des;
+}
+
 /* Send one fragment of the range. False: the transport has no room now, or the data cannot be read. */
 static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t *range)
 {
     mca_bml_base_endpoint_t *endpoint = sendreq->peer->endpoint;
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_send);
     mca_btl_base_descriptor_t *des = NULL;
-    size_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
-    size_t position = range->offset;
+    size_t size = fragment_size(sendreq, bml_btl, range->length), position = range->offset;
     opal_convertor_t *convertor = &sendreq->req_send.req_base.req_convertor;
     const mca_pml_spec_frag_hdr_t hdr = {
         .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = range->offset};
 
-    size = size < range->length ? size : (size_t) range->length;
+    if (OPAL_UNLIKELY(NULL != sendreq->ahead.des) && NULL != (des = take_ahead(sendreq, range))) {
+        bml_btl = sendreq->ahead.btl;
+        size = sendreq->ahead.length;
+    }
     /* A transport may take a buffer on a device for one that it can send from: it does not see that. */
     if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
         des =
             mca_pml_spec_pack(sendreq, bml_btl, &hdr, sizeof(hdr), position, &size, FRAGMENT_FLAGS);
-    } else {
+    } else if (NULL == des) {
         opal_convertor_set_position(convertor, &position);
         mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(hdr), &size,
                                  FRAGMENT_FLAGS, &des);
@@ -256,6 +284,13 @@ void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offs
         *ahead =
             (mca_pml_spec_ahead_t){.des = des, .btl = bml_btl, .offset = offset, .length = length};
     }
+}
+
+void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq)
+{
+    const uint64_t left = sendreq->req_send.req_bytes_packed - sendreq->first;
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send);
+    mca_pml_spec_copy_ahead(sendreq, sendreq->first, fragment_size(sendreq, bml_btl, left));
 }
 
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,

@@ -14,6 +14,9 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
                                 uint64_t length);
 
+/* The receiver is about to ask for what the first packet did not bring: the fragment that begins it is copied ahead. */
+void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq);
+
 /* Copy a fragment before it is known that it is wanted: mca_pml_spec_copy_fragment sends it if it is for this range. The request
  * keeps it, or until its end. */
 void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
