@@ -38,7 +38,7 @@ typedef struct mca_pml_spec_joint {
 
 /* A fragment that was copied before it is wanted: services/pml_spec_copy.h. */
 typedef struct mca_pml_spec_ahead {
-    mca_btl_base_descriptor_t *des; /* NULL: none */
+    mca_btl_base_descriptor_t *des;
     mca_bml_base_btl_t *btl;
     uint64_t offset, length;
 } mca_pml_spec_ahead_t;
@@ -72,6 +72,7 @@ typedef struct mca_pml_spec_send_request {
     bool announced;     /* among those of its peer */
     bool joined;        /* both ends move it */
     bool awaits_cts;    /* a FIN overtook the CTS that has it join */
+    bool has_ahead;     /* `ahead` is one: here, where every send reads it */
     uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
@@ -130,12 +131,12 @@ typedef struct mca_pml_spec_recv_request {
         owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
     mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
     int32_t status;              /* first error */
-    struct {                     /* registrations of the buffer that were offered to the sender */
+    int32_t keys;
+    struct mca_pml_spec_pin *pin; /* as above. What follows no small message touches */
+    struct {                      /* registrations of the buffer that were offered to the sender */
         mca_btl_base_registration_handle_t *handle;
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
-    int32_t keys;
-    struct mca_pml_spec_pin *pin; /* as above */
     mca_pml_spec_joint_t joint;
     /* By copy into a buffer with gaps (pml_spec_copy.c): the convertor goes through the
      * message from front to back, so fragments that overtook others wait. */
@@ -187,7 +188,7 @@ static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_
 static inline void mca_pml_spec_ahead_drop(mca_pml_spec_send_request_t *sendreq)
 {
     mca_bml_base_free(sendreq->ahead.btl, sendreq->ahead.des);
-    sendreq->ahead.des = NULL;
+    sendreq->has_ahead = false;
 }
 
 /* The PML is done with the request: complete it for MPI (unless that was before) and return it if

@@ -71,7 +71,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->staged = false;
     sendreq->announced = false;
     sendreq->in_flight = 0;
-    sendreq->ahead.des = NULL;
+    sendreq->has_ahead = false;
     sendreq->scheduling = 0;
     spec_list_init(&sendreq->ranges);
     OBJ_CONSTRUCT(&sendreq->range_lock, opal_mutex_t);
@@ -102,7 +102,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
         sendreq->key = NULL;
     }
-    if (OPAL_UNLIKELY(NULL != sendreq->ahead.des)) {
+    if (OPAL_UNLIKELY(sendreq->has_ahead)) {
         mca_pml_spec_ahead_drop(sendreq);
     }
     if (OPAL_UNLIKELY(sendreq->staged)) {

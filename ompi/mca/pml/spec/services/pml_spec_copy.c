@@ -111,18 +111,17 @@ static size_t fragment_size(const mca_pml_spec_send_request_t *sendreq,
     return (size_t) (size < left ? size : left);
 }
 
-/* The fragment that was copied ahead, if it is the next of the range. */
-static mca_btl_base_descriptor_t *take_ahead(mca_pml_spec_send_request_t *sendreq,
-                                             const mca_pml_spec_range_t *range)
+/* The fragment that was copied ahead, if it begins at offset and has so many bytes; else des is NULL, and it is gone. */
+static mca_pml_spec_ahead_t take_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
+                                       uint64_t least, uint64_t most)
 {
-    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
-    mca_btl_base_descriptor_t *des = ahead->des;
-    if (ahead->offset != range->offset || ahead->length > range->length) {
+    const mca_pml_spec_ahead_t ahead = sendreq->ahead;
+    if (ahead.offset != offset || ahead.length < least || ahead.length > most) {
         mca_pml_spec_ahead_drop(sendreq);
-        return NULL;
+        return (mca_pml_spec_ahead_t){.des = NULL};
     }
-    ahead->des = NULL;
-    return des;
+    sendreq->has_ahead = false;
+    return ahead;
 }
 
 /* Send one fragment of the range. False: the transport has no room now, or the data cannot be read. */
@@ -136,9 +135,11 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     const mca_pml_spec_frag_hdr_t hdr = {
         .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = range->offset};
 
-    if (OPAL_UNLIKELY(NULL != sendreq->ahead.des) && NULL != (des = take_ahead(sendreq, range))) {
-        bml_btl = sendreq->ahead.btl;
-        size = sendreq->ahead.length;
+    if (OPAL_UNLIKELY(sendreq->has_ahead)) {
+        const mca_pml_spec_ahead_t ahead = take_ahead(sendreq, range->offset, 1, range->length);
+        des = ahead.des;
+        bml_btl = NULL == des ? bml_btl : ahead.btl;
+        size = NULL == des ? size : ahead.length;
     }
     /* A transport may take a buffer on a device for one that it can send from: it does not see that. */
     if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
@@ -270,20 +271,28 @@ static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_en
     mca_pml_spec_comm_put(peer->comm);
 }
 
+/* A fragment whose header is still to be written; des NULL: there is no room. */
+static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
+                                   uint64_t length)
+{
+    mca_pml_spec_ahead_t made = {.btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send),
+                                 .offset = offset,
+                                 .length = length};
+    mca_bml_base_alloc(made.btl, &made.des, MCA_BTL_NO_ORDER,
+                       sizeof(mca_pml_spec_frag_hdr_t) + length, FRAGMENT_FLAGS);
+    if (OPAL_LIKELY(NULL != made.des)) {
+        mca_btl_base_segment_t *seg = made.des->des_segments;
+        memcpy((char *) seg->seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t),
+               sendreq->flat + offset, length);
+        seg->seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
+    }
+    return made;
+}
+
 void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
 {
-    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
-    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send);
-    mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(mca_pml_spec_frag_hdr_t) + length,
-                       FRAGMENT_FLAGS);
-    if (OPAL_LIKELY(NULL != des)) {
-        char *to = des->des_segments[0].seg_addr.pval;
-        memcpy(to + sizeof(mca_pml_spec_frag_hdr_t), sendreq->flat + offset, length);
-        des->des_segments[0].seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
-        *ahead =
-            (mca_pml_spec_ahead_t){.des = des, .btl = bml_btl, .offset = offset, .length = length};
-    }
+    sendreq->ahead = copied(sendreq, offset, length);
+    sendreq->has_ahead = NULL != sendreq->ahead.des;
 }
 
 void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq)
@@ -296,25 +305,24 @@ void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq)
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
                                 uint64_t length)
 {
-    mca_pml_spec_ahead_t *ahead = &sendreq->ahead;
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    if (OPAL_UNLIKELY(NULL != ahead->des && (ahead->offset != offset || ahead->length != length))) {
-        mca_pml_spec_ahead_drop(sendreq);
+    mca_pml_spec_ahead_t fragment = {.des = NULL};
+    if (OPAL_UNLIKELY(sendreq->has_ahead)) {
+        fragment = take_ahead(sendreq, offset, length, length);
     }
-    if (NULL == ahead->des) {
-        mca_pml_spec_copy_ahead(sendreq, offset, length);
+    if (NULL == fragment.des) {
+        fragment = copied(sendreq, offset, length);
     }
-    mca_btl_base_descriptor_t *des = ahead->des;
+    mca_btl_base_descriptor_t *des = fragment.des;
     if (OPAL_LIKELY(NULL != des)) {
         const mca_pml_spec_frag_hdr_t hdr = {
             .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = offset};
         memcpy(des->des_segments[0].seg_addr.pval, &hdr, sizeof(hdr));
         des->des_cbfunc = fragment_returned;
         des->des_cbdata = peer;
-        ahead->des = NULL;
         mca_pml_spec_comm_retain(peer->comm);
         (void) mca_pml_spec_add32(&peer->fragments, 1);
-        if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(ahead->btl, des, MCA_PML_SPEC_FRAG))) {
+        if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(fragment.btl, des, MCA_PML_SPEC_FRAG))) {
             MCA_PML_SPEC_COUNT_N(bytes_copied, length);
             mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
             return true;

@@ -141,10 +141,9 @@ static bool move_single(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
 static bool send_fragment(mca_pml_spec_joint_t *joint)
 {
     mca_pml_spec_send_request_t *sendreq = joint->request;
-    const uint64_t most =
-        NULL != sendreq->ahead.des
-            ? sendreq->ahead.length
-            : spec_joint_piece(joint->seen.met, joint->length, fragment_most(joint->peer));
+    const uint64_t most = sendreq->has_ahead ? sendreq->ahead.length
+                                             : spec_joint_piece(joint->seen.met, joint->length,
+                                                                fragment_most(joint->peer));
     uint64_t at;
     const uint64_t bytes = spec_claim_next(&joint->claim, true, joint->length, true, 0, most, &at);
     if (0 == bytes || !mca_pml_spec_take_owed(joint->owed, bytes)) {
