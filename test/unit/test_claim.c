@@ -90,7 +90,7 @@ static const uint64_t never = UINT64_MAX; /* nothing is split, nothing is too lo
 static spec_claim_t shared(uint64_t *word, uint32_t no)
 {
     const spec_claim_t claim = {.at = word, .no = no};
-    spec_claim_share(&claim);
+    spec_claim_share(&claim, false, false);
     return claim;
 }
 
@@ -151,6 +151,25 @@ static void the_sender_takes_fragments_from_the_back(void **state)
     assert_false(spec_claim_is_left(&other, length));
     assert_int_equal(spec_claim_next(&claim, false, length, false, 0, never, &at), 6 * ONE);
     assert_false(spec_claim_is_left(&claim, length));
+    /* That the receiver waits is said once, and stays. */
+    spec_claim_share(&claim, true, true);
+    assert_true(spec_claim_sends(&claim, length));
+    assert_false(spec_claim_sends(&other, length));
+    assert_true(spec_claim_is_awaited(&claim, length));
+    assert_false(spec_claim_is_awaited(&other, length));
+    assert_int_equal(spec_claim_next(&claim, true, length, true, 0, ONE, &at), 100);
+    assert_true(spec_claim_is_awaited(&claim, length));
+    assert_int_equal(spec_claim_next(&claim, false, length, true, 0, never, &at), 16 * ONE);
+    assert_false(spec_claim_is_awaited(&claim, length));
+    spec_claim_share(&other, false, false);
+    assert_false(spec_claim_sends(&other, length));
+    spec_claim_send(&other);
+    assert_true(spec_claim_sends(&other, length));
+    assert_false(spec_claim_is_awaited(&other, length));
+    spec_claim_wait(&other);
+    assert_true(spec_claim_is_awaited(&other, length));
+    assert_int_equal(spec_claim_next(&other, true, length, true, 0, never, &at), length);
+
     assert_int_equal(spec_claim_last(100, ONE), 100);
     assert_int_equal(spec_claim_last(4 * ONE, never), 4 * ONE);
     assert_int_equal(spec_claim_last(4 * ONE, 1), ONE);
@@ -167,7 +186,7 @@ static void only_of_an_offer_that_is_taken(void **state)
     assert_true(spec_claim_take(&claim));
     assert_int_equal(spec_claim_next(&later, true, MANY, false, never, never, &at), 0);
     assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), MANY);
-    spec_claim_share(&later); /* the word is used again */
+    spec_claim_share(&later, false, false); /* the word is used again */
     assert_int_equal(spec_claim_next(&claim, true, MANY, false, never, never, &at), 0);
     assert_int_equal(spec_claim_next(&later, false, MANY, false, never, never, &at), MANY);
     word = UINT64_MAX; /* a peer that writes nonsense */

@@ -108,6 +108,34 @@ static void fragments_beat_single_copies_of_both_ends(void **state)
                      1000 + 70 * MOST / 1000);
 }
 
+static void copies_that_turn_out_dear_end_fragments(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 64, .copy_ps = 7};
+    const uint32_t packet = 2000 * SPEC_COSTS_PACKET_NS / MOST; /* of a byte */
+    spec_far_t far = {.n = 0};
+    for (unsigned i = 0; i < SPEC_FAR_SURE; ++i) {
+        assert_true(spec_far_pipelines(&far, &c, MOST)); /* one copy says little */
+        spec_far_saw(&far, 10000, 10000 * (36 - packet) / 1000);
+    }
+    assert_false(spec_far_pipelines(&far, &c, MOST)); /* 36 = 64 * 9 / 16 */
+    for (unsigned i = 2; i < SPEC_FAR_TRY; ++i) {
+        assert_false(spec_far_pipelines(&far, &c, MOST));
+    }
+    assert_true(spec_far_pipelines(&far, &c, MOST)); /* to measure */
+    assert_false(spec_far_pipelines(&far, &c, MOST));
+    spec_far_saw(&far, 10000, 10000 * 20 / 1000);
+    assert_true(spec_far_pipelines(&far, &c, MOST)); /* cheaper now */
+    assert_true(spec_far_pipelines(&far, &c, MOST));
+    /* A copy that was interrupted counts for some copies more, no overflow. */
+    spec_far_saw(&far, 8192, UINT64_C(10000000000));
+    assert_false(spec_far_pipelines(&far, &c, MOST));
+    for (unsigned i = 0; i < 70; ++i) {
+        spec_far_saw(&far, 10000, 10000 * 20 / 1000);
+    }
+    assert_true(spec_far_pipelines(&far, &c, MOST));
+}
+
 static void receiver_first_wins_where_it_has_better_to_do(void **state)
 {
     (void) state;
@@ -135,6 +163,7 @@ int main(void)
         cmocka_unit_test(fragments_alone_take_the_fragment),
         cmocka_unit_test(what_is_not_known_stays),
         cmocka_unit_test(fragments_beat_single_copies_of_both_ends),
+        cmocka_unit_test(copies_that_turn_out_dear_end_fragments),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
         cmocka_unit_test(a_byte_costs_the_difference),
     };

@@ -126,14 +126,15 @@ static const spec_parameter_t parameters[] = {
                         "user's buffer where the transport can do that. Unit: bytes, range 0 to "
                         "1024G, default 4K."),
     SPEC_NUMBER("pipeline_max", 9, &mca_pml_spec.pipeline_max, -1, -1, TIB,
-                .help = "Where processors copy the data (shared memory), a message up to this size "
-                        "goes in fragments that sender and receiver copy at the same time, as long "
-                        "as both are in MPI; an end that finds the other one computing, and both "
-                        "ends of a longer message, have the kernel copy it. -1 means that the size "
-                        "follows from what a copy and a single copy by the kernel take on this "
-                        "machine, as is measured (pml_spec_verbose 20 prints it); 0 means that no "
-                        "message goes so while the kernel can copy. Unit: bytes, range -1 to "
-                        "1024G, default -1."),
+                .help =
+                    "Where processors copy the data (shared memory), a message up to this size "
+                    "goes in fragments that sender and receiver copy at the same time, as long "
+                    "as both wait for it; an end that finds the other one computing, and both "
+                    "ends of a longer message, have the kernel copy it. -1 means that the size "
+                    "follows from what a copy and a single copy by the kernel take on this "
+                    "machine, as is measured (pml_spec_verbose 20 prints it), and that no "
+                    "message goes so while such copies turn out dearer; 0 means that none does. "
+                    "Unit: bytes, range -1 to 1024G, default -1."),
     SPEC_NUMBER("pipeline_depth", 9, &mca_pml_spec.pipeline_depth, 4, 1, 1024,
                 .help = "Up to this many fragments of one message are under way at once when its "
                         "data is copied (a datatype with gaps, a transport without RDMA, "

@@ -51,15 +51,38 @@ static inline bool spec_claim_take(const spec_claim_t *claim)
 
 /* ---- a message that both ends move, in pieces ----
  *
- * Once the word is taken its upper bits count what the receiver has taken to move, from the front, and the sender, from the
+ * Once the word is taken one bit says that the receiver waits for the message, one that the sender sends fragments of it while it
+ * does, and its upper bits count what the receiver has taken to move, from the front, and the sender, from the
  * back: so the same part of a buffer that is used again is in the caches of the same processor again. Both in units. */
 
-enum { SPEC_CLAIM_FRONT_AT = 34, SPEC_CLAIM_BACK_AT = 49, SPEC_CLAIM_COUNT_BITS = 15 };
+enum {
+    SPEC_CLAIM_WAITS_AT = 34,
+    SPEC_CLAIM_FRAGMENTS_AT = 35,
+    SPEC_CLAIM_FRONT_AT = 36,
+    SPEC_CLAIM_BACK_AT = 50,
+    SPEC_CLAIM_COUNT_BITS = 14
+};
 
 /* The receiver, for a message that was announced: the sender may take pieces, and may not be withdrawn from. */
-static inline void spec_claim_share(const spec_claim_t *claim)
+static inline void spec_claim_share(const spec_claim_t *claim, bool waits, bool fragments)
 {
-    __atomic_store_n(claim->at, spec_claim_word(claim->no, SPEC_CLAIM_TAKEN), __ATOMIC_RELEASE);
+    __atomic_store_n(claim->at,
+                     spec_claim_word(claim->no, SPEC_CLAIM_TAKEN)
+                         | (uint64_t) waits << SPEC_CLAIM_WAITS_AT
+                         | (uint64_t) fragments << SPEC_CLAIM_FRAGMENTS_AT,
+                     __ATOMIC_RELEASE);
+}
+
+/* The sender, of an offer that it has taken and has told nobody of: it would send fragments. */
+static inline void spec_claim_send(const spec_claim_t *claim)
+{
+    (void) __atomic_fetch_or(claim->at, UINT64_C(1) << SPEC_CLAIM_FRAGMENTS_AT, __ATOMIC_RELAXED);
+}
+
+/* The receiver, of a message that it still receives: it waits for it. */
+static inline void spec_claim_wait(const spec_claim_t *claim)
+{
+    (void) __atomic_fetch_or(claim->at, UINT64_C(1) << SPEC_CLAIM_WAITS_AT, __ATOMIC_RELAXED);
 }
 
 /* Bytes of a unit, for a range of so many; the same at both ends, and the counts have room for all. */
@@ -71,6 +94,8 @@ static inline uint64_t spec_claim_unit(uint64_t length)
 /* What has been taken of it; false: the word is another offer's by now. */
 typedef struct spec_claim_taken {
     uint64_t unit, units, front, back;
+    bool waits;     /* the receiver, for the message */
+    bool fragments; /* the sender sends some while it does */
 } spec_claim_taken_t;
 
 static inline bool spec_claim_read(const spec_claim_t *claim, uint64_t word, uint64_t length,
@@ -80,8 +105,10 @@ static inline bool spec_claim_read(const spec_claim_t *claim, uint64_t word, uin
     is->units = (length + is->unit - 1) / is->unit;
     is->front = word >> SPEC_CLAIM_FRONT_AT & ((UINT64_C(1) << SPEC_CLAIM_COUNT_BITS) - 1);
     is->back = word >> SPEC_CLAIM_BACK_AT;
+    is->waits = word >> SPEC_CLAIM_WAITS_AT & 1;
+    is->fragments = word >> SPEC_CLAIM_FRAGMENTS_AT & 1;
     return spec_claim_word(claim->no, SPEC_CLAIM_TAKEN)
-           == (word & ((UINT64_C(1) << SPEC_CLAIM_FRONT_AT) - 1));
+           == (word & ((UINT64_C(1) << SPEC_CLAIM_WAITS_AT) - 1));
 }
 
 /* Is a part of a range of so many bytes still to be taken? */
@@ -90,6 +117,22 @@ static inline bool spec_claim_is_left(const spec_claim_t *claim, uint64_t length
     spec_claim_taken_t is;
     return spec_claim_read(claim, __atomic_load_n(claim->at, __ATOMIC_RELAXED), length, &is)
            && is.front + is.back < is.units;
+}
+
+/* Does the sender send fragments while the receiver waits? */
+static inline bool spec_claim_sends(const spec_claim_t *claim, uint64_t length)
+{
+    spec_claim_taken_t is;
+    return spec_claim_read(claim, __atomic_load_n(claim->at, __ATOMIC_RELAXED), length, &is)
+           && is.fragments;
+}
+
+/* Does the receiver wait for it, and is a part still to be taken? */
+static inline bool spec_claim_is_awaited(const spec_claim_t *claim, uint64_t length)
+{
+    spec_claim_taken_t is;
+    return spec_claim_read(claim, __atomic_load_n(claim->at, __ATOMIC_RELAXED), length, &is)
+           && is.waits && is.front + is.back < is.units;
 }
 
 /* Either end takes its next piece of a range of so many bytes; *offset: where that begins. A piece is half of what is left, so

@@ -54,8 +54,8 @@ size_t spec_conclude(const spec_totals_t *t, char *text)
         "    message; see \"in vain\" in mca_pml_spec(7).\n",
         U(t->rtr_in_vain), U(t->rtr_sent));
     say(matters(t->bytes_copied, t->bytes), text, &n,
-        "  %.0f %% of the data were copied in fragments: datatypes with gaps, or a transport without\n"
-        "    RDMA; see \"copied\" in mca_pml_spec(7).\n",
+        "  %.0f %% of the data were copied in fragments: datatypes with gaps, a transport without RDMA,\n"
+        "    or shared memory; see \"copied\" in mca_pml_spec(7).\n",
         100.0 * (double) t->bytes_copied / (double) t->bytes);
     say(matters(t->queued, t->sent_eager + large), text, &n,
         "  %llu of %llu sends waited for credit: their receivers are far behind;\n"

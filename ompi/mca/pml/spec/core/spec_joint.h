@@ -1,13 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Policy: how the next piece of a message that both ends move is moved.
  *
- * Where copies are cheap beside the kernel's single copy (core/spec_costs.h, `pipeline`), two ends that are both in MPI move most in
- * the same time by fragments: the sender copies into memory that both have, the receiver out of it. Of two ends one of
- * which computes the other has to move the message alone, by single copies, which it can.
+ * Where copies are cheap beside the kernel's single copy (core/spec_costs.h, `pipeline`), two ends that both wait for a message
+ * move it soonest by fragments: the sender copies into memory that both have, the receiver out of it. If one of them computes,
+ * or computes between calls that only test, the other has to move the message by single copies, which it can do alone; a
+ * fragment that it had sent would wait for the next call.
  *
- * Whether the other end is there is told by what it does: a receiver gives fragments back, a sender sends them. An end that
- * sees nothing of that waits for as long as the single copy of one fragment takes, so that it loses little if the other computes,
- * and then moves pieces alone until it sees something again.
+ * A receiver that waits says so (core/spec_claim.h). Whether a sender sends fragments is seen. An end that waits and sees
+ * nothing of the other does so for as long as the single copy of one fragment takes, half of that if it never saw anything, so
+ * that it loses little if the other one computes; then it moves pieces alone until it sees something again.
  *
  * Pure; bytes and nanoseconds. Threads: one at a time, whose turn it is to move a piece. */
 #ifndef SPEC_JOINT_H
@@ -21,8 +22,56 @@
 #define SPEC_JOINT_PIECES 2u
 #define SPEC_JOINT_LEAST  (UINT64_C(8) << 10)
 
+/* Fragments that this process has under way to receivers that have not given them back, in all: a transport has some dozens, and
+ * other messages need some. */
+#define SPEC_JOINT_FRAGMENTS 32
+
 /* For so long, times the patience, the other end is waited for at most while this one sends other messages. */
 #define SPEC_JOINT_PATIENCES 4u
+
+/* ---- does this process wait, or does it only test between computations? ----
+ *
+ * Neither is said to us. A process that waits calls its progress again at once, one that tests after it has computed. The first
+ * call after a while may begin a wait: it is taken for one unless the last such call was not followed by another. */
+
+/* Calls that are further apart than so many times the patience are not of one wait. */
+#define SPEC_PACE_PATIENCES 2u
+
+typedef struct spec_pace {
+    uint64_t ended; /* the last call */
+    bool was_late;  /* it came after a while */
+    bool tests;     /* and what came after a while before was no wait */
+} spec_pace_t;
+
+static inline bool spec_pace_is_late(const spec_pace_t *p, uint64_t patience, uint64_t idle_since,
+                                     uint64_t now)
+{
+    const uint64_t since = idle_since > p->ended ? idle_since : p->ended;
+    return now - since >= SPEC_PACE_PATIENCES * patience;
+}
+
+/* Has this process called so lately that it waits, as far as it is known? */
+static inline bool spec_pace_is_quick(const spec_pace_t *p, uint64_t patience, uint64_t now)
+{
+    return !p->tests && !spec_pace_is_late(p, patience, 0, now);
+}
+
+/* A call begins: is it of a wait? spec_pace_end() follows. idle_since: as below. */
+static inline bool spec_pace_waits(spec_pace_t *p, uint64_t patience, uint64_t idle_since,
+                                   uint64_t now)
+{
+    const bool is_late = spec_pace_is_late(p, patience, idle_since, now);
+    p->tests = is_late && (p->tests || p->was_late);
+    p->was_late = is_late;
+    return !p->tests;
+}
+
+static inline void spec_pace_end(spec_pace_t *p, uint64_t now)
+{
+    p->ended = now;
+}
+
+/* ---- the next piece ---- */
 
 typedef enum spec_joint_how {
     SPEC_JOINT_WAIT,     /* the other end is at it */
@@ -35,13 +84,12 @@ typedef enum spec_joint_how {
 typedef struct spec_joint {
     int64_t open;   /* when this end last moved a piece or asked */
     uint64_t since; /* when it became less, or this end sent a fragment */
-    bool met;       /* the other end is in MPI, or was */
+    bool has_seen;  /* it became less once: the other end has been there */
 } spec_joint_t;
 
-/* met: the other end has said that it waits for the message. */
-static inline void spec_joint_begin(spec_joint_t *j, int64_t open, bool met, uint64_t now)
+static inline void spec_joint_begin(spec_joint_t *j, int64_t open, uint64_t now)
 {
-    *j = (spec_joint_t){.open = open, .since = now, .met = met};
+    *j = (spec_joint_t){.open = open, .since = now};
 }
 
 /* This end has moved a piece itself. */
@@ -50,30 +98,33 @@ static inline void spec_joint_moved(spec_joint_t *j, int64_t open)
     j->open = open;
 }
 
-/* depth: fragments that may be under way; 0: this is the receiver. One that computes has to copy them when it comes, so until it
- * is met there is only one. idle_since: when this process last sent a fragment of any message; what came meanwhile it could
- * not see. */
-static inline spec_joint_how_t spec_joint_next(spec_joint_t *j, int64_t open, int64_t depth,
-                                               uint64_t patience, uint64_t idle_since, uint64_t now)
+/* waits: this process does. sends: it is the sender, the receiver waits, and there is room for a fragment. idle_since: when this
+ * process last sent a fragment of any message; what came meanwhile it could not see. */
+static inline spec_joint_how_t spec_joint_next(spec_joint_t *j, bool waits, bool sends,
+                                               int64_t open, uint64_t patience, uint64_t idle_since,
+                                               uint64_t now)
 {
     const bool has_seen = open < j->open;
-    j->met = j->met || has_seen;
     j->open = open;
-    const bool has_room = open < depth && (j->met || 0 == open);
-    if (has_room || has_seen) {
+    j->has_seen = j->has_seen || has_seen;
+    patience = j->has_seen ? patience : patience / 2;
+    if (!waits) {
+        return SPEC_JOINT_SINGLE;
+    }
+    if (sends || has_seen) {
         j->since = now;
     }
     const uint64_t since = idle_since > j->since ? idle_since : j->since;
-    return has_room ? SPEC_JOINT_FRAGMENT
+    return sends ? SPEC_JOINT_FRAGMENT
            : now - since < patience && now - j->since < SPEC_JOINT_PATIENCES * patience
                ? SPEC_JOINT_WAIT
                : SPEC_JOINT_SINGLE;
 }
 
-/* Bytes of the next fragment, of a message of so many. */
-static inline uint64_t spec_joint_piece(bool met, uint64_t length, uint64_t most)
+/* Bytes of a fragment, of a message of so many. */
+static inline uint64_t spec_joint_piece(uint64_t length, uint64_t most)
 {
-    uint64_t piece = met ? length / SPEC_JOINT_PIECES : 0;
+    uint64_t piece = length / SPEC_JOINT_PIECES;
     piece = piece > SPEC_JOINT_LEAST ? piece : SPEC_JOINT_LEAST;
     return piece < most ? piece : most;
 }

@@ -36,6 +36,7 @@ typedef struct mca_pml_spec_peer {
     spec_mover_t mover;
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;
+    spec_far_t far; /* what copies into its caches take; without a lock: a lost one costs nothing */
     const uint32_t
         *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 

@@ -32,6 +32,8 @@ typedef struct mca_pml_spec_joint {
     volatile int64_t *owed;
     void (*by_copy)(void *request, uint64_t offset, uint64_t length);
     uint64_t left_since; /* ns; it is left to the receiver, 0: not yet */
+    bool blocks;         /* as the request's */
+    bool told;           /* the receiver has said that it waits */
     bool pipelined;      /* by fragments, while both ends are there */
     spec_joint_t seen;   /* of the other end; then only */
 } mca_pml_spec_joint_t;
@@ -66,14 +68,15 @@ typedef struct mca_pml_spec_send_request {
     bool blocks;    /* the call that began it waits for it and does nothing else */
     bool noticed;   /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
-    uint32_t set_apart; /* credit: pml_spec_flow.h */
-    size_t first;       /* bytes of data that its first packet carries */
-    bool stopped;       /* as adaptation had it when the send began */
-    bool announced;     /* among those of its peer */
-    bool joined;        /* both ends move it */
-    bool awaits_cts;    /* a FIN overtook the CTS that has it join */
-    bool has_ahead;     /* `ahead` is one: here, where every send reads it */
-    uint16_t rts_flags; /* of adaptation: pml_spec_adapt.h */
+    uint32_t set_apart;   /* credit: pml_spec_flow.h */
+    size_t first;         /* bytes of data that its first packet carries */
+    bool stopped;         /* as adaptation had it when the send began */
+    bool announced;       /* among those of its peer */
+    bool joined;          /* both ends move it */
+    bool awaits_cts;      /* a FIN overtook the CTS that has it join */
+    bool sends_fragments; /* while both ends wait: pml_spec_joint.h */
+    bool has_ahead;       /* `ahead` is one: here, where every send reads it */
+    uint16_t rts_flags;   /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
     uint64_t handle;       /* mine on the wire, 0: none */
     uint64_t r;            /* the receive's handle, once known; 0: not yet */

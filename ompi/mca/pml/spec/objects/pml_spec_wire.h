@@ -56,6 +56,8 @@ enum {
     MCA_PML_SPEC_RTS_FAULT = 8,
     MCA_PML_SPEC_RTS_PUT =
         16, /* with FLAT: the data is not there before it is asked for, so nobody reads it */
+    MCA_PML_SPEC_RTS_FRAGMENTS =
+        32, /* with FLAT: FRAGs come while both ends wait: services/pml_spec_joint.h */
 };
 
 /* Then: key_len bytes of key, then data until the end of the packet. */
@@ -139,7 +141,6 @@ enum {
     MCA_PML_SPEC_CTS_COPY = 2, /* send FRAGs */
     MCA_PML_SPEC_CTS_JOINT =
         4, /* put pieces of it, as the receiver gets pieces: services/pml_spec_joint.h */
-    MCA_PML_SPEC_CTS_WAITS = 8, /* with JOINT: the receiver waits for it */
 };
 
 /* Then: key_len bytes of key. */

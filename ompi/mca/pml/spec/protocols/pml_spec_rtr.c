@@ -179,8 +179,10 @@ void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_match_notice_t *match = mca_pml_spec_packet_hdr(packet);
-    const bool joins = 0 != match->s && NULL != recvreq->posted.claim.at
-                       && mca_pml_spec_joint_may(recvreq->peer, match->length, false);
+    const bool joins =
+        0 != match->s && NULL != recvreq->posted.claim.at
+        && mca_pml_spec_joint_may(recvreq->peer, match->length, false,
+                                  spec_claim_sends(&recvreq->posted.claim, match->length));
     mca_pml_spec_recv_matched(recvreq, &match->match, match->length);
     /* FINs of parts of the data may have come before. */
     if (0
@@ -478,10 +480,13 @@ static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_sp
     sendreq->joint.offset = 0;
     sendreq->joint.length = length;
     sendreq->joint.remote = rtr->addr;
+    if (sendreq->sends_fragments) {
+        spec_claim_send(&sendreq->joint.claim);
+    }
     match.s = sendreq->handle;
     match.addr = (uint64_t) (uintptr_t) sendreq->flat;
     mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
-    mca_pml_spec_joint_send(sendreq, false);
+    mca_pml_spec_joint_send(sendreq);
     return true;
 }
 
@@ -564,7 +569,9 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, WRITING);
-    if (NULL != rtr->ctl.claim.at && mca_pml_spec_joint_may(sendreq->peer, length, sendreq->blocks)
+    sendreq->sends_fragments = NULL != rtr->ctl.claim.at && mca_pml_spec_joint_sends(sendreq);
+    if (NULL != rtr->ctl.claim.at
+        && mca_pml_spec_joint_may(sendreq->peer, length, sendreq->blocks, sendreq->sends_fragments)
         && write_jointly(sendreq, rtr)) {
         mca_pml_spec_keys_free(&keys);
         rtr_free(rtr);

@@ -116,7 +116,8 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
     size_t size = sizeof(packet.hdr);
 
     if (rdma_is_possible(sendreq)) {
-        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT | (sendreq->staged ? MCA_PML_SPEC_RTS_PUT : 0);
+        packet.hdr.flags |= MCA_PML_SPEC_RTS_FLAT | (sendreq->staged ? MCA_PML_SPEC_RTS_PUT : 0)
+                            | (sendreq->sends_fragments ? MCA_PML_SPEC_RTS_FRAGMENTS : 0);
         packet.hdr.addr = (uint64_t) (uintptr_t) sendreq->flat;
         offer_key(sendreq, bml_btl);
         if (NULL != sendreq->key && sendreq->key_btl == bml_btl) {
@@ -155,10 +156,13 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too: with threads nothing is copied
      * ahead, for the answer may be served while it is. */
+    const bool by_copy = !rdma_is_possible(sendreq);
+    sendreq->sends_fragments =
+        !by_copy && SPEC_BY_SINGLE == sendreq->peer->mover && mca_pml_spec_joint_sends(sendreq);
     const bool ahead = sendreq->blocks && sendreq->is_flat && sendreq->peer->is_near
                        && !mca_pml_spec.threaded && SPEC_BY_RDMA != sendreq->peer->mover
-                       && sendreq->first < sendreq->req_send.req_bytes_packed;
-    const bool by_copy = !rdma_is_possible(sendreq);
+                       && sendreq->first < sendreq->req_send.req_bytes_packed
+                       && (by_copy || sendreq->sends_fragments);
     if (ahead) {
         (void) mca_pml_spec_add64(&sendreq->left, 1);
     }
@@ -232,21 +236,22 @@ static void refuse_cts(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_
     mca_pml_spec_send_account(sendreq, cts->length + cts->waive + 1, OMPI_ERR_UNREACH);
 }
 
-/* The receiver has begun to get pieces; without its word they are all its own. */
+/* The receiver has begun to get pieces; without its word they are all its own, or it has taken them all. */
 static void answer_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_cts_hdr_t *cts)
 {
     mca_pml_spec_joint_t *joint = &sendreq->joint;
     if (0 == cts->page_pid
         || !mca_pml_spec_claims_find(sendreq->peer, cts->r, cts->page_pid, cts->page_fd,
                                      &joint->claim)
-        || !mca_pml_spec_joint_may(sendreq->peer, cts->length, false)) {
+        || !spec_claim_is_left(&joint->claim, cts->length)
+        || !mca_pml_spec_joint_may(sendreq->peer, cts->length, false, sendreq->sends_fragments)) {
         return;
     }
     joint->offset = cts->offset;
     joint->length = cts->length;
     joint->remote = cts->addr;
     (void) mca_pml_spec_add64(&sendreq->left, 1);
-    mca_pml_spec_joint_send(sendreq, 0 != (cts->flags & MCA_PML_SPEC_CTS_WAITS));
+    mca_pml_spec_joint_send(sendreq);
 }
 
 /* bml_btl: the transport that the CTS came by; NULL: it has none for the peer. */
@@ -371,23 +376,23 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
 }
 
 /* Both ends move the range: false: not this one. */
-static bool fetch_jointly(mca_pml_spec_recv_request_t *recvreq, uint64_t from, uint64_t offset,
-                          uint64_t length)
+static bool fetch_jointly(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_rts_hdr_t *rts,
+                          uint64_t offset, uint64_t length)
 {
     /* What has arrived in progress, and not in a call that begins something, is waited for. */
     const bool waits = recvreq->starts ? recvreq->blocks : mca_pml_spec_may_poll();
     mca_pml_spec_joint_t *joint = &recvreq->joint;
-    if (!mca_pml_spec_joint_may(recvreq->peer, length, waits)
-        || !mca_pml_spec_claims_share(recvreq)) {
+    const bool fragments = rts->flags & MCA_PML_SPEC_RTS_FRAGMENTS;
+    if (!mca_pml_spec_joint_may(recvreq->peer, length, waits, fragments)
+        || !mca_pml_spec_claims_share(recvreq, recvreq->blocks, fragments)) {
         return false;
     }
     joint->claim = recvreq->posted.claim;
     joint->offset = offset;
     joint->length = length;
-    joint->remote = from;
+    joint->remote = rts->addr + offset;
     mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
-                                  .flags =
-                                      MCA_PML_SPEC_CTS_JOINT | (waits ? MCA_PML_SPEC_CTS_WAITS : 0),
+                                  .flags = MCA_PML_SPEC_CTS_JOINT,
                                   .s = recvreq->s,
                                   .r = recvreq->handle,
                                   .offset = offset,
@@ -435,7 +440,7 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     if (0 == n) {
         return false;
     }
-    if (1 == n && gets[0] && fetch_jointly(recvreq, rts->addr + offset, offset, length)) {
+    if (1 == n && gets[0] && fetch_jointly(recvreq, rts, offset, length)) {
         return true;
     }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);

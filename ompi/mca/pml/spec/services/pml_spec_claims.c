@@ -129,12 +129,12 @@ bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq)
     return true;
 }
 
-bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq)
+bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq, bool waits, bool fragments)
 {
     if (!find_mine(recvreq)) {
         return false;
     }
-    spec_claim_share(&recvreq->posted.claim);
+    spec_claim_share(&recvreq->posted.claim, waits, fragments);
     return true;
 }
 

@@ -15,7 +15,7 @@ bool mca_pml_spec_claims_serve(const mca_pml_spec_peer_t *peer);
 /* Its word offers. False: there is no word for it, so that it must not be offered. */
 bool mca_pml_spec_claims_offer(mca_pml_spec_recv_request_t *recvreq);
 /* The same for a receive whose message has been announced: both ends take pieces of it. */
-bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq);
+bool mca_pml_spec_claims_share(mca_pml_spec_recv_request_t *recvreq, bool waits, bool fragments);
 /* Where its word is, for a packet to the sender; pid 0: it has none. */
 void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq, uint32_t *pid,
                               uint16_t *fd);

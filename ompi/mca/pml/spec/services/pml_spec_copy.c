@@ -106,7 +106,7 @@ static size_t fragment_size(const mca_pml_spec_send_request_t *sendreq,
 {
     uint64_t size = bml_btl->btl->btl_max_send_size - sizeof(mca_pml_spec_frag_hdr_t);
     if (SPEC_BY_FRAGMENTS == sendreq->peer->mover) {
-        size = spec_joint_piece(true, sendreq->req_send.req_bytes_packed, size);
+        size = spec_joint_piece(sendreq->req_send.req_bytes_packed, size);
     }
     return (size_t) (size < left ? size : left);
 }
@@ -262,12 +262,27 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
 
 /* ---- of one block, in one fragment ---- */
 
+/* Of all peers. */
+static volatile int32_t fragments;
+
+static void under_way(mca_pml_spec_peer_t *peer, int32_t n)
+{
+    (void) mca_pml_spec_add32(&peer->fragments, n);
+    (void) mca_pml_spec_add32(&fragments, n);
+}
+
+bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer)
+{
+    return MCA_PML_SPEC_SEEN(peer->fragments) < mca_pml_spec.pipeline_depth
+           && MCA_PML_SPEC_SEEN(fragments) < SPEC_JOINT_FRAGMENTS;
+}
+
 static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
                               mca_btl_base_descriptor_t *des, int status)
 {
     (void) btl, (void) ep, (void) status; /* what cannot arrive has lost the peer */
     mca_pml_spec_peer_t *peer = des->des_cbdata;
-    (void) mca_pml_spec_add32(&peer->fragments, -1);
+    under_way(peer, -1);
     mca_pml_spec_comm_put(peer->comm);
 }
 
@@ -282,8 +297,12 @@ static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq, uint64_
                        sizeof(mca_pml_spec_frag_hdr_t) + length, FRAGMENT_FLAGS);
     if (OPAL_LIKELY(NULL != made.des)) {
         mca_btl_base_segment_t *seg = made.des->des_segments;
+        const uint64_t start = spec_now();
         memcpy((char *) seg->seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t),
                sendreq->flat + offset, length);
+        if (length >= SPEC_JOINT_LEAST) {
+            spec_far_saw(&sendreq->peer->far, length, spec_now() - start);
+        }
         seg->seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
     }
     return made;
@@ -321,16 +340,15 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
         des->des_cbfunc = fragment_returned;
         des->des_cbdata = peer;
         mca_pml_spec_comm_retain(peer->comm);
-        (void) mca_pml_spec_add32(&peer->fragments, 1);
+        under_way(peer, 1);
         if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(fragment.btl, des, MCA_PML_SPEC_FRAG))) {
             MCA_PML_SPEC_COUNT_N(bytes_copied, length);
             mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
             return true;
         }
-        (void) mca_pml_spec_add32(&peer->fragments, -1);
+        under_way(peer, -1);
         mca_pml_spec_comm_put(peer->comm);
     }
-    mca_pml_spec_copy_send(sendreq, offset, length);
     return false;
 }
 

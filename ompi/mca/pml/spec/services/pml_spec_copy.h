@@ -9,8 +9,11 @@
 /* Send a range in fragments to receive r of the request, which is a send's. */
 void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 
+/* May one more fragment of the next kind be under way to the peer? */
+bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer);
+
 /* Send a range of one block that fits one fragment. It is accounted for as soon as it has left the user's buffer; until the
- * receiver has given it back it counts in peer->fragments. False: there was no room, and it goes as by mca_pml_spec_copy_send. */
+ * receiver has given it back it counts in peer->fragments. False: the transport has no room. */
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
                                 uint64_t length);
 

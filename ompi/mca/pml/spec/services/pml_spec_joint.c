@@ -16,6 +16,8 @@ static volatile int32_t joints[2];
 
 /* When this process last sent a fragment. */
 static uint64_t idle_since;
+/* Of this thread's calls of progress that come to messages to be got, and to be put. */
+static _Thread_local spec_pace_t pace[2];
 
 /* A process that waits for large messages leaves those that it sends to their receivers for so long, nanoseconds: in an exchange
  * the other one is about to come; and while it gets pieces: for ever would be too long below a callback of such a piece. */
@@ -52,24 +54,36 @@ static uint64_t fragment_most(const mca_pml_spec_peer_t *peer)
     return peer->eager_most + sizeof(mca_pml_spec_match_hdr_t) - sizeof(mca_pml_spec_frag_hdr_t);
 }
 
-/* In fragments, while both ends are there? Not where a unit of what is taken is more than one. */
-static bool pipelines(mca_pml_spec_peer_t *peer, uint64_t length)
+/* A job that outlives processes gives memory back that another one may still read or write. */
+static bool can_join(mca_pml_spec_peer_t *peer)
+{
+    return peer->is_near && !peer->is_self && !mca_pml_spec_outlives() && NULL != btl_of(peer);
+}
+
+/* May it go in fragments, while both ends wait? Not where a unit of what is taken is more than one. */
+static bool may_pipeline(mca_pml_spec_peer_t *peer, uint64_t length)
 {
     return length <= mca_pml_spec_ends(peer)->pipeline
            && spec_claim_unit(length) <= fragment_most(peer);
 }
 
-/* A job that outlives processes gives memory back that another one may still read or write. */
-bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits)
+bool mca_pml_spec_joint_sends(mca_pml_spec_send_request_t *sendreq)
 {
-    if (!peer->is_near || peer->is_self || mca_pml_spec_outlives() || NULL == btl_of(peer)) {
-        return false;
-    }
-    return pipelines(peer, length)
-           || (length >= SPEC_CLAIM_LEAST
-               && !(waits
-                    && (length < mca_pml_spec_ends(peer)->split
-                        || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0)));
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    return can_join(peer) && may_pipeline(peer, length)
+           && (mca_pml_spec.pipeline_max >= 0
+               || spec_far_pipelines(&peer->far, &mca_pml_spec.costs, peer->eager_most));
+}
+
+bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits, bool fragments)
+{
+    return can_join(peer)
+           && ((fragments && may_pipeline(peer, length))
+               || (length >= SPEC_CLAIM_LEAST
+                   && !(waits
+                        && (length < mca_pml_spec_ends(peer)->split
+                            || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0))));
 }
 
 /* A piece is in its place. The other end hears of it at once, since this one may compute next. */
@@ -109,19 +123,10 @@ static int64_t open_of(const mca_pml_spec_joint_t *joint)
                : MCA_PML_SPEC_SEEN(((mca_pml_spec_recv_request_t *) joint->request)->missing);
 }
 
-/* A piece that this end copies by itself; false: none is left. */
-static bool move_single(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
+/* A range that this end has taken, by itself. */
+static void move_range(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl, uint64_t at,
+                       uint64_t bytes)
 {
-    uint64_t at;
-    /* By fragments the other end can do much of what is left when it comes. */
-    const uint64_t split = mca_pml_spec_ends(joint->peer)->split / (joint->pipelined ? 4 : 1);
-    const bool busy = MCA_PML_SPEC_SEEN(joints[false]) + MCA_PML_SPEC_SEEN(joints[true]) > 1
-                      || (!joint->is_put && MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0);
-    const uint64_t bytes =
-        spec_claim_next(&joint->claim, joint->is_put, joint->length, busy, split, UINT64_MAX, &at);
-    if (0 == bytes || !mca_pml_spec_take_owed(joint->owed, bytes)) {
-        return false;
-    }
     const mca_pml_spec_transfer_args_t args = {.is_put = joint->is_put,
                                                .btl = btl,
                                                .local = joint->local + joint->offset + at,
@@ -134,28 +139,70 @@ static bool move_single(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
                                                .by_copy = joint->by_copy};
     mca_pml_spec_transfer_start(&args);
     spec_joint_moved(&joint->seen, open_of(joint));
-    return true;
 }
 
-/* The sender's; false: none is left, or for now there is no room. */
-static bool send_fragment(mca_pml_spec_joint_t *joint)
+/* Takes a piece of `most` bytes at most; 0: none is left. */
+static uint64_t take(mca_pml_spec_joint_t *joint, bool busy, uint64_t split, uint64_t most,
+                     uint64_t *at)
+{
+    const uint64_t bytes =
+        spec_claim_next(&joint->claim, joint->is_put, joint->length, busy, split, most, at);
+    return bytes > 0 && mca_pml_spec_take_owed(joint->owed, bytes) ? bytes : 0;
+}
+
+/* False: none is left. */
+static bool move_single(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
+{
+    uint64_t at;
+    /* By fragments the other end can do much of what is left when it comes. */
+    const uint64_t split = mca_pml_spec_ends(joint->peer)->split / (joint->pipelined ? 4 : 1);
+    const bool busy = MCA_PML_SPEC_SEEN(joints[false]) + MCA_PML_SPEC_SEEN(joints[true]) > 1
+                      || (!joint->is_put && MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0);
+    const uint64_t bytes = take(joint, busy, split, UINT64_MAX, &at);
+    if (bytes > 0) {
+        move_range(joint, btl, at, bytes);
+    }
+    return bytes > 0;
+}
+
+/* False: none is left, or the transport has no room, which is not waited for: a receiver that computes may have what it lacks. */
+static bool move_fragment(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
 {
     mca_pml_spec_send_request_t *sendreq = joint->request;
-    const uint64_t most = sendreq->has_ahead ? sendreq->ahead.length
-                                             : spec_joint_piece(joint->seen.met, joint->length,
-                                                                fragment_most(joint->peer));
     uint64_t at;
-    const uint64_t bytes = spec_claim_next(&joint->claim, true, joint->length, true, 0, most, &at);
-    if (0 == bytes || !mca_pml_spec_take_owed(joint->owed, bytes)) {
-        return false;
+    const uint64_t most = sendreq->has_ahead
+                              ? sendreq->ahead.length
+                              : spec_joint_piece(joint->length, fragment_most(joint->peer));
+    const uint64_t bytes = take(joint, true, 0, most, &at);
+    const bool goes = bytes > 0 && mca_pml_spec_copy_fragment(sendreq, joint->offset + at, bytes);
+    if (bytes > 0 && !goes) {
+        move_range(joint, btl, at, bytes);
     }
-    const bool had_room = mca_pml_spec_copy_fragment(sendreq, joint->offset + at, bytes);
     spec_joint_moved(&joint->seen, open_of(joint));
     __atomic_store_n(&idle_since, spec_now(), __ATOMIC_RELAXED);
-    return had_room;
+    return goes;
 }
 
-/* Does another piece of the message remain to be taken? */
+/* This process waits for the message: its receiver says it. */
+static void tell_wait(mca_pml_spec_joint_t *joint)
+{
+    if (!joint->is_put && !joint->told) {
+        joint->told = true;
+        spec_claim_wait(&joint->claim);
+    }
+}
+
+/* Does it? */
+static bool waits(mca_pml_spec_joint_t *joint, uint64_t patience)
+{
+    const bool is_so =
+        spec_pace_waits(&pace[joint->is_put], patience, MCA_PML_SPEC_SEEN(idle_since), spec_now());
+    if (is_so || joint->blocks) {
+        tell_wait(joint);
+    }
+    return is_so || joint->blocks;
+}
+
 static bool is_left(const mca_pml_spec_joint_t *joint)
 {
     return spec_claim_is_left(&joint->claim, joint->length);
@@ -167,16 +214,15 @@ static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
     if (!joint->pipelined) {
         return (joint->is_put && leaves_put(joint)) || move_single(joint, btl);
     }
+    const uint64_t patience = mca_pml_spec_ends(joint->peer)->patience;
+    const bool is_waiting = waits(joint, patience);
     for (;;) {
-        if (joint->is_put
-            && MCA_PML_SPEC_SEEN(((mca_pml_spec_send_request_t *) joint->request)->waiting)) {
-            return is_left(joint); /* the transport has no room for the last fragment */
-        }
-        switch (spec_joint_next(
-            &joint->seen, open_of(joint), joint->is_put ? mca_pml_spec.pipeline_depth : 0,
-            mca_pml_spec_ends(joint->peer)->patience, MCA_PML_SPEC_SEEN(idle_since), spec_now())) {
+        const bool sends = joint->is_put && mca_pml_spec_copy_has_room(joint->peer)
+                           && spec_claim_is_awaited(&joint->claim, joint->length);
+        switch (spec_joint_next(&joint->seen, is_waiting, sends, open_of(joint), patience,
+                                MCA_PML_SPEC_SEEN(idle_since), spec_now())) {
         case SPEC_JOINT_FRAGMENT:
-            if (!send_fragment(joint)) {
+            if (!move_fragment(joint, btl)) {
                 return is_left(joint);
             }
             break;
@@ -194,22 +240,33 @@ static bool turn(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_joint_t *joint = SPEC_ENTRY(pending, mca_pml_spec_joint_t, pending);
     mca_bml_base_btl_t *btl = mca_pml_spec_lost(joint->peer) ? NULL : btl_of(joint->peer);
-    if (NULL != btl && move_pieces(joint, btl)) {
-        return false;
+    const bool is_put = joint->is_put;
+    const bool goes_on = NULL != btl && move_pieces(joint, btl);
+    if (!goes_on) {
+        leave(joint);
     }
-    leave(joint);
-    return true;
+    spec_pace_end(&pace[is_put], spec_now());
+    return !goes_on;
 }
 
-static void start(mca_pml_spec_joint_t *joint, bool met, bool at_once)
+static void start(mca_pml_spec_joint_t *joint, bool blocks)
 {
     joint->left_since = 0;
-    joint->pipelined = pipelines(joint->peer, joint->length);
-    spec_joint_begin(&joint->seen, open_of(joint), met, spec_now());
+    joint->blocks = blocks;
+    joint->told = false;
+    joint->pipelined =
+        spec_claim_sends(&joint->claim, joint->length) && may_pipeline(joint->peer, joint->length);
+    const uint64_t now = spec_now();
+    spec_joint_begin(&joint->seen, open_of(joint), now);
+    if (joint->pipelined
+        && spec_pace_is_quick(&pace[joint->is_put], mca_pml_spec_ends(joint->peer)->patience,
+                              now)) {
+        tell_wait(joint); /* its turn may be behind others' */
+    }
     joint->pending.retry = turn;
     MCA_PML_SPEC_COUNT(joint);
     (void) mca_pml_spec_add32(&joints[joint->is_put], 1);
-    if (!at_once || !turn(&joint->pending)) {
+    if (!blocks || !joint->is_put || !joint->pipelined || !turn(&joint->pending)) {
         mca_pml_spec_pend(&joint->pending, &queues[joint->is_put]);
     }
 }
@@ -218,14 +275,11 @@ void mca_pml_spec_joint_ahead(mca_pml_spec_send_request_t *sendreq)
 {
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    if (mca_pml_spec_joint_may(peer, length, false) && pipelines(peer, length)) {
-        const uint64_t piece =
-            spec_claim_last(length, spec_joint_piece(true, length, fragment_most(peer)));
-        mca_pml_spec_copy_ahead(sendreq, length - piece, piece);
-    }
+    const uint64_t piece = spec_claim_last(length, spec_joint_piece(length, fragment_most(peer)));
+    mca_pml_spec_copy_ahead(sendreq, length - piece, piece);
 }
 
-void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq, bool met)
+void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_joint_t *joint = &sendreq->joint;
     joint->is_put = true;
@@ -235,7 +289,7 @@ void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq, bool met)
     joint->local = sendreq->flat;
     joint->owed = &sendreq->owed;
     joint->by_copy = mca_pml_spec_copy_send;
-    start(joint, met, met && sendreq->blocks);
+    start(joint, sendreq->blocks);
 }
 
 void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
@@ -249,5 +303,5 @@ void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
     joint->local = recvreq->flat;
     joint->owed = &recvreq->owed;
     joint->by_copy = by_copy;
-    start(joint, true, false);
+    start(joint, recvreq->blocks);
 }

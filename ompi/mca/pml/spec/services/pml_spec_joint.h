@@ -13,9 +13,13 @@
 
 #include "../objects/pml_spec_request.h"
 
-/* May both ends move a message of so many bytes from or to this peer? waits: this end has nothing better to do than to move
- * it, so that by single copies it must be worth two parts, and the other end has nothing else to do: an exchange is not known. */
-bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits);
+/* May both ends move a message of so many bytes from or to this peer? fragments: it goes in fragments while both wait. If not,
+ * and waits: this end has nothing better to do than to move it, so that it must be worth two parts, and the other end has
+ * nothing else to do: an exchange is not known. */
+bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits, bool fragments);
+
+/* Does this message go in fragments while both ends wait? Asked once for each, and told with it: RTS, or the word of the offer. */
+bool mca_pml_spec_joint_sends(mca_pml_spec_send_request_t *sendreq);
 
 /* A send that blocks and has announced its message copies its first fragment while the receiver hears of it. The caller keeps the
  * request. */
@@ -24,8 +28,7 @@ void mca_pml_spec_joint_ahead(mca_pml_spec_send_request_t *sendreq);
 /* This end takes part in moving joint.length bytes from joint.offset of the message on; the caller has set claim, remote, offset,
  * length, and added 1 to what the request waits for (left, missing), which is taken off when no piece is left. What the
  * other end may bring or ask for is in `owed`. It may call back, and end the request. */
-/* met: the receiver waits for it. */
-void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq, bool met);
+void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq);
 /* by_copy: asks for a range that cannot be got. */
 void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
                              void (*by_copy)(void *recvreq, uint64_t offset, uint64_t length));
