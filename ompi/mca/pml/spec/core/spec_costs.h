@@ -103,7 +103,8 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
 }
 
 /* What it takes to copy into memory whose lines the other processor has is measured where fragments are sent, for it depends on
- * where the two processors are and changes with that (a virtual machine may move them). */
+ * where the two processors are and changes with that (a virtual machine may move them). Threads: any; an update that another
+ * undoes costs a copy's worth. */
 typedef struct spec_far {
     uint32_t ps; /* each byte; of the last few copies */
     uint32_t n;  /* copies, as far as they matter */
@@ -112,7 +113,7 @@ typedef struct spec_far {
 
 /* What a byte takes where both ends make single copies: they hinder each other, or each has a message of its own to get, so that it
  * is not half of one. */
-#define SPEC_FAR_BOTH(ps) ((ps) * UINT64_C(9) / 16)
+#define SPEC_FAR_BOTH(ps) ((ps) *UINT64_C(9) / 16)
 
 /* So many copies are believed more than SPEC_COSTS_FAR. */
 #define SPEC_FAR_SURE 8u
@@ -123,20 +124,22 @@ static inline void spec_far_saw(spec_far_t *f, uint64_t bytes, uint64_t ns)
 {
     const uint64_t ps = ns * 1000 / bytes;
     const uint32_t now = ps < UINT32_MAX / 4 ? (uint32_t) ps : UINT32_MAX / 4;
-    f->ps = 0 == f->n ? now : (3 * (uint64_t) f->ps + now) / 4;
-    f->n += f->n < SPEC_FAR_SURE;
+    const uint64_t before = __atomic_load_n(&f->ps, __ATOMIC_RELAXED);
+    const uint32_t n = __atomic_load_n(&f->n, __ATOMIC_RELAXED);
+    __atomic_store_n(&f->ps, 0 == n ? now : (uint32_t) ((3 * before + now) / 4), __ATOMIC_RELAXED);
+    __atomic_store_n(&f->n, n < SPEC_FAR_SURE ? n + 1 : n, __ATOMIC_RELAXED);
 }
 
 /* A message may go in fragments of `most` bytes: does it? */
 static inline bool spec_far_pipelines(spec_far_t *f, const spec_costs_t *c, uint64_t most)
 {
-    if (f->n < SPEC_FAR_SURE
-        || f->ps + UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most < SPEC_FAR_BOTH(c->single_ps)) {
-        f->skipped = 0;
+    const uint64_t packet = UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most;
+    if (__atomic_load_n(&f->n, __ATOMIC_RELAXED) < SPEC_FAR_SURE
+        || __atomic_load_n(&f->ps, __ATOMIC_RELAXED) + packet < SPEC_FAR_BOTH(c->single_ps)) {
+        __atomic_store_n(&f->skipped, 0, __ATOMIC_RELAXED);
         return true;
     }
-    f->skipped = (f->skipped + 1) % SPEC_FAR_TRY;
-    return 0 == f->skipped;
+    return 0 == __atomic_add_fetch(&f->skipped, 1, __ATOMIC_RELAXED) % SPEC_FAR_TRY;
 }
 
 /* May receiver first win? Not where the receiver could copy the message itself, waits, and so has nothing better to do. */
