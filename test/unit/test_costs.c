@@ -112,28 +112,42 @@ static void copies_that_turn_out_dear_end_fragments(void **state)
 {
     (void) state;
     const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 64, .copy_ps = 7};
-    const uint32_t packet = 2000 * SPEC_COSTS_PACKET_NS / MOST; /* of a byte */
+    const uint32_t packet = 1000 * SPEC_COSTS_PACKET_NS / MOST; /* of a byte */
     spec_far_t far = {.n = 0};
     for (unsigned i = 0; i < SPEC_FAR_SURE; ++i) {
-        assert_true(spec_far_pipelines(&far, &c, MOST)); /* one copy says little */
+        assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* one copy says little */
         spec_far_saw(&far, 10000, 10000 * (36 - packet) / 1000);
     }
-    assert_false(spec_far_pipelines(&far, &c, MOST)); /* 36 = 64 * 9 / 16 */
+    assert_false(spec_far_pipelines(&far, &c, true, MOST)); /* 36 = 64 * 9 / 16 */
     for (unsigned i = 2; i < SPEC_FAR_TRY; ++i) {
-        assert_false(spec_far_pipelines(&far, &c, MOST));
+        assert_false(spec_far_pipelines(&far, &c, true, MOST));
     }
-    assert_true(spec_far_pipelines(&far, &c, MOST)); /* to measure */
-    assert_false(spec_far_pipelines(&far, &c, MOST));
+    assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* to measure */
+    assert_false(spec_far_pipelines(&far, &c, true, MOST));
     spec_far_saw(&far, 10000, 10000 * 20 / 1000);
-    assert_true(spec_far_pipelines(&far, &c, MOST)); /* cheaper now */
-    assert_true(spec_far_pipelines(&far, &c, MOST));
+    assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* cheaper now */
+    assert_true(spec_far_pipelines(&far, &c, true, MOST));
+    /* Not alone half a single copy is what it is beside. */
+    spec_far_t busy = {.n = SPEC_FAR_SURE, .ps = 64 / 2 - packet - 1};
+    assert_true(spec_far_pipelines(&busy, &c, false, MOST));
+    ++busy.ps;
+    assert_false(spec_far_pipelines(&busy, &c, false, MOST));
+    assert_true(spec_far_pipelines(&busy, &c, true, MOST));
+    /* Nor for some time after something came the other way. */
+    spec_far_exchanges(&busy);
+    assert_false(spec_far_pipelines(&busy, &c, true, MOST));
+    for (unsigned i = 2; i < SPEC_FAR_TRY; ++i) {
+        assert_false(spec_far_pipelines(&busy, &c, true, MOST));
+    }
+    assert_true(spec_far_pipelines(&busy, &c, true, MOST)); /* to measure */
+    assert_true(spec_far_pipelines(&busy, &c, true, MOST));
     /* A copy that was interrupted counts for some copies more, no overflow. */
     spec_far_saw(&far, 8192, UINT64_C(10000000000));
-    assert_false(spec_far_pipelines(&far, &c, MOST));
+    assert_false(spec_far_pipelines(&far, &c, true, MOST));
     for (unsigned i = 0; i < 70; ++i) {
         spec_far_saw(&far, 10000, 10000 * 20 / 1000);
     }
-    assert_true(spec_far_pipelines(&far, &c, MOST));
+    assert_true(spec_far_pipelines(&far, &c, true, MOST));
 }
 
 static void receiver_first_wins_where_it_has_better_to_do(void **state)

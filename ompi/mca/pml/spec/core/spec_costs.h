@@ -102,17 +102,17 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
     return ends;
 }
 
-/* What it takes to copy into memory whose lines the other processor has is measured where fragments are sent, for it depends on
+/* What it takes to send a fragment into memory whose lines the other processor has is measured where fragments are sent, for it depends on
  * where the two processors are and changes with that (a virtual machine may move them). Threads: any; an update that another
  * undoes costs a copy's worth. */
 typedef struct spec_far {
     uint32_t ps; /* each byte; of the last few copies */
     uint32_t n;  /* copies, as far as they matter */
     uint32_t skipped;
+    uint32_t busy; /* messages for which it is taken for certain that others come the other way */
 } spec_far_t;
 
-/* What a byte takes where both ends make single copies: they hinder each other, or each has a message of its own to get, so that it
- * is not half of one. */
+/* What a byte takes where both ends make single copies: more than half of one, since they hinder each other. */
 #define SPEC_FAR_BOTH(ps) ((ps) *UINT64_C(9) / 16)
 
 /* So many copies are believed more than SPEC_COSTS_FAR. */
@@ -130,12 +130,26 @@ static inline void spec_far_saw(spec_far_t *f, uint64_t bytes, uint64_t ns)
     __atomic_store_n(&f->n, n < SPEC_FAR_SURE ? n + 1 : n, __ATOMIC_RELAXED);
 }
 
-/* A message may go in fragments of `most` bytes: does it? */
-static inline bool spec_far_pipelines(spec_far_t *f, const spec_costs_t *c, uint64_t most)
+/* A fragment was sent while this process was receiving large messages. */
+static inline void spec_far_exchanges(spec_far_t *f)
 {
-    const uint64_t packet = UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most;
+    __atomic_store_n(&f->busy, SPEC_FAR_TRY, __ATOMIC_RELAXED);
+}
+
+/* A message may go in fragments of `most` bytes: does it? alone: its sender does nothing else meanwhile. If not, each end may have to
+ * copy in and out, beside one single copy for each message of an exchange, or is slower to find out that both wait. */
+static inline bool spec_far_pipelines(spec_far_t *f, const spec_costs_t *c, bool alone,
+                                      uint64_t most)
+{
+    const uint32_t busy = __atomic_load_n(&f->busy, __ATOMIC_RELAXED);
+    if (busy > 0) {
+        __atomic_store_n(&f->busy, busy - 1, __ATOMIC_RELAXED);
+        alone = false;
+    }
+    const uint64_t other = alone ? SPEC_FAR_BOTH(c->single_ps) : c->single_ps / 2;
+    const uint64_t packet = UINT64_C(1000) * SPEC_COSTS_PACKET_NS / most; /* at the other end */
     if (__atomic_load_n(&f->n, __ATOMIC_RELAXED) < SPEC_FAR_SURE
-        || __atomic_load_n(&f->ps, __ATOMIC_RELAXED) + packet < SPEC_FAR_BOTH(c->single_ps)) {
+        || __atomic_load_n(&f->ps, __ATOMIC_RELAXED) + packet < other) {
         __atomic_store_n(&f->skipped, 0, __ATOMIC_RELAXED);
         return true;
     }

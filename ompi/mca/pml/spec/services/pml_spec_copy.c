@@ -297,12 +297,8 @@ static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq, uint64_
                        sizeof(mca_pml_spec_frag_hdr_t) + length, FRAGMENT_FLAGS);
     if (OPAL_LIKELY(NULL != made.des)) {
         mca_btl_base_segment_t *seg = made.des->des_segments;
-        const uint64_t start = spec_now();
         memcpy((char *) seg->seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t),
                sendreq->flat + offset, length);
-        if (length >= SPEC_JOINT_LEAST) {
-            spec_far_saw(&sendreq->peer->far, length, spec_now() - start);
-        }
         seg->seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
     }
     return made;
@@ -326,10 +322,12 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_spec_ahead_t fragment = {.des = NULL};
+    uint64_t start = 0; /* of the copy, if it is made here */
     if (OPAL_UNLIKELY(sendreq->has_ahead)) {
         fragment = take_ahead(sendreq, offset, length, length);
     }
     if (NULL == fragment.des) {
+        start = spec_now();
         fragment = copied(sendreq, offset, length);
     }
     mca_btl_base_descriptor_t *des = fragment.des;
@@ -343,6 +341,9 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
         under_way(peer, 1);
         if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(fragment.btl, des, MCA_PML_SPEC_FRAG))) {
             MCA_PML_SPEC_COUNT_N(bytes_copied, length);
+            if (start > 0 && length >= SPEC_JOINT_LEAST) {
+                spec_far_saw(&peer->far, length, spec_now() - start);
+            }
             mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
             return true;
         }

@@ -71,9 +71,11 @@ bool mca_pml_spec_joint_sends(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const uint64_t length = sendreq->req_send.req_bytes_packed;
+    const bool alone = sendreq->blocks && 0 == MCA_PML_SPEC_SEEN(mca_pml_spec.offers)
+                       && 0 == MCA_PML_SPEC_SEEN(joints[false]);
     return can_join(peer) && may_pipeline(peer, length)
            && (mca_pml_spec.pipeline_max >= 0
-               || spec_far_pipelines(&peer->far, &mca_pml_spec.costs, peer->eager_most));
+               || spec_far_pipelines(&peer->far, &mca_pml_spec.costs, alone, peer->eager_most));
 }
 
 bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits, bool fragments)
@@ -177,6 +179,9 @@ static bool move_fragment(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
     const bool goes = bytes > 0 && mca_pml_spec_copy_fragment(sendreq, joint->offset + at, bytes);
     if (bytes > 0 && !goes) {
         move_range(joint, btl, at, bytes);
+    }
+    if (MCA_PML_SPEC_SEEN(joints[false]) > 0) {
+        spec_far_exchanges(&joint->peer->far);
     }
     spec_joint_moved(&joint->seen, open_of(joint));
     __atomic_store_n(&idle_since, spec_now(), __ATOMIC_RELAXED);
