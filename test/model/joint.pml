@@ -62,8 +62,8 @@ byte copies[NMSG];    /* pieces by copy on their way: asked for, or the data */
 #define FREE  0
 #define TAKEN 1 /* by the sender; by the receiver: + 1 */
 #define THERE 3
-#define LATE   5 /* the same, but not copied yet */
 #define COPIED 4 /* in a fragment that is on its way: out of the sender's buffer */
+#define LATE   5 /* the same, but not copied yet: without RULE_COPIED */
 byte piece[NMSG * PIECES];
 
 /* The word. */

@@ -24,6 +24,12 @@ static long long moved(void)
     return SENDER == tl.rank && once >= 0 ? once + tl_pvar("pml_spec_bytes_copied") : once;
 }
 
+/* Bytes in fragments, which the receiver has to copy. */
+static long long in_fragments(void)
+{
+    return SENDER == tl.rank ? tl_pvar("pml_spec_bytes_copied") : 0;
+}
+
 static void begins(const case_t *c, char *buf, MPI_Request *request)
 {
     if (SENDER == tl.rank) {
@@ -56,7 +62,7 @@ static void one(const case_t *c, uint64_t number)
     if (!is_first) {
         tl_hear(1 - tl.rank);
     }
-    const long long before = moved();
+    const long long before = moved(), fragments = in_fragments();
     MPI_Request request;
     MPI_Status status;
     begins(c, buf, &request);
@@ -67,7 +73,7 @@ static void one(const case_t *c, uint64_t number)
         tl_outside_await();
     }
     const int code = MPI_Wait(&request, &status);
-    const long long own = moved() - before;
+    const long long own = moved() - before, copied = in_fragments() - fragments;
     if (c->computes >= 0 && tl.rank != c->computes) {
         tl_outside_tell();
     }
@@ -80,6 +86,8 @@ static void one(const case_t *c, uint64_t number)
     if (before >= 0 && c->computes >= 0) {
         const long long expected = tl.rank == c->computes ? 0 : (long long) bytes;
         CHECK(own == expected, "this end moved %lld bytes, not %lld", own, expected);
+        CHECK(0 == copied, "%lld bytes went in fragments, for which the other end must come",
+              copied);
     }
     if (c->computes < 0) {
         long long sum, all[2];

@@ -287,12 +287,10 @@ static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_en
 }
 
 /* A fragment whose header is still to be written; des NULL: there is no room. */
-static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
-                                   uint64_t length)
+static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq,
+                                   mca_bml_base_btl_t *bml_btl, uint64_t offset, uint64_t length)
 {
-    mca_pml_spec_ahead_t made = {.btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send),
-                                 .offset = offset,
-                                 .length = length};
+    mca_pml_spec_ahead_t made = {.btl = bml_btl, .offset = offset, .length = length};
     mca_bml_base_alloc(made.btl, &made.des, MCA_BTL_NO_ORDER,
                        sizeof(mca_pml_spec_frag_hdr_t) + length, FRAGMENT_FLAGS);
     if (OPAL_LIKELY(NULL != made.des)) {
@@ -304,17 +302,28 @@ static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq, uint64_
     return made;
 }
 
+static mca_bml_base_btl_t *next_btl(const mca_pml_spec_send_request_t *sendreq)
+{
+    return mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send);
+}
+
+static void keep_ahead(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_ahead_t ahead)
+{
+    sendreq->ahead = ahead;
+    sendreq->has_ahead = NULL != ahead.des;
+}
+
 void mca_pml_spec_copy_ahead(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t length)
 {
-    sendreq->ahead = copied(sendreq, offset, length);
-    sendreq->has_ahead = NULL != sendreq->ahead.des;
+    keep_ahead(sendreq, copied(sendreq, next_btl(sendreq), offset, length));
 }
 
 void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq)
 {
     const uint64_t left = sendreq->req_send.req_bytes_packed - sendreq->first;
-    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&sendreq->peer->endpoint->btl_send);
-    mca_pml_spec_copy_ahead(sendreq, sendreq->first, fragment_size(sendreq, bml_btl, left));
+    mca_bml_base_btl_t *bml_btl = next_btl(sendreq);
+    keep_ahead(sendreq,
+               copied(sendreq, bml_btl, sendreq->first, fragment_size(sendreq, bml_btl, left)));
 }
 
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
@@ -328,7 +337,7 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
     }
     if (NULL == fragment.des) {
         start = spec_now();
-        fragment = copied(sendreq, offset, length);
+        fragment = copied(sendreq, next_btl(sendreq), offset, length);
     }
     mca_btl_base_descriptor_t *des = fragment.des;
     if (OPAL_LIKELY(NULL != des)) {

@@ -254,7 +254,8 @@ static bool turn(mca_pml_spec_pending_t *pending)
     return !goes_on;
 }
 
-static void start(mca_pml_spec_joint_t *joint, bool blocks)
+/* begins: the message was met by a call that begins its receive: that returns, unless it blocks. */
+static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
 {
     joint->left_since = 0;
     joint->blocks = blocks;
@@ -263,7 +264,7 @@ static void start(mca_pml_spec_joint_t *joint, bool blocks)
         spec_claim_sends(&joint->claim, joint->length) && may_pipeline(joint->peer, joint->length);
     const uint64_t now = spec_now();
     spec_joint_begin(&joint->seen, open_of(joint), now);
-    if (joint->pipelined
+    if (joint->pipelined && !begins
         && spec_pace_is_quick(&pace[joint->is_put], mca_pml_spec_ends(joint->peer)->patience,
                               now)) {
         tell_wait(joint); /* its turn may be behind others' */
@@ -294,7 +295,7 @@ void mca_pml_spec_joint_send(mca_pml_spec_send_request_t *sendreq)
     joint->local = sendreq->flat;
     joint->owed = &sendreq->owed;
     joint->by_copy = mca_pml_spec_copy_send;
-    start(joint, sendreq->blocks);
+    start(joint, sendreq->blocks, false);
 }
 
 void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
@@ -308,5 +309,5 @@ void mca_pml_spec_joint_recv(mca_pml_spec_recv_request_t *recvreq,
     joint->local = recvreq->flat;
     joint->owed = &recvreq->owed;
     joint->by_copy = by_copy;
-    start(joint, recvreq->blocks);
+    start(joint, recvreq->blocks, recvreq->starts);
 }
