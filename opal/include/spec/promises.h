@@ -61,7 +61,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
 #define MCA_BTL_IBX_VERSION UINT32_C(3) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_ORDER = 0 };
-enum { MCA_BTL_IBX_REG_PIN = 1 << 30 }; /* beyond MCA_BTL_REG_FLAG_* */
+enum { MCA_BTL_IBX_REG_PIN = 1 << 30 };                            /* beyond MCA_BTL_REG_FLAG_* */
 enum { MCA_BTL_IBX_MORE = 1 << 30, MCA_BTL_IBX_BLOCKS = 1 << 29 }; /* beyond MCA_BTL_DES_* */
 enum {
     MCA_BTL_IBX_ORDERED = 1,
@@ -76,7 +76,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t magic;
     uint32_t version;
     uint32_t promises;
-    uint32_t in_place_min;    /* see mca_btl_ibx_sends_in_place */
+    uint32_t in_place_min; /* see mca_btl_ibx_sends_in_place */
     const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
 } mca_btl_ibx_public_t;
 
@@ -84,7 +84,9 @@ typedef struct mca_btl_ibx_public {
 static inline uint32_t mca_btl_ibx_promises(const mca_btl_base_module_t *btl)
 {
     const mca_btl_ibx_public_t *module = (const mca_btl_ibx_public_t *) btl;
-    if (0 != strcmp("ibx", btl->btl_component->btl_version.mca_component_name)
+    const char *name = btl->btl_component->btl_version.mca_component_name;
+    if ('i' != name[0]
+        || 0 != strcmp("bx", name + 1) /* asked for each message: mostly without a call */
         || MCA_BTL_IBX_MAGIC != module->magic || MCA_BTL_IBX_VERSION != module->version) {
         return 0;
     }

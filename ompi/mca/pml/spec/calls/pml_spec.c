@@ -106,7 +106,8 @@ static bool is_for_others(const mca_btl_base_module_t *btl, opal_proc_t *proc)
 {
     mca_bml_base_endpoint_t *endpoint =
         NULL == proc ? NULL : ((ompi_proc_t *) proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML];
-    return NULL != endpoint && endpoint->btl_send.arr_size > 0 && NULL == mca_pml_spec_find_btl(endpoint, btl);
+    return NULL != endpoint && endpoint->btl_send.arr_size > 0
+           && NULL == mca_pml_spec_find_btl(endpoint, btl);
 }
 
 /* A transport has given up one process, or altogether. */
@@ -277,7 +278,7 @@ static int dump(ompi_communicator_t *ompi_comm, int verbose)
     return OMPI_SUCCESS;
 }
 
-_Thread_local int mca_pml_spec_depth;
+_Thread_local int mca_pml_spec_thread_depth;
 
 const mca_pml_spec_upward_t mca_pml_spec_upward = {
     .start = mca_pml_spec_start,

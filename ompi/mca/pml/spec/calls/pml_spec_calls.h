@@ -4,6 +4,10 @@
 #define PML_SPEC_CALLS_H
 
 #include "../objects/pml_spec_request.h"
+#include "../protocols/pml_spec_eager.h"
+#include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_flow.h"
 
 /* pml_spec.c */
 int mca_pml_spec_enable(bool enable);
@@ -64,6 +68,45 @@ static inline void mca_pml_spec_send_reset(mca_pml_spec_send_request_t *sendreq)
     sendreq->is_flat =
         !sendreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     sendreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}
+
+/* ---- small messages: one block, eager, in a mode that asks for nothing special ---- */
+
+/* One gets its credit and its number. False: there is no credit now, and nothing was done. Takes send_lock. */
+static inline bool mca_pml_spec_small_number(mca_pml_spec_peer_t *peer, size_t length, int32_t tag,
+                                             uint32_t *seq)
+{
+    spec_ctl_t *ctl;
+    spec_rtr_fate_t fate = SPEC_RTR_KEPT;
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
+        mca_pml_spec_rtr_notice(peer);
+    }
+    mca_pml_spec_lock(&peer->send_lock);
+    if (OPAL_UNLIKELY(!mca_pml_spec_flow_spend(peer, spec_flow_cost(length)))) {
+        mca_pml_spec_unlock(&peer->send_lock);
+        return false;
+    }
+    *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
+    mca_pml_spec_count_eager(peer, length);
+    mca_pml_spec_unlock(&peer->send_lock);
+    if (OPAL_UNLIKELY(NULL != ctl)) {
+        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
+        mca_pml_spec_adapt_say(peer, tag, *seq);
+    }
+    return true;
+}
+
+/* One with a number goes by this transport, and its request hears of its end. The request was reset. */
+static inline void mca_pml_spec_small_send(mca_pml_spec_send_request_t *sendreq, uint32_t seq,
+                                           mca_bml_base_btl_t *bml_btl, bool blocks)
+{
+    sendreq->seq = seq;
+    sendreq->fits = true;
+    sendreq->gathers = false;
+    sendreq->copies = true;
+    sendreq->blocks = blocks;
+    sendreq->stopped = false;
+    mca_pml_spec_eager_start_copy(sendreq, bml_btl);
 }
 
 /* Start the message: give it its sequence number and choose the protocol. */

@@ -29,12 +29,41 @@ request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int 
     return sendreq;
 }
 
+/* One, reset, for a message that is copied from one block: its convertor, which it does not need, is not prepared. */
+static inline mca_pml_spec_send_request_t *request_for_copy(const void *buf, size_t count,
+                                                            ompi_datatype_t *dtype, int dst,
+                                                            int tag, mca_pml_base_send_mode_t mode,
+                                                            ompi_communicator_t *comm,
+                                                            mca_pml_spec_peer_t *peer)
+{
+    mca_pml_spec_send_request_t *sendreq =
+        request_new(buf, 0, dtype, dst, tag, mode, comm, peer, false, false);
+    if (OPAL_UNLIKELY(NULL == sendreq)) {
+        return NULL;
+    }
+    mca_pml_spec_send_reset(sendreq); /* while it is empty: else this sets the convertor back */
+    if (count > 0) {
+        OMPI_DATATYPE_RETAIN(dtype);
+        sendreq->req_send.req_base.req_count = count;
+        sendreq->req_send.req_bytes_packed = count * dtype->super.size;
+        sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;
+    }
+    sendreq->is_flat = true;
+    return sendreq;
+}
+
 /* How far a message came without a request. */
 typedef enum {
     NEEDS_REQUEST, /* nothing was done */
-    NUMBERED,      /* it has its sequence number, the transport had no room */
+    NUMBERED,      /* it has its number and transport, and needs a request to hear of its end */
     GONE,          /* sent */
 } direct_t;
+
+/* What a message has then. */
+typedef struct {
+    uint32_t seq;
+    mca_bml_base_btl_t *bml_btl;
+} numbered_t;
 
 static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
                       mca_btl_base_descriptor_t *des, int status)
@@ -47,9 +76,9 @@ static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
 
 /* Is the message small enough, one block of memory, and in a mode that asks for nothing special? */
 static inline bool is_plain(size_t length, size_t count, const ompi_datatype_t *dtype,
-                            mca_pml_base_send_mode_t mode, bool wait)
+                            mca_pml_base_send_mode_t mode, bool gathers)
 {
-    return length <= (wait ? mca_pml_spec.copy_limit : MCA_PML_SPEC_TINY)
+    return length <= (gathers ? MCA_PML_SPEC_TINY : mca_pml_spec.copy_limit)
            && MCA_PML_BASE_SEND_SYNCHRONOUS != mode && MCA_PML_BASE_SEND_BUFFERED != mode
            && (0 == length || mca_pml_spec_is_flat(dtype, count));
 }
@@ -69,66 +98,42 @@ static direct_t send_copied(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_b
 }
 
 /* A small message from one block of memory, in a mode that asks for nothing special: sent without
- * a request. With `wait`, also one that the transport's send-immediate does not take; it has then
- * left when this returns. *seq is the message's number unless NEEDS_REQUEST. */
+ * a request if the transport's send-immediate takes it. With `wait`, also if not; it has then
+ * left when this returns. `numbered` is written unless NEEDS_REQUEST. */
 static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf, size_t count,
                                      const ompi_datatype_t *dtype, int tag,
-                                     mca_pml_base_send_mode_t mode, bool wait, uint32_t *seq)
+                                     mca_pml_base_send_mode_t mode, bool wait, numbered_t *numbered)
 {
     const size_t length = count * dtype->super.size;
-    if (!is_plain(length, count, dtype, mode, wait)) {
+    const bool gathers = !wait && NULL != peer->polls;
+    if (!is_plain(length, count, dtype, mode, gathers)) {
         return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
     if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
         return NEEDS_REQUEST;
     }
-    const bool gathers = !wait && NULL != peer->polls;
     if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {
         return NEEDS_REQUEST; /* which is complete when others have taken it along */
     }
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
-    if (!wait && NULL == bml_btl->btl->btl_sendi) {
+    if (gathers && NULL == bml_btl->btl->btl_sendi) {
         return NEEDS_REQUEST;
     }
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
-        mca_pml_spec_rtr_notice(peer);
-    }
-    spec_ctl_t *ctl;
-    spec_rtr_fate_t fate = SPEC_RTR_KEPT;
-    mca_pml_spec_lock(&peer->send_lock);
-    if (OPAL_UNLIKELY(!mca_pml_spec_flow_spend(peer, spec_flow_cost(length)))) {
-        mca_pml_spec_unlock(&peer->send_lock);
+    uint32_t seq;
+    if (OPAL_UNLIKELY(!mca_pml_spec_small_number(peer, length, tag, &seq))) {
         return NEEDS_REQUEST;
     }
-    *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
-    mca_pml_spec_count_eager(peer, length);
-    mca_pml_spec_unlock(&peer->send_lock);
-    if (OPAL_UNLIKELY(NULL != ctl)) {
-        mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
-        mca_pml_spec_adapt_say(peer, tag, *seq);
-    }
+    *numbered = (numbered_t){.seq = seq, .bml_btl = bml_btl};
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
-    if (OPAL_LIKELY(mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, *seq, wait))) {
+    if (mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, seq, wait)) {
         if (gathers) {
             (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
                                        (uint32_t) mca_pml_spec.gather);
         }
         return GONE;
     }
-    return wait ? send_copied(peer, bml_btl, flat, length, tag, *seq) : NUMBERED;
-}
-
-/* A message that send_directly() numbered and found no room for. */
-static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq, bool blocks)
-{
-    mca_pml_spec_send_reset(sendreq);
-    sendreq->seq = seq;
-    sendreq->fits = true;
-    sendreq->gathers = false;
-    sendreq->blocks = blocks;
-    sendreq->stopped = false;
-    mca_pml_spec_send_begin(sendreq, NULL);
+    return wait ? send_copied(peer, bml_btl, flat, length, tag, seq) : NUMBERED;
 }
 
 int mca_pml_spec_isend_init(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
@@ -165,23 +170,25 @@ static inline __attribute__((always_inline)) int begin(const void *buf, size_t c
 {
     const bool on_device = mca_pml_spec_is_device(buf, dtype, count);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(comm), dst);
-    uint32_t seq;
+    numbered_t numbered;
     *sendreq = NULL;
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    const direct_t direct = OPAL_UNLIKELY(on_device)
-                                ? NEEDS_REQUEST
-                                : send_directly(peer, buf, count, dtype, tag, mode, wait, &seq);
+    const direct_t direct = OPAL_UNLIKELY(on_device) ? NEEDS_REQUEST
+                                                     : send_directly(peer, buf, count, dtype, tag,
+                                                                     mode, wait, &numbered);
     if (GONE == direct) {
         return OMPI_SUCCESS;
     }
-    *sendreq = request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
+    *sendreq = NUMBERED == direct
+                   ? request_for_copy(buf, count, dtype, dst, tag, mode, comm, peer)
+                   : request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
     if (OPAL_UNLIKELY(NULL == *sendreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (OPAL_UNLIKELY(NUMBERED == direct)) {
-        send_later(*sendreq, seq, wait);
+    if (NUMBERED == direct) {
+        mca_pml_spec_small_send(*sendreq, numbered.seq, numbered.bml_btl, wait);
         return OMPI_SUCCESS;
     }
     int rc = mca_pml_spec_send_start(*sendreq, wait && MCA_PML_BASE_SEND_BUFFERED != mode

@@ -218,6 +218,26 @@ static int buffer_message(mca_pml_spec_send_request_t *sendreq)
     return OMPI_SUCCESS;
 }
 
+/* The short way of a small message. False: it takes the other. */
+static bool start_small(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    uint32_t seq;
+    if (length > mca_pml_spec.copy_limit || length > peer->eager_limit
+        || !(sendreq->is_flat || 0 == length)
+        || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode
+        || MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode
+        || (NULL != peer->polls && !sendreq->blocks) /* it may gather others */
+        || OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)
+        || !mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
+        return false;
+    }
+    mca_pml_spec_small_send(sendreq, seq, mca_pml_spec_next_btl(&peer->endpoint->btl_eager),
+                            sendreq->blocks);
+    return true;
+}
+
 int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
@@ -228,6 +248,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     }
     mca_pml_spec_send_reset(sendreq);
     sendreq->blocks = MCA_PML_SPEC_BY_SEND == by;
+    if (start_small(sendreq)) {
+        return OMPI_SUCCESS;
+    }
+    sendreq->copies = false;
 
     const size_t length = sendreq->req_send.req_bytes_packed;
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {

@@ -59,6 +59,7 @@ typedef struct mca_pml_spec_module {
     int output; /* stream of opal_output_verbose */
     bool enabled;
     bool profile_refused; /* it is somebody else's file: do not write it */
+    int depth;            /* mca_pml_spec_depth() of the only thread */
     bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
     bool devices;         /* buffers may be in the memory of an accelerator */
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
@@ -103,13 +104,18 @@ extern mca_pml_base_component_t mca_pml_spec_component;
 
 /* How deep the calling thread is in what may call back: a poll of ours, or a completion callback. Both may start
  * sends and receives. */
-extern _Thread_local int mca_pml_spec_depth;
+extern _Thread_local int mca_pml_spec_thread_depth;
+static inline int *mca_pml_spec_depth(void)
+{
+    /* To find a thread's variable is a call in a component, which every completion would make twice. */
+    return OPAL_LIKELY(!mca_pml_spec.threaded) ? &mca_pml_spec.depth : &mca_pml_spec_thread_depth;
+}
 
 /* May a call that starts a message poll first (mca_pml_spec_poll)? Not below another poll: each message that arrived
  * would start the next call, and that the next poll, without end. */
 static inline bool mca_pml_spec_may_poll(void)
 {
-    return OPAL_LIKELY(0 == mca_pml_spec_depth);
+    return OPAL_LIKELY(0 == *mca_pml_spec_depth());
 }
 
 /* ---- locks and atomics that cost nothing while there is one thread ---- */

@@ -46,6 +46,81 @@ bool mca_pml_spec_is_mine(const void *object)
     return here >= stack.low && at > here && at < stack.high && at - here < NEAR;
 }
 
+/* Is the thread asleep on it? The lock that it sleeps with is held, so it then needs that to go on. False where the C library does
+ * not tell. */
+static bool sleeps_on(const pthread_cond_t *condition)
+{
+#ifdef __GLIBC__
+    return __atomic_load_n(&condition->__data.__wrefs, __ATOMIC_RELAXED) >> 3 > 0;
+#else
+    (void) condition;
+    return false;
+#endif
+}
+
+static bool sleeps_on_other(const void *condition)
+{
+    (void) condition;
+    return false;
+}
+
+/* Another thread waits: counts the wait down, and ends it.
+ *
+ * A thread that is woken on the processor of the one that wakes it runs at once. Open MPI (wait_sync_update) says that it
+ * is through with the wait (`signaling`) after that, until when the woken thread spins: a time slice, 4 ms. A thread that is
+ * asleep needs the wait's lock to go on, so there it is said while that is held. One that polls could leave the wait's stack
+ * frame at that word: there it is said last. */
+static void end_wait(ompi_wait_sync_t *wait, int error)
+{
+    volatile int32_t *count = (volatile int32_t *) (uintptr_t) &wait->count;
+    if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
+        wait->status = error;
+        __atomic_store_n(count, 0, __ATOMIC_RELEASE);
+    } else if (0 != __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL)) {
+        return;
+    }
+    MCA_PML_SPEC_WAIT_LOCK(wait);
+    const bool sleeps = _Generic(&wait->condition, pthread_cond_t *
+                                 : sleeps_on, default
+                                 : sleeps_on_other)(&wait->condition);
+    if (OPAL_LIKELY(sleeps)) {
+        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
+    }
+    MCA_PML_SPEC_WAIT_WAKE(wait);
+    MCA_PML_SPEC_WAIT_UNLOCK(wait);
+    if (OPAL_UNLIKELY(!sleeps)) {
+        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
+    }
+}
+
+void mca_pml_spec_complete_threaded(ompi_request_t *request)
+{
+    /* A thread that finds it complete may give it back. */
+    const int error = request->req_status.MPI_ERROR;
+    void **at = mca_pml_spec_completion_at(request);
+    void *waiter = mca_pml_spec_completion(request);
+    if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
+        mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
+    }
+    if (REQUEST_PENDING == waiter
+        && __atomic_compare_exchange_n(at, &waiter, REQUEST_COMPLETED, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)) {
+        return;
+    }
+    if (mca_pml_spec_is_mine(
+            waiter)) { /* only its thread would change the pointer, and that is here */
+        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+        wait_sync_update(waiter, 1, error);
+        return;
+    }
+    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
+    waiter = __atomic_exchange_n(at, REQUEST_COMPLETED, __ATOMIC_ACQ_REL);
+    if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
+        end_wait(waiter, error);
+    }
+    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
+}
+
 void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *base,
                                const volatile int32_t *life, const mca_pml_spec_peer_t *peer,
                                int status)

@@ -40,92 +40,33 @@ static inline void *mca_pml_spec_completion(const ompi_request_t *request)
     return __atomic_load_n(mca_pml_spec_completion_at(request), __ATOMIC_ACQUIRE);
 }
 
-/* The same where there is a callback: it may do anything, and the object is not touched before it returns. */
+/* The request is complete, and there is a callback: it may do anything, and the object is not touched before it returns. */
 static inline void mca_pml_spec_complete_call(ompi_request_t *request)
 {
-    ++mca_pml_spec_depth;
+    int *const depth = mca_pml_spec_depth();
+    ++*depth;
     ompi_request_complete(request, true);
-    --mca_pml_spec_depth;
+    --*depth;
 }
 
-/* Is the thread asleep on it? The lock that it sleeps with is held, so it then needs that to go on. False where the C library does
- * not tell. */
-static inline bool mca_pml_spec_sleeps_on(const pthread_cond_t *condition)
-{
-#ifdef __GLIBC__
-    return __atomic_load_n(&condition->__data.__wrefs, __ATOMIC_RELAXED) >> 3 > 0;
-#else
-    (void) condition;
-    return false;
-#endif
-}
+/* It is complete, there is none, and callbacks may come in several threads. */
+void mca_pml_spec_complete_threaded(ompi_request_t *request);
 
-static inline bool mca_pml_spec_sleeps_on_other(const void *condition)
-{
-    (void) condition;
-    return false;
-}
-
-/* Another thread waits: counts the wait down, and ends it.
- *
- * A thread that is woken on the processor of the one that wakes it runs at once. Open MPI (wait_sync_update) says that it
- * is through with the wait (`signaling`) after that, until when the woken thread spins: a time slice, 4 ms. A thread that is
- * asleep needs the wait's lock to go on, so there it is said while that is held. One that polls could leave the wait's stack
- * frame at that word: there it is said last. */
-static inline void mca_pml_spec_end_wait(ompi_wait_sync_t *wait, int error)
-{
-    volatile int32_t *count = (volatile int32_t *) (uintptr_t) &wait->count;
-    if (OPAL_UNLIKELY(MPI_SUCCESS != error)) {
-        wait->status = error;
-        __atomic_store_n(count, 0, __ATOMIC_RELEASE);
-    } else if (0 != __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL)) {
-        return;
-    }
-    MCA_PML_SPEC_WAIT_LOCK(wait);
-    const bool sleeps = _Generic(&wait->condition, pthread_cond_t *
-                                 : mca_pml_spec_sleeps_on, default
-                                 : mca_pml_spec_sleeps_on_other)(&wait->condition);
-    if (OPAL_LIKELY(sleeps)) {
-        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
-    }
-    MCA_PML_SPEC_WAIT_WAKE(wait);
-    MCA_PML_SPEC_WAIT_UNLOCK(wait);
-    if (OPAL_UNLIKELY(!sleeps)) {
-        __atomic_store_n(&wait->signaling, false, __ATOMIC_RELEASE);
-    }
-}
-
-/* And where there is none. */
+/* It is complete, and there is none. */
 static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
 {
-    if (OPAL_LIKELY(!mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+        mca_pml_spec_complete_threaded(request);
+    } else if (OPAL_UNLIKELY(MPI_SUCCESS != request->req_status.MPI_ERROR)) {
         ompi_request_complete(request, true);
-        return;
+    } else { /* what that does, without its atomic operations */
+        void **at = mca_pml_spec_completion_at(request);
+        void *waiter = *at;
+        *at = REQUEST_COMPLETED;
+        if (REQUEST_PENDING != waiter) {
+            wait_sync_update(waiter, 1, MPI_SUCCESS);
+        }
     }
-    /* A thread that finds it complete may give it back. */
-    const int error = request->req_status.MPI_ERROR;
-    void **at = mca_pml_spec_completion_at(request);
-    void *waiter = mca_pml_spec_completion(request);
-    if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
-        mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
-    }
-    if (REQUEST_PENDING == waiter
-        && __atomic_compare_exchange_n(at, &waiter, REQUEST_COMPLETED, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE)) {
-        return;
-    }
-    if (mca_pml_spec_is_mine(
-            waiter)) { /* only its thread would change the pointer, and that is here */
-        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
-        wait_sync_update(waiter, 1, error);
-        return;
-    }
-    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, 1);
-    waiter = __atomic_exchange_n(at, REQUEST_COMPLETED, __ATOMIC_ACQ_REL);
-    if (REQUEST_PENDING != waiter) { /* else it does not wait any more */
-        mca_pml_spec_end_wait(waiter, error);
-    }
-    (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
 }
 
 /* The request is complete; its status has been written. */

@@ -67,7 +67,7 @@ int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
     if (!mca_pml_spec_may_poll() || NULL == endpoint) {
         return 0;
     }
-    ++mca_pml_spec_depth;
+    ++*mca_pml_spec_depth();
     for (size_t i = 0; i < endpoint->btl_send.arr_size; ++i) {
         const mca_btl_base_component_t *component =
             endpoint->btl_send.bml_btls[i].btl->btl_component;
@@ -76,7 +76,7 @@ int mca_pml_spec_poll(const mca_pml_spec_peer_t *peer)
         }
         last = component;
     }
-    --mca_pml_spec_depth;
+    --*mca_pml_spec_depth();
     return events;
 }
 

@@ -7,7 +7,7 @@
 #include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
-static void recv_return(mca_pml_spec_recv_request_t *recvreq)
+static inline __attribute__((always_inline)) void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
     if (OPAL_UNLIKELY(NULL != recvreq->pin)) {
         mca_pml_spec_upward.unpin(recvreq->pin);
@@ -17,12 +17,17 @@ static void recv_return(mca_pml_spec_recv_request_t *recvreq)
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
 }
 
-void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+static inline __attribute__((always_inline)) void release(mca_pml_spec_recv_request_t *recvreq)
 {
     recvreq->req_recv.req_base.req_free_called = true;
     if (mca_pml_spec_let_go(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
         recv_return(recvreq);
     }
+}
+
+void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+{
+    release(recvreq);
 }
 
 /* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
@@ -60,7 +65,7 @@ static int recv_free(ompi_request_t **request)
         && recvreq->posted.cancel_wanted) {
         await_cancel(recvreq);
     }
-    mca_pml_spec_recv_release(recvreq);
+    release(recvreq);
     return OMPI_SUCCESS;
 }
 

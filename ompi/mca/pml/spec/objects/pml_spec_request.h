@@ -65,8 +65,10 @@ typedef struct mca_pml_spec_send_request {
     bool staged;    /* then flat is host memory that stands in for it: pml_spec_stage.h */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
-    bool blocks;    /* the call that began it waits for it and does nothing else */
-    bool noticed;   /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool
+        copies; /* eager: copied from one block, whatever the transport; its convertor is not prepared */
+    bool blocks;  /* the call that began it waits for it and does nothing else */
+    bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
     uint32_t seq;
     uint32_t set_apart;   /* credit: pml_spec_flow.h */
     size_t first;         /* bytes of data that its first packet carries */

@@ -5,7 +5,7 @@
 #include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
-static void send_return(mca_pml_spec_send_request_t *sendreq)
+static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_request_t *sendreq)
 {
     if (OPAL_UNLIKELY(NULL != sendreq->pin)) {
         mca_pml_spec_upward.unpin(sendreq->pin);

@@ -92,31 +92,48 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     return rc >= 0;
 }
 
+/* From one block, through the transport's buffer. */
+static bool send_copy(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl)
+{
+    const mca_pml_spec_sent_t sent = mca_pml_spec_eager_copy(
+        sendreq->peer, bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
+        sendreq->req_send.req_base.req_tag, sendreq->seq, MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq),
+        request_sent, sendreq);
+    if (MCA_PML_SPEC_SENT == sent) {
+        mca_pml_spec_send_done(sendreq);
+    }
+    return MCA_PML_SPEC_NO_ROOM != sent;
+}
+
+static bool is_copied(const mca_pml_spec_send_request_t *sendreq, const mca_bml_base_btl_t *bml_btl)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    return sendreq->copies || 0 == length
+           || (sendreq->is_flat
+               && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != sendreq->peer->mover)
+               && !mca_btl_ibx_sends_in_place(bml_btl->btl, length));
+}
+
 bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    mca_bml_base_endpoint_t *endpoint = peer->endpoint;
-    const size_t length = sendreq->req_send.req_bytes_packed;
-    const int32_t tag = sendreq->req_send.req_base.req_tag;
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
 
-    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
-
-    if (0 == length
-        || (sendreq->is_flat && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != peer->mover)
-            && !mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
-        mca_pml_spec_sent_t sent =
-            mca_pml_spec_eager_copy(peer, bml_btl, sendreq->flat, length, tag, sendreq->seq,
-                                    MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq), request_sent, sendreq);
-        if (MCA_PML_SPEC_SENT == sent) {
-            mca_pml_spec_send_done(sendreq);
-        }
-        return MCA_PML_SPEC_NO_ROOM != sent;
+    if (is_copied(sendreq, bml_btl)) {
+        return send_copy(sendreq, bml_btl);
     }
-    mca_pml_spec_match_hdr_t match =
-        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, sendreq->seq);
+    mca_pml_spec_match_hdr_t match = mca_pml_spec_match_hdr(
+        MCA_PML_SPEC_EAGER, peer, sendreq->req_send.req_base.req_tag, sendreq->seq);
     return sendreq->is_flat && (bml_btl->btl->btl_flags & MCA_BTL_FLAGS_SEND_INPLACE)
                ? send_in_place(sendreq, bml_btl, &match)
                : send_packed(sendreq, bml_btl, &match);
+}
+
+static void wait_for_room(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, WAITING);
+    sendreq->gathers = false; /* it has waited */
+    mca_pml_spec_send_later(sendreq);
 }
 
 void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
@@ -124,8 +141,15 @@ void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec
     (void) rtr;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
     if (OPAL_UNLIKELY(!mca_pml_spec_eager_again(sendreq))) {
-        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, WAITING);
-        sendreq->gathers = false; /* it has waited */
-        mca_pml_spec_send_later(sendreq);
+        wait_for_room(sendreq);
+    }
+}
+
+void mca_pml_spec_eager_start_copy(mca_pml_spec_send_request_t *sendreq,
+                                   mca_bml_base_btl_t *bml_btl)
+{
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
+    if (OPAL_UNLIKELY(!send_copy(sendreq, bml_btl))) {
+        wait_for_room(sendreq);
     }
 }

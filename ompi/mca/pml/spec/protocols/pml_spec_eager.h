@@ -96,6 +96,9 @@ static inline size_t mca_pml_spec_eager_brings(const mca_pml_spec_send_request_t
 }
 
 void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
+/* The same of a numbered message that `copies`, by the transport that the caller has chosen. */
+void mca_pml_spec_eager_start_copy(mca_pml_spec_send_request_t *sendreq,
+                                   mca_bml_base_btl_t *bml_btl);
 bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq);
 
 static inline size_t mca_pml_spec_eager_length(const mca_pml_spec_packet_t *packet)
