@@ -783,7 +783,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ways >> 5 & 1) { /* as if so much had been sent before that little credit is left */
         const uint32_t few = 4 * SPEC_FLOW_MESSAGE;
         peer->flow_out.spent = peer->flow_in.arrived = peer->flow_out.told - SPEC_FLOW_STEP - few;
-        peer->flow_in.told_at = peer->flow_in.arrived - SPEC_FLOW_STEP + few;
+        peer->flow_in.due = peer->flow_in.arrived + few;
     }
     if (0 == setjmp(end_of_job)) {
         while (s.left > 0) {

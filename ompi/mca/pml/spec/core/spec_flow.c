@@ -38,6 +38,6 @@ bool spec_flow_give(const spec_store_t *store, spec_flow_in_t *in, bool waits)
         return false;
     }
     in->told = in->arrived + more;
-    in->told_at = in->arrived;
+    in->due = in->arrived + more / 4;
     return true;
 }

@@ -49,8 +49,8 @@ typedef struct spec_flow_in {
     uint64_t bytes;
     uint32_t arrived;
     uint32_t told;
-    uint32_t told_at; /* what had arrived then */
-    bool is_low;      /* it needs more, and is given no more for now */
+    uint32_t due; /* what has arrived when it is to be told again */
+    bool is_low;  /* it needs more, and is given no more for now */
 } spec_flow_in_t;
 
 /* What a sender knows. */
@@ -68,11 +68,18 @@ uint32_t spec_flow_window(uint64_t limit, uint32_t senders);
 
 /* ---- at the receiver ---- */
 
+/* Before the first message of a sender; what its window is it knows itself, the least or more. */
+static inline void spec_flow_begin(spec_flow_in_t *in, uint32_t window)
+{
+    in->told = in->arrived + window;
+    in->due = in->arrived + SPEC_FLOW_STEP;
+}
+
 /* A message was processed. True: its sender needs more credit (spec_flow_give). */
 static inline bool spec_flow_arrived(spec_flow_in_t *in, uint32_t cost)
 {
     in->arrived += cost;
-    return in->arrived - in->told_at >= SPEC_FLOW_STEP;
+    return (int32_t) (in->arrived - in->due) >= 0;
 }
 
 /* It is unexpected; then, it is not any more. */

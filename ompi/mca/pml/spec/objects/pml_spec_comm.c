@@ -49,7 +49,8 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
         fresh->shut = true;
     }
     spec_recv_init(&fresh->recv);
-    fresh->flow_in.told = fresh->flow_out.told = mca_pml_spec.store.window;
+    spec_flow_begin(&fresh->flow_in, mca_pml_spec.store.window);
+    fresh->flow_out.told = mca_pml_spec.store.window;
 
     mca_pml_spec_lock(&comm->slot->lock);
     mca_pml_spec_peer_t *peer = comm->peers[rank];
