@@ -2,6 +2,7 @@
 /* MPI's send calls. */
 #include "pml_spec_calls.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
@@ -128,6 +129,7 @@ static void send_later(mca_pml_spec_send_request_t *sendreq, uint32_t seq, bool 
     sendreq->gathers = false;
     sendreq->blocks = blocks;
     sendreq->stopped = false;
+    mca_pml_spec_agent_watch(&sendreq->life, blocks, sendreq->req_send.req_bytes_packed);
     mca_pml_spec_send_begin(sendreq, NULL);
 }
 
@@ -189,7 +191,7 @@ static inline __attribute__((always_inline)) int begin(const void *buf, size_t c
                                                    : MCA_PML_SPEC_BY_ISEND);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         ompi_request_t *request = &(*sendreq)->req_send.req_base.req_ompi;
-        (*sendreq)->life = SPEC_LIFE_DONE;
+        mca_pml_spec_agent_unwatch(&(*sendreq)->life);
         request->req_complete = REQUEST_COMPLETED;
         ompi_request_free(&request);
         *sendreq = NULL;

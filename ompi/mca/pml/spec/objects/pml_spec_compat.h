@@ -30,6 +30,7 @@
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
+#include "ompi/win/win.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
@@ -377,6 +378,29 @@ static inline void mca_pml_spec_avoid_fast_boxes(void)
         (void) mca_base_var_set_value(index, &never, sizeof(never), MCA_BASE_VAR_SOURCE_SET, NULL);
     }
 #endif
+}
+
+/* Does a table of handles have others than the one that stands for none? As it may have been a moment ago. */
+static inline bool mca_pml_spec_has_handles(const opal_pointer_array_t *table)
+{
+    const int size = __atomic_load_n(&table->size, __ATOMIC_RELAXED),
+              unused = __atomic_load_n(&table->number_free, __ATOMIC_RELAXED);
+    return size - unused > 1;
+}
+
+/* Is there a window, through which others may access this process's memory at any time? */
+static inline bool mca_pml_spec_has_windows(void)
+{
+    return mca_pml_spec_has_handles(&ompi_mpi_windows);
+}
+
+/* Is a file open? The progress of MPI-IO (OMPIO) goes through its list of requests without a lock. An Open MPI that hides its
+ * names says that there is none. */
+extern opal_pointer_array_t ompi_file_f_to_c_table __attribute__((weak));
+static inline bool mca_pml_spec_has_files(void)
+{
+    const opal_pointer_array_t *table = &ompi_file_f_to_c_table;
+    return NULL != table && mca_pml_spec_has_handles(table);
 }
 
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */

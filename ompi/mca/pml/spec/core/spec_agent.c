@@ -1,0 +1,79 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The steps of the progress agent, and its processors. */
+#include "spec_agent.h"
+
+void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, bool has_own)
+{
+    *agent = (spec_agent_t){.spin = has_own ? SPEC_AGENT_SPIN : 0,
+                            .seen = *view,
+                            .last = SPEC_AGENT_SLEEP,
+                            .needed = view->now,
+                            .news = view->now};
+}
+
+static uint64_t longer(spec_agent_t *agent)
+{
+    const uint64_t twice = 0 == agent->rest ? SPEC_AGENT_REST_LEAST : 2 * agent->rest;
+    return agent->rest = twice < SPEC_AGENT_REST_MOST ? twice : SPEC_AGENT_REST_MOST;
+}
+
+static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *view)
+{
+    const spec_agent_view_t *seen = &agent->seen;
+    const bool slept = SPEC_AGENT_SLEEP == agent->last, ran = SPEC_AGENT_RUN == agent->last,
+               rung = view->rings != seen->rings, ended = view->ended != seen->ended,
+               moved = ran && view->now - seen->now >= SPEC_AGENT_WORK;
+    /* What it called before the agent slept says nothing. Where a large request began it has just come out of MPI. */
+    const bool inside = view->calls != seen->calls && !slept && !rung;
+
+    if (view->outstanding) {
+        agent->needed = view->now;
+    } else if (view->now - agent->needed >= SPEC_AGENT_LINGER) {
+        return SPEC_AGENT_SLEEP;
+    }
+    if (inside || view->barred) {
+        return SPEC_AGENT_REST;
+    }
+    if (rung || ended || slept) {
+        agent->news = view->now;
+    }
+    if (rung || ended || slept || moved) {
+        agent->rest = 0;
+    }
+    if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : agent->spin)) {
+        return SPEC_AGENT_RUN;
+    }
+    return ran || !view->outstanding ? SPEC_AGENT_REST : SPEC_AGENT_RUN;
+}
+
+spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *rest)
+{
+    agent->last = decide(agent, view);
+    agent->seen = *view;
+    if (SPEC_AGENT_REST == agent->last) {
+        *rest = longer(agent);
+    }
+    return agent->last;
+}
+
+unsigned spec_agent_spare(uint64_t *set, const uint64_t *owned, size_t words)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < words; ++i) {
+        set[i] &= ~owned[i];
+        n += (unsigned) __builtin_popcountll(set[i]);
+    }
+    return n;
+}
+
+int spec_agent_nth(const uint64_t *set, size_t words, unsigned n)
+{
+    for (size_t i = words; i-- > 0;) {
+        for (int bit = 64; bit-- > 0;) {
+            if ((set[i] >> bit & 1) && 0 == n--) {
+                return (int) (64 * i) + bit;
+            }
+        }
+    }
+    return -1;
+}

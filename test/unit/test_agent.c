@@ -1,0 +1,293 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The progress agent's steps (core/spec_agent.h): asleep while nothing is outstanding, at rest while the program is inside MPI,
+ * at work while it computes, and how much of a processor that takes; and the processors that no rank owns. */
+#include "spec_unit.h"
+
+#include "spec_agent.h"
+
+/* A program and its agent: what the agent sees, and what it was told last. */
+static spec_agent_t agent;
+static spec_agent_view_t view;
+static uint64_t rest;
+
+enum { US = 1000, MS = 1000000, EMPTY = 500 }; /* ns; EMPTY: what a poll takes that finds nothing */
+
+static spec_agent_act_t next(void)
+{
+    rest = 0;
+    return spec_agent_next(&agent, &view, &rest);
+}
+
+/* The same after so many ns. */
+static spec_agent_act_t after(uint64_t ns)
+{
+    view.now += ns;
+    return next();
+}
+
+/* Asleep for a second, during which the program was in MPI. */
+static void sleeps(bool has_own)
+{
+    view = (spec_agent_view_t){.now = 1000 * MS};
+    spec_agent_init(&agent, &view, has_own);
+    view.now += 1000 * MS;
+    assert_int_equal(next(), SPEC_AGENT_SLEEP);
+    view.now += 1000 * MS;
+    view.calls += 1000;
+}
+
+static void begins(bool is_large)
+{
+    view.outstanding = true;
+    view.rings += is_large;
+}
+
+static int sleeping(void **state)
+{
+    (void) state;
+    sleeps(true);
+    return 0;
+}
+
+static void nothing_is_outstanding(void **state)
+{
+    (void) state;
+    assert_int_equal(next(), SPEC_AGENT_SLEEP);
+    assert_int_equal(after(1), SPEC_AGENT_SLEEP);
+}
+
+/* Polls in vain; adds up the polls and what it rests. */
+static void computes(uint64_t ns, uint64_t *polls, uint64_t *rests, uint64_t *longest)
+{
+    const uint64_t end = view.now + ns;
+    *polls = *rests = *longest = 0;
+    while (view.now < end) {
+        switch (next()) {
+        case SPEC_AGENT_RUN:
+            ++*polls;
+            view.now += EMPTY;
+            break;
+        case SPEC_AGENT_REST:
+            ++*rests;
+            *longest = rest > *longest ? rest : *longest;
+            view.now += rest;
+            break;
+        default:
+            fail_msg("asleep, and a request is outstanding");
+        }
+    }
+}
+
+static void a_request_that_begins_ends_the_sleep(void **state)
+{
+    (void) state;
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN); /* though the program has called meanwhile */
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
+}
+
+/* Without a pause at first; in the end a poll in each of the longest rests. */
+static void a_program_that_computes_is_polled_for(void **state)
+{
+    uint64_t polls, rests, longest;
+    (void) state;
+    begins(true);
+    computes(SPEC_AGENT_SPIN, &polls, &rests, &longest);
+    assert_int_equal(rests, 0);
+    computes(10 * MS, &polls, &rests, &longest);
+    assert_int_equal(longest, SPEC_AGENT_REST_MOST);
+    computes(1000 * MS, &polls, &rests, &longest);
+    assert_in_range(rests, 990, 1000);
+    assert_in_range(polls, 990, 1001); /* one after each: 0.05 % of a processor */
+}
+
+static void rests_grow_from_the_least(void **state)
+{
+    (void) state;
+    begins(true);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    view.now += SPEC_AGENT_SPIN;
+    view.calls = agent.seen.calls;
+    assert_int_equal(next(), SPEC_AGENT_RUN); /* the poll was long: it may have moved something */
+    for (uint64_t want = SPEC_AGENT_REST_LEAST; want < SPEC_AGENT_REST_MOST; want *= 2) {
+        assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+        assert_int_equal(rest, want);
+        assert_int_equal(after(rest), SPEC_AGENT_RUN);
+    }
+}
+
+/* A message that arrives: the agent goes on at once, and for a while. */
+static void what_ends_is_followed_up(void **state)
+{
+    uint64_t polls, rests, longest;
+    (void) state;
+    begins(true);
+    computes(1000 * MS, &polls, &rests, &longest);
+    while (SPEC_AGENT_RUN != next()) {
+        view.now += rest;
+    }
+    ++view.ended;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
+    computes(SPEC_AGENT_SPIN - 2 * EMPTY, &polls, &rests, &longest);
+    assert_int_equal(rests, 0);
+    computes(SPEC_AGENT_REST_LEAST + 2 * EMPTY, &polls, &rests, &longest);
+    assert_int_equal(longest, SPEC_AGENT_REST_LEAST);
+}
+
+/* Pieces of a message: each poll takes long, and there is no rest between them; but where every poll takes long, there is. */
+static void a_long_poll_is_followed_up(void **state)
+{
+    uint64_t from;
+    unsigned runs = 0, stops = 0;
+    (void) state;
+    begins(true);
+    for (from = view.now; view.now - from < SPEC_AGENT_TRUST; view.now += 30 * US) {
+        assert_int_equal(next(), SPEC_AGENT_RUN);
+    }
+    for (from = view.now; view.now - from < 100 * MS;) {
+        const bool runs_now = SPEC_AGENT_RUN == next();
+        runs += runs_now;
+        stops += !runs_now;
+        if (!runs_now) {
+            assert_int_equal(rest, SPEC_AGENT_REST_LEAST);
+        }
+        view.now += runs_now ? SPEC_AGENT_WORK : rest;
+    }
+    assert_in_range(stops, runs - 1, runs + 1);
+}
+
+/* The program polls itself: the agent looks now and then. */
+static void a_program_inside_mpi_is_left_alone(void **state)
+{
+    unsigned looks = 0;
+    (void) state;
+    begins(true);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    const uint64_t from = view.now += EMPTY;
+    while (view.now - from < 100 * MS) {
+        ++view.calls;
+        assert_int_equal(next(), SPEC_AGENT_REST);
+        view.now += rest;
+        ++looks;
+    }
+    assert_in_range(looks, 100, 110);
+    assert_int_equal(next(), SPEC_AGENT_RUN); /* it has left */
+}
+
+static void what_bars_it_is_waited_for(void **state)
+{
+    (void) state;
+    begins(true);
+    view.barred = true;
+    for (int i = 0; i < 10; ++i) {
+        assert_int_equal(after(rest), SPEC_AGENT_REST);
+    }
+    assert_int_equal(rest, SPEC_AGENT_REST_MOST);
+    view.barred = false;
+    assert_int_equal(after(rest), SPEC_AGENT_RUN);
+}
+
+/* A large request begins just as the agent rests because of an earlier call: the program has come out of MPI since. */
+static void a_large_request_ends_a_rest(void **state)
+{
+    (void) state;
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    ++view.calls;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    ++view.calls;
+    begins(true);
+    assert_int_equal(after(US), SPEC_AGENT_RUN);
+    ++view.calls;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    assert_int_equal(rest, SPEC_AGENT_REST_LEAST);
+}
+
+/* Between two requests it rests, so that the second need not wake it; then it sleeps. */
+static void it_lingers(void **state)
+{
+    uint64_t rests = 0, runs = 0;
+    (void) state;
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    const uint64_t from = view.now;
+    view.outstanding = false;
+    view.now += SPEC_AGENT_SPIN;
+    for (spec_agent_act_t act; SPEC_AGENT_SLEEP != (act = next());) {
+        rests += SPEC_AGENT_REST == act;
+        runs += SPEC_AGENT_RUN == act;
+        view.now += SPEC_AGENT_REST == act ? rest : EMPTY;
+    }
+    assert_in_range(view.now - from, SPEC_AGENT_LINGER,
+                    SPEC_AGENT_LINGER + SPEC_AGENT_REST_MOST);
+    assert_int_equal(runs, 1); /* behind the poll that was long */
+    assert_in_range(rests, SPEC_AGENT_LINGER / SPEC_AGENT_REST_MOST, 20);
+    begins(false);
+    assert_int_equal(after(MS), SPEC_AGENT_RUN);
+}
+
+/* Where it shares the program's processor, each poll in vain is followed by a rest. */
+static void without_its_own_processor_it_does_not_spin(void **state)
+{
+    (void) state;
+    sleeps(false);
+    begins(true);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    assert_int_equal(after(rest), SPEC_AGENT_RUN);
+    assert_int_equal(after(SPEC_AGENT_WORK), SPEC_AGENT_RUN); /* but what moves, moves on */
+}
+
+static void counts_may_wrap_around(void **state)
+{
+    (void) state;
+    view.calls = view.rings = view.ended = UINT32_MAX;
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    view.calls = 0;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    view.rings = 0;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
+}
+
+static void processors_that_no_rank_owns(void **state)
+{
+    (void) state;
+    uint64_t set[2] = {0xff, UINT64_C(1) << 63 | 3};
+    const uint64_t owned[2] = {0x0f, 1};
+    assert_int_equal(spec_agent_spare(set, owned, 2), 6);
+    assert_int_equal(spec_agent_nth(set, 2, 0), 127);
+    assert_int_equal(spec_agent_nth(set, 2, 1), 65);
+    assert_int_equal(spec_agent_nth(set, 2, 2), 7);
+    assert_int_equal(spec_agent_nth(set, 2, 5), 4);
+    assert_int_equal(spec_agent_nth(set, 2, 6), -1);
+    assert_int_equal(spec_agent_spare(set, set, 2), 0); /* not bound: all are owned */
+    assert_int_equal(spec_agent_nth(set, 2, 0), -1);
+    assert_false(spec_agent_suffice(0, 1));
+    assert_true(spec_agent_suffice(1, 1));
+    assert_true(spec_agent_suffice(1, 2));
+    assert_false(spec_agent_suffice(1, 3));
+    assert_true(spec_agent_suffice(2, 3));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, sleeping)
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_is_outstanding),
+        TEST(a_request_that_begins_ends_the_sleep),
+        TEST(a_program_that_computes_is_polled_for),
+        TEST(rests_grow_from_the_least),
+        TEST(what_ends_is_followed_up),
+        TEST(a_long_poll_is_followed_up),
+        TEST(a_program_inside_mpi_is_left_alone),
+        TEST(what_bars_it_is_waited_for),
+        TEST(a_large_request_ends_a_rest),
+        TEST(it_lingers),
+        TEST(without_its_own_processor_it_does_not_spin),
+        TEST(counts_may_wrap_around),
+        TEST(processors_that_no_rank_owns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
