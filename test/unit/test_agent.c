@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* The progress agent's steps (core/spec_agent.h): asleep while nothing is outstanding, at rest while the program is inside MPI,
+/* The progress agent's steps (core/spec_agent.h): asleep while nothing is outstanding, at a distance while the program is inside MPI,
  * at work while it computes, and how much of a processor that takes; and the processors that no rank owns. */
 #include "spec_unit.h"
 
@@ -8,14 +8,14 @@
 /* A program and its agent: what the agent sees, and what it was told last. */
 static spec_agent_t agent;
 static spec_agent_view_t view;
-static uint64_t rest;
+static uint64_t told; /* of a pause: how long, ns */
 
 enum { US = 1000, MS = 1000000, EMPTY = 500 }; /* ns; EMPTY: what a poll takes that finds nothing */
 
 static spec_agent_act_t next(void)
 {
-    rest = 0;
-    return spec_agent_next(&agent, &view, &rest);
+    told = 0;
+    return spec_agent_next(&agent, &view, &told);
 }
 
 /* The same after so many ns. */
@@ -39,6 +39,7 @@ static void sleeps(bool has_own)
 static void begins(bool is_large)
 {
     view.outstanding = true;
+    ++view.begun;
     view.rings += is_large;
 }
 
@@ -56,21 +57,21 @@ static void nothing_is_outstanding(void **state)
     assert_int_equal(after(1), SPEC_AGENT_SLEEP);
 }
 
-/* Polls in vain; adds up the polls and what it rests. */
-static void computes(uint64_t ns, uint64_t *polls, uint64_t *rests, uint64_t *longest)
+/* Polls in vain; adds up the polls and what it pauses. */
+static void computes(uint64_t ns, uint64_t *polls, uint64_t *pauses, uint64_t *longest)
 {
     const uint64_t end = view.now + ns;
-    *polls = *rests = *longest = 0;
+    *polls = *pauses = *longest = 0;
     while (view.now < end) {
         switch (next()) {
         case SPEC_AGENT_RUN:
             ++*polls;
             view.now += EMPTY;
             break;
-        case SPEC_AGENT_REST:
-            ++*rests;
-            *longest = rest > *longest ? rest : *longest;
-            view.now += rest;
+        case SPEC_AGENT_PAUSE:
+            ++*pauses;
+            *longest = told > *longest ? told : *longest;
+            view.now += told;
             break;
         default:
             fail_msg("asleep, and a request is outstanding");
@@ -86,22 +87,34 @@ static void a_request_that_begins_ends_the_sleep(void **state)
     assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
 }
 
-/* Without a pause at first; in the end a poll in each of the longest rests. */
+/* It is over before the agent is awake: what waits for it may go on. */
+static void a_request_that_ends_at_once_is_followed_up(void **state)
+{
+    (void) state;
+    sleeps(false);
+    begins(false);
+    view.outstanding = false;
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
+}
+
+/* Without a pause at first; in the end a poll in each of the longest pauses. */
 static void a_program_that_computes_is_polled_for(void **state)
 {
-    uint64_t polls, rests, longest;
+    uint64_t polls, pauses, longest;
     (void) state;
     begins(true);
-    computes(SPEC_AGENT_SPIN, &polls, &rests, &longest);
-    assert_int_equal(rests, 0);
-    computes(10 * MS, &polls, &rests, &longest);
-    assert_int_equal(longest, SPEC_AGENT_REST_MOST);
-    computes(1000 * MS, &polls, &rests, &longest);
-    assert_in_range(rests, 990, 1000);
+    computes(SPEC_AGENT_SPIN, &polls, &pauses, &longest);
+    assert_int_equal(pauses, 0);
+    computes(10 * MS, &polls, &pauses, &longest);
+    assert_int_equal(longest, SPEC_AGENT_PAUSE_MOST);
+    computes(1000 * MS, &polls, &pauses, &longest);
+    assert_in_range(pauses, 990, 1000);
     assert_in_range(polls, 990, 1001); /* one after each: 0.05 % of a processor */
 }
 
-static void rests_grow_from_the_least(void **state)
+static void pauses_grow_from_the_least(void **state)
 {
     (void) state;
     begins(true);
@@ -109,33 +122,33 @@ static void rests_grow_from_the_least(void **state)
     view.now += SPEC_AGENT_SPIN;
     view.calls = agent.seen.calls;
     assert_int_equal(next(), SPEC_AGENT_RUN); /* the poll was long: it may have moved something */
-    for (uint64_t want = SPEC_AGENT_REST_LEAST; want < SPEC_AGENT_REST_MOST; want *= 2) {
-        assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
-        assert_int_equal(rest, want);
-        assert_int_equal(after(rest), SPEC_AGENT_RUN);
+    for (uint64_t want = SPEC_AGENT_PAUSE_LEAST; want < SPEC_AGENT_PAUSE_MOST; want *= 2) {
+        assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+        assert_int_equal(told, want);
+        assert_int_equal(after(told), SPEC_AGENT_RUN);
     }
 }
 
 /* A message that arrives: the agent goes on at once, and for a while. */
 static void what_ends_is_followed_up(void **state)
 {
-    uint64_t polls, rests, longest;
+    uint64_t polls, pauses, longest;
     (void) state;
     begins(true);
-    computes(1000 * MS, &polls, &rests, &longest);
+    computes(1000 * MS, &polls, &pauses, &longest);
     while (SPEC_AGENT_RUN != next()) {
-        view.now += rest;
+        view.now += told;
     }
     ++view.ended;
     assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
     assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
-    computes(SPEC_AGENT_SPIN - 2 * EMPTY, &polls, &rests, &longest);
-    assert_int_equal(rests, 0);
-    computes(SPEC_AGENT_REST_LEAST + 2 * EMPTY, &polls, &rests, &longest);
-    assert_int_equal(longest, SPEC_AGENT_REST_LEAST);
+    computes(SPEC_AGENT_SPIN - 2 * EMPTY, &polls, &pauses, &longest);
+    assert_int_equal(pauses, 0);
+    computes(SPEC_AGENT_PAUSE_LEAST + 2 * EMPTY, &polls, &pauses, &longest);
+    assert_int_equal(longest, SPEC_AGENT_PAUSE_LEAST);
 }
 
-/* Pieces of a message: each poll takes long, and there is no rest between them; but where every poll takes long, there is. */
+/* Pieces of a message: each poll takes long, and there is no pause between them; but where every poll takes long, there is. */
 static void a_long_poll_is_followed_up(void **state)
 {
     uint64_t from;
@@ -150,28 +163,28 @@ static void a_long_poll_is_followed_up(void **state)
         runs += runs_now;
         stops += !runs_now;
         if (!runs_now) {
-            assert_int_equal(rest, SPEC_AGENT_REST_LEAST);
+            assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
         }
-        view.now += runs_now ? SPEC_AGENT_WORK : rest;
+        view.now += runs_now ? SPEC_AGENT_WORK : told;
     }
     assert_in_range(stops, runs - 1, runs + 1);
 }
 
-/* The program polls itself: the agent looks now and then. */
+/* The program polls itself: the agent checks now and then. */
 static void a_program_inside_mpi_is_left_alone(void **state)
 {
-    unsigned looks = 0;
+    unsigned checks = 0;
     (void) state;
     begins(true);
     assert_int_equal(next(), SPEC_AGENT_RUN);
     const uint64_t from = view.now += EMPTY;
     while (view.now - from < 100 * MS) {
         ++view.calls;
-        assert_int_equal(next(), SPEC_AGENT_REST);
-        view.now += rest;
-        ++looks;
+        assert_int_equal(next(), SPEC_AGENT_PAUSE);
+        view.now += told;
+        ++checks;
     }
-    assert_in_range(looks, 100, 110);
+    assert_in_range(checks, 100, 110);
     assert_int_equal(next(), SPEC_AGENT_RUN); /* it has left */
 }
 
@@ -181,33 +194,33 @@ static void what_bars_it_is_waited_for(void **state)
     begins(true);
     view.barred = true;
     for (int i = 0; i < 10; ++i) {
-        assert_int_equal(after(rest), SPEC_AGENT_REST);
+        assert_int_equal(after(told), SPEC_AGENT_PAUSE);
     }
-    assert_int_equal(rest, SPEC_AGENT_REST_MOST);
+    assert_int_equal(told, SPEC_AGENT_PAUSE_MOST);
     view.barred = false;
-    assert_int_equal(after(rest), SPEC_AGENT_RUN);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
 }
 
-/* A large request begins just as the agent rests because of an earlier call: the program has come out of MPI since. */
-static void a_large_request_ends_a_rest(void **state)
+/* A large request begins just as the agent pauses because of an earlier call: the program has come out of MPI since. */
+static void a_large_request_ends_a_pause(void **state)
 {
     (void) state;
     begins(false);
     assert_int_equal(next(), SPEC_AGENT_RUN);
     ++view.calls;
-    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
     ++view.calls;
     begins(true);
     assert_int_equal(after(US), SPEC_AGENT_RUN);
     ++view.calls;
-    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
-    assert_int_equal(rest, SPEC_AGENT_REST_LEAST);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+    assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
 }
 
-/* Between two requests it rests, so that the second need not wake it; then it sleeps. */
+/* Between two requests it pauses, so that the second need not wake it; then it sleeps. */
 static void it_lingers(void **state)
 {
-    uint64_t rests = 0, runs = 0;
+    uint64_t pauses = 0, runs = 0;
     (void) state;
     begins(false);
     assert_int_equal(next(), SPEC_AGENT_RUN);
@@ -215,38 +228,40 @@ static void it_lingers(void **state)
     view.outstanding = false;
     view.now += SPEC_AGENT_SPIN;
     for (spec_agent_act_t act; SPEC_AGENT_SLEEP != (act = next());) {
-        rests += SPEC_AGENT_REST == act;
+        pauses += SPEC_AGENT_PAUSE == act;
         runs += SPEC_AGENT_RUN == act;
-        view.now += SPEC_AGENT_REST == act ? rest : EMPTY;
+        view.now += SPEC_AGENT_PAUSE == act ? told : EMPTY;
     }
-    assert_in_range(view.now - from, SPEC_AGENT_LINGER,
-                    SPEC_AGENT_LINGER + SPEC_AGENT_REST_MOST);
-    assert_int_equal(runs, 1); /* behind the poll that was long */
-    assert_in_range(rests, SPEC_AGENT_LINGER / SPEC_AGENT_REST_MOST, 20);
+    assert_in_range(view.now - from, SPEC_AGENT_LINGER, SPEC_AGENT_LINGER + SPEC_AGENT_PAUSE_MOST);
+    assert_in_range(runs, pauses, pauses + 1); /* a collective may go on */
+    assert_in_range(pauses, SPEC_AGENT_LINGER / SPEC_AGENT_PAUSE_MOST, 20);
     begins(false);
     assert_int_equal(after(MS), SPEC_AGENT_RUN);
 }
 
-/* Where it shares the program's processor, each poll in vain is followed by a rest. */
+/* Where it shares the program's processor, each poll in vain is followed by a pause. */
 static void without_its_own_processor_it_does_not_spin(void **state)
 {
     (void) state;
     sleeps(false);
     begins(true);
     assert_int_equal(next(), SPEC_AGENT_RUN);
-    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
-    assert_int_equal(after(rest), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
     assert_int_equal(after(SPEC_AGENT_WORK), SPEC_AGENT_RUN); /* but what moves, moves on */
+    ++view.ended;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN); /* and what ended may have been waited for */
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
 }
 
 static void counts_may_wrap_around(void **state)
 {
     (void) state;
-    view.calls = view.rings = view.ended = UINT32_MAX;
+    view.calls = view.begun = view.rings = view.ended = UINT32_MAX;
     begins(false);
     assert_int_equal(next(), SPEC_AGENT_RUN);
     view.calls = 0;
-    assert_int_equal(after(EMPTY), SPEC_AGENT_REST);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
     view.rings = 0;
     assert_int_equal(after(EMPTY), SPEC_AGENT_RUN);
 }
@@ -277,13 +292,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_outstanding),
         TEST(a_request_that_begins_ends_the_sleep),
+        TEST(a_request_that_ends_at_once_is_followed_up),
         TEST(a_program_that_computes_is_polled_for),
-        TEST(rests_grow_from_the_least),
+        TEST(pauses_grow_from_the_least),
         TEST(what_ends_is_followed_up),
         TEST(a_long_poll_is_followed_up),
         TEST(a_program_inside_mpi_is_left_alone),
         TEST(what_bars_it_is_waited_for),
-        TEST(a_large_request_ends_a_rest),
+        TEST(a_large_request_ends_a_pause),
         TEST(it_lingers),
         TEST(without_its_own_processor_it_does_not_spin),
         TEST(counts_may_wrap_around),

@@ -123,7 +123,7 @@ static const spec_parameter_t parameters[] = {
                         "64 KiB, or until the program waits or tests. A program that computes "
                         "after many sends wants a smaller value. Unit: messages, range 1 (no send "
                         "waits) to 4096, default 32."),
-    SPEC_NUMBER("patience_max", 6, &mca_pml_spec.patience_max, 2000, 0, 2000,
+    SPEC_NUMBER("patience_max", 9, &mca_pml_spec.patience_max, 2000, 0, 2000,
                 .help = "A nonblocking send or receive of at least 64 KiB, between two processes "
                         "that send to each other, waits up to this long for the offer (RTR) or "
                         "the announcement (RTS) that the other process may have under way, if "

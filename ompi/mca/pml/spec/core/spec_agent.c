@@ -13,45 +13,47 @@ void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, bool ha
 
 static uint64_t longer(spec_agent_t *agent)
 {
-    const uint64_t twice = 0 == agent->rest ? SPEC_AGENT_REST_LEAST : 2 * agent->rest;
-    return agent->rest = twice < SPEC_AGENT_REST_MOST ? twice : SPEC_AGENT_REST_MOST;
+    const uint64_t twice = 0 == agent->pause ? SPEC_AGENT_PAUSE_LEAST : 2 * agent->pause;
+    return agent->pause = twice < SPEC_AGENT_PAUSE_MOST ? twice : SPEC_AGENT_PAUSE_MOST;
 }
 
 static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *view)
 {
     const spec_agent_view_t *seen = &agent->seen;
     const bool slept = SPEC_AGENT_SLEEP == agent->last, ran = SPEC_AGENT_RUN == agent->last,
-               rung = view->rings != seen->rings, ended = view->ended != seen->ended,
+               begun = view->begun != seen->begun, rung = view->rings != seen->rings,
+               ended = view->ended != seen->ended,
                moved = ran && view->now - seen->now >= SPEC_AGENT_WORK;
     /* What it called before the agent slept says nothing. Where a large request began it has just come out of MPI. */
     const bool inside = view->calls != seen->calls && !slept && !rung;
 
-    if (view->outstanding) {
+    if (view->outstanding || begun) {
         agent->needed = view->now;
     } else if (view->now - agent->needed >= SPEC_AGENT_LINGER) {
         return SPEC_AGENT_SLEEP;
     }
     if (inside || view->barred) {
-        return SPEC_AGENT_REST;
+        return SPEC_AGENT_PAUSE;
     }
     if (rung || ended || slept) {
         agent->news = view->now;
     }
     if (rung || ended || slept || moved) {
-        agent->rest = 0;
+        agent->pause = 0;
     }
     if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : agent->spin)) {
         return SPEC_AGENT_RUN;
     }
-    return ran || !view->outstanding ? SPEC_AGENT_REST : SPEC_AGENT_RUN;
+    /* What ended may have been waited for by what progress does next. */
+    return ran && !ended ? SPEC_AGENT_PAUSE : SPEC_AGENT_RUN;
 }
 
-spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *rest)
+spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *ns)
 {
     agent->last = decide(agent, view);
     agent->seen = *view;
-    if (SPEC_AGENT_REST == agent->last) {
-        *rest = longer(agent);
+    if (SPEC_AGENT_PAUSE == agent->last) {
+        *ns = longer(agent);
     }
     return agent->last;
 }

@@ -1,14 +1,14 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* When the progress agent - a thread that calls progress for a program which computes - runs, rests and sleeps.
+/* When the progress agent - a thread that calls progress for a program which computes - runs, pauses and sleeps.
  *
  *   - Nothing is outstanding, and has not been for a while: it sleeps until a request begins.
- *   - It must not call progress now: it rests.
- *   - The program calls progress itself, so it is inside MPI: the agent steps back, and looks again after a rest.
+ *   - It must not call progress now: it pauses.
+ *   - The program calls progress itself, so it is inside MPI: the agent steps back, and returns after a pause.
  *   - Otherwise it calls progress: without a pause as long as that moves something, or a large request has just begun;
- *     then once after each rest.
- * A rest is twice as long as the last one, up to SPEC_AGENT_REST_MOST; one that begins after news is short again. So a
+ *     then after each pause until nothing more ends.
+ * A pause is twice as long as the last one, up to SPEC_AGENT_PAUSE_MOST; one that begins after news is short again. So a
  * program that computes for seconds with a receive posted pays a thousand short polls a second, and its message waits
- * for a rest at most.
+ * for a pause at most.
  *
  * Also which processors the agents of a host may have: those that no rank owns.
  *
@@ -23,19 +23,20 @@
 /* ns. With a processor of its own the agent polls so long without a pause after news: about what it takes to wake a thread,
  * twice. Without one it would keep the program from the processor, whose silence it then took for computing. */
 #define SPEC_AGENT_SPIN UINT64_C(100000)
-/* ns. The first rest; and the longest, for which a message or a program that went to compute may wait. */
-#define SPEC_AGENT_REST_LEAST UINT64_C(20000)
-#define SPEC_AGENT_REST_MOST  UINT64_C(1000000)
-/* ns. After the last request the agent rests so long before it sleeps: waking it costs the program a system call. */
+/* ns. The first pause; and the longest, for which a message or a program that went to compute may wait. */
+#define SPEC_AGENT_PAUSE_LEAST UINT64_C(20000)
+#define SPEC_AGENT_PAUSE_MOST  UINT64_C(1000000)
+/* ns. After the last request the agent goes on for so long before it sleeps: a nonblocking collective has nothing outstanding
+ * between two of its steps, and waking the agent costs the program a system call. */
 #define SPEC_AGENT_LINGER UINT64_C(10000000)
 /* ns. A poll that took so long has moved something, most likely: an empty one takes less. That is believed for so long after
- * the last news, since with some transports it may take more; from then on such polls have short rests between them. */
+ * the last news, since with some transports it may take more; from then on such polls have short pauses between them. */
 #define SPEC_AGENT_WORK  UINT64_C(3000)
 #define SPEC_AGENT_TRUST UINT64_C(20000000)
 
 typedef enum spec_agent_act {
     SPEC_AGENT_SLEEP, /* until a request begins */
-    SPEC_AGENT_REST,  /* for some time, or until a large request begins */
+    SPEC_AGENT_PAUSE, /* for some time, or until a large request begins */
     SPEC_AGENT_RUN,   /* call progress once */
 } spec_agent_act_t;
 
@@ -43,7 +44,8 @@ typedef enum spec_agent_act {
 typedef struct spec_agent_view {
     uint64_t now;     /* ns */
     uint32_t calls;   /* of progress, by threads of the program */
-    uint32_t rings;   /* large requests that have begun */
+    uint32_t begun;   /* requests */
+    uint32_t rings;   /* of these, large ones */
     uint32_t ended;   /* requests that the agent has brought to their end */
     bool outstanding; /* a request, or a window that others may access */
     bool barred;      /* progress may be called in the program's threads only */
@@ -55,15 +57,14 @@ typedef struct spec_agent {
     spec_agent_act_t last;
     uint64_t needed; /* when something was outstanding last, ns */
     uint64_t news;   /* when a request last ended, or a large one began, ns */
-    uint64_t rest;   /* the last one, ns; 0: the next is short */
+    uint64_t pause;  /* the last one, ns; 0: the next is short */
 } spec_agent_t;
 
 /* Begins asleep. has_own: a processor that the program does not use. */
 void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, bool has_own);
 
-/* The next step. *rest: how long it rests, ns; only for SPEC_AGENT_REST. */
-spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view,
-                                 uint64_t *rest);
+/* The next step. *ns: how long it pauses; only for SPEC_AGENT_PAUSE. */
+spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *ns);
 
 /* ---- processors: sets of `words` words, a bit for each ---- */
 

@@ -16,22 +16,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the thread does. Others wake it by writing AWAKE; it looks again after it has said that it is about to rest or sleep,
+/* What the thread does. Others wake it by writing AWAKE; it checks again after it has said that it is about to pause or sleep,
  * so that nothing begins unseen in between. */
-enum { AWAKE, RESTS, SLEEPS };
+enum { AWAKE, PAUSES, SLEEPS };
 
 static struct {
     atomic_uint does;          /* a futex */
-    atomic_int outstanding;    /* requests that are counted */
+    atomic_uint begun, over;   /* requests that are counted */
     atomic_uint rings;         /* large ones that have begun */
     atomic_bool begins, stops; /* the thread, or it has */
     bool there;                /* it has been made */
     pthread_t thread;
-    atomic_ulong self; /* the same, as others may ask for it; 0: there is none */
+    atomic_ulong self;                    /* the same, as others may ask for it; 0: there is none */
     mca_pml_spec_processors_t processors; /* for it; none: it stays where it is */
     bool has_own;                         /* it is one that no rank owns */
     uint64_t born;                        /* ns */
-    _Alignas(128) _Atomic uint32_t calls; /* of progress by the program: each of its polls writes it */
+    _Alignas(
+        128) _Atomic uint32_t calls; /* of progress by the program: each of its polls writes it */
     _Alignas(128) _Atomic uint32_t ended; /* requests, in the agent's thread */
 } agent;
 
@@ -81,12 +82,12 @@ static void start(void)
 void mca_pml_spec_agent_begun(size_t length)
 {
     const bool is_large = length > mca_pml_spec.eager_min;
-    atomic_fetch_add(&agent.outstanding, 1);
+    atomic_fetch_add(&agent.begun, 1);
     if (is_large) {
         atomic_fetch_add(&agent.rings, 1);
     }
     const unsigned does = atomic_load(&agent.does);
-    if (OPAL_UNLIKELY(SLEEPS == does || (RESTS == does && is_large))) {
+    if (OPAL_UNLIKELY(SLEEPS == does || (PAUSES == does && is_large))) {
         wake();
     } else if (OPAL_UNLIKELY(!atomic_load_explicit(&agent.begins, memory_order_relaxed))
                && !mca_pml_spec_is_starting() && !mca_pml_spec_is_ending()
@@ -97,7 +98,7 @@ void mca_pml_spec_agent_begun(size_t length)
 
 void mca_pml_spec_agent_ended(void)
 {
-    atomic_fetch_sub(&agent.outstanding, 1);
+    atomic_fetch_add(&agent.over, 1);
     if (is_agent()) {
         const uint32_t n = atomic_load_explicit(&agent.ended, memory_order_relaxed);
         atomic_store_explicit(&agent.ended, n + 1, memory_order_relaxed);
@@ -106,19 +107,23 @@ void mca_pml_spec_agent_ended(void)
 
 /* ---- what the agent's does ---- */
 
-static spec_agent_view_t look(void)
+static spec_agent_view_t view_now(void)
 {
+    const uint32_t over =
+        atomic_load(&agent.over); /* before those that have begun: it is no more */
+    const uint32_t begun = atomic_load(&agent.begun);
     return (spec_agent_view_t){
         .now = spec_now(),
         .calls = atomic_load_explicit(&agent.calls, memory_order_relaxed),
+        .begun = begun,
         .rings = atomic_load(&agent.rings),
         .ended = atomic_load_explicit(&agent.ended, memory_order_relaxed),
-        .outstanding = atomic_load(&agent.outstanding) > 0 || mca_pml_spec_has_windows(),
+        .outstanding = begun != over || mca_pml_spec_has_windows(),
         .barred = mca_pml_spec_has_files(),
     };
 }
 
-/* Only the agent writes these; whoever reads them may see them a rest late. */
+/* Only the agent writes these; whoever reads them may see them a pause late. */
 static void account(uint32_t ended)
 {
     mca_pml_spec_counters_t *c = &mca_pml_spec.counters;
@@ -127,15 +132,15 @@ static void account(uint32_t ended)
     __atomic_store_n(&c->agent_lived_ns, spec_now() - agent.born, __ATOMIC_RELAXED);
 }
 
-/* For `ns`, or until it is woken, if nothing has begun since the agent looked; ns 0: for as long as nothing does. */
+/* For `ns`, or until it is woken, if nothing has begun since that view; ns 0: for as long as nothing does. */
 static void pause_for(const spec_agent_view_t *view, uint64_t ns)
 {
-    const unsigned how = 0 == ns ? SLEEPS : RESTS;
+    const unsigned how = 0 == ns ? SLEEPS : PAUSES;
     const struct timespec time = {.tv_nsec = (long) ns};
     account(view->ended);
     atomic_store(&agent.does, how);
     const bool calm = atomic_load(&agent.rings) == view->rings && !atomic_load(&agent.stops)
-                      && (RESTS == how || atomic_load(&agent.outstanding) <= 0);
+                      && (PAUSES == how || atomic_load(&agent.begun) == view->begun);
     if (calm) {
         (void) syscall(SYS_futex, &agent.does, FUTEX_WAIT_PRIVATE, how, 0 == ns ? NULL : &time,
                        NULL, 0);
@@ -147,23 +152,24 @@ static void pause_for(const spec_agent_view_t *view, uint64_t ns)
 static void *run(void *unused)
 {
     spec_agent_t state;
-    spec_agent_view_t view = look();
+    spec_agent_view_t view = view_now();
     (void) unused;
     atomic_store(&agent.self, (unsigned long) pthread_self());
     mca_pml_spec_processors_use(&agent.processors);
-    (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* rests are short */
+    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-agent", 0ul, 0ul, 0ul); /* ps -L */
+    (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
     spec_agent_init(&state, &view, agent.has_own);
     while (!atomic_load(&agent.stops)) {
-        uint64_t rest = 0;
-        view = look();
-        if (SPEC_AGENT_RUN == spec_agent_next(&state, &view, &rest)) {
+        uint64_t ns = 0;
+        view = view_now();
+        if (SPEC_AGENT_RUN == spec_agent_next(&state, &view, &ns)) {
             opal_progress();
             MCA_PML_SPEC_COUNT(agent_polls);
         } else {
-            pause_for(&view, rest);
+            pause_for(&view, ns);
         }
     }
-    account(look().ended);
+    account(view_now().ended);
     atomic_store(&agent.self, 0);
     return NULL;
 }
@@ -185,7 +191,6 @@ const char *mca_pml_spec_agent_prepare(void)
     (void) opal_set_using_threads(true);
     mca_pml_spec.threaded = true;
     atomic_store(&agent.does, AWAKE);
-    atomic_store(&agent.outstanding, 0);
     atomic_store(&agent.begins, false);
     atomic_store(&agent.stops, false);
     agent.there = false;

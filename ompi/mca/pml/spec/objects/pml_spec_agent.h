@@ -8,7 +8,7 @@
  *
  * Requests are counted while the program can compute: from the start of a nonblocking one to its end. Calls that wait
  * are not, nor are small messages that need no request. The thread holds no lock of ours between two calls of progress,
- * and none that a caller inside MPI would wait for; while the program calls progress itself, it rests.
+ * and none that a caller inside MPI would wait for; while the program calls progress itself, it pauses.
  *
  * Threads: any, but for the first two and the last. */
 #ifndef PML_SPEC_AGENT_H
