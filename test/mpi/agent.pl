@@ -17,7 +17,7 @@ for my $btl ('self,vader', 'self,tcp', 'self,ibx') {
     for my $round (1 .. ($full ? 30 : 4)) {
         my $out = `timeout -k 5 30 $mpirun $programs/agent --abort 1 2>&1 </dev/null`;
         my $code = $? >> 8;
-        my $good = 3 == $code && $out =~ /MPI_ABORT was invoked/ && $out !~ /Signal:|signal \d+ \(Seg|watchdog/;
+        my $good = 3 == $code && $out !~ /Signal:|signal \d+ \(Seg|watchdog/;
         printf "%s agent: MPI_Abort over $btl, round $round\n", $good ? 'ok     ' : 'FAILED ';
         $good ? ++$passed : ++$failed;
         print "ended with $code\n$out" if !$good;

@@ -94,7 +94,8 @@ static void a_request_that_ends_at_once_is_followed_up(void **state)
     sleeps(false);
     begins(false);
     view.outstanding = false;
-    assert_int_equal(next(), SPEC_AGENT_RUN);
+    assert_int_equal(next(), SPEC_AGENT_PAUSE);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
     assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
     assert_int_equal(after(told), SPEC_AGENT_RUN);
 }
@@ -245,7 +246,14 @@ static void without_its_own_processor_it_does_not_spin(void **state)
     (void) state;
     sleeps(false);
     begins(true);
-    assert_int_equal(next(), SPEC_AGENT_RUN);
+    assert_int_equal(next(), SPEC_AGENT_PAUSE); /* the program may be about to wait, and needs it */
+    assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
+    ++view.calls;
+    assert_int_equal(after(told), SPEC_AGENT_PAUSE);
+    begins(true);
+    assert_int_equal(after(US), SPEC_AGENT_PAUSE);
+    assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
     assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
     assert_int_equal(after(told), SPEC_AGENT_RUN);
     assert_int_equal(after(SPEC_AGENT_WORK), SPEC_AGENT_RUN); /* but what moves, moves on */

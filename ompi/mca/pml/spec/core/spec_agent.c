@@ -32,14 +32,17 @@ static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *vie
     } else if (view->now - agent->needed >= SPEC_AGENT_LINGER) {
         return SPEC_AGENT_SLEEP;
     }
-    if (inside || view->barred) {
-        return SPEC_AGENT_PAUSE;
-    }
     if (rung || ended || slept) {
         agent->news = view->now;
     }
     if (rung || ended || slept || moved) {
         agent->pause = 0;
+    }
+    /* A program with which it shares a processor may be about to wait: a piece of a message in the agent's hands would then
+     * wait for the agent's next time slice. */
+    const bool in_its_way = 0 == agent->spin && (rung || slept);
+    if (inside || in_its_way || view->barred) {
+        return SPEC_AGENT_PAUSE;
     }
     if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : agent->spin)) {
         return SPEC_AGENT_RUN;

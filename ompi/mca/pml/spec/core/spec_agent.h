@@ -10,6 +10,8 @@
  * program that computes for seconds with a receive posted pays a thousand short polls a second, and its message waits
  * for a pause at most.
  *
+ * Without a processor of its own it begins with a pause, and goes on where the program has not called since.
+ *
  * Also which processors the agents of a host may have: those that no rank owns.
  *
  * Pure: the caller gives the time and what it sees. Threads: the agent's alone. */
