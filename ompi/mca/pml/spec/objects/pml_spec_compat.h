@@ -83,16 +83,8 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* What this PML can do beyond the least, for pml_flags. */
 #    define MCA_PML_SPEC_ABILITIES 0
 
-/* A request of the communicator is about to end in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
- * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
- * what ends the job once it is seen ends it here; but not for a message that is too long, which is the program's own
- * affair: it may choose what becomes of errors until it waits. Any thread; no lock is held. */
-static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
-{
-    if (MPI_ERR_TRUNCATE != error && &ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
-        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that nobody waits for yet");
-    }
-}
+/* With threads MPI_Waitall of 4.1 never returns from requests that failed before (pml_spec_waitall.h). */
+#    define MCA_PML_SPEC_WAITALL_LOOPS 1
 
 /* Ends the job; why has been told. */
 #    define mca_pml_spec_abort(code)                                                               \
@@ -137,7 +129,7 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 #    define MCA_PML_SPEC_ABILITIES                  MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
 
 /* (5.0 returns from MPI_Waitall.) */
-#    define mca_pml_spec_failed_unseen(comm, error) ((void) (error))
+#    define MCA_PML_SPEC_WAITALL_LOOPS 0
 
 /* (The abort of 5.0 gives its text to the launcher, which keeps it.) */
 #    define mca_pml_spec_abort(code)                                                               \
