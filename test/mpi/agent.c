@@ -78,6 +78,33 @@ static void a_message(const char *what, int source, int tag, bool gaps)
     FREE(out);
 }
 
+/* Rank 0 waits in MPI for rank 1, which is outside: it calls rank 1's agent, by then in long pauses. */
+static void it_is_called(void)
+{
+    const uint64_t key = tl_key(2, 0, 1, TAG, SIZE);
+    unsigned char *buf = tl_buf(SIZE);
+    const long long before = tl_pvar("pml_spec_agent_calls");
+    tl_step("a call");
+    for (int i = 0; i < ROUNDS; ++i) {
+        MPI_Request request;
+        if (0 == tl.rank) {
+            tl_fill(buf, SIZE, key);
+            MPI_Barrier(tl.ctl);
+            usleep(100 * NAP_US);
+            MPI_Send(buf, SIZE, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+            continue;
+        }
+        buf[SIZE - 1] = (unsigned char) ~tl_byte(key, SIZE - 1);
+        MPI_Irecv(buf, SIZE, MPI_BYTE, MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &request);
+        MPI_Barrier(tl.ctl);
+        await_byte(buf + SIZE - 1, tl_byte(key, SIZE - 1));
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        VERIFY(buf, SIZE, key);
+    }
+    CHECK(0 == tl.rank || tl_pvar("pml_spec_agent_calls") > before, "nobody called the agent");
+    FREE(buf);
+}
+
 /* Several rounds: each begins when the last one has ended, which progress has to see. */
 static void a_collective(void)
 {
@@ -245,6 +272,7 @@ int main(int argc, char **argv)
         a_message("a receive with gaps", !tl.rank, TAG, true);
         a_collective();
     }
+    it_is_called();
     signals();
     forks();
     it_sleeps();

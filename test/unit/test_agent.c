@@ -18,18 +18,19 @@ static spec_agent_act_t next(void)
     return spec_agent_next(&agent, &view, &told);
 }
 
-/* The same after so many ns. */
+/* The same after so many ns, which the last call of progress took if it was told to call it. */
 static spec_agent_act_t after(uint64_t ns)
 {
     view.now += ns;
+    view.took = ns;
     return next();
 }
 
 /* Asleep for a second, during which the program was in MPI. */
-static void sleeps(bool has_own)
+static void sleeps(spec_agent_home_t home)
 {
     view = (spec_agent_view_t){.now = 1000 * MS};
-    spec_agent_init(&agent, &view, has_own);
+    spec_agent_init(&agent, &view, home);
     view.now += 1000 * MS;
     assert_int_equal(next(), SPEC_AGENT_SLEEP);
     view.now += 1000 * MS;
@@ -46,7 +47,7 @@ static void begins(bool is_large)
 static int sleeping(void **state)
 {
     (void) state;
-    sleeps(true);
+    sleeps(SPEC_AGENT_OWN);
     return 0;
 }
 
@@ -67,6 +68,7 @@ static void computes(uint64_t ns, uint64_t *polls, uint64_t *pauses, uint64_t *l
         case SPEC_AGENT_RUN:
             ++*polls;
             view.now += EMPTY;
+            view.took = EMPTY;
             break;
         case SPEC_AGENT_PAUSE:
             ++*pauses;
@@ -91,7 +93,7 @@ static void a_request_that_begins_ends_the_sleep(void **state)
 static void a_request_that_ends_at_once_is_followed_up(void **state)
 {
     (void) state;
-    sleeps(false);
+    sleeps(SPEC_AGENT_SHARED);
     begins(false);
     view.outstanding = false;
     assert_int_equal(next(), SPEC_AGENT_PAUSE);
@@ -120,9 +122,9 @@ static void pauses_grow_from_the_least(void **state)
     (void) state;
     begins(true);
     assert_int_equal(next(), SPEC_AGENT_RUN);
-    view.now += SPEC_AGENT_SPIN;
     view.calls = agent.seen.calls;
-    assert_int_equal(next(), SPEC_AGENT_RUN); /* the poll was long: it may have moved something */
+    assert_int_equal(after(SPEC_AGENT_SPIN),
+                     SPEC_AGENT_RUN); /* the poll was long: it may have moved something */
     for (uint64_t want = SPEC_AGENT_PAUSE_LEAST; want < SPEC_AGENT_PAUSE_MOST; want *= 2) {
         assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
         assert_int_equal(told, want);
@@ -158,6 +160,7 @@ static void a_long_poll_is_followed_up(void **state)
     begins(true);
     for (from = view.now; view.now - from < SPEC_AGENT_TRUST; view.now += 30 * US) {
         assert_int_equal(next(), SPEC_AGENT_RUN);
+        view.took = 30 * US;
     }
     for (from = view.now; view.now - from < 100 * MS;) {
         const bool runs_now = SPEC_AGENT_RUN == next();
@@ -167,6 +170,7 @@ static void a_long_poll_is_followed_up(void **state)
             assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
         }
         view.now += runs_now ? SPEC_AGENT_WORK : told;
+        view.took = SPEC_AGENT_WORK;
     }
     assert_in_range(stops, runs - 1, runs + 1);
 }
@@ -228,38 +232,134 @@ static void it_lingers(void **state)
     const uint64_t from = view.now;
     view.outstanding = false;
     view.now += SPEC_AGENT_SPIN;
+    view.took = EMPTY;
     for (spec_agent_act_t act; SPEC_AGENT_SLEEP != (act = next());) {
         pauses += SPEC_AGENT_PAUSE == act;
         runs += SPEC_AGENT_RUN == act;
         view.now += SPEC_AGENT_PAUSE == act ? told : EMPTY;
     }
     assert_in_range(view.now - from, SPEC_AGENT_LINGER, SPEC_AGENT_LINGER + SPEC_AGENT_PAUSE_MOST);
-    assert_in_range(runs, pauses, pauses + 1); /* a collective may go on */
+    assert_in_range(runs, pauses - 1, pauses + 1); /* a collective may go on */
     assert_in_range(pauses, SPEC_AGENT_LINGER / SPEC_AGENT_PAUSE_MOST, 20);
     begins(false);
     assert_int_equal(after(MS), SPEC_AGENT_RUN);
 }
 
-/* Where it shares the program's processor, each poll in vain is followed by a pause. */
-static void without_its_own_processor_it_does_not_spin(void **state)
+/* The machine is busy, and a pause lasts longer than the agent goes on after the last request: what that has ended for may still
+ * have to begin. */
+static void it_polls_before_it_sleeps(void **state)
 {
     (void) state;
-    sleeps(false);
+    sleeps(SPEC_AGENT_APART);
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+    view.outstanding = false; /* the program's call ended it */
+    ++view.calls;
+    assert_int_equal(after(2 * SPEC_AGENT_LINGER), SPEC_AGENT_PAUSE);
+    assert_int_equal(after(2 * SPEC_AGENT_LINGER), SPEC_AGENT_RUN);
+    assert_int_equal(after(EMPTY), SPEC_AGENT_SLEEP);
+    begins(false);
+    assert_int_equal(after(MS), SPEC_AGENT_RUN);
+    view.outstanding = false;
+    ++view.ended; /* the agent's did */
+    assert_int_equal(after(2 * SPEC_AGENT_LINGER), SPEC_AGENT_RUN);
+}
+
+/* Where it shares the program's processor, each poll in vain is followed by a pause, and large requests do not wake it. */
+static void on_the_programs_processor_it_does_not_spin(void **state)
+{
+    (void) state;
+    sleeps(SPEC_AGENT_SHARED);
     begins(true);
     assert_int_equal(next(), SPEC_AGENT_PAUSE); /* the program may be about to wait, and needs it */
     assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
     ++view.calls;
     assert_int_equal(after(told), SPEC_AGENT_PAUSE);
+    ++view.calls;
     begins(true);
     assert_int_equal(after(US), SPEC_AGENT_PAUSE);
-    assert_int_equal(told, SPEC_AGENT_PAUSE_LEAST);
+    assert_int_equal(told, 4 * SPEC_AGENT_PAUSE_LEAST);
     assert_int_equal(after(told), SPEC_AGENT_RUN);
     assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
     assert_int_equal(after(told), SPEC_AGENT_RUN);
-    assert_int_equal(after(SPEC_AGENT_WORK), SPEC_AGENT_RUN); /* but what moves, moves on */
     ++view.ended;
-    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN); /* and what ended may have been waited for */
+    assert_int_equal(after(EMPTY), SPEC_AGENT_RUN); /* what ended may have been waited for */
+    assert_int_equal(after(SPEC_AGENT_WORK), SPEC_AGENT_RUN); /* and what moves, moves on */
     assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+}
+
+/* Another process calls; the program has not polled since, or has: `answers`. */
+static spec_agent_act_t is_called(bool answers)
+{
+    ++view.bells;
+    view.calls += 100;
+    view.then = view.calls - answers;
+    return after(SPEC_AGENT_CHECK);
+}
+
+/* On others' processors it is where it is called to, and nowhere else. */
+static void who_is_called_comes(void **state)
+{
+    uint64_t polls, pauses, longest;
+    (void) state;
+    sleeps(SPEC_AGENT_APART);
+    begins(true);
+    computes(50 * MS, &polls, &pauses, &longest);
+    assert_in_range(polls, 1, pauses + 1); /* that a request began is no reason to spin */
+    assert_int_equal(longest, SPEC_AGENT_PAUSE_MOST);
+    assert_int_equal(is_called(false), SPEC_AGENT_RUN);
+    computes(SPEC_AGENT_SPIN - EMPTY, &polls, &pauses, &longest);
+    assert_int_equal(pauses, 0);
+    computes(SPEC_AGENT_PAUSE_LEAST, &polls, &pauses, &longest);
+    assert_int_equal(longest, SPEC_AGENT_PAUSE_LEAST);
+}
+
+static void a_program_that_answers_needs_no_agent(void **state)
+{
+    (void) state;
+    sleeps(SPEC_AGENT_APART);
+    begins(true);
+    assert_int_equal(is_called(true), SPEC_AGENT_PAUSE);
+    assert_int_equal(is_called(true), SPEC_AGENT_PAUSE);
+    assert_int_equal(told, 2 * SPEC_AGENT_PAUSE_LEAST); /* and that is no news */
+}
+
+static void the_shared_processor_is_used_if_called(void **state)
+{
+    (void) state;
+    sleeps(SPEC_AGENT_SHARED);
+    begins(true);
+    assert_int_equal(is_called(false), SPEC_AGENT_RUN);
+}
+
+/* ---- a thread that waits ---- */
+
+static void who_waits_calls_ever_more_seldom(void **state)
+{
+    uint32_t calls = 0;
+    (void) state;
+    for (uint32_t polls = 1; polls <= SPEC_AGENT_POLLS; ++polls) {
+        assert_false(spec_agent_waits(polls));
+        assert_false(spec_agent_calls(polls));
+    }
+    assert_true(spec_agent_waits(SPEC_AGENT_POLLS + 1));
+    for (uint32_t polls = SPEC_AGENT_POLLS + 1; polls <= 16 * SPEC_AGENT_POLLS + 1; ++polls) {
+        calls += spec_agent_calls(polls);
+    }
+    assert_int_equal(calls, 5);
+}
+
+static void who_lost_its_processor_gives_no_more_for_a_while(void **state)
+{
+    uint64_t again = 0;
+    (void) state;
+    assert_true(spec_agent_gives(again, 0));
+    spec_agent_gave(&again, 100, 100 + SPEC_GIVE_MOST);
+    assert_true(spec_agent_gives(again, 100 + SPEC_GIVE_MOST));
+    spec_agent_gave(&again, 100, 101 + SPEC_GIVE_MOST);
+    assert_false(spec_agent_gives(again, 101 + 2 * SPEC_GIVE_MOST));
+    assert_true(spec_agent_gives(again, 102 + 2 * SPEC_GIVE_MOST));
 }
 
 static void counts_may_wrap_around(void **state)
@@ -309,7 +409,13 @@ int main(void)
         TEST(what_bars_it_is_waited_for),
         TEST(a_large_request_ends_a_pause),
         TEST(it_lingers),
-        TEST(without_its_own_processor_it_does_not_spin),
+        TEST(it_polls_before_it_sleeps),
+        TEST(on_the_programs_processor_it_does_not_spin),
+        TEST(who_is_called_comes),
+        TEST(a_program_that_answers_needs_no_agent),
+        TEST(the_shared_processor_is_used_if_called),
+        TEST(who_waits_calls_ever_more_seldom),
+        TEST(who_lost_its_processor_gives_no_more_for_a_while),
         TEST(counts_may_wrap_around),
         TEST(processors_that_no_rank_owns),
     };

@@ -104,6 +104,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     }
     *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
     mca_pml_spec_count_eager(peer, length);
+    mca_pml_spec_agent_asks(peer->proc);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {
         mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);

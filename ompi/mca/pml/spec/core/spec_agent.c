@@ -2,12 +2,13 @@
 /* The steps of the progress agent, and its processors. */
 #include "spec_agent.h"
 
-void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, bool has_own)
+void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_agent_home_t home)
 {
-    *agent = (spec_agent_t){.spin = has_own ? SPEC_AGENT_SPIN : 0,
+    *agent = (spec_agent_t){.home = home,
                             .seen = *view,
                             .last = SPEC_AGENT_SLEEP,
                             .needed = view->now,
+                            .is_quiet = true,
                             .news = view->now};
 }
 
@@ -20,31 +21,39 @@ static uint64_t longer(spec_agent_t *agent)
 static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *view)
 {
     const spec_agent_view_t *seen = &agent->seen;
-    const bool slept = SPEC_AGENT_SLEEP == agent->last, ran = SPEC_AGENT_RUN == agent->last,
-               begun = view->begun != seen->begun, rung = view->rings != seen->rings,
-               ended = view->ended != seen->ended,
-               moved = ran && view->now - seen->now >= SPEC_AGENT_WORK;
-    /* What it called before the agent slept says nothing. Where a large request began it has just come out of MPI. */
-    const bool inside = view->calls != seen->calls && !slept && !rung;
+    const bool has_own = SPEC_AGENT_OWN == agent->home, slept = SPEC_AGENT_SLEEP == agent->last,
+               ran = SPEC_AGENT_RUN == agent->last, begun = view->begun != seen->begun,
+               rung = has_own && view->rings != seen->rings, bell = view->bells != seen->bells,
+               ended = view->ended != seen->ended, moved = ran && view->took >= SPEC_AGENT_WORK;
+    /* What it called before the agent slept says nothing, nor before another process called. Where a large request began it has
+     * just come out of MPI. */
+    const bool inside =
+        bell ? view->calls != view->then : view->calls != seen->calls && !slept && !rung;
+    const bool called = bell && !inside;
 
-    if (view->outstanding || begun) {
+    if (view->outstanding || begun || ended) {
         agent->needed = view->now;
-    } else if (view->now - agent->needed >= SPEC_AGENT_LINGER) {
+        agent->is_quiet = false;
+    } else if (!seen->outstanding && (ran || view->calls != seen->calls || view->barred)) {
+        agent->is_quiet = true;
+    }
+    if (agent->is_quiet && view->now - agent->needed >= SPEC_AGENT_LINGER) {
         return SPEC_AGENT_SLEEP;
     }
-    if (rung || ended || slept) {
+    if (rung || called || ended || (slept && has_own)) {
         agent->news = view->now;
     }
-    if (rung || ended || slept || moved) {
+    if (rung || called || ended || slept || moved) {
         agent->pause = 0;
     }
     /* A program with which it shares a processor may be about to wait: a piece of a message in the agent's hands would then
      * wait for the agent's next time slice. */
-    const bool in_its_way = 0 == agent->spin && (rung || slept);
+    const bool in_its_way = SPEC_AGENT_SHARED == agent->home && slept && !called;
     if (inside || in_its_way || view->barred) {
         return SPEC_AGENT_PAUSE;
     }
-    if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : agent->spin)) {
+    const uint64_t spin = SPEC_AGENT_SHARED == agent->home ? 0 : SPEC_AGENT_SPIN;
+    if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : spin)) {
         return SPEC_AGENT_RUN;
     }
     /* What ended may have been waited for by what progress does next. */

@@ -28,6 +28,24 @@ void mca_pml_spec_agent_end(void);
 /* A nonblocking request is about to begin, of so many bytes. It may start the thread or wake it. */
 void mca_pml_spec_agent_begun(size_t length);
 
+/* Something was sent to a process that may have to answer: if this one waits for long, it calls that one's agent
+ * (pml_spec_bell.h). */
+void mca_pml_spec_agent_call(const opal_proc_t *proc);
+
+/* The same, if there are agents. */
+static inline void mca_pml_spec_agent_asks(const ompi_proc_t *proc)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.has_agent)) {
+        mca_pml_spec_agent_call(&proc->super);
+    }
+}
+
+/* Is this the agent's thread? */
+bool mca_pml_spec_agent_is_here(void);
+
+/* Is it, and has it no processor of its own? Then it leaves pieces of messages to the threads that wait for them. */
+bool mca_pml_spec_agent_leaves_pieces(void);
+
 /* A counted request is over. */
 void mca_pml_spec_agent_ended(void);
 

@@ -56,6 +56,8 @@
     X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
     X(refused, "packets refused because they made no sense")                                       \
     X(agent_wakes, "times the progress agent woke (pml_spec_progress)")                            \
+    X(agent_calls,                                                                                 \
+      "times other processes of this host called the progress agent, since they waited")           \
     X(agent_polls, "times the progress agent called progress")                                     \
     X(agent_ended, "nonblocking sends and receives that the progress agent brought to their end")  \
     X(agent_ns, "nanoseconds that the progress agent ran")                                         \

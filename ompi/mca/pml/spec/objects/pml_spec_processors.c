@@ -5,8 +5,6 @@
 
 #include "pml_spec_processors.h"
 
-#include "../core/spec_agent.h"
-
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,30 +43,42 @@ static unsigned allowed_to_children(pid_t process, mca_pml_spec_processors_t *ow
     return n;
 }
 
-bool mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why, size_t size)
+/* Without this process's own, if others are left. */
+static spec_agent_home_t beside_mine(mca_pml_spec_processors_t *processors)
+{
+    mca_pml_spec_processors_t mine, others = *processors;
+    if (!allowed(0, &mine) || 0 == spec_agent_spare(others.set, mine.set, WORDS)) {
+        return SPEC_AGENT_SHARED;
+    }
+    *processors = others;
+    return SPEC_AGENT_APART;
+}
+
+spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why,
+                                               size_t size)
 {
     const pid_t launcher = getppid();
     const unsigned ranks = spec_local_ranks();
     mca_pml_spec_processors_t owned, spare;
     if (!allowed(launcher, processors)) {
         snprintf(why, size, "which processors the job may use is not known");
-        return false;
+        return SPEC_AGENT_SHARED;
     }
     if (allowed_to_children(launcher, &owned) < ranks) {
         snprintf(why, size, "which processors the %u ranks of this host own is not known", ranks);
-        return false;
+        return beside_mine(processors);
     }
     spare = *processors;
     const unsigned n = spec_agent_spare(spare.set, owned.set, WORDS);
     snprintf(why, size, "processors of this host that none of its %u ranks owns: %u", ranks, n);
     if (!spec_agent_suffice(n, ranks)) {
-        return false;
+        return beside_mine(processors);
     }
     const int mine =
         spec_agent_nth(spare.set, WORDS, (unsigned) opal_process_info.my_local_rank % n);
     memset(processors, 0, sizeof(*processors));
     processors->set[mine / 64] = UINT64_C(1) << mine % 64;
-    return true;
+    return SPEC_AGENT_OWN;
 }
 
 void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors)

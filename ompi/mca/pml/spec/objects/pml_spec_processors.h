@@ -3,6 +3,8 @@
 #ifndef PML_SPEC_PROCESSORS_H
 #define PML_SPEC_PROCESSORS_H
 
+#include "../core/spec_agent.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,10 +16,11 @@ typedef struct mca_pml_spec_processors {
     uint64_t set[MCA_PML_SPEC_PROCESSORS / 64];
 } mca_pml_spec_processors_t;
 
-/* True: there are processors that no rank of this host owns, enough for the agents of all, and *processors is the one for
- * this process. False: there are not, or it is not known; then it is all that the job may use here. A rank owns what its
- * threads may run on: all of them if it is not bound. why: says in words what was found. */
-bool mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why, size_t size);
+/* Where the agent of this process is to run, and *processors, on which. OWN: one that no rank of this host owns, if there are
+ * enough for the agents of all. APART: those of other ranks, without this process's. SHARED: all that the job may use here.
+ * A rank owns what its threads may run on: all of them if it is not bound. why: says in words what was found. */
+spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why,
+                                               size_t size);
 
 /* Has the calling thread run there; nothing if none is in the set. */
 void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors);

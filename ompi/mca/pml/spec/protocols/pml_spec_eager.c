@@ -2,6 +2,7 @@
 /* Sends small messages with their data: by copy, in place, or packed from a buffer with gaps. */
 #include "pml_spec_eager.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../services/pml_spec_copy.h"
 
 enum { NEW, SENDING, WAITING };
@@ -100,6 +101,7 @@ bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
     const int32_t tag = sendreq->req_send.req_base.req_tag;
 
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
+    mca_pml_spec_agent_asks(peer->proc);
 
     if (0 == length
         || (sendreq->is_flat && (length <= mca_pml_spec.copy_limit || SPEC_BY_RDMA != peer->mover)
