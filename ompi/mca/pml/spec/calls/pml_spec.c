@@ -9,7 +9,7 @@
 #include "../objects/pml_spec_slabs.h"
 #include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
-#include "../objects/pml_spec_waitall.h"
+#include "../objects/pml_spec_wait.h"
 #include "../objects/pml_spec_yield.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_cancel.h"
@@ -54,7 +54,7 @@ int mca_pml_spec_enable(bool enable)
     if (opal_using_threads() || ompi_mpi_thread_multiple) {
         mca_pml_spec.threaded = true;
         mca_pml_spec_yield_begin();
-        mca_pml_spec_waitall_begin();
+        mca_pml_spec_wait_begin();
         mca_pml_spec_avoid_fast_boxes();
     }
     mca_pml_spec.my_name = spec_name_of(&ompi_proc_local()->super);
@@ -89,7 +89,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec.enabled = false;
     mca_pml_spec_agent_end();
     mca_pml_spec_yield_end();
-    mca_pml_spec_waitall_end();
+    mca_pml_spec_wait_end();
     if (mca_pml_spec.retry.n > 0) {
         opal_progress_unregister(mca_pml_spec_progress);
     }
@@ -116,7 +116,8 @@ static bool is_for_others(const mca_btl_base_module_t *btl, opal_proc_t *proc)
 {
     mca_bml_base_endpoint_t *endpoint =
         NULL == proc ? NULL : ((ompi_proc_t *) proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML];
-    return NULL != endpoint && endpoint->btl_send.arr_size > 0 && NULL == mca_pml_spec_find_btl(endpoint, btl);
+    return NULL != endpoint && endpoint->btl_send.arr_size > 0
+           && NULL == mca_pml_spec_find_btl(endpoint, btl);
 }
 
 /* A transport has given up one process, or altogether. */

@@ -5,6 +5,7 @@
 #include "../dispatch/pml_spec_arrive.h"
 #include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_wait.h"
 #include "../services/pml_spec_pin.h"
 
 static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
@@ -28,7 +29,7 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *status)
 {
     ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
-    ompi_request_wait_completion(request);
+    mca_pml_spec_wait(request);
     if (MPI_STATUS_IGNORE != status) {
         OMPI_COPY_STATUS(status, request->req_status, false);
     }

@@ -4,6 +4,7 @@
 
 #include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_wait.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_flow.h"
@@ -221,7 +222,7 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
         return rc;
     }
     ompi_request_t *request = &sendreq->req_send.req_base.req_ompi;
-    ompi_request_wait_completion(request);
+    mca_pml_spec_wait(request);
     rc = request->req_status.MPI_ERROR;
     ompi_request_free(&request);
     return rc;

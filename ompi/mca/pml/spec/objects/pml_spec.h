@@ -68,6 +68,7 @@ typedef struct mca_pml_spec_module {
     bool profile_refused; /* it is somebody else's file: do not write it */
     bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
     bool has_agent;       /* requests are counted for it: pml_spec_agent.h */
+    bool waits_alone;     /* nobody else of the program waits: pml_spec_wait.h */
     bool devices;         /* buffers may be in the memory of an accelerator */
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;

@@ -83,7 +83,7 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* What this PML can do beyond the least, for pml_flags. */
 #    define MCA_PML_SPEC_ABILITIES 0
 
-/* With threads MPI_Waitall of 4.1 never returns from requests that failed before (pml_spec_waitall.h). */
+/* With threads MPI_Waitall of 4.1 never returns from requests that failed before (pml_spec_wait.h). */
 #    define MCA_PML_SPEC_WAITALL_LOOPS 1
 
 /* Ends the job; why has been told. */
@@ -102,9 +102,9 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 
 typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
 
-#    define MCA_PML_SPEC_WAIT_LOCK(sync)            opal_thread_internal_mutex_lock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_UNLOCK(sync)          opal_thread_internal_mutex_unlock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_WAKE(sync)            opal_thread_internal_cond_signal(&(sync)->condition)
+#    define MCA_PML_SPEC_WAIT_LOCK(sync)   opal_thread_internal_mutex_lock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_UNLOCK(sync) opal_thread_internal_mutex_unlock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_WAKE(sync)   opal_thread_internal_cond_signal(&(sync)->condition)
 
 static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
 {
@@ -126,10 +126,10 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 }
 
 /* (PMIx could tell the numbers, but not on every launcher: the PML asks its peers instead.) */
-#    define MCA_PML_SPEC_ABILITIES                  MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
+#    define MCA_PML_SPEC_ABILITIES         MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
 
 /* (5.0 returns from MPI_Waitall.) */
-#    define MCA_PML_SPEC_WAITALL_LOOPS 0
+#    define MCA_PML_SPEC_WAITALL_LOOPS     0
 
 /* (The abort of 5.0 gives its text to the launcher, which keeps it.) */
 #    define mca_pml_spec_abort(code)                                                               \
