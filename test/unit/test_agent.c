@@ -325,6 +325,18 @@ static void a_program_that_answers_needs_no_agent(void **state)
     assert_int_equal(told, 2 * SPEC_AGENT_PAUSE_LEAST); /* and that is no news */
 }
 
+/* A program without nonblocking requests that lost its processor: its agent would only keep the caller from the caller's. */
+static void a_call_for_nothing_is_no_news(void **state)
+{
+    (void) state;
+    sleeps(SPEC_AGENT_APART);
+    assert_int_equal(is_called(false), SPEC_AGENT_SLEEP);
+    begins(false);
+    assert_int_equal(next(), SPEC_AGENT_RUN);
+    view.outstanding = false;
+    assert_int_equal(is_called(false), SPEC_AGENT_PAUSE);
+}
+
 static void the_shared_processor_is_used_if_called(void **state)
 {
     (void) state;
@@ -413,6 +425,7 @@ int main(void)
         TEST(on_the_programs_processor_it_does_not_spin),
         TEST(who_is_called_comes),
         TEST(a_program_that_answers_needs_no_agent),
+        TEST(a_call_for_nothing_is_no_news),
         TEST(the_shared_processor_is_used_if_called),
         TEST(who_waits_calls_ever_more_seldom),
         TEST(who_lost_its_processor_gives_no_more_for_a_while),

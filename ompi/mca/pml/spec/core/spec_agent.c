@@ -29,7 +29,7 @@ static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *vie
      * just come out of MPI. */
     const bool inside =
         bell ? view->calls != view->then : view->calls != seen->calls && !slept && !rung;
-    const bool called = bell && !inside;
+    const bool called = bell && !inside && view->outstanding;
 
     if (view->outstanding || begun || ended) {
         agent->needed = view->now;

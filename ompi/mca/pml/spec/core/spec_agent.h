@@ -11,7 +11,8 @@
  * program that computes for seconds with a receive posted pays a thousand short polls a second, and its message waits
  * for a pause at most.
  *
- * News is that a request has ended, or that a process of this host calls: it waits in MPI for an answer of this one. That ends
+ * News is that a request has ended, or, while one is outstanding, that a process of this host calls: it waits in MPI for an
+ * answer of this one. That ends
  * a pause, and where the one that waits gives way, the agent has its processor. A large request that begins is news
  * only where the agent has a processor of its own; elsewhere nobody is disturbed before somebody waits.
  *
