@@ -35,6 +35,7 @@ static struct {
         128) _Atomic uint32_t calls; /* of progress by the program: each of its polls writes it */
     _Atomic uint32_t asked;       /* how many these were when it last sent or asked for something */
     _Atomic bool rang;            /* it has called others since */
+    _Atomic bool is_heard;        /* and an agent of them heard it */
     _Atomic uint64_t gives_again; /* core/spec_agent.h, ns */
     _Alignas(128) _Atomic uint32_t ended; /* requests, in the agent's thread */
 } agent;
@@ -90,6 +91,7 @@ static void asks(void)
                           memory_order_relaxed);
     if (OPAL_UNLIKELY(atomic_load_explicit(&agent.rang, memory_order_relaxed))) {
         atomic_store_explicit(&agent.rang, false, memory_order_relaxed);
+        atomic_store_explicit(&agent.is_heard, false, memory_order_relaxed);
         mca_pml_spec_bell_forget();
     }
 }
@@ -200,10 +202,16 @@ static void pause_for(spec_agent_view_t *view, uint64_t ns)
     const bool calm = atomic_load(&agent.rings) == view->rings && !atomic_load(&agent.stops)
                       && (PAUSES == how || atomic_load(&agent.begun) == view->begun);
     if (calm) {
+        if (SLEEPS == how) {
+            mca_pml_spec_bell_take_down();
+        }
         if (mca_pml_spec_bell_await(ns)) {
             be_called(view);
         }
         MCA_PML_SPEC_COUNT(agent_wakes);
+        if (SLEEPS == how) {
+            mca_pml_spec_bell_hang(mca_pml_spec.my_name);
+        }
     }
     atomic_store(&agent.does, AWAKE);
 }
@@ -231,6 +239,7 @@ static void *run(void *unused)
     (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
     view_now(&view);
     spec_agent_init(&state, &view, agent.home);
+    mca_pml_spec_bell_hang(mca_pml_spec.my_name);
     while (!atomic_load(&agent.stops)) {
         uint64_t ns = 0;
         const bool ran = SPEC_AGENT_RUN == state.last;
@@ -239,7 +248,7 @@ static void *run(void *unused)
             call_progress(&view);
         } else {
             if (ran) { /* what it has sent meanwhile others may have to answer */
-                mca_pml_spec_bell_ring();
+                (void) mca_pml_spec_bell_ring();
                 mca_pml_spec_bell_forget();
             }
             pause_for(&view, ns);
@@ -265,7 +274,7 @@ const char *mca_pml_spec_agent_prepare(void)
     if (!mca_pml_spec.has_agent) {
         return why;
     }
-    if (!mca_pml_spec_bell_open(spec_name_of(&ompi_proc_local()->super))) {
+    if (!mca_pml_spec_bell_open()) {
         mca_pml_spec.has_agent = false;
         return "the system gives it no file to wait for";
     }

@@ -4,6 +4,7 @@
 
 #include "pml_spec_bell.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -17,10 +18,11 @@
 enum { NOTES = 16 };
 
 static struct {
-    int bell;                                    /* -1: there is none */
+    int bell;                                    /* -1: there is none now */
+    int rings;                                   /* those of others */
     int own;                                     /* -1: not open */
     _Alignas(128) _Atomic uint64_t notes[NOTES]; /* names, and 1; 0: none */
-} bell = {.bell = -1, .own = -1};
+} bell = {.bell = -1, .rings = -1, .own = -1};
 
 /* Returns the length. */
 static socklen_t address_of(uint64_t name, struct sockaddr_un *at)
@@ -31,30 +33,46 @@ static socklen_t address_of(uint64_t name, struct sockaddr_un *at)
     return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n);
 }
 
-bool mca_pml_spec_bell_open(uint64_t mine)
+static int new_socket(void)
+{
+    return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+bool mca_pml_spec_bell_open(void)
+{
+    bell.own = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bell.rings = new_socket();
+    return bell.own >= 0;
+}
+
+void mca_pml_spec_bell_hang(uint64_t mine)
 {
     struct sockaddr_un at;
     const socklen_t length = address_of(mine, &at);
-    bell.own = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell.own < 0) {
-        return false;
-    }
-    bell.bell = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bell.bell = new_socket();
     if (bell.bell >= 0) {
         (void) bind(bell.bell, (const struct sockaddr *) &at, length); /* else nobody finds it */
     }
-    return true;
+}
+
+static void end(int *fd)
+{
+    if (*fd >= 0) {
+        (void) close(*fd);
+    }
+    *fd = -1;
+}
+
+void mca_pml_spec_bell_take_down(void)
+{
+    end(&bell.bell);
 }
 
 void mca_pml_spec_bell_close(void)
 {
-    if (bell.bell >= 0) {
-        (void) close(bell.bell);
-    }
-    if (bell.own >= 0) {
-        (void) close(bell.own);
-    }
-    bell.bell = bell.own = -1;
+    end(&bell.bell);
+    end(&bell.rings);
+    end(&bell.own);
 }
 
 bool mca_pml_spec_bell_await(uint64_t ns)
@@ -86,17 +104,20 @@ void mca_pml_spec_bell_note(uint64_t name)
     atomic_store_explicit(&bell.notes[name % NOTES], name + 1, memory_order_relaxed);
 }
 
-void mca_pml_spec_bell_ring(void)
+bool mca_pml_spec_bell_ring(void)
 {
     struct sockaddr_un at;
-    for (size_t i = 0; i < NOTES && bell.bell >= 0; ++i) {
+    bool is_heard = false;
+    for (size_t i = 0; i < NOTES && bell.rings >= 0; ++i) {
         const uint64_t name = atomic_load_explicit(&bell.notes[i], memory_order_relaxed);
         if (0 != name) {
             const socklen_t length = address_of(name - 1, &at);
-            (void) sendto(bell.bell, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL,
-                          (const struct sockaddr *) &at, length);
+            is_heard |= 0 <= sendto(bell.rings, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL,
+                                    (const struct sockaddr *) &at, length)
+                        || EAGAIN == errno;
         }
     }
+    return is_heard;
 }
 
 void mca_pml_spec_bell_forget(void)

@@ -13,8 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* This process's, by its name. False: the system gives none, and nothing was opened. */
-bool mca_pml_spec_bell_open(uint64_t mine);
+/* Before all others. False: the system gives no files for it. */
+bool mca_pml_spec_bell_open(void);
+
+/* The agent's: this process, of that name, can be called; no more. What nobody hears costs its sender a system call and no
+ * more: so there is a bell only while something is outstanding. */
+void mca_pml_spec_bell_hang(uint64_t mine);
+void mca_pml_spec_bell_take_down(void);
 
 /* No other call is in progress. Not open: nothing. */
 void mca_pml_spec_bell_close(void);
@@ -28,8 +33,8 @@ void mca_pml_spec_bell_rouse(void);
 /* This process has sent something to that one, and may wait for its answer. */
 void mca_pml_spec_bell_note(uint64_t name);
 
-/* Rings for all that are noted. */
-void mca_pml_spec_bell_ring(void);
+/* Rings for all that are noted. True: one of them hears it. */
+bool mca_pml_spec_bell_ring(void);
 
 /* None is noted any more. */
 void mca_pml_spec_bell_forget(void);
