@@ -91,8 +91,8 @@ spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *v
 /* ---- a thread of the program that waits ---- */
 
 /* After so many polls since it last sent or asked for something it calls the processes that it sent to, and again after twice as many
- * each time; and gives way with each poll in between. Some tens of microseconds where a processor moves the data. */
-#define SPEC_AGENT_POLLS 256u
+ * each time; and gives way with each poll in between. Some microseconds where a processor moves the data. */
+#define SPEC_AGENT_POLLS 64u
 /* ns. An agent gives the processor back sooner. What does not is no agent, and the thread then keeps it for as long. */
 #define SPEC_GIVE_MOST UINT64_C(1000000)
 
