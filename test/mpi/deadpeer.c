@@ -2,7 +2,7 @@
 /* A process dies while others wait for it: the job must end, not hang. The driver (deadpeer.pl)
  * expects mpirun to end with an error within bounded time. --how exit|kill|segv|stop (only the transport
  * can notice that, and the others send to it, too)|late (the same with MPI_THREAD_MULTIPLE, and the others wait when
- * their requests have failed already: MPI_Waitall of Open MPI 4.1 would not return) */
+ * their requests have failed already: MPI_Waitall of Open MPI 4.1 by itself would not return) */
 #include "testlib.h"
 
 int main(int argc, char **argv)

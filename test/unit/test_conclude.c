@@ -73,11 +73,22 @@ static void what_went_wrong_is_always_told(void **state)
               "  1 transfers by RDMA failed", "  1 packets made no sense", NULL);
 }
 
+static void an_agent_is_told_of(void **state)
+{
+    (void) state;
+    spec_totals_t t = {.sent_eager = 7, .bytes = 70, .agent_wakes = 5, .agent_ended = 3, .agent_ns = 2500000};
+    concludes(&t, "  No message was large", NULL); /* there was none */
+    t.agent_lived_ns = 10000000;
+    concludes(&t, "  No message was large",
+              "  The progress agents woke 5 times, ran for 2 ms (25.0 % of a processor each)", NULL);
+}
+
 static void no_line_is_too_wide(void **state)
 {
     (void) state;
     const uint64_t much = UINT64_C(99999999999);
-    const spec_totals_t t = {much, much, much, much / 2, much, much, much, much, much, much, much};
+    const spec_totals_t t = {much, much, much, much / 2, much, much, much, much, much, much, much,
+                             much, much, much, much};
     spec_conclude(&t, text);
     assert_true(strlen(text) + 200 < SPEC_CONCLUDE_TEXT);
     for (const char *at = text, *end; NULL != (end = strchr(at, '\n')); at = end + 1) {
@@ -85,7 +96,8 @@ static void no_line_is_too_wide(void **state)
     }
     /* With a million messages they fit. */
     const uint64_t many = 1000000;
-    const spec_totals_t usual = {many, many, many, many / 2, many, many, many, many, many, many, many};
+    const spec_totals_t usual = {many, many, many, many / 2, many, many, many, many, many, many, many,
+                                 many, many, 3600 * 1000 * many, 3600 * 1000 * many};
     spec_conclude(&usual, text);
     for (const char *at = text, *end; NULL != (end = strchr(at, '\n')); at = end + 1) {
         assert_in_range(end - at, 1, SPEC_CONCLUDE_LINE);
@@ -97,7 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_messages_need_no_help), cmocka_unit_test(late_receives),
         cmocka_unit_test(what_is_rare_is_not_told),    cmocka_unit_test(what_went_wrong_is_always_told),
-        cmocka_unit_test(no_line_is_too_wide),
+        cmocka_unit_test(an_agent_is_told_of),         cmocka_unit_test(no_line_is_too_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,10 +52,21 @@ mca_btl_base_endpoint_t *mca_btl_ibx_endpoint_of(mca_btl_ibx_module_t *module, o
     return endpoint;
 }
 
+/* The PML may have switched Open MPI's threads on since btl_init (pml_spec_progress): before it adds this process itself, when no
+ * other thread calls yet. */
+static void heed_threads(mca_btl_ibx_module_t *module)
+{
+    if (opal_using_threads() && !module->told.locks) {
+        mca_btl_ibx_component.locked = true;
+        module->told.locks = true;
+    }
+}
+
 int mca_btl_ibx_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                           mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    heed_threads(module);
     if (NULL != module->transport->reach) {
         module->transport->reach(n, procs);
     }

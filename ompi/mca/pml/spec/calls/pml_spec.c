@@ -3,11 +3,13 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_slabs.h"
 #include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
+#include "../objects/pml_spec_wait.h"
 #include "../objects/pml_spec_yield.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_cancel.h"
@@ -17,6 +19,7 @@
 #include "../services/pml_spec_lost.h"
 #include "../services/pml_spec_pin.h"
 #include "../services/pml_spec_transfer.h"
+#include "../services/pml_spec_why.h"
 #include "pml_spec_report.h"
 
 /* The selected PML makes the last two, the lists of requests that debuggers read. */
@@ -44,9 +47,14 @@ int mca_pml_spec_enable(bool enable)
     if (!enable || mca_pml_spec.enabled) {
         return OMPI_SUCCESS;
     }
+    const char *agent = mca_pml_spec_agent_prepare();
+    if (NULL != agent && mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) {
+        mca_pml_spec_why_agent(agent);
+    }
     if (opal_using_threads() || ompi_mpi_thread_multiple) {
         mca_pml_spec.threaded = true;
         mca_pml_spec_yield_begin();
+        mca_pml_spec_wait_begin();
         mca_pml_spec_avoid_fast_boxes();
     }
     mca_pml_spec.my_name = spec_name_of(&ompi_proc_local()->super);
@@ -79,7 +87,9 @@ void mca_pml_spec_finalize(void)
         return;
     }
     mca_pml_spec.enabled = false;
+    mca_pml_spec_agent_end();
     mca_pml_spec_yield_end();
+    mca_pml_spec_wait_end();
     if (mca_pml_spec.retry.n > 0) {
         opal_progress_unregister(mca_pml_spec_progress);
     }

@@ -3,6 +3,7 @@
 #ifndef PML_SPEC_CALLS_H
 #define PML_SPEC_CALLS_H
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_request.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
@@ -88,6 +89,7 @@ static inline bool mca_pml_spec_small_number(mca_pml_spec_peer_t *peer, size_t l
     }
     *seq = spec_send_issue(&peer->send, tag, length, false, &ctl, &fate);
     mca_pml_spec_count_eager(peer, length);
+    mca_pml_spec_agent_asks(peer->proc);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {
         mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
@@ -106,6 +108,7 @@ static inline void mca_pml_spec_small_send(mca_pml_spec_send_request_t *sendreq,
     sendreq->copies = true;
     sendreq->blocks = blocks;
     sendreq->stopped = false;
+    mca_pml_spec_agent_watch(&sendreq->life, blocks, sendreq->req_send.req_bytes_packed);
     mca_pml_spec_eager_start_copy(sendreq, bml_btl);
 }
 

@@ -16,6 +16,13 @@ static const mca_base_var_enum_value_t speculation_values[] = {
     {.value = 0, .string = NULL},
 };
 
+static const mca_base_var_enum_value_t progress_values[] = {
+    {.value = MCA_PML_SPEC_PROGRESS_OFF, .string = "off"},
+    {.value = MCA_PML_SPEC_PROGRESS_ON, .string = "on"},
+    {.value = MCA_PML_SPEC_PROGRESS_AUTO, .string = "auto"},
+    {.value = 0, .string = NULL},
+};
+
 /* NULL: the file may be used as a profile, or can be made. */
 static const char *refuse_profile(const char *name)
 {
@@ -45,6 +52,15 @@ static const spec_parameter_t parameters[] = {
                         "does. auto: a receive does where that helped before, as is observed for "
                         "each communicator, sender and tag while the program runs. No unit, one "
                         "of off, on, auto, default auto."),
+    SPEC_CHOICE("progress", 2, &mca_pml_spec.progress, MCA_PML_SPEC_PROGRESS_OFF, progress_values,
+                .help = "A thread of each process (the progress agent) calls Open MPI's progress "
+                        "while the program computes, so that all that is nonblocking goes on: "
+                        "receives with wildcards or gaps, collective and one-sided operations. "
+                        "Open MPI then works as with MPI_THREAD_MULTIPLE, which makes each call "
+                        "slower, and the program's reduction functions and callbacks may be "
+                        "called in that thread. off: there is none. on: there is one. auto: there "
+                        "is one if this host has processors that no rank is bound to, one for "
+                        "every two ranks. No unit, one of off, on, auto, default off."),
     SPEC_SWITCH("summary", 2, &mca_pml_spec.summary, false,
                 .help = "Rank 0 prints one table in MPI_Finalize: messages by protocol, offers of "
                         "receive buffers (RTR) and what became of them, bytes by path, and the "
@@ -107,7 +123,7 @@ static const spec_parameter_t parameters[] = {
                         "64 KiB, or until the program waits or tests. A program that computes "
                         "after many sends wants a smaller value. Unit: messages, range 1 (no send "
                         "waits) to 4096, default 32."),
-    SPEC_NUMBER("patience_max", 6, &mca_pml_spec.patience_max, 2000, 0, 2000,
+    SPEC_NUMBER("patience_max", 9, &mca_pml_spec.patience_max, 2000, 0, 2000,
                 .help = "A nonblocking send or receive of at least 64 KiB, between two processes "
                         "that send to each other, waits up to this long for the offer (RTR) or "
                         "the announcement (RTS) that the other process may have under way, if "

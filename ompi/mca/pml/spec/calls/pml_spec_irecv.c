@@ -3,7 +3,9 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_wait.h"
 #include "../services/pml_spec_pin.h"
 
 static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
@@ -27,7 +29,7 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *status)
 {
     ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
-    ompi_request_wait_completion(request);
+    mca_pml_spec_wait(request);
     if (MPI_STATUS_IGNORE != status) {
         OMPI_COPY_STATUS(status, request->req_status, false);
     }
@@ -70,7 +72,7 @@ static inline __attribute__((always_inline)) int begin(void *buf, size_t count,
     rc = mca_pml_spec_recv_start(*recvreq, blocking);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         ompi_request_t *request = &(*recvreq)->req_recv.req_base.req_ompi;
-        (*recvreq)->life = SPEC_LIFE_DONE;
+        mca_pml_spec_agent_unwatch(&(*recvreq)->life);
         request->req_complete = REQUEST_COMPLETED;
         ompi_request_free(&request);
     }
@@ -98,7 +100,7 @@ int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, 
 
 /* A request for the message that a matched probe took out of the queue. */
 static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_message_t **message,
-                          mca_pml_spec_recv_request_t **recvreq)
+                          bool waits, mca_pml_spec_recv_request_t **recvreq)
 {
     mca_pml_spec_frag_t *frag = (*message)->req_ptr;
     ompi_communicator_t *comm = (*message)->comm;
@@ -112,6 +114,7 @@ static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_
     OBJ_RELEASE(comm); /* the probe's; the request has its own */
     mca_pml_spec_recv_reset(*recvreq);
     (*recvreq)->starts = true;
+    mca_pml_spec_agent_watch(&(*recvreq)->life, waits, (*recvreq)->capacity);
     mca_pml_spec_deliver_frag(*recvreq, frag);
     return OMPI_SUCCESS;
 }
@@ -120,7 +123,7 @@ int mca_pml_spec_imrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_me
                         ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq;
-    int rc = receive_probed(buf, count, dtype, message, &recvreq);
+    int rc = receive_probed(buf, count, dtype, message, false, &recvreq);
     if (OMPI_SUCCESS == rc) {
         *request = &recvreq->req_recv.req_base.req_ompi;
     }
@@ -131,6 +134,6 @@ int mca_pml_spec_mrecv(void *buf, size_t count, ompi_datatype_t *dtype, ompi_mes
                        ompi_status_public_t *status)
 {
     mca_pml_spec_recv_request_t *recvreq;
-    int rc = receive_probed(buf, count, dtype, message, &recvreq);
+    int rc = receive_probed(buf, count, dtype, message, true, &recvreq);
     return OMPI_SUCCESS == rc ? finish(recvreq, status) : rc;
 }

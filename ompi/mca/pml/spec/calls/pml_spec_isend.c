@@ -2,7 +2,9 @@
 /* MPI's send calls. */
 #include "pml_spec_calls.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_wait.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_flow.h"
@@ -196,7 +198,7 @@ static inline __attribute__((always_inline)) int begin(const void *buf, size_t c
                                                    : MCA_PML_SPEC_BY_ISEND);
     if (OPAL_UNLIKELY(OMPI_SUCCESS != rc)) {
         ompi_request_t *request = &(*sendreq)->req_send.req_base.req_ompi;
-        (*sendreq)->life = SPEC_LIFE_DONE;
+        mca_pml_spec_agent_unwatch(&(*sendreq)->life);
         request->req_complete = REQUEST_COMPLETED;
         ompi_request_free(&request);
         *sendreq = NULL;
@@ -225,7 +227,7 @@ int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int
         return rc;
     }
     ompi_request_t *request = &sendreq->req_send.req_base.req_ompi;
-    ompi_request_wait_completion(request);
+    mca_pml_spec_wait(request);
     rc = request->req_status.MPI_ERROR;
     ompi_request_free(&request);
     return rc;

@@ -3,6 +3,7 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_agent.h"
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_flow.h"
@@ -119,6 +120,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     }
     recvreq->blocks = blocking;
     recvreq->starts = true;
+    mca_pml_spec_agent_watch(&recvreq->life, blocking, recvreq->capacity);
     const spec_recv_plan_t plan = before_recv(recvreq, blocking);
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;

@@ -4,6 +4,7 @@
 
 #include "../core/spec_conclude.h"
 #include "../core/spec_profile.h"
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_explain.h"
 #include "../services/pml_spec_adapt.h"
 #include "pml_spec_pvars.h"
@@ -101,6 +102,10 @@ static void print_conclusions(FILE *out, const mca_pml_spec_counters_t *c)
         .queued = c->queued,
         .fallbacks = c->fallbacks,
         .refused = c->refused,
+        .agent_wakes = c->agent_wakes,
+        .agent_ended = c->agent_ended,
+        .agent_ns = c->agent_ns,
+        .agent_lived_ns = c->agent_lived_ns,
     };
     (void) spec_conclude(&t, text);
     fprintf(out, "What it means:\n%s", text);
@@ -387,6 +392,7 @@ static int report(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm, (void) key, (void) value, (void) extra;
     int refused = mca_pml_spec.profile_refused;
+    mca_pml_spec_agent_end(); /* before anything is taken down; its counts are told below */
     while (owes_answers() && !mca_pml_spec_outlives()) {
         opal_progress();
     }

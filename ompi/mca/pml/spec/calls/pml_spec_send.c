@@ -2,6 +2,7 @@
 /* A send begins: it gets credit and its number, a protocol is chosen, and that starts it. */
 #include "pml_spec_calls.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_stage.h"
@@ -254,10 +255,11 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     sendreq->copies = false;
 
     const size_t length = sendreq->req_send.req_bytes_packed;
+    mca_pml_spec_agent_watch(&sendreq->life, sendreq->blocks, length);
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
         int rc = buffer_message(sendreq);
         if (OMPI_SUCCESS != rc) {
-            sendreq->life = SPEC_LIFE_DONE;
+            mca_pml_spec_agent_unwatch(&sendreq->life);
             base->req_pml_complete = true;
             base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
             base->req_ompi.req_complete = REQUEST_COMPLETED;

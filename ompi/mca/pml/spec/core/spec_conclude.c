@@ -68,6 +68,11 @@ size_t spec_conclude(const spec_totals_t *t, char *text)
     say(t->refused > 0, text, &n,
         "  %llu packets made no sense and were refused: see \"packet refused\" in the troubleshooting.\n",
         U(t->refused));
+    say(t->agent_lived_ns > 0, text, &n,
+        "  The progress agents woke %llu times, ran for %llu ms (%.1f %% of a processor each) and\n"
+        "    brought %llu nonblocking sends and receives to their end.\n",
+        U(t->agent_wakes), U(t->agent_ns / 1000000),
+        100.0 * (double) t->agent_ns / (double) t->agent_lived_ns, U(t->agent_ended));
 #undef U
     return n;
 }

@@ -24,6 +24,7 @@ typedef struct spec_totals {
     uint64_t rtr_in_vain; /* RTRs that met a message which was small, too long or not fit, or were revoked */
     uint64_t bytes, bytes_copied; /* of all data, and of what went in fragments */
     uint64_t queued, fallbacks, refused;
+    uint64_t agent_wakes, agent_ended, agent_ns, agent_lived_ns; /* lived 0: there was no agent */
 } spec_totals_t;
 
 /* Writes the sentences into text (SPEC_CONCLUDE_TEXT bytes), each on lines of its own, and returns their length. There is

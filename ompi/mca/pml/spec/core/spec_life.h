@@ -17,6 +17,7 @@ enum {
     SPEC_LIFE_LOST = 4,
     SPEC_LIFE_TOLD = 8,
     SPEC_LIFE_OVER = 16,
+    SPEC_LIFE_WATCHED = 32, /* the progress agent counts it, until DONE; decides nothing here */
 };
 
 typedef enum {

@@ -30,6 +30,12 @@ enum {
     MCA_PML_SPEC_SPECULATION_AUTO,
 };
 
+enum {
+    MCA_PML_SPEC_PROGRESS_OFF,
+    MCA_PML_SPEC_PROGRESS_ON,
+    MCA_PML_SPEC_PROGRESS_AUTO,
+};
+
 /* Communicator ids are 16 bits on the wire; the table of them has two levels, so that it costs
  * memory only where ids are used and can be read without a lock. */
 #define MCA_PML_SPEC_CID_CHUNK 256u
@@ -41,6 +47,7 @@ typedef struct mca_pml_spec_module {
     int priority;
     int verbose;
     int speculation;
+    int progress;
     int pipeline_depth;
     size_t copy_limit;
     size_t stripe_min;
@@ -61,6 +68,8 @@ typedef struct mca_pml_spec_module {
     bool profile_refused; /* it is somebody else's file: do not write it */
     int depth;            /* mca_pml_spec_depth() of the only thread */
     bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
+    bool has_agent;       /* requests are counted for it: pml_spec_agent.h */
+    bool waits_alone;     /* nobody else of the program waits: pml_spec_wait.h */
     bool devices;         /* buffers may be in the memory of an accelerator */
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;

@@ -30,6 +30,7 @@
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
+#include "ompi/win/win.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
@@ -82,16 +83,8 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* What this PML can do beyond the least, for pml_flags. */
 #    define MCA_PML_SPEC_ABILITIES 0
 
-/* A request of the communicator is about to end in this error, and nobody waits for it yet. With MPI_THREAD_MULTIPLE
- * MPI_Waitall of 4.1 never returns when it meets one (it waits for a signal that only a request still pending gives). So
- * what ends the job once it is seen ends it here; but not for a message that is too long, which is the program's own
- * affair: it may choose what becomes of errors until it waits. Any thread; no lock is held. */
-static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int error)
-{
-    if (MPI_ERR_TRUNCATE != error && &ompi_mpi_errors_are_fatal.eh == comm->error_handler) {
-        (void) OMPI_ERRHANDLER_INVOKE(comm, error, "a request that nobody waits for yet");
-    }
-}
+/* With threads MPI_Waitall of 4.1 never returns from requests that failed before (pml_spec_wait.h). */
+#    define MCA_PML_SPEC_WAITALL_LOOPS 1
 
 /* Ends the job; why has been told. */
 #    define mca_pml_spec_abort(code)                                                               \
@@ -109,9 +102,9 @@ static inline void mca_pml_spec_failed_unseen(ompi_communicator_t *comm, int err
 
 typedef mca_pml_base_module_2_1_0_t mca_pml_spec_super_t;
 
-#    define MCA_PML_SPEC_WAIT_LOCK(sync)            opal_thread_internal_mutex_lock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_UNLOCK(sync)          opal_thread_internal_mutex_unlock(&(sync)->lock)
-#    define MCA_PML_SPEC_WAIT_WAKE(sync)            opal_thread_internal_cond_signal(&(sync)->condition)
+#    define MCA_PML_SPEC_WAIT_LOCK(sync)   opal_thread_internal_mutex_lock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_UNLOCK(sync) opal_thread_internal_mutex_unlock(&(sync)->lock)
+#    define MCA_PML_SPEC_WAIT_WAKE(sync)   opal_thread_internal_cond_signal(&(sync)->condition)
 
 static inline uint32_t mca_pml_spec_cid(const ompi_communicator_t *comm)
 {
@@ -133,10 +126,10 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 }
 
 /* (PMIx could tell the numbers, but not on every launcher: the PML asks its peers instead.) */
-#    define MCA_PML_SPEC_ABILITIES                  MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
+#    define MCA_PML_SPEC_ABILITIES         MCA_PML_BASE_FLAG_SUPPORTS_EXT_CID
 
 /* (5.0 returns from MPI_Waitall.) */
-#    define mca_pml_spec_failed_unseen(comm, error) ((void) (error))
+#    define MCA_PML_SPEC_WAITALL_LOOPS     0
 
 /* (The abort of 5.0 gives its text to the launcher, which keeps it.) */
 #    define mca_pml_spec_abort(code)                                                               \
@@ -377,6 +370,29 @@ static inline void mca_pml_spec_avoid_fast_boxes(void)
         (void) mca_base_var_set_value(index, &never, sizeof(never), MCA_BASE_VAR_SOURCE_SET, NULL);
     }
 #endif
+}
+
+/* Does a table of handles have others than the one that stands for none? As it may have been a moment ago. */
+static inline bool mca_pml_spec_has_handles(const opal_pointer_array_t *table)
+{
+    const int size = __atomic_load_n(&table->size, __ATOMIC_RELAXED),
+              unused = __atomic_load_n(&table->number_free, __ATOMIC_RELAXED);
+    return size - unused > 1;
+}
+
+/* Is there a window, through which others may access this process's memory at any time? */
+static inline bool mca_pml_spec_has_windows(void)
+{
+    return mca_pml_spec_has_handles(&ompi_mpi_windows);
+}
+
+/* Is a file open? The progress of MPI-IO (OMPIO) goes through its list of requests without a lock. An Open MPI that hides its
+ * names says that there is none. */
+extern opal_pointer_array_t ompi_file_f_to_c_table __attribute__((weak));
+static inline bool mca_pml_spec_has_files(void)
+{
+    const opal_pointer_array_t *table = &ompi_file_f_to_c_table;
+    return NULL != table && mca_pml_spec_has_handles(table);
 }
 
 /* The MPI error class for a status inside; MPI_SUCCESS for 0. */

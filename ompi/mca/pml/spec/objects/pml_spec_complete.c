@@ -99,9 +99,6 @@ void mca_pml_spec_complete_threaded(ompi_request_t *request)
     const int error = request->req_status.MPI_ERROR;
     void **at = mca_pml_spec_completion_at(request);
     void *waiter = mca_pml_spec_completion(request);
-    if (OPAL_UNLIKELY(MPI_SUCCESS != error) && REQUEST_PENDING == waiter) {
-        mca_pml_spec_failed_unseen(request->req_mpi_object.comm, error);
-    }
     if (REQUEST_PENDING == waiter
         && __atomic_compare_exchange_n(at, &waiter, REQUEST_COMPLETED, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE)) {

@@ -15,6 +15,7 @@
 
 #include "../core/spec_life.h"
 #include "pml_spec.h"
+#include "pml_spec_agent.h"
 #include "pml_spec_comm.h"
 
 #include "ompi/request/request.h"
@@ -105,6 +106,9 @@ static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *l
     const int32_t before = mca_pml_spec_set_bits(
         life, OPAL_UNLIKELY(over) ? SPEC_LIFE_DONE | SPEC_LIFE_OVER : SPEC_LIFE_DONE);
     const spec_life_next_t next = spec_life_ended(before, over);
+    if (OPAL_UNLIKELY(before & SPEC_LIFE_WATCHED)) {
+        mca_pml_spec_agent_ended();
+    }
     if (OPAL_LIKELY(SPEC_LIFE_COMPLETE == next)) {
         mca_pml_spec_complete_plain(request);
     }

@@ -55,6 +55,13 @@
     X(pending, "packets and transfers that had to wait for the transport")                         \
     X(fallbacks, "RDMA transfers that failed and were done by copy")                               \
     X(refused, "packets refused because they made no sense")                                       \
+    X(agent_wakes, "times the progress agent woke (pml_spec_progress)")                            \
+    X(agent_calls,                                                                                 \
+      "times other processes of this host called the progress agent, since they waited")           \
+    X(agent_polls, "times the progress agent called progress")                                     \
+    X(agent_ended, "nonblocking sends and receives that the progress agent brought to their end")  \
+    X(agent_ns, "nanoseconds that the progress agent ran")                                         \
+    X(agent_lived_ns, "nanoseconds since the progress agent began")                                \
     X(posted_most, "most receives that were posted and waiting at once in one communicator")       \
     X(unexpected_most,                                                                             \
       "most messages that were unexpected and waiting at once in one communicator")                \

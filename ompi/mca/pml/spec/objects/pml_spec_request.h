@@ -31,11 +31,12 @@ typedef struct mca_pml_spec_joint {
     char *local;
     volatile int64_t *owed;
     void (*by_copy)(void *request, uint64_t offset, uint64_t length);
-    uint64_t left_since; /* ns; it is left to the receiver, 0: not yet */
-    bool blocks;         /* as the request's */
-    bool told;           /* the receiver has said that it waits */
-    bool pipelined;      /* by fragments, while both ends are there */
-    spec_joint_t seen;   /* of the other end; then only */
+    uint64_t left_since;    /* ns; it is left to the receiver, 0: not yet */
+    uint64_t seen_by_agent; /* ns; the first time, 0: not yet */
+    bool blocks;            /* as the request's */
+    bool told;              /* the receiver has said that it waits */
+    bool pipelined;         /* by fragments, while both ends are there */
+    spec_joint_t seen;      /* of the other end; then only */
 } mca_pml_spec_joint_t;
 
 /* A fragment that was copied before it is wanted: services/pml_spec_copy.h. */

@@ -2,6 +2,7 @@
 /* Sends small messages with their data: by copy, in place, or packed from a buffer with gaps. */
 #include "pml_spec_eager.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../services/pml_spec_copy.h"
 
 enum { NEW, SENDING, WAITING };
@@ -119,6 +120,7 @@ bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
 
+    mca_pml_spec_agent_asks(peer->proc);
     if (is_copied(sendreq, bml_btl)) {
         return send_copy(sendreq, bml_btl);
     }

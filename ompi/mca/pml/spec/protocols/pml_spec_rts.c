@@ -7,6 +7,7 @@
  * what came inside the RTS and what the receive has no room for. */
 #include "pml_spec_rts.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
@@ -84,6 +85,7 @@ static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_bt
         mca_pml_spec_comm_retain(comm); /* this message may be what keeps it */
     }
     des->des_cbfunc = mca_pml_spec_sent_cb;
+    mca_pml_spec_agent_asks(peer->proc);
     const bool is_sent = 0 <= mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_RTS);
     if (OPAL_LIKELY(is_sent)) {
         MCA_PML_SPEC_COUNT_N(bytes_eager, data);

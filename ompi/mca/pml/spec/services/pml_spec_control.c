@@ -2,6 +2,7 @@
 /* Sends packets of the protocols that carry no user data, now or when the transport has room. */
 #include "pml_spec_control.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_pending.h"
 
@@ -79,6 +80,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
         bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
+    mca_pml_spec_agent_asks(endpoint->btl_proc);
     if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {
         return;
     }

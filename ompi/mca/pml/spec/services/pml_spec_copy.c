@@ -6,6 +6,7 @@
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_copy.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_explain.h"
 #include "pml_spec_control.h"
 
@@ -161,6 +162,7 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     des->des_cbfunc = fragment_sent;
     des->des_cbdata = sendreq;
     (void) mca_pml_spec_add32(&sendreq->in_flight, 1);
+    mca_pml_spec_agent_asks(sendreq->peer->proc);
     if (OPAL_UNLIKELY(0 > mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_FRAG))) {
         (void) mca_pml_spec_add32(&sendreq->in_flight, -1);
         return false;

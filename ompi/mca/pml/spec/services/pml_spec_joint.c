@@ -3,6 +3,7 @@
  * for. */
 #include "pml_spec_joint.h"
 
+#include "../objects/pml_spec_agent.h"
 #include "pml_spec_control.h"
 #include "pml_spec_copy.h"
 #include "pml_spec_costs.h"
@@ -23,6 +24,8 @@ static _Thread_local spec_pace_t pace[2];
  * the other one is about to come; and while it gets pieces: for ever would be too long below a callback of such a piece. */
 #define LEAVE_NS      UINT64_C(2000)
 #define LEAVE_GETS_NS UINT64_C(1000000)
+/* And an agent that has no processor of its own leaves all of them for so long: if no end waits till then, both compute. */
+#define LEAVE_AGENT_NS UINT64_C(1000000)
 
 static bool leaves_put(mca_pml_spec_joint_t *joint)
 {
@@ -220,7 +223,7 @@ static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
         return (joint->is_put && leaves_put(joint)) || move_single(joint, btl);
     }
     const uint64_t patience = mca_pml_spec_ends(joint->peer)->patience;
-    const bool is_waiting = waits(joint, patience);
+    const bool is_waiting = !mca_pml_spec_agent_is_here() && waits(joint, patience);
     for (;;) {
         const bool sends = joint->is_put && mca_pml_spec_copy_has_room(joint->peer)
                            && spec_claim_is_awaited(&joint->claim, joint->length);
@@ -240,10 +243,24 @@ static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
     }
 }
 
+/* Is this an agent on somebody else's processor? Then an end that waits is about to come. */
+static bool is_left_to_waiters(mca_pml_spec_joint_t *joint)
+{
+    if (!mca_pml_spec_agent_leaves_pieces()) {
+        return false;
+    }
+    const uint64_t now = spec_now();
+    joint->seen_by_agent = 0 == joint->seen_by_agent ? now : joint->seen_by_agent;
+    return now - joint->seen_by_agent < LEAVE_AGENT_NS;
+}
+
 /* true: no piece is left */
 static bool turn(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_joint_t *joint = SPEC_ENTRY(pending, mca_pml_spec_joint_t, pending);
+    if (OPAL_UNLIKELY(mca_pml_spec.has_agent) && is_left_to_waiters(joint)) {
+        return false;
+    }
     mca_bml_base_btl_t *btl = mca_pml_spec_lost(joint->peer) ? NULL : btl_of(joint->peer);
     const bool is_put = joint->is_put;
     const bool goes_on = NULL != btl && move_pieces(joint, btl);
@@ -257,14 +274,14 @@ static bool turn(mca_pml_spec_pending_t *pending)
 /* begins: the message was met by a call that begins its receive: that returns, unless it blocks. */
 static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
 {
-    joint->left_since = 0;
+    joint->left_since = joint->seen_by_agent = 0;
     joint->blocks = blocks;
     joint->told = false;
     joint->pipelined =
         spec_claim_sends(&joint->claim, joint->length) && may_pipeline(joint->peer, joint->length);
     const uint64_t now = spec_now();
     spec_joint_begin(&joint->seen, open_of(joint), now);
-    if (joint->pipelined && !begins
+    if (joint->pipelined && !begins && !mca_pml_spec_agent_is_here()
         && spec_pace_is_quick(&pace[joint->is_put], mca_pml_spec_ends(joint->peer)->patience,
                               now)) {
         tell_wait(joint); /* its turn may be behind others' */

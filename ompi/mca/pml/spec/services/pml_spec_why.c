@@ -149,3 +149,10 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
                   recvreq->capacity, eager_end(peer));
     }
 }
+
+void mca_pml_spec_why_agent(const char *found)
+{
+    spec_tell(mca_pml_spec.output, "why: %s progress agent (pml_spec_progress %s): %s",
+              mca_pml_spec.has_agent ? "a" : "no",
+              MCA_PML_SPEC_PROGRESS_ON == mca_pml_spec.progress ? "on" : "auto", found);
+}

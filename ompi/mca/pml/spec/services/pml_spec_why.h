@@ -26,4 +26,7 @@ const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate);
 /* Called when it is decided where eager ends for a peer; costs: what that was decided from, or NULL. */
 void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *costs);
 
+/* Called if a progress agent was asked for; found: what was found of the host's processors. */
+void mca_pml_spec_why_agent(const char *found);
+
 #endif

@@ -1,0 +1,93 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The steps of the progress agent, and its processors. */
+#include "spec_agent.h"
+
+void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_agent_home_t home)
+{
+    *agent = (spec_agent_t){.home = home,
+                            .seen = *view,
+                            .last = SPEC_AGENT_SLEEP,
+                            .needed = view->now,
+                            .is_quiet = true,
+                            .news = view->now};
+}
+
+static uint64_t longer(spec_agent_t *agent)
+{
+    const uint64_t twice = 0 == agent->pause ? SPEC_AGENT_PAUSE_LEAST : 2 * agent->pause;
+    return agent->pause = twice < SPEC_AGENT_PAUSE_MOST ? twice : SPEC_AGENT_PAUSE_MOST;
+}
+
+static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *view)
+{
+    const spec_agent_view_t *seen = &agent->seen;
+    const bool has_own = SPEC_AGENT_OWN == agent->home, slept = SPEC_AGENT_SLEEP == agent->last,
+               ran = SPEC_AGENT_RUN == agent->last, begun = view->begun != seen->begun,
+               rung = has_own && view->rings != seen->rings, bell = view->bells != seen->bells,
+               ended = view->ended != seen->ended, moved = ran && view->took >= SPEC_AGENT_WORK;
+    /* What it called before the agent slept says nothing, nor before another process called. Where a large request began it has
+     * just come out of MPI. */
+    const bool inside =
+        bell ? view->calls != view->then : view->calls != seen->calls && !slept && !rung;
+    const bool called = bell && !inside && view->outstanding;
+
+    if (view->outstanding || begun || ended) {
+        agent->needed = view->now;
+        agent->is_quiet = false;
+    } else if (!seen->outstanding && (ran || view->calls != seen->calls || view->barred)) {
+        agent->is_quiet = true;
+    }
+    if (agent->is_quiet && view->now - agent->needed >= SPEC_AGENT_LINGER) {
+        return SPEC_AGENT_SLEEP;
+    }
+    if (rung || called || ended || (slept && has_own)) {
+        agent->news = view->now;
+    }
+    if (rung || called || ended || slept || moved) {
+        agent->pause = 0;
+    }
+    /* A program with which it shares a processor may be about to wait: a piece of a message in the agent's hands would then
+     * wait for the agent's next time slice. */
+    const bool in_its_way = SPEC_AGENT_SHARED == agent->home && slept && !called;
+    if (inside || in_its_way || view->barred) {
+        return SPEC_AGENT_PAUSE;
+    }
+    const uint64_t spin = SPEC_AGENT_SHARED == agent->home ? 0 : SPEC_AGENT_SPIN;
+    if (view->now - agent->news < (moved ? SPEC_AGENT_TRUST : spin)) {
+        return SPEC_AGENT_RUN;
+    }
+    /* What ended may have been waited for by what progress does next. */
+    return ran && !ended ? SPEC_AGENT_PAUSE : SPEC_AGENT_RUN;
+}
+
+spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *ns)
+{
+    agent->last = decide(agent, view);
+    agent->seen = *view;
+    if (SPEC_AGENT_PAUSE == agent->last) {
+        *ns = longer(agent);
+    }
+    return agent->last;
+}
+
+unsigned spec_agent_spare(uint64_t *set, const uint64_t *owned, size_t words)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < words; ++i) {
+        set[i] &= ~owned[i];
+        n += (unsigned) __builtin_popcountll(set[i]);
+    }
+    return n;
+}
+
+int spec_agent_nth(const uint64_t *set, size_t words, unsigned n)
+{
+    for (size_t i = words; i-- > 0;) {
+        for (int bit = 64; bit-- > 0;) {
+            if ((set[i] >> bit & 1) && 0 == n--) {
+                return (int) (64 * i) + bit;
+            }
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,305 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* The agent's thread: how it begins, sleeps, is woken and ends; core/spec_agent.c tells it what to do. */
+#include "pml_spec_compat.h" /* first: it asks for GNU's functions */
+
+#include "pml_spec_agent.h"
+
+#include "../core/spec_agent.h"
+#include "pml_spec_bell.h"
+#include "pml_spec_processors.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* What the thread does. Others wake it by writing AWAKE; it checks again after it has said that it is about to pause or sleep,
+ * so that nothing begins unseen in between. */
+enum { AWAKE, PAUSES, SLEEPS };
+
+static struct {
+    atomic_uint does;
+    atomic_uint begun, over;   /* requests that are counted */
+    atomic_uint rings;         /* large ones that have begun */
+    atomic_bool begins, stops; /* the thread, or it has */
+    bool there;                /* it has been made */
+    pthread_t thread;
+    atomic_ulong self;                    /* the same, as others may ask for it; 0: there is none */
+    mca_pml_spec_processors_t processors; /* for it; none: it stays where it is */
+    spec_agent_home_t home;               /* that is */
+    uint64_t born;                        /* ns */
+    _Alignas(
+        128) _Atomic uint32_t calls; /* of progress by the program: each of its polls writes it */
+    _Atomic uint32_t asked;       /* how many these were when it last sent or asked for something */
+    _Atomic bool rang;            /* it has called others since */
+    _Atomic bool is_heard;        /* and an agent of them heard it */
+    _Atomic uint64_t gives_again; /* core/spec_agent.h, ns */
+    _Alignas(128) _Atomic uint32_t ended; /* requests, in the agent's thread */
+} agent;
+
+/* ---- what the program's threads do ---- */
+
+bool mca_pml_spec_agent_is_here(void)
+{
+    return atomic_load_explicit(&agent.self, memory_order_relaxed)
+           == (unsigned long) pthread_self();
+}
+
+bool mca_pml_spec_agent_leaves_pieces(void)
+{
+    return SPEC_AGENT_OWN != agent.home && mca_pml_spec_agent_is_here();
+}
+
+/* A thread of the program polls in vain. */
+static __attribute__((noinline)) void give_way(uint32_t polls)
+{
+    const uint64_t now = spec_now();
+    uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
+    if (spec_agent_calls(polls)) {
+        atomic_store_explicit(&agent.rang, true, memory_order_relaxed);
+        mca_pml_spec_bell_ring();
+    }
+    if (atomic_load_explicit(&agent.rang, memory_order_relaxed) && spec_agent_gives(again, now)) {
+        (void) sched_yield();
+        spec_agent_gave(&again, now, spec_now());
+        atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
+    }
+}
+
+/* From each poll of the program's. In a program of several threads calls may be lost: any change will do. */
+static int count_call(void)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec_agent_is_here())) {
+        return 0;
+    }
+    const uint32_t n = atomic_load_explicit(&agent.calls, memory_order_relaxed) + 1;
+    const uint32_t polls = n - atomic_load_explicit(&agent.asked, memory_order_relaxed);
+    atomic_store_explicit(&agent.calls, n, memory_order_relaxed);
+    if (OPAL_UNLIKELY(spec_agent_waits(polls))) {
+        give_way(polls);
+    }
+    return 0;
+}
+
+/* What was noted before it last waited counts no more. */
+static void asks(void)
+{
+    atomic_store_explicit(&agent.asked, atomic_load_explicit(&agent.calls, memory_order_relaxed),
+                          memory_order_relaxed);
+    if (OPAL_UNLIKELY(atomic_load_explicit(&agent.rang, memory_order_relaxed))) {
+        atomic_store_explicit(&agent.rang, false, memory_order_relaxed);
+        atomic_store_explicit(&agent.is_heard, false, memory_order_relaxed);
+        mca_pml_spec_bell_forget();
+    }
+}
+
+void mca_pml_spec_agent_call(const opal_proc_t *proc)
+{
+    if (OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
+        asks();
+        mca_pml_spec_bell_note(spec_name_of(proc));
+    }
+}
+
+static void wake(void)
+{
+    if (AWAKE != atomic_exchange(&agent.does, AWAKE)) {
+        mca_pml_spec_bell_rouse();
+    }
+}
+
+static void *run(void *unused);
+
+/* Signals are the program's: the thread begins with all of them blocked. */
+static void start(void)
+{
+    sigset_t all, mine;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mine);
+    agent.born = spec_now();
+    const int error = pthread_create(&agent.thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &mine, NULL);
+    agent.there = 0 == error;
+    if (!agent.there) {
+        mca_pml_spec.has_agent = false;
+        MCA_PML_SPEC_VERBOSE(10, "the progress agent could not begin: %s", strerror(error));
+    }
+}
+
+void mca_pml_spec_agent_begun(size_t length)
+{
+    const bool is_large = SPEC_AGENT_OWN == agent.home && length > mca_pml_spec.eager_min;
+    asks();
+    atomic_fetch_add(&agent.begun, 1);
+    if (is_large) {
+        atomic_fetch_add(&agent.rings, 1);
+    }
+    const unsigned does = atomic_load(&agent.does);
+    if (OPAL_UNLIKELY(SLEEPS == does || (PAUSES == does && is_large))) {
+        wake();
+    } else if (OPAL_UNLIKELY(!atomic_load_explicit(&agent.begins, memory_order_relaxed))
+               && !mca_pml_spec_is_starting() && !mca_pml_spec_is_ending()
+               && !atomic_exchange(&agent.begins, true)) {
+        start();
+    }
+}
+
+void mca_pml_spec_agent_ended(void)
+{
+    atomic_fetch_add(&agent.over, 1);
+    if (mca_pml_spec_agent_is_here()) {
+        const uint32_t n = atomic_load_explicit(&agent.ended, memory_order_relaxed);
+        atomic_store_explicit(&agent.ended, n + 1, memory_order_relaxed);
+    }
+}
+
+/* ---- what the agent's does ---- */
+
+/* What it sees of the program; the other fields of *view are the thread's own. */
+static void view_now(spec_agent_view_t *view)
+{
+    /* Before those that have begun: it is no more. */
+    const uint32_t over = atomic_load(&agent.over);
+    view->begun = atomic_load(&agent.begun);
+    view->now = spec_now();
+    view->calls = atomic_load_explicit(&agent.calls, memory_order_relaxed);
+    view->rings = atomic_load(&agent.rings);
+    view->ended = atomic_load_explicit(&agent.ended, memory_order_relaxed);
+    view->outstanding = view->begun != over || mca_pml_spec_has_windows();
+    view->barred = mca_pml_spec_has_files();
+}
+
+/* Only the agent writes these; whoever reads them may see them a pause late. */
+static void account(uint32_t ended)
+{
+    mca_pml_spec_counters_t *c = &mca_pml_spec.counters;
+    __atomic_store_n(&c->agent_ended, ended, __ATOMIC_RELAXED);
+    __atomic_store_n(&c->agent_ns, spec_ns(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+    __atomic_store_n(&c->agent_lived_ns, spec_now() - agent.born, __ATOMIC_RELAXED);
+}
+
+/* Somebody called. Does the program answer? That is seen if it polls within a moment. */
+static void be_called(spec_agent_view_t *view)
+{
+    const uint64_t start = spec_now();
+    ++view->bells;
+    MCA_PML_SPEC_COUNT(agent_calls);
+    view->then = atomic_load_explicit(&agent.calls, memory_order_relaxed);
+    while (spec_now() - start < SPEC_AGENT_CHECK) {
+        (void) sched_yield();
+    }
+}
+
+/* For `ns`, or until it is woken, if nothing has begun since that view; ns 0: for as long as nothing does. */
+static void pause_for(spec_agent_view_t *view, uint64_t ns)
+{
+    const unsigned how = 0 == ns ? SLEEPS : PAUSES;
+    account(view->ended);
+    atomic_store(&agent.does, how);
+    const bool calm = atomic_load(&agent.rings) == view->rings && !atomic_load(&agent.stops)
+                      && (PAUSES == how || atomic_load(&agent.begun) == view->begun);
+    if (calm) {
+        if (SLEEPS == how) {
+            mca_pml_spec_bell_take_down();
+        }
+        if (mca_pml_spec_bell_await(ns)) {
+            be_called(view);
+        }
+        MCA_PML_SPEC_COUNT(agent_wakes);
+        if (SLEEPS == how) {
+            mca_pml_spec_bell_hang(mca_pml_spec.my_name);
+        }
+    }
+    atomic_store(&agent.does, AWAKE);
+}
+
+/* On a processor of others it offers it to them after each call: one that waits there has what this one needs. */
+static void call_progress(spec_agent_view_t *view)
+{
+    const uint64_t start = spec_now();
+    opal_progress();
+    view->took = spec_now() - start;
+    MCA_PML_SPEC_COUNT(agent_polls);
+    if (SPEC_AGENT_OWN != agent.home) {
+        (void) sched_yield();
+    }
+}
+
+static void *run(void *unused)
+{
+    spec_agent_t state;
+    spec_agent_view_t view = {.took = 0};
+    (void) unused;
+    atomic_store(&agent.self, (unsigned long) pthread_self());
+    mca_pml_spec_processors_use(&agent.processors);
+    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-agent", 0ul, 0ul, 0ul); /* ps -L */
+    (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
+    view_now(&view);
+    spec_agent_init(&state, &view, agent.home);
+    mca_pml_spec_bell_hang(mca_pml_spec.my_name);
+    while (!atomic_load(&agent.stops)) {
+        uint64_t ns = 0;
+        const bool ran = SPEC_AGENT_RUN == state.last;
+        view_now(&view);
+        if (SPEC_AGENT_RUN == spec_agent_next(&state, &view, &ns)) {
+            call_progress(&view);
+        } else {
+            if (ran) { /* what it has sent meanwhile others may have to answer */
+                (void) mca_pml_spec_bell_ring();
+                mca_pml_spec_bell_forget();
+            }
+            pause_for(&view, ns);
+        }
+    }
+    view_now(&view);
+    account(view.ended);
+    atomic_store(&agent.self, 0);
+    return NULL;
+}
+
+/* ---- its life ---- */
+
+const char *mca_pml_spec_agent_prepare(void)
+{
+    static char why[128];
+    const int wanted = mca_pml_spec.progress;
+    if (MCA_PML_SPEC_PROGRESS_OFF == wanted) {
+        return NULL;
+    }
+    agent.home = mca_pml_spec_processors_find(&agent.processors, why, sizeof(why));
+    mca_pml_spec.has_agent = SPEC_AGENT_OWN == agent.home || MCA_PML_SPEC_PROGRESS_ON == wanted;
+    if (!mca_pml_spec.has_agent) {
+        return why;
+    }
+    if (!mca_pml_spec_bell_open()) {
+        mca_pml_spec.has_agent = false;
+        return "the system gives it no file to wait for";
+    }
+    (void) opal_set_using_threads(true);
+    mca_pml_spec.threaded = true;
+    atomic_store(&agent.does, AWAKE);
+    atomic_store(&agent.begins, false);
+    atomic_store(&agent.stops, false);
+    agent.there = false;
+    opal_progress_register(count_call);
+    return why;
+}
+
+void mca_pml_spec_agent_end(void)
+{
+    if (!mca_pml_spec.has_agent) {
+        return;
+    }
+    mca_pml_spec.has_agent = false; /* what begins from now on is not counted */
+    atomic_store(&agent.stops, true);
+    if (atomic_exchange(&agent.begins, true) && agent.there) {
+        wake();
+        (void) pthread_join(agent.thread, NULL);
+        agent.there = false;
+    }
+    (void) opal_progress_unregister(count_call);
+    mca_pml_spec_bell_close();
+}
