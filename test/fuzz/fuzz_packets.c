@@ -29,7 +29,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Messages and receives of one script, their longest and those that both ends may move, handles that were seen, steps until all
  * must be quiet. */
-enum { MANY = 20, LONGEST = 9000, JOINT = SPEC_CLAIM_LEAST, SEEN = 32, TAGS = 3, STEPS = 20000, FORGED = 600 };
+enum {
+    MANY = 20,
+    LONGEST = 9000,
+    JOINT = SPEC_CLAIM_LEAST,
+    SEEN = 32,
+    TAGS = 3,
+    STEPS = 20000,
+    FORGED = 600
+};
 
 /* Eight bytes of every sixteen. */
 enum { BLOCK = 8, GAP = 16, FILL = 0xee };
@@ -61,13 +69,14 @@ typedef struct world {
     unsigned ins;
     uint64_t handle[SEEN]; /* that packets have carried */
     unsigned handles;
-    uint32_t requests; /* of earlier scripts with handles: their peer was lost (docs/known-issues.md) */
-    uint64_t refused;  /* packets, in earlier scripts */
-    bool joint;        /* both ends move long messages */
-    bool half;         /* only one transport breaks when the peer is given up */
-    bool sudden;       /* and what it sent before has not come */
-    bool lies;         /* the peer has */
-    bool aborted;      /* and the job would have ended */
+    uint32_t
+        requests; /* of earlier scripts with handles: their peer was lost (docs/known-issues.md) */
+    uint64_t refused; /* packets, in earlier scripts */
+    bool joint;       /* both ends move long messages */
+    bool half;        /* only one transport breaks when the peer is given up */
+    bool sudden;      /* and what it sent before has not come */
+    bool lies;        /* the peer has */
+    bool aborted;     /* and the job would have ended */
 } world_t;
 
 static world_t w;
@@ -345,7 +354,7 @@ static void forge_one(script_t *s)
     uint8_t data[FORGED];
     const unsigned how = next(s);
     const uint8_t type =
-        (uint8_t) (MCA_PML_SPEC_EAGER + next(s) % (MCA_PML_SPEC_CREDIT - MCA_PML_SPEC_EAGER + 1));
+        (uint8_t) (MCA_PML_SPEC_EAGER + next(s) % (MCA_PML_SPEC_PART - MCA_PML_SPEC_EAGER + 1));
     size_t size = next(s);
     size = how & 4 ? size * 2 : size;
     w.lies = true;

@@ -101,7 +101,7 @@ static void one(const case_t *c, uint64_t number)
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "joint", 60);
-    static const size_t sizes[] = {65536, 300001, 2 << 20, 5000000};
+    static const size_t sizes[] = {70001, 300001, 2 << 20, 5000000};
     uint64_t number = 0;
     if (2 != tl.size) {
         printf("SKIP: two processes are needed\n");

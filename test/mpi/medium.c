@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Messages of some KiB, about where eager ends: by themselves, in runs, with gaps, before and after their receive, synchronous,
- * too long. Ranks 0 and 1, in turns.
+/* Messages of some KiB, about where eager ends: by themselves, in runs, with gaps, before and after their receive, probed,
+ * synchronous, too long. Ranks 0 and 1, in turns.
  *
  *   --eager N   a message of N bytes that comes by itself is eager, one of N + 1 is not
  *   --gaps N    the same of one that is not one block, of N and 2 N bytes */
@@ -8,8 +8,8 @@
 
 enum { TAG = 5, MOST = 70000, RUN = 24, BLOCK = 16 };
 
-static const size_t sizes[] = {1,     4079,  4080,  4081,  4097,  8192,  16384, 16385, 20000,
-                               22000, 32751, 32752, 32753, 32769, 65520, 65521, MOST};
+static const size_t sizes[] = {1,     4079,  4080,  4081,  4097,  8192,  16384, 16385, 20000, 22000,
+                               32751, 32752, 32753, 32769, 48000, 65520, 65521, 65536, 65537, MOST};
 static char *out, *in[RUN];
 
 static uint64_t key_of(size_t size, int i)
@@ -53,6 +53,40 @@ static void where_it_ends(size_t end)
         CHECK(last < 0 || 1 == last, "%zu bytes are %lld eager messages", end, last);
         CHECK(next < 0 || 0 == next, "%zu bytes are %lld eager messages", end + 1, next);
     }
+}
+
+/* A message is found by a probe, which may be before all of it is there, and then received into blocks with gaps. */
+static void probed(size_t size, bool matched)
+{
+    const size_t blocks = (size + BLOCK - 1) / BLOCK;
+    tl_step("probed, %zu", size);
+    MPI_Datatype type;
+    MPI_Type_vector((int) blocks, BLOCK, 2 * BLOCK, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    if (0 == tl.rank) {
+        tl_fill(out, size, key_of(size, 5));
+        MPI_Send(out, (int) size, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+    } else if (1 == tl.rank) {
+        char *wide = tl_buf(2 * blocks * BLOCK), *packed = tl_buf(blocks * BLOCK);
+        MPI_Message message;
+        MPI_Status status;
+        int at = 0;
+        if (matched) {
+            MPI_Mprobe(0, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
+            CHECK_STATUS(status, 0, TAG, size);
+            MPI_Mrecv(wide, 1, type, &message, &status);
+        } else {
+            MPI_Probe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &status);
+            CHECK_STATUS(status, 0, TAG, size);
+            MPI_Recv(wide, 1, type, 0, TAG, MPI_COMM_WORLD, &status);
+        }
+        CHECK_STATUS(status, 0, TAG, size);
+        MPI_Pack(wide, 1, type, packed, (int) (blocks * BLOCK), &at, MPI_COMM_WORLD);
+        VERIFY(packed, size, key_of(size, 5));
+        tl_buf_free(__FILE__, __LINE__, packed);
+        tl_buf_free(__FILE__, __LINE__, wide);
+    }
+    MPI_Type_free(&type);
 }
 
 /* Blocks of BLOCK bytes with gaps as long. */
@@ -192,6 +226,9 @@ int main(int argc, char **argv)
         (void) alone(1, sizes[i]);
         for (int how = 0; how < 4; ++how) {
             run(sizes[i], how & 1, how & 2);
+        }
+        for (int n = 0; n < 20; ++n) {
+            probed(sizes[i], n & 1);
         }
         synchronous(sizes[i]);
         too_long(sizes[i]);

@@ -108,6 +108,22 @@ static void fragments_beat_single_copies_of_both_ends(void **state)
                      1000 + 70 * MOST / 1000);
 }
 
+static void messages_go_in_parts_while_that_is_cheaper(void **state)
+{
+    (void) state;
+    const uint64_t in_parts = SPEC_COSTS_IN_PARTS;
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, LEAST, MOST).parts, in_parts);
+    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, MOST).parts, in_parts);
+    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST).parts, 0);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST).parts, 0);
+    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST).parts, 0);
+    /* (2000 + 2 * 100 - 2 * 200 - 100) ns, 3 * 17 * 3 / 2 - 31 ps */
+    const spec_costs_t c = {.known = true, .call_ns = 2000, .single_ps = 31, .copy_ps = 17};
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).parts, 1700000 / 45);
+    /* No longer than a packet: no parts. */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, 1700000 / 45).parts, 0);
+}
+
 static void copies_that_turn_out_dear_end_fragments(void **state)
 {
     (void) state;
@@ -177,6 +193,7 @@ int main(void)
         cmocka_unit_test(fragments_alone_take_the_fragment),
         cmocka_unit_test(what_is_not_known_stays),
         cmocka_unit_test(fragments_beat_single_copies_of_both_ends),
+        cmocka_unit_test(messages_go_in_parts_while_that_is_cheaper),
         cmocka_unit_test(copies_that_turn_out_dear_end_fragments),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
         cmocka_unit_test(a_byte_costs_the_difference),

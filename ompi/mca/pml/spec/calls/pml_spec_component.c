@@ -93,7 +93,8 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("eager_max", 5, &mca_pml_spec.eager_max, -1, -1, TIB,
                 .help = "A message up to this size goes out with its data, without a handshake, "
                         "where processors copy the data (shared memory): at least what the "
-                        "transport's own eager limit says, at most what fits its largest packet. "
+                        "transport's own eager limit says, at most what fits its largest packet, "
+                        "or 64K in several packets. "
                         "-1 means that the size follows from what a copy and a single copy by the "
                         "kernel take on this machine, as is measured (pml_spec_verbose 20 prints "
                         "it), and is longer for messages that are sent one right after the other; "

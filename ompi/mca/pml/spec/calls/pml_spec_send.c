@@ -70,7 +70,7 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
     }
-    if (mca_pml_spec_eager_probe(sendreq, uses)) {
+    if (mca_pml_spec_goes_unasked(sendreq, uses)) {
         mca_pml_spec_count_eager(peer, length);
     }
     sendreq->first = first_data(sendreq, uses);

@@ -40,6 +40,9 @@ typedef struct spec_costs {
 #define SPEC_COSTS_PARTS 4u
 #define SPEC_COSTS_SPLIT (UINT64_C(256) << 10)
 
+/* Longer messages do not go unasked, in parts: what comes before its receive is copied once more. */
+#define SPEC_COSTS_IN_PARTS (UINT64_C(64) << 10)
+
 /* How a transport moves large messages. */
 typedef enum spec_mover {
     SPEC_BY_RDMA,      /* by itself, or nothing is known of it */
@@ -51,6 +54,7 @@ typedef struct spec_ends {
     uint64_t alone; /* a message by itself */
     uint64_t run;   /* one of a run; at least alone */
     uint64_t gaps;  /* one that is not one block */
+    uint64_t parts; /* one by itself that is longer than a packet; 0: none is */
     uint64_t split; /* from here on a single copy is worth being made in two parts by both ends */
     uint64_t
         pipeline; /* up to here both ends move a message sooner by fragments than by single copies */
@@ -83,6 +87,7 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
     ends.gaps = most;
     if (SPEC_BY_FRAGMENTS == mover) {
         ends.alone = ends.run = most;
+        ends.parts = SPEC_COSTS_IN_PARTS;
     } else if (c->known) {
         const uint64_t copy = (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
         const uint64_t alone =
@@ -97,6 +102,11 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         ends.pipeline = spec_costs_meet(2 * SPEC_COSTS_FIRST_NS,
                                         copy + UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most,
                                         c->call_ns, c->single_ps / 2, UINT64_MAX);
+        /* Of a message in parts the first is copied by one end, the last by the other, all others by both at the same time. */
+        ends.parts = spec_costs_meet(
+            2 * SPEC_COSTS_FIRST_NS + SPEC_COSTS_PACKET_NS, copy + copy / 2,
+            (uint64_t) c->call_ns + 2 * SPEC_COSTS_PACKET_NS, c->single_ps, SPEC_COSTS_IN_PARTS);
+        ends.parts = ends.parts > most ? ends.parts : 0;
         ends.patience = c->call_ns + c->single_ps * most / 1000;
     }
     return ends;

@@ -61,6 +61,12 @@ void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spe
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
     mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
+    if (OPAL_UNLIKELY(frag->in_parts)) {
+        __atomic_store_n(&recvreq->peer, mca_pml_spec_peer(comm, hdr->src), __ATOMIC_RELEASE);
+        if (mca_pml_spec_parts_wait(recvreq, frag)) {
+            return;
+        }
+    }
     deliver(recvreq, mca_pml_spec_peer(comm, hdr->src), &packet, protocol_of(hdr->type));
     mca_pml_spec_frag_free(frag);
 }
@@ -86,6 +92,13 @@ static void drop(mca_pml_spec_comm_t *comm, mca_pml_spec_frag_t *frag)
     if (NULL != frag) {
         mca_pml_spec_frag_free(frag);
     }
+}
+
+/* The lock is held. */
+INLINED mca_pml_spec_frag_t *keep(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
+                                  const mca_pml_spec_protocol_t *proto)
+{
+    return NULL == proto->keep ? mca_pml_spec_frag_keep(packet) : proto->keep(peer, packet);
 }
 
 /* Into the queue of unexpected messages. The lock is held. */
@@ -131,7 +144,7 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     if (NULL != posted) {
         spec_match_remove_posted(&comm->match, posted);
     } else {
-        keep_unexpected(comm, peer, NULL == frag ? mca_pml_spec_frag_keep(packet) : frag, cost);
+        keep_unexpected(comm, peer, NULL == frag ? keep(peer, packet, proto) : frag, cost);
     }
     if (OPAL_UNLIKELY(is_low)) {
         mca_pml_spec_flow_low(comm, peer, false);
@@ -140,10 +153,13 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
     if (OPAL_UNLIKELY(skips)) {
         mca_pml_spec_recvs_cancelled(&cancelled);
     }
-    if (NULL != posted) {
-        deliver(SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted), peer, packet, proto);
-        if (NULL != frag) {
-            mca_pml_spec_frag_free(frag);
+    if (OPAL_LIKELY(NULL != posted)) {
+        mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
+        if (OPAL_LIKELY(NULL == frag)) {
+            deliver(recvreq, peer, packet, proto);
+        } else {
+            mca_pml_spec_deliver_frag(recvreq, frag);
         }
     }
 }
@@ -164,11 +180,15 @@ static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
     }
 }
 
-static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet)
+static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
+                       const mca_pml_spec_protocol_t *proto)
 {
-    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
+    mca_pml_spec_frag_t *frag = keep(peer, packet, proto);
     frag->item.no = mca_pml_spec_frag_hdr(frag)->seq;
     if (!spec_stream_keep(&peer->recv.msgs, &frag->item)) {
+        if (frag->in_parts) {
+            spec_list_remove(&frag->parts.node);
+        }
         mca_pml_spec_frag_free(frag);
         mca_pml_spec_refuse("a message", "its sequence number was used before");
         return;
@@ -194,7 +214,7 @@ static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
         mca_pml_spec_lock(&comm->slot->lock);
     }
     if (hdr->seq != peer->recv.msgs.nxt) {
-        keep_early(peer, packet);
+        keep_early(peer, packet, proto);
         mca_pml_spec_unlock(&comm->slot->lock);
     } else {
         ++peer->recv.msgs.nxt;

@@ -49,6 +49,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
         fresh->shut = true;
     }
     spec_recv_init(&fresh->recv);
+    spec_list_init(&fresh->parts);
     spec_flow_begin(&fresh->flow_in, mca_pml_spec.store.window);
     fresh->flow_out.told = mca_pml_spec.store.window;
 

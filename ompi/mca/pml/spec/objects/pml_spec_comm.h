@@ -60,6 +60,7 @@ typedef struct mca_pml_spec_peer {
     /* Me as the receiver; under the communicator's lock. */
     spec_flow_in_t flow_in; /* each message changes it and the next */
     spec_recv_t recv;
+    spec_node_t parts;       /* messages that come in parts and are not whole: core/spec_parts.h */
     bool flow_pends;         /* a CREDIT is to be sent */
     volatile int32_t offers; /* receives that sent an RTR and are not done */
     mca_pml_spec_pending_t flow_pending;

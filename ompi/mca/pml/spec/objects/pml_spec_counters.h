@@ -10,6 +10,7 @@
 /* X(name, description) */
 #define MCA_PML_SPEC_COUNTERS(X)                                                                   \
     X(sent_eager, "messages sent with their data at once")                                         \
+    X(sent_in_parts, "messages sent unasked that were longer than a packet")                       \
     X(gathered, "messages that waited for others to leave with (pml_spec_gather)")                 \
     X(sent_rts, "messages announced by RTS (sender first)")                                        \
     X(sent_rtr, "messages written into a buffer offered by an RTR (receiver first)")               \

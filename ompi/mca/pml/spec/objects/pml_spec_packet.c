@@ -8,18 +8,19 @@
 OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
 OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
 
-mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
+mca_pml_spec_frag_t *mca_pml_spec_frag_keep_for(const mca_pml_spec_packet_t *packet, size_t size)
 {
     mca_pml_spec_frag_t *frag = (mca_pml_spec_frag_t *) mca_pml_spec_get(&mca_pml_spec.frags);
-    void *data = NULL == frag                          ? NULL
-                 : packet->size <= sizeof(frag->space) ? frag->space
-                                                       : mca_pml_spec_slabs_take(packet->size);
+    void *data = NULL == frag                  ? NULL
+                 : size <= sizeof(frag->space) ? frag->space
+                                               : mca_pml_spec_slabs_take(size);
     if (OPAL_UNLIKELY(NULL == data)) {
-        mca_pml_spec_no_memory("a message that no receive has asked for", packet->size);
+        mca_pml_spec_no_memory("a message that no receive has asked for", size);
     }
     frag->btl = packet->btl;
     frag->seg.seg_addr.pval = data;
-    frag->seg.seg_len = packet->size;
+    frag->seg.seg_len = size;
+    frag->in_parts = false;
     mca_pml_spec_packet_copy(packet, 0, data, packet->size);
     return frag;
 }
@@ -37,8 +38,7 @@ void mca_pml_spec_refuse(const char *what, const char *why)
     static bool told;
     mca_pml_spec_refuse_late(what, why);
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-        mca_pml_spec_explain("packet refused", spec_host_of(&ompi_proc_local()->super),
-                             what, why);
+        mca_pml_spec_explain("packet refused", spec_host_of(&ompi_proc_local()->super), what, why);
     }
 }
 

@@ -8,6 +8,7 @@
 #define PML_SPEC_PACKET_H
 
 #include "../core/spec_match.h"
+#include "../core/spec_parts.h"
 #include "../core/spec_send.h"
 #include "../core/spec_stream.h"
 #include "pml_spec.h"
@@ -31,9 +32,16 @@ typedef struct mca_pml_spec_frag {
     spec_unexp_t unexp;
     spec_item_t item;
     uint32_t cost; /* while it is unexpected: core/spec_flow.h */
+    bool in_parts; /* it came as the first part of a message; then its memory is elsewhere */
     mca_btl_base_module_t *btl;
     mca_btl_base_segment_t seg;
-    _Alignas(8) char space[MCA_PML_SPEC_FRAG_INLINE];
+    union {
+        _Alignas(8) char space[MCA_PML_SPEC_FRAG_INLINE];
+        struct {
+            spec_parts_t parts;
+            struct mca_pml_spec_recv_request *receiver; /* waits for its last part; or NULL */
+        };
+    };
 } mca_pml_spec_frag_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);
 
@@ -107,8 +115,13 @@ static inline size_t mca_pml_spec_packet_copy(const mca_pml_spec_packet_t *packe
     return done;
 }
 
-/* Keep a copy; when memory is out the job ends. */
-mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet);
+/* Keep a copy, in memory of so many bytes, which is its size from then on; when memory is out the job ends. */
+mca_pml_spec_frag_t *mca_pml_spec_frag_keep_for(const mca_pml_spec_packet_t *packet, size_t size);
+static inline mca_pml_spec_frag_t *mca_pml_spec_frag_keep(const mca_pml_spec_packet_t *packet)
+{
+    return mca_pml_spec_frag_keep_for(packet, packet->size);
+}
+/* One whose message may be in its sender's list of those that are not whole is taken out there before. */
 void mca_pml_spec_frag_free(mca_pml_spec_frag_t *frag);
 
 /* A packet made no sense: count it. The first is told on the standard error, for what it should have done will not

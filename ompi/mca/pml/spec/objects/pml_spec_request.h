@@ -73,6 +73,7 @@ typedef struct mca_pml_spec_send_request {
     uint32_t seq;
     uint32_t set_apart;   /* credit: pml_spec_flow.h */
     size_t first;         /* bytes of data that its first packet carries */
+    uint64_t parts_sent;  /* core/spec_parts.h: bytes */
     bool stopped;         /* as adaptation had it when the send began */
     bool announced;       /* among those of its peer */
     bool joined;          /* both ends move it */
@@ -144,6 +145,7 @@ typedef struct mca_pml_spec_recv_request {
         mca_bml_base_btl_t *btl;
     } key[MCA_PML_SPEC_STRIPES];
     mca_pml_spec_joint_t joint;
+    spec_parts_t parts; /* its message is coming in parts */
     /* By copy into a buffer with gaps (pml_spec_copy.c): the convertor goes through the
      * message from front to back, so fragments that overtook others wait. */
     opal_mutex_t convert_lock; /* covers the convertor and the next three; innermost */

@@ -34,6 +34,9 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_KEY,  /* goes ahead of an RTR: the buffer's registration with one more transport */
     MCA_PML_SPEC_HELLO,  /* this is my number of a communicator that has no common one */
     MCA_PML_SPEC_CREDIT, /* so much more may be sent that nobody has asked for */
+    /* Eager data that is longer than a packet: core/spec_parts.h. The first has a sequence number, too. */
+    MCA_PML_SPEC_PARTS,
+    MCA_PML_SPEC_PART,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -47,6 +50,24 @@ typedef struct mca_pml_spec_match_hdr {
     int32_t tag;
     uint32_t seq; /* per (communicator, sender -> receiver) */
 } mca_pml_spec_match_hdr_t;
+
+/* Then: the first data. */
+typedef struct mca_pml_spec_parts_hdr {
+    mca_pml_spec_match_hdr_t match;
+    uint32_t length; /* of the message, bytes */
+    uint32_t reserved;
+} mca_pml_spec_parts_hdr_t;
+
+/* Then: data, the next of its message. */
+typedef struct mca_pml_spec_part_hdr {
+    uint8_t type;
+    uint8_t epoch; /* these four as in the first */
+    uint16_t ctx;
+    int32_t src;
+    uint32_t seq;
+    uint32_t offset;
+    uint64_t reserved;
+} mca_pml_spec_part_hdr_t;
 
 enum {
     MCA_PML_SPEC_RTS_FLAT = 1, /* the data is one block at addr: put and get are possible */
@@ -216,6 +237,8 @@ typedef struct mca_pml_spec_credit_hdr {
 #define SPEC_WIRE_SIZE(type, size)                                                                 \
     _Static_assert(sizeof(mca_pml_spec_##type) == (size), #type " must not change its size")
 SPEC_WIRE_SIZE(match_hdr_t, 16);
+SPEC_WIRE_SIZE(parts_hdr_t, 24);
+SPEC_WIRE_SIZE(part_hdr_t, 24);
 SPEC_WIRE_SIZE(rts_hdr_t, 48);
 SPEC_WIRE_SIZE(match_notice_t, 56);
 SPEC_WIRE_SIZE(rtr_hdr_t, 64);

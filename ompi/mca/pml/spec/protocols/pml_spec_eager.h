@@ -83,11 +83,19 @@ static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvr
     mca_pml_spec_recv_done(recvreq);
 }
 
-static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
-                                            bool has_rtr)
+/* Does all of its data go out, before anybody has asked for it? */
+static inline bool mca_pml_spec_goes_unasked(const mca_pml_spec_send_request_t *sendreq,
+                                             bool has_rtr)
 {
     return !has_rtr && sendreq->fits
            && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode;
+}
+
+static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
+                                            bool has_rtr)
+{
+    return mca_pml_spec_goes_unasked(sendreq, has_rtr)
+           && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_most;
 }
 
 static inline size_t mca_pml_spec_eager_brings(const mca_pml_spec_send_request_t *sendreq)

@@ -41,6 +41,8 @@ typedef struct mca_pml_spec_protocol {
     /* Bytes of the message; and what it costs to keep the packet (core/spec_flow.h). */
     size_t (*length)(const mca_pml_spec_packet_t *packet);
     uint32_t (*cost)(const mca_pml_spec_packet_t *packet);
+    /* Keeps the packet, if more is to be done than to copy it. Under the communicator's lock. */
+    mca_pml_spec_frag_t *(*keep)(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet);
     /* The packet names its receive: did matching find that? If not, the sender was given up, else the job ends. Under the
      * communicator's lock. */
     bool (*expect)(const mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,

@@ -8,9 +8,10 @@
 #define PML_SPEC_PROTOCOLS_H
 
 #include "pml_spec_eager.h"
+#include "pml_spec_parts.h"
 #include "pml_spec_rtr.h"
 #include "pml_spec_rts.h"
 
-#define MCA_PML_SPEC_PROTOCOLS(X) X(rtr) X(eager) X(rts)
+#define MCA_PML_SPEC_PROTOCOLS(X) X(rtr) X(eager) X(parts) X(rts)
 
 #endif

@@ -273,10 +273,10 @@ static void under_way(mca_pml_spec_peer_t *peer, int32_t n)
     (void) mca_pml_spec_add32(&fragments, n);
 }
 
-bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer)
+bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer, int32_t n)
 {
-    return MCA_PML_SPEC_SEEN(peer->fragments) < mca_pml_spec.pipeline_depth
-           && MCA_PML_SPEC_SEEN(fragments) < SPEC_JOINT_FRAGMENTS;
+    return MCA_PML_SPEC_SEEN(peer->fragments) + n <= mca_pml_spec.pipeline_depth
+           && MCA_PML_SPEC_SEEN(fragments) + n <= SPEC_JOINT_FRAGMENTS;
 }
 
 static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *ep,
@@ -328,6 +328,32 @@ void mca_pml_spec_copy_begins(mca_pml_spec_send_request_t *sendreq)
                copied(sendreq, bml_btl, sendreq->first, fragment_size(sendreq, bml_btl, left)));
 }
 
+/* A fragment that is ready but for its header. False: the transport refuses it, and it is gone. */
+static bool hand_over(mca_pml_spec_peer_t *peer, const mca_pml_spec_ahead_t *made, uint8_t type,
+                      const void *hdr)
+{
+    mca_btl_base_descriptor_t *des = made->des;
+    memcpy(des->des_segments[0].seg_addr.pval, hdr, MCA_PML_SPEC_COPY_HEADER);
+    des->des_cbfunc = fragment_returned;
+    des->des_cbdata = peer;
+    mca_pml_spec_comm_retain(peer->comm);
+    under_way(peer, 1);
+    if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(made->btl, des, type))) {
+        MCA_PML_SPEC_COUNT_N(bytes_copied, made->length);
+        return true;
+    }
+    under_way(peer, -1);
+    mca_pml_spec_comm_put(peer->comm);
+    return false;
+}
+
+bool mca_pml_spec_copy_packet(mca_pml_spec_send_request_t *sendreq, uint8_t type, const void *hdr,
+                              uint64_t offset, uint64_t length)
+{
+    const mca_pml_spec_ahead_t made = copied(sendreq, next_btl(sendreq), offset, length);
+    return NULL != made.des && hand_over(sendreq->peer, &made, type, hdr);
+}
+
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
                                 uint64_t length)
 {
@@ -341,27 +367,17 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
         start = spec_now();
         fragment = copied(sendreq, next_btl(sendreq), offset, length);
     }
-    mca_btl_base_descriptor_t *des = fragment.des;
-    if (OPAL_LIKELY(NULL != des)) {
-        const mca_pml_spec_frag_hdr_t hdr = {
-            .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = offset};
-        memcpy(des->des_segments[0].seg_addr.pval, &hdr, sizeof(hdr));
-        des->des_cbfunc = fragment_returned;
-        des->des_cbdata = peer;
-        mca_pml_spec_comm_retain(peer->comm);
-        under_way(peer, 1);
-        if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(fragment.btl, des, MCA_PML_SPEC_FRAG))) {
-            MCA_PML_SPEC_COUNT_N(bytes_copied, length);
-            if (start > 0 && length >= SPEC_JOINT_LEAST) {
-                spec_far_saw(&peer->far, length, spec_now() - start);
-            }
-            mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
-            return true;
-        }
-        under_way(peer, -1);
-        mca_pml_spec_comm_put(peer->comm);
+    const mca_pml_spec_frag_hdr_t hdr = {
+        .type = MCA_PML_SPEC_FRAG, .r = sendreq->r, .offset = offset};
+    if (OPAL_UNLIKELY(NULL == fragment.des)
+        || OPAL_UNLIKELY(!hand_over(peer, &fragment, MCA_PML_SPEC_FRAG, &hdr))) {
+        return false;
     }
-    return false;
+    if (start > 0 && length >= SPEC_JOINT_LEAST) {
+        spec_far_saw(&peer->far, length, spec_now() - start);
+    }
+    mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
+    return true;
 }
 
 /* ---- receiver ---- */

@@ -9,11 +9,26 @@
 /* Send a range in fragments to receive r of the request, which is a send's. */
 void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 
-/* May one more fragment of the next kind be under way to the peer? */
-bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer);
+/* ---- fragments of one block between processes of a host; until the receiver has given one back it counts in peer->fragments ---- */
 
-/* Send a range of one block that fits one fragment. It is accounted for as soon as it has left the user's buffer; until the
- * receiver has given it back it counts in peer->fragments. False: the transport has no room. */
+/* Bytes of their headers, whatever the type. */
+#define MCA_PML_SPEC_COPY_HEADER sizeof(mca_pml_spec_frag_hdr_t)
+
+/* Data of one, at most. */
+static inline uint64_t mca_pml_spec_copy_most(const mca_pml_spec_peer_t *peer)
+{
+    return peer->eager_most + sizeof(mca_pml_spec_match_hdr_t) - MCA_PML_SPEC_COPY_HEADER;
+}
+
+/* May so many more be under way to the peer? */
+bool mca_pml_spec_copy_has_room(const mca_pml_spec_peer_t *peer, int32_t n);
+
+/* Send one of this type. False: the transport has no room. */
+bool mca_pml_spec_copy_packet(mca_pml_spec_send_request_t *sendreq, uint8_t type, const void *hdr,
+                              uint64_t offset, uint64_t length);
+
+/* Send one to the receive that has told its handle. It is accounted for as soon as it has left the user's buffer. False: the
+ * transport has no room. */
 bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t offset,
                                 uint64_t length);
 

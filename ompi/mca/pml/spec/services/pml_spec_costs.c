@@ -97,8 +97,18 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
 {
     const uint64_t wanted = (uint64_t) mca_pml_spec.eager_max;
     uint64_t end = wanted < peer->eager_limit ? peer->eager_limit : wanted;
+    ends->parts = end <= peer->eager_most || 0 == ends->gaps ? 0
+                  : end < SPEC_COSTS_IN_PARTS                ? end
+                                                             : SPEC_COSTS_IN_PARTS;
     end = end < peer->eager_most ? end : peer->eager_most;
     ends->alone = ends->run = ends->gaps = end;
+}
+
+/* Shared memory is a queue from each process to each other; of several transports one may be faster. */
+static bool keeps_order(const mca_pml_spec_peer_t *peer)
+{
+    return peer->is_near && !peer->is_self && SPEC_BY_RDMA != peer->mover
+           && 1 == peer->endpoint->btl_send.arr_size;
 }
 
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
@@ -113,6 +123,13 @@ void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
         ends.pipeline = measures ? (uint64_t) mca_pml_spec.pipeline_max : 0;
     } else if (measures && maps_memory()) {
         ends.pipeline = 0;
+    }
+    if (measures && mca_pml_spec.eager_max < 0 && maps_memory()) {
+        ends.parts = 0;
+    }
+    if (!keeps_order(peer) || peer->eager_most < MCA_PML_SPEC_FRAG_INLINE
+        || mca_pml_spec_outlives()) {
+        ends.parts = 0;
     }
     mca_pml_spec_lock(&peer->send_lock);
     if (!peer->ends_known) {

@@ -8,7 +8,7 @@
 #ifndef PML_SPEC_COSTS_H
 #define PML_SPEC_COSTS_H
 
-#include "../objects/pml_spec_request.h"
+#include "pml_spec_copy.h"
 
 /* Slow path of the next two. Takes send_lock. */
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer);
@@ -25,8 +25,12 @@ static inline const spec_ends_t *mca_pml_spec_ends(mca_pml_spec_peer_t *peer)
 /* Up to which size are messages that come one by one eager? */
 static inline bool mca_pml_spec_is_short(mca_pml_spec_peer_t *peer, size_t length)
 {
-    return length <= peer->eager_limit
-           || (length <= peer->eager_most && length <= mca_pml_spec_ends(peer)->alone);
+    if (OPAL_LIKELY(length <= peer->eager_limit)) {
+        return true;
+    }
+    return length <= peer->eager_most
+               ? length <= mca_pml_spec_ends(peer)->alone
+               : length <= SPEC_COSTS_IN_PARTS && length <= mca_pml_spec_ends(peer)->parts;
 }
 
 /* Does the message go out with its data, if its mode lets it? Asked once for each send. */
@@ -36,7 +40,9 @@ static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t leng
         return true;
     }
     if (length > peer->eager_most) {
-        return false;
+        return is_flat && length <= SPEC_COSTS_IN_PARTS && length <= mca_pml_spec_ends(peer)->parts
+               && mca_pml_spec_copy_has_room(
+                   peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer)));
     }
     const spec_ends_t *ends = mca_pml_spec_ends(peer);
     return length <= (is_flat ? ends->alone : ends->gaps)

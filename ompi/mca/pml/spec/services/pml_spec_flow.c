@@ -85,10 +85,9 @@ static void explain_later(const mca_pml_spec_peer_t *peer)
 
 void mca_pml_spec_flow_init(void)
 {
-    const uint64_t limit =
-        mca_pml_spec.unexpected_max >= 0
-            ? (uint64_t) mca_pml_spec.unexpected_max
-            : spec_flow_limit(mca_pml_spec_memory_of_host(), spec_local_ranks());
+    const uint64_t limit = mca_pml_spec.unexpected_max >= 0
+                               ? (uint64_t) mca_pml_spec.unexpected_max
+                               : spec_flow_limit(mca_pml_spec_memory_of_host(), spec_local_ranks());
     const uint32_t processes = mca_pml_spec_job_size();
     mca_pml_spec.store = (spec_store_t){
         .limit = limit, .window = spec_flow_window(limit, processes > 1 ? processes - 1 : 1)};
@@ -148,7 +147,8 @@ static bool spend_for(mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
     const size_t length = sendreq->req_send.req_bytes_packed;
-    sendreq->set_apart = spec_flow_cost(length <= peer->eager_most ? length : peer->eager_limit);
+    sendreq->set_apart =
+        spec_flow_cost(sendreq->fits || length <= peer->eager_most ? length : peer->eager_limit);
     return mca_pml_spec_flow_spend(sendreq->peer, sendreq->set_apart);
 }
 

@@ -51,12 +51,6 @@ static mca_bml_base_btl_t *btl_of(mca_pml_spec_peer_t *peer)
                : NULL;
 }
 
-/* Data of a fragment. */
-static uint64_t fragment_most(const mca_pml_spec_peer_t *peer)
-{
-    return peer->eager_most + sizeof(mca_pml_spec_match_hdr_t) - sizeof(mca_pml_spec_frag_hdr_t);
-}
-
 /* A job that outlives processes gives memory back that another one may still read or write. */
 static bool can_join(mca_pml_spec_peer_t *peer)
 {
@@ -67,7 +61,7 @@ static bool can_join(mca_pml_spec_peer_t *peer)
 static bool may_pipeline(mca_pml_spec_peer_t *peer, uint64_t length)
 {
     return length <= mca_pml_spec_ends(peer)->pipeline
-           && spec_claim_unit(length) <= fragment_most(peer);
+           && spec_claim_unit(length) <= mca_pml_spec_copy_most(peer);
 }
 
 bool mca_pml_spec_joint_sends(mca_pml_spec_send_request_t *sendreq)
@@ -175,9 +169,9 @@ static bool move_fragment(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
 {
     mca_pml_spec_send_request_t *sendreq = joint->request;
     uint64_t at;
-    const uint64_t most = sendreq->has_ahead
-                              ? sendreq->ahead.length
-                              : spec_joint_piece(joint->length, fragment_most(joint->peer));
+    const uint64_t most =
+        sendreq->has_ahead ? sendreq->ahead.length
+                           : spec_joint_piece(joint->length, mca_pml_spec_copy_most(joint->peer));
     const uint64_t bytes = take(joint, true, 0, most, &at);
     const bool goes = bytes > 0 && mca_pml_spec_copy_fragment(sendreq, joint->offset + at, bytes);
     if (bytes > 0 && !goes) {
@@ -225,7 +219,7 @@ static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
     const uint64_t patience = mca_pml_spec_ends(joint->peer)->patience;
     const bool is_waiting = !mca_pml_spec_agent_is_here() && waits(joint, patience);
     for (;;) {
-        const bool sends = joint->is_put && mca_pml_spec_copy_has_room(joint->peer)
+        const bool sends = joint->is_put && mca_pml_spec_copy_has_room(joint->peer, 1)
                            && spec_claim_is_awaited(&joint->claim, joint->length);
         switch (spec_joint_next(&joint->seen, is_waiting, sends, open_of(joint), patience,
                                 MCA_PML_SPEC_SEEN(idle_since), spec_now())) {
@@ -298,7 +292,8 @@ void mca_pml_spec_joint_ahead(mca_pml_spec_send_request_t *sendreq)
 {
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     mca_pml_spec_peer_t *peer = sendreq->peer;
-    const uint64_t piece = spec_claim_last(length, spec_joint_piece(length, fragment_most(peer)));
+    const uint64_t piece =
+        spec_claim_last(length, spec_joint_piece(length, mca_pml_spec_copy_most(peer)));
     mca_pml_spec_copy_ahead(sendreq, length - piece, piece);
 }
 

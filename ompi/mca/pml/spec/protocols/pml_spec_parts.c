@@ -1,0 +1,205 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Sends an eager message in several packets, and puts it together again. */
+#include "pml_spec_parts.h"
+
+#include "../objects/pml_spec_agent.h"
+#include "../services/pml_spec_copy.h"
+
+enum { NEW, SENDING, WAITING };
+
+_Static_assert(sizeof(mca_pml_spec_parts_hdr_t) == MCA_PML_SPEC_COPY_HEADER
+                   && sizeof(mca_pml_spec_part_hdr_t) == MCA_PML_SPEC_COPY_HEADER,
+               "fragments have headers of one size");
+
+/* ---- sender ---- */
+
+/* Sends the next part. False: the transport has no room. */
+static bool send_part(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uint64_t bytes)
+{
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    if (0 == offset) {
+        const mca_pml_spec_parts_hdr_t hdr = {
+            .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_PARTS, peer,
+                                            sendreq->req_send.req_base.req_tag, sendreq->seq),
+            .length = (uint32_t) sendreq->req_send.req_bytes_packed};
+        return mca_pml_spec_copy_packet(sendreq, MCA_PML_SPEC_PARTS, &hdr, 0, bytes);
+    }
+    const mca_pml_spec_part_hdr_t hdr = {.type = MCA_PML_SPEC_PART,
+                                         .epoch = peer->comm->epoch,
+                                         .ctx = peer->ctx,
+                                         .src = peer->comm->my_rank,
+                                         .seq = sendreq->seq,
+                                         .offset = (uint32_t) offset};
+    return mca_pml_spec_copy_packet(sendreq, MCA_PML_SPEC_PART, &hdr, offset, bytes);
+}
+
+bool mca_pml_spec_parts_again(mca_pml_spec_send_request_t *sendreq)
+{
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    const uint64_t size = spec_parts_size(length, mca_pml_spec_copy_most(sendreq->peer));
+    uint64_t offset = sendreq->parts_sent;
+    while (offset < length) {
+        const uint64_t bytes = size < length - offset ? size : length - offset;
+        if (!send_part(sendreq, offset, bytes)) {
+            return false;
+        }
+        offset += bytes;
+        sendreq->parts_sent = offset;
+        mca_pml_spec_send_account(sendreq, bytes, OMPI_SUCCESS); /* the last ends the request */
+    }
+    return true;
+}
+
+void mca_pml_spec_parts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+{
+    (void) rtr;
+    MCA_PML_SPEC_COUNT(sent_in_parts);
+    sendreq->parts_sent = 0;
+    mca_pml_spec_agent_asks(sendreq->peer->proc);
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_parts, SENDING);
+    if (OPAL_UNLIKELY(!mca_pml_spec_parts_again(sendreq))) {
+        mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_parts, WAITING);
+        mca_pml_spec_send_later(sendreq);
+    }
+}
+
+/* ---- receiver ---- */
+
+const char *mca_pml_spec_parts_check(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    return packet->seg[0].seg_len < sizeof(*hdr)
+               ? "it is shorter than its header"
+               : spec_parts_check(hdr->length, packet->size - sizeof(*hdr),
+                                  MCA_PML_SPEC_FRAG_INLINE, SPEC_FLOW_DATA_MAX);
+}
+
+static void begin(spec_parts_t *parts, mca_pml_spec_peer_t *peer,
+                  const mca_pml_spec_parts_hdr_t *hdr, size_t first)
+{
+    spec_parts_begin(parts, &peer->parts, hdr->match.seq, hdr->match.epoch, hdr->length,
+                     (uint32_t) first);
+}
+
+mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
+                                             const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep_for(packet, sizeof(*hdr) + hdr->length);
+    const size_t first = packet->size - sizeof(*hdr);
+    if (OPAL_LIKELY(first < hdr->length)) {
+        frag->in_parts = true;
+        frag->receiver = NULL;
+        frag->parts.is_kept = true;
+        begin(&frag->parts, peer, hdr, first);
+    }
+    return frag;
+}
+
+void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
+                                const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    const size_t first = packet->size - sizeof(*hdr);
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
+    mca_pml_spec_recv_matched(recvreq, &hdr->match, hdr->length);
+    mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), 0, first);
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
+        mca_pml_spec_adapt_judge(recvreq, hdr->match.seq, 0, false, 0);
+    }
+    recvreq->missing = (int64_t) (hdr->length - first);
+    if (0 == recvreq->missing) {
+        mca_pml_spec_recv_done(recvreq);
+        return;
+    }
+    recvreq->parts.is_kept = false;
+    mca_pml_spec_lock(&comm->slot->lock);
+    begin(&recvreq->parts, peer, hdr, first);
+    mca_pml_spec_unlock(&comm->slot->lock);
+}
+
+bool mca_pml_spec_parts_wait(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag)
+{
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
+    mca_pml_spec_lock(&comm->slot->lock);
+    const bool waits = !spec_parts_is_whole(&frag->parts);
+    if (waits) {
+        frag->receiver = recvreq;
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    return waits;
+}
+
+/* Into the memory that is kept for it. Returns the receive that waited for this part, if it was the last. The communicator's lock
+ * is held. */
+static mca_pml_spec_recv_request_t *store_kept(mca_pml_spec_frag_t *frag,
+                                               const mca_pml_spec_packet_t *packet, size_t offset,
+                                               size_t bytes)
+{
+    char *data = (char *) frag->seg.seg_addr.pval + sizeof(mca_pml_spec_parts_hdr_t);
+    mca_pml_spec_packet_copy(packet, sizeof(mca_pml_spec_part_hdr_t), data + offset, bytes);
+    return spec_parts_is_whole(&frag->parts) ? frag->receiver : NULL;
+}
+
+static void deliver_kept(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag)
+{
+    const mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+    mca_pml_spec_parts_deliver(recvreq, &packet);
+    mca_pml_spec_frag_free(frag);
+}
+
+/* A checked packet. The communicator's lock is held and is released. */
+static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_part_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    const size_t bytes = packet->size - sizeof(*hdr);
+    const char *wrong = "its source is not in the communicator";
+    mca_pml_spec_peer_t *peer = (uint32_t) hdr->src < comm->size ? comm->peers[hdr->src] : NULL;
+    spec_parts_t *parts = NULL == peer ? NULL
+                                       : spec_parts_take(&peer->parts, hdr->seq, hdr->epoch,
+                                                         hdr->offset, bytes, &wrong);
+    mca_pml_spec_recv_request_t *recvreq = NULL;
+    mca_pml_spec_frag_t *frag = NULL;
+    if (NULL != parts && !parts->is_kept) {
+        recvreq = SPEC_ENTRY(parts, mca_pml_spec_recv_request_t, parts);
+    } else if (NULL != parts) {
+        frag = SPEC_ENTRY(parts, mca_pml_spec_frag_t, parts);
+        recvreq = store_kept(frag, packet, hdr->offset, bytes);
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    if (OPAL_UNLIKELY(NULL == parts)) {
+        mca_pml_spec_refuse("PART", wrong);
+    } else if (NULL == frag) {
+        mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, bytes);
+        mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
+    } else if (NULL != recvreq) {
+        deliver_kept(recvreq, frag);
+    }
+}
+
+MCA_PML_SPEC_PACKET(part, "PART", mca_pml_spec_part_hdr_t)
+{
+    const mca_pml_spec_part_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_comm_t *comm;
+    while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_lock(hdr->ctx)))) {
+        if (mca_pml_spec_park(hdr->ctx, packet)) {
+            return;
+        }
+    }
+    part(comm, packet);
+}
+
+static void part_parked(const mca_pml_spec_packet_t *packet)
+{
+    const mca_pml_spec_part_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_lock(hdr->ctx);
+    if (NULL != comm) { /* always: it is being added */
+        part(comm, packet);
+    }
+}
+
+const mca_pml_spec_packet_type_t mca_pml_spec_parts_packets[] = {
+    {MCA_PML_SPEC_PART, mca_pml_spec_recv_part, part_parked},
+    {0, NULL, NULL},
+};
