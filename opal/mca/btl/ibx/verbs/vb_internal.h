@@ -14,7 +14,8 @@
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 
-typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
+typedef struct vb_connector vb_connector_t; /* vb_connect.h */
+typedef struct vb_hybrid vb_hybrid_t;       /* vb_hybrid.h */
 typedef struct vb_mate vb_mate_t;
 
 /* The number in a work request: which link or queue it belongs to, and which request or buffer it is.
@@ -54,7 +55,8 @@ struct vb_link {
     bool drains;     /* and what it took is on its way through the completion queue: */
     uint32_t drained; /* until that has been found empty so often (port->drains) */
     uint64_t last_at; /* in the graveyard: it is not waited longer for the adapter to say so */
-    struct rdma_cm_id *id;
+    const vb_connector_t *by;
+    struct rdma_cm_id *id; /* rdma_cm's */
     struct ibv_qp *qp;
     uint32_t generation;
     uint32_t inline_max;
@@ -144,7 +146,7 @@ static inline void vb_port_registered(vb_port_t *port, uint64_t bytes)
     }
 }
 
-/* ---- vb_cm.c ---- */
+/* ---- vb_connect.c ---- */
 
 /* The one way in which a connection's state changes. */
 void vb_peer_step(vb_peer_t *peer, vb_conn_event_t event);
@@ -158,6 +160,9 @@ static inline void vb_peer_cut(vb_peer_t *peer)
     peer->is_cut = true;
     peer->port->has_cut = true;
 }
+
+/* ---- vb_events.c ---- */
+
 /* Takes the graveyard apart, but for links with messages being delivered; not with the lock. */
 void vb_port_bury(vb_port_t *port);
 void vb_port_wake(vb_port_t *port);
@@ -170,7 +175,14 @@ void vb_port_delist(vb_port_t *port);
 /* The peer is talked to by this link from now on; NULL: by none. */
 void vb_peer_use(vb_peer_t *peer, const vb_link_t *link);
 
-vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id);
+/* Of no peer yet. NULL: out of memory. */
+vb_link_t *vb_link_new(vb_port_t *port, const vb_connector_t *by);
+/* The peer's attempt from now on. */
+static inline void vb_peer_link(vb_peer_t *peer, vb_link_t *link)
+{
+    link->peer = peer;
+    peer->link = link;
+}
 /* Queue pair and receive buffers. False: why is set. */
 bool vb_link_prepare(vb_link_t *link);
 /* Connected: the peer said hello. False: it said something impossible. */
@@ -197,6 +209,10 @@ bool vb_post_control(vb_link_t *link, vb_type_t type);
 void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
+
+/* ---- vb_open.c ---- */
+
+bool vb_make_nonblocking(int fd);
 
 /* ---- vb_device.c ---- */
 

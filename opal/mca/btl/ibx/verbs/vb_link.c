@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A link: one attempt to connect, and the queue pair that comes of it. */
-#include "vb_internal.h"
+#include "vb_connect.h"
 #include "vb_hybrid.h"
 
 #include <errno.h>
@@ -8,22 +8,13 @@
 /* Some adapters do not say when they are done with a queue pair (siw). It is long done then. */
 #define LAST_NS UINT64_C(200000000)
 
-vb_link_t *vb_link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id)
+vb_link_t *vb_link_new(vb_port_t *port, const vb_connector_t *by)
 {
     vb_link_t *link = calloc(1, sizeof(*link));
-    if (NULL == link) {
-        return NULL;
-    }
-    link->id = id;
-    link->peer = peer;
-    /* 31 bits, as many as a wr_id carries. */
-    link->generation = ++port->generations & 0x7fffffffu;
-    if (NULL != peer) {
-        if (!vb_map_put(&port->by_id, (uintptr_t) id, link)) {
-            free(link);
-            return NULL;
-        }
-        peer->link = link;
+    if (NULL != link) {
+        link->by = by;
+        /* 31 bits, as many as a wr_id carries. */
+        link->generation = ++port->generations & 0x7fffffffu;
     }
     return link;
 }
@@ -53,8 +44,7 @@ static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
         if (inlines[i] > port->able.inline_max) {
             continue;
         }
-        if (0 == rdma_create_qp(link->id, port->pd, &attr)) {
-            link->qp = link->id->qp;
+        if (link->by->create(link, &attr)) {
             link->inline_max =
                 attr.cap.max_inline_data < inlines[i] ? attr.cap.max_inline_data : inlines[i];
             port->able.inline_max = inlines[i]; /* what to ask for next time */
@@ -68,10 +58,6 @@ bool vb_link_prepare(vb_link_t *link)
 {
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
-    if (link->id->verbs != port->context) {
-        return vb_peer_why(peer, "its address is reached through another device than %s",
-                    port->able.device);
-    }
     vb_sendq_init(&link->sendq, port->send_depth);
     vb_credit_init(&link->credit, !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
@@ -150,12 +136,10 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
 {
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
-    vb_map_remove(&port->by_id, (uintptr_t) link->id);
+    link->by->disconnect(link);
     if (NULL != link->qp) {
         vb_map_remove(&port->by_qp, link->qp->qp_num);
         port->links -= link->is_counted;
-        /* Also makes the adapter end what is posted; nobody waits for that (siw never does). */
-        (void) rdma_disconnect(link->id);
         vb_link_fail(link, status);
     }
     peer->link = NULL;

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A port: opening and closing it, its peers, its thread. */
-#include "vb_internal.h"
+#include "vb_connect.h"
 #include "vb_hybrid.h"
 
 #include <errno.h>
@@ -123,26 +123,10 @@ static bool start_thread(vb_port_t *port)
     return port->has_thread;
 }
 
-static bool make_nonblocking(int fd)
+bool vb_make_nonblocking(int fd)
 {
     const int flags = fcntl(fd, F_GETFL);
     return flags >= 0 && 0 == fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
-
-/* Address to device: the listener is bound before all else. */
-static bool bind_address(vb_port_t *port, char *why, size_t size)
-{
-    port->channel = rdma_create_event_channel();
-    if (NULL == port->channel || !make_nonblocking(port->channel->fd)) {
-        return vb_fails(why, size, "no channel for events of connections (is rdma_ucm loaded?): %s",
-                 strerror(errno));
-    }
-    if (0 != rdma_create_id(port->channel, &port->listener, port, RDMA_PS_TCP)
-        || 0 != rdma_bind_addr(port->listener, (struct sockaddr *) &port->config.address)) {
-        return vb_fails(why, size, "its address cannot be bound: %s", strerror(errno));
-    }
-    port->context = port->listener->verbs;
-    return NULL != port->context || vb_fails(why, size, "its address is of no RDMA device");
 }
 
 static void close_notices(vb_port_t *port)
@@ -161,7 +145,7 @@ static bool open_notices(vb_port_t *port)
         return true;
     }
     port->notices = ibv_create_comp_channel(port->context);
-    if (NULL != port->notices && make_nonblocking(port->notices->fd)) {
+    if (NULL != port->notices && vb_make_nonblocking(port->notices->fd)) {
         return true;
     }
     if (!must) {
@@ -172,7 +156,7 @@ static bool open_notices(vb_port_t *port)
 
 static bool open_queues(vb_port_t *port, char *why, size_t size)
 {
-    if (!make_nonblocking(port->context->async_fd)) {
+    if (!vb_make_nonblocking(port->context->async_fd)) {
         return vb_fails(why, size, "no events of the device: %s", strerror(errno));
     }
     port->pd = ibv_alloc_pd(port->context);
@@ -226,7 +210,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     /* Without it nothing could end the thread. */
     bool is_good = (port->wake >= 0
                     || vb_fails(why, size, "no descriptor for events: %s (ulimit -n is too low?)", strerror(errno)))
-                   && bind_address(port, why, size)
+                   && vb_cm_open(port, why, size)
                    && vb_port_examine(port, port->listener->port_num, why, size)
                    && open_queues(port, why, size);
     if (VB_IWARP != port->able.fabric) {
@@ -236,8 +220,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         port->hybrid =
             vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
         port->able.datagrams = NULL != port->hybrid;
-        is_good = 0 == rdma_listen(port->listener, 128)
-                  || vb_fails(why, size, "nobody could connect: rdma_listen: %s", strerror(errno));
+        is_good = vb_cm_listen(port, why, size);
     }
     if (is_good) {
         vb_port_enlist(port);
@@ -346,9 +329,6 @@ void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
 
 void vb_port_close(vb_port_t *port)
 {
-    if (NULL != port->listener) {
-        (void) rdma_destroy_id(port->listener);
-    }
     if (NULL != port->hybrid) {
         vb_hybrid_close(port->hybrid);
     }
@@ -366,9 +346,7 @@ void vb_port_close(vb_port_t *port)
     if (NULL != port->pd) {
         (void) ibv_dealloc_pd(port->pd);
     }
-    if (NULL != port->channel) {
-        rdma_destroy_event_channel(port->channel);
-    }
+    vb_cm_close(port);
     while (NULL != port->peers) {
         vb_peer_t *peer = port->peers;
         port->peers = peer->next;

@@ -1,0 +1,75 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Connecting to peers: what the state machine (vb_conn.h) wants done, and the ways of doing it.
+ *
+ * Words
+ *   connector   a way of connecting: rdma_cm (vb_cm.c), or datagrams (vb_ud_cm.c). An attempt, and the
+ *               connection that comes of it, has one, which makes its link and takes it apart
+ *   asked       a request of a peer's, until it is answered
+ *
+ * A connector tells what has come in by vb_connect_asked, vb_connect_answered and vb_peer_step; these call it
+ * back for what follows.
+ *
+ * Threads: as the port; all with its lock, unless it says otherwise. */
+#ifndef VB_CONNECT_H
+#define VB_CONNECT_H
+
+#include "vb_internal.h"
+
+/* What has become of a step of an attempt. */
+typedef enum vb_progress {
+    VB_STEP_FAILED, /* the peer's `why` says how */
+    VB_STEP_BEGUN,  /* its end is an event */
+    VB_STEP_DONE,   /* already */
+} vb_progress_t;
+
+/* A request of a peer's. */
+typedef struct vb_asked {
+    const vb_connector_t *by;
+    vb_hello_t hello;
+    uint8_t resources, depth; /* responder resources and initiator depth there (InfiniBand specification, 12.7) */
+    struct rdma_cm_id *id;    /* rdma_cm's; its connector's to destroy */
+} vb_asked_t;
+
+struct vb_connector {
+    /* Makes the peer's link, and finds out where the peer is. */
+    vb_progress_t (*resolve)(vb_peer_t *peer);
+    vb_progress_t (*route)(vb_link_t *link);
+    /* Prepares the link (vb_link_prepare) and asks. False: why is set. */
+    bool (*ask)(vb_link_t *link);
+    /* Makes the peer's link, prepares it, and says so. False: why is set; without a link, the request is still to be
+     * answered. */
+    bool (*accept)(vb_peer_t *peer, const vb_asked_t *asked);
+    void (*reject)(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer);
+    /* Makes the link's queue pair, and sets it; receives may be posted to it. False: errno. */
+    bool (*create)(vb_link_t *link, struct ibv_qp_init_attr *attr);
+    /* The peer gives the link up: nothing of the connector names it any more, the other side is told, and the adapter
+     * ends what is posted. Nobody waits for that (siw never does). */
+    void (*disconnect)(vb_link_t *link);
+    /* Its queue pair goes, if there is one, and all that is left of the attempt. Waits for whoever looks at its events: not
+     * with the lock. */
+    void (*destroy)(vb_link_t *link);
+};
+
+extern const vb_connector_t vb_cm;
+
+/* Is the request one of a process of this job that can be talked to? If so it is answered; else it was rejected. */
+void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked);
+/* An answer to my request: hello, or NULL for none that can be understood. True: welcome, and the peer is greeted. */
+bool vb_connect_is_welcome(vb_link_t *link, const vb_hello_t *hello);
+/* My request is rejected; hello NULL: not by a process of this job. status is for people. */
+void vb_connect_rejected(vb_peer_t *peer, const vb_hello_t *hello, int status);
+/* The other side has ended the connection, or the attempt that I accepted; why is for people. */
+void vb_connect_ended(vb_peer_t *peer, const char *why);
+/* The next attempts, as far as their turn has come. */
+void vb_connect_begin_queued(vb_port_t *port);
+
+/* ---- vb_cm.c: of a port that has an IPv4 address ---- */
+
+/* Finds the device and port of the address: port->context is set. False: why says what is wrong. */
+bool vb_cm_open(vb_port_t *port, char *why, size_t size);
+bool vb_cm_listen(vb_port_t *port, char *why, size_t size);
+void vb_cm_close(vb_port_t *port);
+/* What rdma_cm has to tell. Takes the lock itself. */
+void vb_cm_events(vb_port_t *port);
+
+#endif
