@@ -117,7 +117,7 @@ static bool place(cm_id_t *id, const struct sockaddr_in *here)
 int rdma_bind_addr(struct rdma_cm_id *which, struct sockaddr *address)
 {
     cm_id_t *id = (cm_id_t *) which;
-    if (!place(id, (struct sockaddr_in *) address)) {
+    if (fake.no_addresses || !place(id, (struct sockaddr_in *) address)) {
         errno = ENODEV;
         return -1;
     }
@@ -170,39 +170,17 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
         return -1;
     }
     fake.queue_pairs_left -= fake.queue_pairs_left > 0;
-    qp_t *qp = calloc(1, sizeof(*qp));
     node_t *node = (node_t *) pd->context;
-    qp->qp = (struct ibv_qp){.context = pd->context,
-                             .qp_context = attr->qp_context,
-                             .pd = pd,
-                             .send_cq = attr->send_cq,
-                             .recv_cq = attr->recv_cq,
-                             .srq = attr->srq,
-                             .qp_type = IBV_QPT_RC,
-                             .qp_num = 0 != node->free_number ? node->free_number : ++fake_next_number};
+    const uint32_t number = 0 != node->free_number ? node->free_number : ++fake_next_number;
     node->free_number = 0;
-    qp->max_recv = attr->cap.max_recv_wr;
-    qp->bytes = fake_bytes_of(attr);
-    id->qp = &qp->qp;
-    ++fake.queue_pairs;
-    fake.queue_bytes += qp->bytes;
+    id->qp = &fake_qp_new(pd, attr, IBV_QPT_RC, number)->qp;
     return 0;
 }
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-    qp_t *qp = (qp_t *) id->qp;
-    fake.leaked += NULL != qp->qp.srq ? qp->posted.n : 0;
-    fake_forget_events(qp);
-    ((node_t *) qp->qp.context)->free_number = fake.reuses_numbers ? qp->qp.qp_num : 0;
-    clear(&qp->posted);
-    clear(&qp->waiting);
-    if (NULL != qp->other) {
-        qp->other->other = NULL;
-    }
-    fake.queue_bytes -= qp->bytes;
-    free(qp);
+    ((node_t *) id->qp->context)->free_number = fake.reuses_numbers ? id->qp->qp_num : 0;
+    fake_qp_free((qp_t *) id->qp);
     id->qp = NULL;
-    --fake.queue_pairs;
 }
 int rdma_connect(struct rdma_cm_id *which, struct rdma_conn_param *param)
 {

@@ -2,6 +2,8 @@
 /* See fake_verbs.h. Queue pairs without a connection: datagrams, which are lost, doubled and late on demand. */
 #include "fake_objects.h"
 
+#include <net/if.h>
+
 /* ---- datagrams ---- */
 
 typedef struct {
@@ -20,7 +22,6 @@ typedef struct {
     char data[];
 } datagram_t;
 
-static qp_t *uds;
 static queue_t held_back;
 static uint64_t dice;
 
@@ -37,10 +38,7 @@ static unsigned percent(void)
 
 static void arrive(const datagram_t *d)
 {
-    qp_t *qp = uds;
-    while (NULL != qp && qp->qp.qp_num != d->to) {
-        qp = qp->next_ud;
-    }
+    qp_t *qp = fake_qp_of(d->to, IBV_QPT_UD);
     if (NULL == qp || qp->is_broken || IBV_QPS_INIT == qp->state || IBV_QPS_RESET == qp->state) {
         return;
     }
@@ -134,8 +132,8 @@ int fake_post_datagrams(qp_t *qp, struct ibv_send_wr *wr)
 
 void fake_mute(unsigned node)
 {
-    for (qp_t *qp = uds; NULL != qp; qp = qp->next_ud) {
-        qp->is_broken |= qp->qp.context == &fake_nodes[node].context;
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        qp->is_broken |= IBV_QPT_UD == qp->qp.qp_type && qp->qp.context == &fake_nodes[node].context;
     }
 }
 
@@ -146,40 +144,25 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
         errno = EOPNOTSUPP;
         return NULL;
     }
-    qp_t *qp = calloc(1, sizeof(*qp));
-    qp->qp = (struct ibv_qp){.context = pd->context,
-                             .qp_context = attr->qp_context,
-                             .pd = pd,
-                             .send_cq = attr->send_cq,
-                             .recv_cq = attr->recv_cq,
-                             .srq = attr->srq,
-                             .qp_type = attr->qp_type,
-                             .qp_num = ++fake_next_number};
-    qp->max_recv = attr->cap.max_recv_wr;
-    qp->bytes = fake_bytes_of(attr);
-    qp->next_ud = uds;
-    uds = qp;
-    ++fake.queue_pairs;
-    fake.queue_bytes += qp->bytes;
-    return &qp->qp;
+    if (!is_ud) {
+        if ((int) attr->cap.max_inline_data > fake.max_inline || 0 == fake.queue_pairs_left) {
+            errno = 0 == fake.queue_pairs_left ? ENOMEM : EINVAL;
+            return NULL;
+        }
+        fake.queue_pairs_left -= fake.queue_pairs_left > 0;
+    }
+    return &fake_qp_new(pd, attr, attr->qp_type, ++fake_next_number)->qp;
 }
 int ibv_destroy_qp(struct ibv_qp *gone)
 {
-    for (qp_t **at = &uds; NULL != *at; at = &(*at)->next_ud) {
-        if (&(*at)->qp == gone) {
-            qp_t *qp = *at;
-            *at = qp->next_ud;
-            clear(&qp->posted);
-            fake.queue_bytes -= qp->bytes;
-            free(qp);
-            --fake.queue_pairs;
-            if (NULL == uds) {
-                clear(&held_back);
-            }
+    fake_qp_free((qp_t *) gone);
+    for (const qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        if (IBV_QPT_UD == qp->qp.qp_type) {
             return 0;
         }
     }
-    return EINVAL;
+    clear(&held_back);
+    return 0;
 }
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -211,9 +194,17 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     if (fake.no_gid || index > 2) {
         return ENODATA;
     }
+    entry->ndev_ifindex = if_nametoindex("lo");
     entry->gid_type = index > 0 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
     if (fake.is_infiniband) {
         entry->gid_type = IBV_GID_TYPE_IB;
+    }
+    if (fake.no_addresses) { /* of the link, and perhaps a global one */
+        entry->gid.raw[0] = 2 == index ? 0x20 : 0xfe;
+        entry->gid.raw[1] = 2 == index ? 0x01 : 0x80;
+        entry->gid.raw[7] = fake.subnets ? (uint8_t) n : 0;
+        entry->gid.raw[15] = (uint8_t) n;
+        return 2 == index && !fake.has_ipv6 ? ENODATA : 0;
     }
     const uint32_t address = htonl(0x0a000000u + (2 == index ? n : 99));
     entry->gid.raw[10] = entry->gid.raw[11] = 0xff;

@@ -97,10 +97,13 @@ typedef struct qp {
     unsigned max_recv, bytes;
     unsigned sends;
     bool is_broken;
-    struct qp *next_ud; /* of all that no identifier of a connection has */
+    struct qp *next; /* of all */
     uint32_t qkey;
-    enum ibv_qp_state state; /* of a UD queue pair */
+    enum ibv_qp_state state; /* if rdma_cm does not see to it */
     uint16_t pkey_index;
+    /* RC, likewise. */
+    uint32_t sq_psn, rq_psn;
+    enum ibv_mtu path_mtu;
 } qp_t;
 typedef struct {
     struct rdma_event_channel channel;
@@ -121,6 +124,7 @@ typedef struct mr {
 } mr_t;
 extern node_t fake_nodes[FAKE_NODES + 1];
 extern cm_id_t *fake_ids;
+extern qp_t *fake_qps;
 extern unsigned fake_next_port, fake_next_number;
 
 /* Which datagrams are lost, doubled and late begins anew: the same in every run. */
@@ -189,7 +193,10 @@ void fake_break_pair(qp_t *qp);
 void fake_go_on(struct ibv_context *context);
 /* The pieces of a message, one behind the other; NULL: some memory is not registered. */
 sending_t *fake_gather(const struct ibv_send_wr *wr);
-unsigned fake_bytes_of(const struct ibv_qp_init_attr *attr);
+/* A queue pair with this number, into the list of all; and out of it. */
+qp_t *fake_qp_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, enum ibv_qp_type type, uint32_t number);
+void fake_qp_free(qp_t *qp);
+qp_t *fake_qp_of(uint32_t number, enum ibv_qp_type type);
 
 /* ---- fake_datagrams.c: queue pairs that belong to no connection ---- */
 

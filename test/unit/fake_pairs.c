@@ -4,6 +4,65 @@
 
 /* ---- queue pairs ---- */
 
+qp_t *fake_qps;
+
+/* A model: a work request takes 64 bytes and its inline data, or the address of a datagram; a receive 16. */
+static unsigned bytes_of(const struct ibv_qp_init_attr *attr, enum ibv_qp_type type)
+{
+    const unsigned more = IBV_QPT_UD == type ? 64 : attr->cap.max_inline_data;
+    return attr->cap.max_send_wr * (64 + more)
+           + (NULL == attr->srq ? attr->cap.max_recv_wr * 16 : 0);
+}
+
+qp_t *fake_qp_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, enum ibv_qp_type type, uint32_t number)
+{
+    qp_t *qp = calloc(1, sizeof(*qp));
+    qp->qp = (struct ibv_qp){.context = pd->context,
+                             .qp_context = attr->qp_context,
+                             .pd = pd,
+                             .send_cq = attr->send_cq,
+                             .recv_cq = attr->recv_cq,
+                             .srq = attr->srq,
+                             .qp_type = type,
+                             .qp_num = number};
+    qp->max_recv = attr->cap.max_recv_wr;
+    qp->bytes = bytes_of(attr, type);
+    qp->next = fake_qps;
+    fake_qps = qp;
+    ++fake.queue_pairs;
+    fake.queue_bytes += qp->bytes;
+    return qp;
+}
+
+void fake_qp_free(qp_t *gone)
+{
+    fake.leaked += NULL != gone->qp.srq ? gone->posted.n : 0;
+    fake_forget_events(gone);
+    clear(&gone->posted);
+    clear(&gone->waiting);
+    for (qp_t **at = &fake_qps; NULL != *at;) {
+        qp_t *qp = *at;
+        qp->other = qp->other == gone ? NULL : qp->other;
+        if (qp == gone) {
+            *at = qp->next;
+        } else {
+            at = &qp->next;
+        }
+    }
+    fake.queue_bytes -= gone->bytes;
+    free(gone);
+    --fake.queue_pairs;
+}
+
+qp_t *fake_qp_of(uint32_t number, enum ibv_qp_type type)
+{
+    qp_t *qp = fake_qps;
+    while (NULL != qp && (qp->qp.qp_num != number || qp->qp.qp_type != type)) {
+        qp = qp->next;
+    }
+    return qp;
+}
+
 void fake_break_pair(qp_t *qp)
 {
     sending_t *s;
@@ -31,9 +90,8 @@ void fake_break_pair(qp_t *qp)
 
 void fake_finish_last(void)
 {
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        qp_t *qp = (qp_t *) id->id.qp;
-        receive_t *r = NULL == qp || NULL == qp->qp.srq ? NULL : take(&qp->posted);
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        receive_t *r = NULL == qp->qp.srq ? NULL : take(&qp->posted);
         if (NULL != r) {
             fake_complete(qp->qp.recv_cq, r->wr_id, qp->qp.qp_num, IBV_WC_WR_FLUSH_ERR, 0);
             free(r);
@@ -83,9 +141,8 @@ void fake_go_on(struct ibv_context *context)
     if (fake.is_timed) {
         return;
     }
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        qp_t *qp = (qp_t *) id->id.qp;
-        while (NULL != qp && !qp->is_broken && NULL != qp->other && qp->other->qp.context == context
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        while (!qp->is_broken && NULL != qp->other && qp->other->qp.context == context
                && NULL != qp->waiting.first) {
             sending_t *s = (sending_t *) qp->waiting.first;
             if (!deliver(qp, s)) {
@@ -242,9 +299,8 @@ static void refuse(qp_t *qp)
 
 void fake_repeat(void)
 {
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        qp_t *qp = (qp_t *) id->id.qp;
-        while (NULL != qp && !qp->is_broken && NULL != qp->other && NULL != qp->waiting.first
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        while (!qp->is_broken && NULL != qp->other && NULL != qp->waiting.first
                && qp->repeat_at <= fake.now) {
             if (deliver(qp, (sending_t *) qp->waiting.first)) {
                 free(take(&qp->waiting));
@@ -258,9 +314,8 @@ void fake_repeat(void)
 uint64_t fake_next_repeat(void)
 {
     uint64_t first = UINT64_MAX;
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        const qp_t *qp = (qp_t *) id->id.qp;
-        if (NULL != qp && NULL != qp->waiting.first && qp->repeat_at < first) {
+    for (const qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        if (NULL != qp->waiting.first && qp->repeat_at < first) {
             first = qp->repeat_at;
         }
     }
@@ -269,9 +324,8 @@ uint64_t fake_next_repeat(void)
 
 bool fake_is_waiting(unsigned node)
 {
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        const qp_t *qp = (qp_t *) id->id.qp;
-        if (id->id.verbs == &fake_nodes[node].context && NULL != qp && NULL != qp->waiting.first) {
+    for (const qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        if (qp->qp.context == &fake_nodes[node].context && NULL != qp->waiting.first) {
             return true;
         }
     }
@@ -288,12 +342,13 @@ uint64_t fake_rnr_ns(uint8_t code)
     return units[code & 31] * UINT64_C(10000);
 }
 
-/* A model: a work request takes 64 bytes and its inline data, or the address of a datagram; a receive 16. */
-unsigned fake_bytes_of(const struct ibv_qp_init_attr *attr)
+/* Would the other side take its packets? Of one that rdma_cm connected it does. */
+static bool is_known_there(const qp_t *qp)
 {
-    const unsigned more = IBV_QPT_UD == attr->qp_type ? 64 : attr->cap.max_inline_data;
-    return attr->cap.max_send_wr * (64 + more)
-           + (NULL == attr->srq ? attr->cap.max_recv_wr * 16 : 0);
+    const qp_t *to = qp->other;
+    return IBV_QPS_RESET == qp->state
+           || (IBV_QPS_RTS == qp->state && to->state >= IBV_QPS_RTR && to->other == qp && to->rq_psn == qp->sq_psn
+               && to->path_mtu == qp->path_mtu && to->pkey_index == qp->pkey_index);
 }
 
 int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -307,7 +362,7 @@ int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr
     fake.fences += 0 != (wr->send_flags & IBV_SEND_FENCE);
     fake.inlined += 0 != (wr->send_flags & IBV_SEND_INLINE);
     fake.signalled += 0 != (wr->send_flags & IBV_SEND_SIGNALED);
-    if (qp->is_broken || NULL == qp->other || qp->other->is_broken) {
+    if (qp->is_broken || NULL == qp->other || qp->other->is_broken || !is_known_there(qp)) {
         fake_complete(to->send_cq, wr->wr_id, to->qp_num,
                       qp->is_broken ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR, 0);
         fake_break_pair(qp);
@@ -349,16 +404,60 @@ int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr
     }
     return 0;
 }
+/* What each state of a queue pair needs to be told (InfiniBand specification, table 91). */
+static bool is_enough(const qp_t *qp, enum ibv_qp_state state, int mask)
+{
+    static const int ud[] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, [IBV_QPS_RTS] = 0};
+    static const int rc[] = {[IBV_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                             [IBV_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+                                             | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                             [IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
+                                             | IBV_QP_MAX_QP_RD_ATOMIC};
+    const bool is_ud = IBV_QPT_UD == qp->qp.qp_type;
+    if (state < IBV_QPS_INIT || state > IBV_QPS_RTS || !(mask & IBV_QP_STATE)) {
+        return false;
+    }
+    /* One behind the other; a UD queue pair may stay ready. */
+    const bool is_next = state == qp->state + 1 || (is_ud && state == qp->state);
+    const int needed = is_ud ? ud[state] : rc[state];
+    return (is_ud || is_next) && needed == (mask & needed);
+}
+
+/* RC without rdma_cm: the way to the other side, which has to know this one, too. */
+static int change_pair(qp_t *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    if (!is_enough(qp, attr->qp_state, mask)) {
+        return EINVAL;
+    }
+    qp->state = attr->qp_state;
+    qp->pkey_index = mask & IBV_QP_PKEY_INDEX ? attr->pkey_index : qp->pkey_index;
+    if (IBV_QPS_RTR == attr->qp_state) {
+        qp->other = fake_qp_of(attr->dest_qp_num, IBV_QPT_RC);
+        qp->rq_psn = attr->rq_psn;
+        qp->path_mtu = attr->path_mtu;
+        qp->rnr_timer = attr->min_rnr_timer;
+        fake.service_level = attr->ah_attr.sl;
+        fake.traffic_class = attr->ah_attr.is_global ? attr->ah_attr.grh.traffic_class : 0;
+        fake.reads_answered = attr->max_dest_rd_atomic;
+        fake.path_mtu = attr->path_mtu;
+    }
+    if (IBV_QPS_RTS == attr->qp_state) {
+        qp->sq_psn = attr->sq_psn;
+        fake.reads_asked = attr->max_rd_atomic;
+        fake.rnr_retry = attr->rnr_retry;
+    }
+    return 0;
+}
+
 int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
 {
     qp_t *qp = (qp_t *) which;
+    if (0 == fake.modifies_left) {
+        return EINVAL;
+    }
+    fake.modifies_left -= fake.modifies_left > 0;
     if (IBV_QPT_UD == which->qp_type) {
-        static const int needed[] = {[IBV_QPS_INIT] = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
-                                                      | IBV_QP_QKEY,
-                                     [IBV_QPS_RTR] = IBV_QP_STATE,
-                                     [IBV_QPS_RTS] = IBV_QP_STATE};
-        if (attr->qp_state < IBV_QPS_INIT || attr->qp_state > IBV_QPS_RTS
-            || needed[attr->qp_state] != (mask & needed[attr->qp_state])) {
+        if (!is_enough(qp, attr->qp_state, mask)) {
             return EINVAL;
         }
         qp->state = attr->qp_state;
@@ -367,9 +466,12 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
         return 0;
     }
     if (IBV_QP_STATE == mask && IBV_QPS_ERR == attr->qp_state) {
-        qp->is_broken = true;
+        fake_break_pair(qp);
         return 0;
     }
+    if (IBV_QP_MIN_RNR_TIMER != mask) {
+        return change_pair(qp, attr, mask);
+    }
     qp->rnr_timer = attr->min_rnr_timer;
-    return IBV_QP_MIN_RNR_TIMER == mask ? 0 : EINVAL;
+    return 0;
 }

@@ -24,6 +24,7 @@ void fake_reset(void)
                     .max_sge = 4,
                     .mtu = IBV_MTU_1024,
                     .seed = 1,
+                    .modifies_left = -1,
                     .registrations_left = -1,
                     .queue_pairs_left = -1};
     fake_next_port = 5000;
@@ -57,11 +58,24 @@ struct sockaddr_in fake_address(unsigned node, unsigned port)
 struct ibv_device **ibv_get_device_list(int *n)
 {
     struct ibv_device **list = calloc(FAKE_NODES + 1, sizeof(*list));
-    for (unsigned i = 0; i < FAKE_NODES; ++i) {
+    *n = fake.any_address ? 1 : FAKE_NODES;
+    for (int i = 0; i < *n; ++i) {
         list[i] = &fake_nodes[i + 1].device;
     }
-    *n = FAKE_NODES;
     return list;
+}
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    node_t *node = (node_t *) ((char *) device - offsetof(node_t, device));
+    fake.opened += !fake.no_open;
+    errno = EACCES;
+    return fake.no_open ? NULL : &node->context;
+}
+int ibv_close_device(struct ibv_context *context)
+{
+    (void) context;
+    --fake.opened;
+    return 0;
 }
 void ibv_free_device_list(struct ibv_device **list)
 {
@@ -76,6 +90,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     *attr =
         (struct ibv_device_attr){.max_qp_wr = fake.max_wr,
                                  .max_sge = fake.max_sge,
+                                 .phys_port_cnt = 1,
                                  .max_cqe = fake.max_cqe,
                                  .vendor_id = fake.vendor,
                                  .max_qp_rd_atom = 16,
@@ -90,7 +105,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
 {
     struct ibv_port_attr *attr = (struct ibv_port_attr *) where;
     (void) context, (void) number;
-    attr->state = IBV_PORT_ACTIVE;
+    attr->state = fake.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
     attr->max_msg_sz = 1u << 20;
     attr->active_mtu = fake.mtu;
     attr->gid_tbl_len = 3;
@@ -435,10 +450,8 @@ void fake_kill(unsigned node)
 }
 void fake_break(unsigned node)
 {
-    for (cm_id_t *id = fake_ids; NULL != id; id = id->next) {
-        if (id->id.verbs == &fake_nodes[node].context && NULL != id->id.qp) {
-            ((qp_t *) id->id.qp)->is_broken = true;
-        }
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        qp->is_broken |= IBV_QPT_RC == qp->qp.qp_type && qp->qp.context == &fake_nodes[node].context;
     }
 }
 void fake_device_fatal(unsigned node)

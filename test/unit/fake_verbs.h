@@ -37,6 +37,11 @@ typedef struct fake {
     bool
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */
+    int modifies_left;          /* as registrations_left, of ibv_modify_qp */
+    bool no_addresses;          /* no port has an IPv4 address: its GIDs are fe80::n */
+    bool has_ipv6;              /* and, then, 2001:0:..:n */
+    bool is_down;               /* all ports */
+    bool no_open;               /* of devices, without rdma_cm */
     bool no_gid;                /* the GID table is empty */
     uint16_t partition;         /* InfiniBand: P_Key of all addresses; 0: that is not told */
     bool no_partition;          /* which the port is not in */
@@ -78,6 +83,9 @@ typedef struct fake {
     unsigned astray;             /* in another partition or subnet, or without a header that the port wants */
     unsigned too_long;           /* for the MTU */
     unsigned address_handles;
+    unsigned opened; /* devices that were opened without rdma_cm */
+    uint8_t reads_answered, reads_asked, rnr_retry; /* of the last connection that was made without rdma_cm */
+    enum ibv_mtu path_mtu;
     uint8_t service_level, traffic_class; /* of the last of them; or of the last connection that was asked for */
     unsigned queue_bytes; /* of the queues of all queue pairs, as an adapter would have them */
 } fake_t;

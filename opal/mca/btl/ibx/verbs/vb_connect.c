@@ -89,7 +89,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     }
     if (todo & VB_DO_RESOLVE) {
         ++port->counters.asked;
-        progress = vb_cm.resolve(peer);
+        progress = peer->connector->resolve(peer);
     }
     if (todo & VB_DO_ROUTE) {
         progress = peer->link->by->route(peer->link);

@@ -28,6 +28,7 @@ typedef struct vb_asked {
     vb_hello_t hello;
     uint8_t resources, depth; /* responder resources and initiator depth there (InfiniBand specification, 12.7) */
     struct rdma_cm_id *id;    /* rdma_cm's; its connector's to destroy */
+    const vb_call_t *call;    /* the datagram; whose process is one of the port's peers */
 } vb_asked_t;
 
 struct vb_connector {
@@ -50,7 +51,7 @@ struct vb_connector {
     void (*destroy)(vb_link_t *link);
 };
 
-extern const vb_connector_t vb_cm;
+extern const vb_connector_t vb_cm, vb_ud_cm;
 
 /* Is the request one of a process of this job that can be talked to? If so it is answered; else it was rejected. */
 void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked);
@@ -71,5 +72,20 @@ bool vb_cm_listen(vb_port_t *port, char *why, size_t size);
 void vb_cm_close(vb_port_t *port);
 /* What rdma_cm has to tell. Takes the lock itself. */
 void vb_cm_events(vb_port_t *port);
+
+/* ---- vb_ud_cm.c: of a port that takes requests in datagrams (InfiniBand and RoCE) ---- */
+
+/* port->mailbox is set. False: why says what is missing. */
+bool vb_mailbox_open(vb_port_t *port, char *why, size_t size);
+/* All of these: also without one. */
+void vb_mailbox_close(vb_port_t *port);
+/* Waits at most so long until what was said has gone out. Nothing may be heard any more. */
+void vb_mailbox_flush(vb_port_t *port, uint64_t wait_ns);
+/* Readable when something has arrived; -1: none. */
+int vb_mailbox_descriptor(const vb_port_t *port);
+/* Only with one: takes what has arrived. Takes the lock itself. */
+void vb_mailbox_events(vb_port_t *port);
+/* Says the request to this peer again, if it is time. */
+void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now);
 
 #endif

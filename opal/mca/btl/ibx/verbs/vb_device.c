@@ -2,6 +2,7 @@
 /* What a port of an adapter can do, and what of it is used. */
 #include "vb_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 /* ibv_device_attr.vendor_id of Linux's devices in software. */
@@ -58,6 +59,71 @@ bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able)
         rdma_destroy_event_channel(channel);
     }
     return found;
+}
+
+bool vb_device_open(vb_port_t *port, char *why, size_t size)
+{
+    int n = 0;
+    const char *name = port->config.device;
+    struct ibv_device **list = ibv_get_device_list(&n);
+    for (int i = 0; NULL != list && i < n && NULL == port->context; ++i) {
+        if (0 == strcmp(ibv_get_device_name(list[i]), name)) {
+            port->context = ibv_open_device(list[i]);
+        }
+    }
+    if (NULL != list) {
+        ibv_free_device_list(list);
+    }
+    port->owns_context = NULL != port->context;
+    return port->owns_context || vb_fails(why, size, "the device %s cannot be opened: %s", name, strerror(errno));
+}
+
+/* The interface that a port of RoCE belongs to, into the entry; InfiniBand has none. */
+static void find_interface(struct ibv_context *context, const struct ibv_port_attr *attr, vb_device_port_t *entry)
+{
+    for (int i = 0; i < attr->gid_tbl_len && i < 256 && '\0' == entry->interface[0]; ++i) {
+        struct ibv_gid_entry gid;
+        if (0 == ibv_query_gid_ex(context, entry->port, (uint32_t) i, &gid, 0) && 0 != gid.ndev_ifindex
+            && NULL == if_indextoname(gid.ndev_ifindex, entry->interface)) {
+            entry->interface[0] = '\0';
+        }
+    }
+}
+
+static int list_ports(struct ibv_device *device, vb_device_port_t *found, int most)
+{
+    int n = 0;
+    struct ibv_device_attr attr;
+    struct ibv_context *context = ibv_open_device(device);
+    const bool is_open = NULL != context && 0 == ibv_query_device(context, &attr);
+    for (unsigned port = 1; is_open && port <= attr.phys_port_cnt && n < most; ++port) {
+        struct ibv_port_attr state;
+        memset(&state, 0, sizeof(state));
+        if (0 == ibv_query_port(context, (uint8_t) port, &state) && IBV_PORT_ACTIVE == state.state) {
+            vb_device_port_t *entry = &found[n++];
+            *entry = (vb_device_port_t){.port = (uint8_t) port,
+                                        .is_iwarp = IBV_TRANSPORT_IWARP == device->transport_type};
+            snprintf(entry->device, sizeof(entry->device), "%s", ibv_get_device_name(device));
+            find_interface(context, &state, entry);
+        }
+    }
+    if (NULL != context) {
+        (void) ibv_close_device(context);
+    }
+    return n;
+}
+
+int vb_device_ports(vb_device_port_t *found, int most)
+{
+    int devices = 0, n = 0;
+    struct ibv_device **list = ibv_get_device_list(&devices);
+    for (int i = 0; NULL != list && i < devices; ++i) {
+        n += list_ports(list[i], &found[n], most - n);
+    }
+    if (NULL != list) {
+        ibv_free_device_list(list);
+    }
+    return n;
 }
 
 uint64_t vb_device_rnr(const vb_abilities_t *able)

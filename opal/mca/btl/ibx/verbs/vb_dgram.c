@@ -13,69 +13,6 @@
 
 /* ---- opening ---- */
 
-/* The GID that is the port's IPv4 address (RoCE v2, annex A17); InfiniBand has it at 0. */
-static bool find_gid(vb_dgram_t *d, const struct ibv_port_attr *attr)
-{
-    const vb_port_t *port = d->port;
-    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
-    memcpy(mapped + 12, &port->config.address.sin_addr, 4);
-    for (int i = 0; i < attr->gid_tbl_len && i < 256; ++i) {
-        struct ibv_gid_entry entry;
-        if (0 != ibv_query_gid_ex(port->context, port->able.port, (uint32_t) i, &entry, 0)) {
-            continue;
-        }
-        if (VB_INFINIBAND == port->able.fabric
-            || (IBV_GID_TYPE_ROCE_V2 == entry.gid_type
-                && 0 == memcmp(entry.gid.raw, mapped, sizeof(mapped)))) {
-            memcpy(d->own.gid, entry.gid.raw, sizeof(d->own.gid));
-            d->gid_index = (uint8_t) i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The partition of the port's address, which is that of the connections: an interface may be in another one than the
- * first of the port's table. False: the port is not in it. */
-static bool find_partition(vb_dgram_t *d, const struct ibv_port_attr *attr)
-{
-    enum { IS_FULL_MEMBER = 0x8000 };
-    const vb_port_t *port = d->port;
-    const uint16_t wanted = ntohs(port->listener->route.addr.addr.ibaddr.pkey);
-    if (VB_INFINIBAND != port->able.fabric || 0 == wanted) { /* elsewhere there is only one */
-        return true;
-    }
-    bool found = false;
-    for (int i = 0; i < attr->pkey_tbl_len; ++i) {
-        uint16_t key = 0;
-        if (0 != ibv_query_pkey(port->context, port->able.port, i, &key)
-            || 0 != ((ntohs(key) ^ wanted) & ~IS_FULL_MEMBER)) {
-            continue;
-        }
-        /* Limited members do not hear each other. */
-        if (!found || ntohs(key) & IS_FULL_MEMBER) {
-            d->pkey_index = (uint16_t) i;
-            found = true;
-        }
-    }
-    return found;
-}
-
-static bool to_ready(vb_dgram_t *d)
-{
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-                               .pkey_index = d->pkey_index,
-                               .port_num = d->port->able.port,
-                               .qkey = d->own.qkey};
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
-    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
-    return 0
-               == ibv_modify_qp(d->qp, &init,
-                                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
-           && 0 == ibv_modify_qp(d->qp, &rtr, IBV_QP_STATE)
-           && 0 == ibv_modify_qp(d->qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
 static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size)
 {
     vb_port_t *port = d->port;
@@ -85,18 +22,8 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
         return vb_fails(why, size, "no completion queue of %u entries: %s", d->entries.limit,
                  strerror(errno));
     }
-    struct ibv_qp_init_attr attr = {
-        .qp_context = port,
-        .send_cq = d->cq,
-        .recv_cq = d->cq,
-        .cap = {.max_send_wr = SLOTS,
-                .max_recv_wr = receives,
-                .max_send_sge = 1,
-                .max_recv_sge = 1},
-        .qp_type = IBV_QPT_UD,
-    };
-    d->qp = ibv_create_qp(port->pd, &attr);
-    if (NULL == d->qp || !to_ready(d)) {
+    d->qp = vb_place_datagrams(&d->place, port, d->cq, SLOTS, receives, d->own.qkey);
+    if (NULL == d->qp) {
         return vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
     }
     d->own.number = d->qp->qp_num;
@@ -126,21 +53,16 @@ static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, ch
 
 bool vb_dgram_open(vb_dgram_t *d, vb_port_t *port, uint32_t messages, uint32_t receives, char *why, size_t size)
 {
-    struct ibv_port_attr attr;
-    memset(&attr, 0, sizeof(attr));
     *d = (vb_dgram_t){.port = port};
-    if (0 != ibv_query_port(port->context, port->able.port, &attr)) {
-        return vb_fails(why, size, "its port does not say what it can");
+    if (!vb_place_find(&d->place, port, why, size)) {
+        return false;
     }
     d->own.qkey = port->config.datagram.qkey & 0x7fffffffu;
-    d->own.lid = attr.lid;
-    d->needs_grh = 0 != (attr.flags & IBV_QPF_GRH_REQUIRED);
-    d->mtu = (uint16_t) (0 < attr.active_mtu ? 128u << attr.active_mtu : 0);
+    d->own.lid = d->place.lid;
+    memcpy(d->own.gid, d->place.gid, sizeof(d->own.gid));
+    d->mtu = (uint16_t) vb_place_bytes(&d->place);
     return (d->mtu >= VB_DGRAM_MTU_MIN
             || vb_fails(why, size, "its datagrams have %u bytes and %u are needed", d->mtu, VB_DGRAM_MTU_MIN))
-           && (find_gid(d, &attr) || vb_fails(why, size, "it has no GID of its IPv4 address"))
-           && (find_partition(d, &attr)
-               || vb_fails(why, size, "the partition of its address is not in its P_Key table"))
            && open_queues(d, receives, why, size) && open_buffers(d, messages, receives, why, size);
 }
 
@@ -221,26 +143,12 @@ static bool free_target(vb_dgram_t *d, uint32_t *at)
     return true;
 }
 
-/* A LID is one of its subnet; which one leads to a router, only the subnet's manager knows, which connections ask. */
-static bool is_in_my_subnet(const vb_dgram_t *d, const vb_dgram_address_t *there)
-{
-    enum { PREFIX = 8 };
-    return VB_INFINIBAND != d->port->able.fabric || 0 == memcmp(d->own.gid, there->gid, PREFIX);
-}
-
 bool vb_dgram_meet(vb_dgram_t *d, const vb_dgram_address_t *there, iw_address_t *to)
 {
     uint32_t at;
-    if (!is_in_my_subnet(d, there) || !free_target(d, &at)) {
+    struct ibv_ah_attr attr;
+    if (!vb_place_route(&d->place, d->port, there->lid, there->gid, &attr) || !free_target(d, &at)) {
         return false;
-    }
-    struct ibv_ah_attr attr = {.dlid = there->lid, .sl = d->port->config.service_level, .port_num = d->port->able.port};
-    if (VB_INFINIBAND != d->port->able.fabric || d->needs_grh) {
-        attr.is_global = 1;
-        attr.grh.sgid_index = d->gid_index;
-        attr.grh.hop_limit = 64;
-        attr.grh.traffic_class = d->port->config.traffic_class;
-        memcpy(attr.grh.dgid.raw, there->gid, sizeof(there->gid));
     }
     struct ibv_ah *ah = ibv_create_ah(d->port->pd, &attr);
     if (NULL == ah) {

@@ -10,20 +10,13 @@
 #ifndef VB_DGRAM_H
 #define VB_DGRAM_H
 
+#include "vb_place.h"
 #include "vb_rx.h"
 
 #include "iw_engine.h"
 
 #define VB_DGRAM_GRH     40u
 #define VB_DGRAM_MTU_MIN 1024u /* a port with less has no datagrams */
-
-/* Where a process takes datagrams; published. Numbers in host order. */
-typedef struct vb_dgram_address {
-    uint32_t number; /* of the queue pair; 0: none */
-    uint32_t qkey;
-    uint16_t lid; /* 0: by gid alone */
-    uint8_t gid[16];
-} vb_dgram_address_t;
 
 /* An address handle may go only when no work request that names it is outstanding: one that was parted
  * from is kept until then. */
@@ -40,9 +33,7 @@ typedef struct vb_dgram {
     iw_engine_t *engine; /* takes what arrives: to be set before anything else is called */
     struct ibv_cq *cq;
     struct ibv_qp *qp;
-    uint8_t gid_index;
-    uint16_t pkey_index;
-    bool needs_grh; /* InfiniBand: the port wants it of all datagrams */
+    vb_place_t place;
     uint16_t mtu;
     vb_dgram_address_t own;
     vb_datagram_use_t count;
@@ -58,8 +49,7 @@ typedef struct vb_dgram {
     iw_packet_t packet[VB_BATCH];
 } vb_dgram_t;
 
-/* False: not possible, why says what is wrong, and it is to be closed. receives: most receive buffers. Of the port's qkey the
- * highest bit is cleared (set, it would mean another thing: InfiniBand specification, 10.2.5). */
+/* False: not possible, why says what is wrong, and it is to be closed. receives: most receive buffers. */
 bool vb_dgram_open(vb_dgram_t *dgram, vb_port_t *port, uint32_t messages, uint32_t receives, char *why, size_t size);
 /* Also one that is all zero. */
 void vb_dgram_close(vb_dgram_t *dgram);

@@ -121,6 +121,7 @@ static void check_deadlines(vb_port_t *port)
 {
     const uint64_t now = spec_now();
     for (vb_peer_t *peer = port->peers; NULL != peer && port->deadlines > 0; peer = peer->next) {
+        vb_mailbox_repeat(peer, now);
         if (vb_conn_is_late(&peer->conn, now)) {
             if (VB_WAITING != peer->conn.state && VB_OPEN != peer->conn.state) {
                 ++port->counters.timed_out;
@@ -161,9 +162,10 @@ void vb_port_bury(vb_port_t *port)
 
 void vb_port_events(vb_port_t *port, int timeout_ms)
 {
-    struct pollfd fd[3] = {{.fd = port->wake, .events = POLLIN},
-                           {.fd = port->channel->fd, .events = POLLIN},
-                           {.fd = port->context->async_fd, .events = POLLIN}};
+    struct pollfd fd[] = {{.fd = port->wake, .events = POLLIN},
+                          {.fd = NULL == port->channel ? -1 : port->channel->fd, .events = POLLIN},
+                          {.fd = port->context->async_fd, .events = POLLIN},
+                          {.fd = vb_mailbox_descriptor(port), .events = POLLIN}};
     vb_port_lock(port);
     const bool is_busy = port->deadlines > 0 || !spec_list_is_empty(&port->queue) || waits_for_last(port)
                          || vb_hybrid_needs_tick(port);
@@ -171,13 +173,16 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {
         timeout_ms = TICK_MS;
     }
-    if (poll(fd, 3, timeout_ms) > 0) {
+    if (poll(fd, sizeof(fd) / sizeof(*fd), timeout_ms) > 0) {
         if (fd[0].revents & POLLIN) {
             uint64_t n;
             (void) !read(port->wake, &n, sizeof(n));
         }
         if (fd[1].revents & POLLIN) {
             vb_cm_events(port);
+        }
+        if (fd[3].revents & POLLIN) {
+            vb_mailbox_events(port);
         }
         struct ibv_async_event async;
         while (fd[2].revents & POLLIN && 0 == ibv_get_async_event(port->context, &async)) {

@@ -5,6 +5,7 @@
 
 #include "vb_conn.h"
 #include "vb_credit.h"
+#include "vb_handshake.h"
 #include "vb_map.h"
 #include "vb_rx.h"
 
@@ -15,7 +16,9 @@
 #include <stdatomic.h>
 
 typedef struct vb_connector vb_connector_t; /* vb_connect.h */
-typedef struct vb_hybrid vb_hybrid_t;       /* vb_hybrid.h */
+typedef struct vb_mailbox vb_mailbox_t;     /* vb_ud_cm.c */
+typedef struct vb_calls vb_calls_t;
+typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
 typedef struct vb_mate vb_mate_t;
 
 /* The number in a work request: which link or queue it belongs to, and which request or buffer it is.
@@ -56,7 +59,8 @@ struct vb_link {
     uint32_t drained; /* until that has been found empty so often (port->drains) */
     uint64_t last_at; /* in the graveyard: it is not waited longer for the adapter to say so */
     const vb_connector_t *by;
-    struct rdma_cm_id *id; /* rdma_cm's */
+    struct rdma_cm_id *id; /* of rdma_cm, or */
+    vb_calls_t *calls;     /* of datagrams */
     struct ibv_qp *qp;
     uint32_t generation;
     uint32_t inline_max;
@@ -81,6 +85,9 @@ struct vb_peer {
     struct sockaddr_in address; /* sin_family 0: not known */
     vb_conn_t conn;
     vb_link_t *link;
+    const vb_connector_t *connector; /* of attempts of mine */
+    struct vb_box *box;              /* where it takes requests in datagrams, or NULL */
+    vb_handshake_t handshake;        /* by these */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
@@ -103,8 +110,10 @@ struct vb_port {
     atomic_bool is_closing;
     int wake; /* eventfd */
     struct rdma_event_channel *channel;
-    struct rdma_cm_id *listener;
+    struct rdma_cm_id *listener; /* NULL: it has no IPv4 address */
+    vb_mailbox_t *mailbox;       /* NULL: nobody connects by datagrams */
     struct ibv_context *context;
+    bool owns_context; /* opened without rdma_cm */
     struct ibv_pd *pd;
     struct ibv_comp_channel *notices; /* of all completion queues; NULL: only polling finds out */
     struct ibv_cq *cq;
@@ -215,6 +224,9 @@ void vb_link_fail(vb_link_t *link, vb_status_t status);
 bool vb_make_nonblocking(int fd);
 
 /* ---- vb_device.c ---- */
+
+/* Opens the device that config names: port->context is set. False: why says what is wrong. */
+bool vb_device_open(vb_port_t *port, char *why, size_t size);
 
 /* What the port can do, into able and the limits. False: why says what is missing. */
 bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size);

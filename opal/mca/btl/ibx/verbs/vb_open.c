@@ -93,7 +93,7 @@ uint32_t vb_port_wanted(const vb_port_t *port)
 
 uint16_t vb_port_number(const vb_port_t *port)
 {
-    return ntohs(rdma_get_src_port(port->listener));
+    return NULL == port->listener ? 0 : ntohs(rdma_get_src_port(port->listener));
 }
 
 struct ibv_pd *vb_port_pd(const vb_port_t *port)
@@ -191,6 +191,32 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
                        port->rx->window.current, port->config.buffer_size, strerror(errno));
 }
 
+/* Without an address there is only one way to connect. */
+static bool has_address(const vb_config_t *config)
+{
+    return AF_INET == config->address.sin_family || VB_CONNECT_CM == config->connect;
+}
+
+/* Others may connect from now on. On InfiniBand also ports without an address, whatever this one has; on RoCE their GIDs
+ * are of another kind. */
+static bool open_ways(vb_port_t *port, char *why, size_t size)
+{
+    vb_abilities_t *able = &port->able;
+    const vb_connect_t how = port->config.connect;
+    const bool is_iwarp = VB_IWARP == able->fabric;
+    const bool must = !has_address(&port->config) || (VB_CONNECT_DATAGRAMS == how && !is_iwarp);
+    if (is_iwarp) {
+        (void) vb_fails(able->calls_why, sizeof(able->calls_why), "iWARP adapters are connected by rdma_cm");
+    } else if (must || (VB_CONNECT_AUTO == how && VB_INFINIBAND == able->fabric)) {
+        (void) vb_mailbox_open(port, able->calls_why, sizeof(able->calls_why));
+    } else {
+        (void) vb_fails(able->calls_why, sizeof(able->calls_why), "rdma_cm connects it");
+    }
+    able->calls = must;
+    return must ? NULL != port->mailbox || vb_fails(why, size, "nobody could connect: %s", able->calls_why)
+                : vb_cm_listen(port, why, size);
+}
+
 vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
 {
     vb_port_t *port = calloc(1, sizeof(*port));
@@ -210,8 +236,8 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     /* Without it nothing could end the thread. */
     bool is_good = (port->wake >= 0
                     || vb_fails(why, size, "no descriptor for events: %s (ulimit -n is too low?)", strerror(errno)))
-                   && vb_cm_open(port, why, size)
-                   && vb_port_examine(port, port->listener->port_num, why, size)
+                   && (has_address(config) ? vb_cm_open(port, why, size) : vb_device_open(port, why, size))
+                   && vb_port_examine(port, NULL == port->listener ? config->port : port->listener->port_num, why, size)
                    && open_queues(port, why, size);
     if (VB_IWARP != port->able.fabric) {
         port->config.rules.words = 0; /* no other fabric forgets the first one */
@@ -220,7 +246,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         port->hybrid =
             vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
         port->able.datagrams = NULL != port->hybrid;
-        is_good = vb_cm_listen(port, why, size);
+        is_good = open_ways(port, why, size);
     }
     if (is_good) {
         vb_port_enlist(port);
@@ -295,6 +321,7 @@ void vb_port_quiesce(vb_port_t *port, uint64_t wait_ns)
     for (vb_link_t *link = port->graveyard; NULL != link; link = link->next) {
         link->delivering = 0; /* nobody delivers any more */
     }
+    vb_mailbox_flush(port, UINT64_C(10000000));
     vb_port_unlock(port);
     vb_port_bury(port);
 }
@@ -332,6 +359,7 @@ void vb_port_close(vb_port_t *port)
     if (NULL != port->hybrid) {
         vb_hybrid_close(port->hybrid);
     }
+    vb_mailbox_close(port);
     if (NULL != port->srq) {
         (void) ibv_destroy_srq(port->srq);
     }
@@ -347,6 +375,9 @@ void vb_port_close(vb_port_t *port)
         (void) ibv_dealloc_pd(port->pd);
     }
     vb_cm_close(port);
+    if (port->owns_context) {
+        (void) ibv_close_device(port->context);
+    }
     while (NULL != port->peers) {
         vb_peer_t *peer = port->peers;
         port->peers = peer->next;
@@ -376,6 +407,7 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
         }
         peer->port = port;
         peer->name = name;
+        peer->connector = &vb_cm;
         vb_conn_init(&peer->conn, port->config.name, name);
         peer->next = port->peers;
         port->peers = peer;

@@ -1,9 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Reliable connections over one port of an RDMA adapter: InfiniBand, RoCE or iWARP, through
- * libibverbs and librdmacm, connected by rdma_cm when first wanted.
+ * libibverbs and librdmacm, connected when first wanted: by rdma_cm, or by datagrams where there is no IPv4 address.
  *
  * Words
- *   port      a port of an adapter, named by an IPv4 address of it
+ *   port      a port of an adapter, named by an IPv4 address of it, or by device and number
  *   peer      another process, reached over one port
  *   link      one attempt to connect to a peer, or the connection that came of it (vb_internal.h)
  *   message   what vb_post_send sends; arrives with vb_port_poll
@@ -30,6 +30,7 @@
 #include "vb_wire.h"
 
 #include <infiniband/verbs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,6 +65,8 @@ typedef struct vb_abilities {
     const char *fences_why;
     bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
     char datagrams_why[128]; /* not */
+    bool calls;             /* it connects by datagrams (vb_connect_t) */
+    char calls_why[128];    /* nobody can connect to it so; empty: one can */
     uint32_t inline_max;     /* bytes, as far as known before a connection */
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */
@@ -73,8 +76,18 @@ typedef struct vb_abilities {
 
 typedef enum vb_choice { VB_OFF, VB_ON, VB_AUTO } vb_choice_t;
 
+/* How connections are made. */
+typedef enum vb_connect {
+    VB_CONNECT_CM,        /* by rdma_cm */
+    VB_CONNECT_AUTO,      /* by rdma_cm, but to and from ports without an IPv4 address by datagrams */
+    VB_CONNECT_DATAGRAMS, /* but for iWARP, which has none */
+} vb_connect_t;
+
 typedef struct vb_config {
-    struct sockaddr_in address; /* of the port; sin_port 0: any */
+    struct sockaddr_in address; /* of the port; sin_port 0: any; sin_family 0: it has none, but */
+    char device[IBV_SYSFS_NAME_MAX];
+    uint8_t port;
+    vb_connect_t connect;
     uint64_t name;              /* of this process; another peer never has the same */
     uint64_t key;               /* peers must know it */
     vb_choice_t shared_queue;
@@ -89,7 +102,7 @@ typedef struct vb_config {
     uint8_t rnr_timer;     /* encoded as ibv_modify_qp has it; 0 is 655 ms, 1 the shortest */
     uint8_t ack_timeout;   /* 4.096 us * 2^n until a packet is sent again */
     uint8_t retries;       /* 0 to 7 */
-    uint8_t service_level; /* of datagrams, 0 to 15 */
+    uint8_t service_level; /* of datagrams and of connections made by them, 0 to 15 */
     uint8_t traffic_class; /* of all; rdma_cm asks for connections of this one */
     vb_conn_rules_t rules; /* of connecting */
     uint32_t attempts;     /* so many first attempts of mine at a time, at least 1; the others wait */
@@ -138,7 +151,7 @@ void vb_config_default(vb_config_t *config);
 /* What each counts: btl_ibx_verbs_stats.c, where people read it. */
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
-        queued, strangers, full;
+        queued, strangers, full, asked_again;
     uint64_t bad_messages, stale;
     uint64_t starved, grown, shrunk, no_credit, no_room, credit_messages;
     uint64_t sent, received, written, read, atomics, inlined;
@@ -165,6 +178,16 @@ uint64_t vb_device_rnr(const vb_abilities_t *able);
 
 /* How many RDMA devices there are. */
 int vb_devices(void);
+
+/* A port of a device, as it is listed. */
+typedef struct vb_device_port {
+    char device[IBV_SYSFS_NAME_MAX];
+    uint8_t port;
+    bool is_iwarp;
+    char interface[IF_NAMESIZE]; /* RoCE: that it belongs to; else empty */
+} vb_device_port_t;
+/* Ports that are up; at most `most`. Returns how many. */
+int vb_device_ports(vb_device_port_t *found, int most);
 /* The device and port with this address. False: none. Only device and port of able are set. */
 bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able);
 
@@ -193,9 +216,17 @@ bool vb_peer_is_over(const vb_peer_t *peer);
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);
 
-/* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
+/* ---- connecting by datagrams (vb_connect_t) ---- */
 
 struct vb_dgram_address;
+/* Where this port takes requests, to be published. False: nowhere. */
+bool vb_port_mailbox(const vb_port_t *port, struct vb_dgram_address *own);
+/* Connections to the peer are made so from now on: it takes requests there. False: no way leads there, or this port has
+ * no mailbox. */
+bool vb_peer_add_mailbox(vb_peer_t *peer, const struct vb_dgram_address *there);
+
+/* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
+
 /* Where this port takes datagrams, to be published; key has 16 bytes. False: nowhere. */
 bool vb_port_datagrams(const vb_port_t *port, struct vb_dgram_address *own, uint8_t *key);
 /* The peer takes datagrams there. False: it is reached by connection only. */

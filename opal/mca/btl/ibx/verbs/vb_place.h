@@ -1,0 +1,47 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Where a port is in its fabric, and the way from there to another port, without rdma_cm: for UD queue pairs, and for
+ * connections that are made by datagrams.
+ *
+ * InfiniBand: by LID within a subnet (specification, 7.7), with a global header if the port wants one. RoCE: by GID (annex
+ * A17). Threads: as the port. */
+#ifndef VB_PLACE_H
+#define VB_PLACE_H
+
+#include "vb_port.h"
+
+/* Where a process takes datagrams; published. Numbers in host order. */
+typedef struct vb_dgram_address {
+    uint32_t number; /* of the queue pair; 0: none */
+    uint32_t qkey;
+    uint16_t lid; /* 0: by gid alone */
+    uint8_t gid[16];
+} vb_dgram_address_t;
+
+typedef struct vb_place {
+    uint8_t gid[16];
+    uint8_t gid_index;
+    uint16_t pkey_index; /* partition */
+    uint16_t lid;
+    bool needs_grh;  /* InfiniBand: the port wants it of all packets */
+    uint8_t mtu;     /* active: 1 is 256 bytes, 5 is 4096 */
+} vb_place_t;
+
+/* False: why says what is missing. */
+bool vb_place_find(vb_place_t *place, const vb_port_t *port, char *why, size_t size);
+
+/* The way to another port. False: there is none known: another subnet, whose routers only the subnet's manager knows, or
+ * an address that cannot be. */
+bool vb_place_route(const vb_place_t *place, const vb_port_t *port, uint16_t lid, const uint8_t *gid,
+                    struct ibv_ah_attr *attr);
+
+/* A UD queue pair for both completion and receive of cq, ready to send and receive. NULL: errno. The highest bit of
+ * qkey is clear (set, it would mean another thing: InfiniBand specification, 10.2.5). */
+struct ibv_qp *vb_place_datagrams(const vb_place_t *place, vb_port_t *port, struct ibv_cq *cq, uint32_t sends,
+                                  uint32_t receives, uint32_t qkey);
+
+static inline uint32_t vb_place_bytes(const vb_place_t *place)
+{
+    return 0 < place->mtu ? 128u << place->mtu : 0;
+}
+
+#endif

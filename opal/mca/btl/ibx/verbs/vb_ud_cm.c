@@ -1,0 +1,581 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Connections made by datagrams, without rdma_cm: requests and answers through a UD queue pair of the port, its mailbox;
+ * what they mean says vb_handshake.h. */
+#include "vb_connect.h"
+#include "vb_place.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* Datagrams that may wait for the thread: each process has a few requests under way at a time, and what is lost is said again. */
+#define RECEIVES 512u
+#define SLOTS    64u /* being sent */
+
+#define GRH 40u /* in front of what arrives (InfiniBand specification, 11.4.1.2) */
+
+/* Another port's mailbox. */
+typedef struct vb_box vb_box_t;
+struct vb_box {
+    vb_box_t *next; /* of all, until the port is closed: the adapter may be reading it */
+    vb_dgram_address_t where;
+    struct ibv_ah *ah;
+};
+
+struct vb_mailbox {
+    vb_place_t place;
+    vb_dgram_address_t own;
+    struct ibv_comp_channel *notices;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    char *memory; /* what is received, then what is sent */
+    struct ibv_mr *mr;
+    vb_sendq_t sendq;
+    vb_box_t *boxes;
+    uint64_t number; /* of the newest attempt of mine */
+};
+
+/* What a link has of its making. */
+struct vb_calls {
+    vb_attempt_t attempt;
+    uint32_t psn;
+    vb_call_wire_t said; /* request or welcome: the same each time, since its credits count once */
+};
+
+enum { RECEIVE_BYTES = GRH + sizeof(vb_call_wire_t) };
+
+static char *receive_buffer(const vb_mailbox_t *m, uint32_t n)
+{
+    return m->memory + (size_t) n * RECEIVE_BYTES;
+}
+
+static char *send_slot(const vb_mailbox_t *m, uint32_t n)
+{
+    return receive_buffer(m, RECEIVES) + (size_t) (n % SLOTS) * sizeof(vb_call_wire_t);
+}
+
+/* ---- datagrams ---- */
+
+static bool post_receive(vb_mailbox_t *m, uint32_t n)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t) receive_buffer(m, n), .length = RECEIVE_BYTES, .lkey = m->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = vb_wr_id(true, 0, n), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad;
+    return 0 == ibv_post_recv(m->qp, &wr, &bad);
+}
+
+/* It may be lost, here as on its way. */
+static void send_call(vb_mailbox_t *m, const vb_box_t *to, const vb_call_wire_t *wire)
+{
+    if (NULL == to || !vb_sendq_has_room(&m->sendq, 1, 0)) {
+        return;
+    }
+    char *slot = send_slot(m, m->sendq.nxt);
+    memcpy(slot, wire, sizeof(*wire));
+    struct ibv_sge sge = {.addr = (uintptr_t) slot, .length = sizeof(*wire), .lkey = m->mr->lkey};
+    struct ibv_send_wr wr = {
+        .wr_id = vb_wr_id(false, 0, m->sendq.nxt),
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.ud = {.ah = to->ah, .remote_qpn = to->where.number, .remote_qkey = to->where.qkey}};
+    struct ibv_send_wr *bad;
+    if (0 == ibv_post_send(m->qp, &wr, &bad)) {
+        (void) vb_sendq_post(&m->sendq, true);
+    }
+}
+
+/* A local error stops the send queue: go on with it. */
+static void on_sent(vb_mailbox_t *m, const struct ibv_wc *wc)
+{
+    if (IBV_WC_SUCCESS != wc->status) {
+        struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
+        (void) ibv_modify_qp(m->qp, &rts, IBV_QP_STATE);
+    }
+    m->sendq.una = vb_wr_number(wc->wr_id) + 1;
+}
+
+/* ---- what is said ---- */
+
+static vb_call_t call_about(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool is_mine)
+{
+    const vb_config_t *config = &peer->port->config;
+    const vb_dgram_address_t *own = &peer->port->mailbox->own;
+    vb_call_t call = {.hello = {.answer = what, .buffer = config->buffer_size, .name = config->name, .key = peer->key},
+                      .number = number,
+                      .key = config->key,
+                      .mailbox = own->number,
+                      .qkey = own->qkey,
+                      .lid = own->lid,
+                      .is_mine = is_mine};
+    memcpy(call.gid, own->gid, sizeof(call.gid));
+    return call;
+}
+
+/* A rejection, or that an attempt is gone. */
+static void say(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool is_mine)
+{
+    const vb_call_t call = call_about(peer, what, number, is_mine);
+    vb_call_wire_t wire;
+    vb_call_write(&wire, &call);
+    send_call(peer->port->mailbox, peer->box, &wire);
+}
+
+static void say_again(const vb_link_t *link)
+{
+    send_call(link->peer->port->mailbox, link->peer->box, &link->calls->said);
+}
+
+/* A request or a welcome. */
+static void say_pair(vb_link_t *link, vb_answer_t what)
+{
+    const vb_port_t *port = link->peer->port;
+    vb_calls_t *calls = link->calls;
+    vb_call_t call = call_about(link->peer, what, calls->attempt.number, VB_ASK == what);
+    call.pair = link->qp->qp_num;
+    call.psn = calls->psn;
+    call.mtu = port->mailbox->place.mtu;
+    call.resources = port->responder_resources;
+    call.depth = port->initiator_depth;
+    vb_call_write(&calls->said, &call);
+    vb_hello_mine(link, what, &calls->said.hello);
+    say_again(link);
+}
+
+/* ---- mailboxes of others ---- */
+
+static bool meet(vb_peer_t *peer, const vb_dgram_address_t *there)
+{
+    vb_mailbox_t *m = peer->port->mailbox;
+    struct ibv_ah_attr attr;
+    if (NULL != peer->box && 0 == memcmp(&peer->box->where, there, sizeof(*there))) {
+        return true;
+    }
+    vb_box_t *box = vb_place_route(&m->place, peer->port, there->lid, there->gid, &attr) ? calloc(1, sizeof(*box)) : NULL;
+    if (NULL == box) {
+        return false;
+    }
+    box->ah = ibv_create_ah(peer->port->pd, &attr);
+    if (NULL == box->ah) {
+        free(box);
+        return false;
+    }
+    box->where = *there;
+    box->next = m->boxes;
+    m->boxes = box;
+    peer->box = box;
+    return true;
+}
+
+bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
+{
+    if (NULL == peer->port->mailbox || !meet(peer, there)) {
+        return false;
+    }
+    peer->connector = &vb_ud_cm;
+    return true;
+}
+
+/* ---- links ---- */
+
+/* NULL: out of memory. */
+static vb_link_t *link_new(vb_peer_t *peer)
+{
+    vb_link_t *link = vb_link_new(peer->port, &vb_ud_cm);
+    vb_calls_t *calls = NULL == link ? NULL : calloc(1, sizeof(*calls));
+    if (NULL == calls) {
+        free(link);
+        return NULL;
+    }
+    if (sizeof(calls->psn) != getrandom(&calls->psn, sizeof(calls->psn), 0)) {
+        calls->psn = link->generation;
+    }
+    calls->psn &= 0xffffffu;
+    link->calls = calls;
+    vb_peer_link(peer, link);
+    return link;
+}
+
+static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
+{
+    const vb_port_t *port = link->peer->port;
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = port->mailbox->place.pkey_index,
+                               .port_num = port->able.port,
+                               .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                                  | (port->able.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
+    struct ibv_qp *qp = ibv_create_qp(port->pd, attr);
+    if (NULL == qp) {
+        return false;
+    }
+    const int rc = ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (0 != rc) {
+        (void) ibv_destroy_qp(qp);
+        errno = rc;
+        return false;
+    }
+    link->qp = qp;
+    return true;
+}
+
+/* The queue pairs of both sides know each other (InfiniBand specification, 10.3.1 and table 91). False: why is set. */
+static bool connect_pair(const vb_link_t *link, const vb_call_t *there)
+{
+    vb_port_t *port = link->peer->port;
+    const vb_config_t *config = &port->config;
+    const vb_place_t *place = &port->mailbox->place;
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
+                              .path_mtu = (enum ibv_mtu) vb_least(place->mtu, there->mtu),
+                              .dest_qp_num = there->pair,
+                              .rq_psn = there->psn,
+                              .max_dest_rd_atomic = (uint8_t) vb_least(port->responder_resources, there->depth),
+                              .min_rnr_timer = config->rnr_timer};
+    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
+                              .sq_psn = link->calls->psn,
+                              .timeout = 0 == config->ack_timeout ? VB_ACK_TIMEOUT : config->ack_timeout, /* 0: for ever */
+                              .retry_cnt = config->retries,
+                              .rnr_retry = 7, /* for ever */
+                              .max_rd_atomic = (uint8_t) vb_least(port->initiator_depth, there->resources)};
+    if (!vb_place_route(place, port, there->lid, there->gid, &rtr.ah_attr)) {
+        ++port->counters.strangers;
+        return vb_peer_why(link->peer, "it says that it is where no way leads to");
+    }
+    int rc = ibv_modify_qp(link->qp, &rtr,
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+                               | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (0 == rc) {
+        rc = ibv_modify_qp(link->qp, &rts,
+                           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
+                               | IBV_QP_MAX_QP_RD_ATOMIC);
+    }
+    return 0 == rc || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
+}
+
+static void disconnect(vb_link_t *link)
+{
+    vb_peer_t *peer = link->peer;
+    const vb_attempt_t *attempt = &link->calls->attempt;
+    if (NULL != link->qp) {
+        struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+        (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
+    }
+    if (0 != attempt->number) {
+        say(peer, VB_GONE, attempt->number, attempt->is_mine);
+    }
+}
+
+static void destroy(vb_link_t *link)
+{
+    if (NULL != link->qp) {
+        (void) ibv_destroy_qp(link->qp);
+    }
+    free(link->calls);
+}
+
+/* ---- asking ---- */
+
+static vb_progress_t resolve(vb_peer_t *peer)
+{
+    if (NULL == link_new(peer)) {
+        (void) vb_peer_why(peer, "out of memory");
+        return VB_STEP_FAILED;
+    }
+    return VB_STEP_DONE;
+}
+
+static vb_progress_t route(vb_link_t *link)
+{
+    (void) link;
+    return VB_STEP_DONE;
+}
+
+static bool ask(vb_link_t *link)
+{
+    if (!vb_link_prepare(link)) {
+        return false;
+    }
+    vb_attempt_begin(&link->calls->attempt, ++link->peer->port->mailbox->number, spec_now());
+    say_pair(link, VB_ASK);
+    return true;
+}
+
+/* ---- answering ---- */
+
+static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+{
+    vb_link_t *link = link_new(peer);
+    if (NULL == link) {
+        return vb_peer_why(peer, "out of memory");
+    }
+    link->calls->attempt.number = asked->call->number;
+    if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello) || !connect_pair(link, asked->call)) {
+        return false;
+    }
+    peer->handshake.answer = VB_WELCOME;
+    say_pair(link, VB_WELCOME);
+    return true;
+}
+
+static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
+{
+    vb_peer_t *peer = vb_map_get(&port->by_name, asked->hello.name);
+    peer->handshake.answer = answer;
+    say(peer, answer, asked->call->number, false);
+}
+
+const vb_connector_t vb_ud_cm = {
+    .resolve = resolve,
+    .route = route,
+    .ask = ask,
+    .accept = accept_asked,
+    .reject = reject,
+    .create = create,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};
+
+/* ---- what arrives ---- */
+
+/* Who speaks. Whoever asks may be answered, also if it is not known yet. NULL: nobody that can be talked to. */
+static vb_peer_t *speaker(vb_port_t *port, const vb_call_t *call)
+{
+    vb_peer_t *peer = vb_map_get(&port->by_name, call->hello.name);
+    if (NULL != peer && NULL != peer->box) {
+        return peer;
+    }
+    const vb_dgram_address_t there = {.number = call->mailbox, .qkey = call->qkey, .lid = call->lid};
+    vb_dgram_address_t where = there;
+    memcpy(where.gid, call->gid, sizeof(where.gid));
+    if (VB_ASK != call->hello.answer) {
+        return NULL;
+    }
+    peer = vb_peer_add(port, call->hello.name, NULL, 0, NULL);
+    if (NULL == peer || !meet(peer, &where)) {
+        return NULL;
+    }
+    peer->key = peer->is_met ? peer->key : call->key;
+    return peer;
+}
+
+static void on_request(vb_peer_t *peer, const vb_call_t *call)
+{
+    const vb_asked_t asked = {
+        .by = &vb_ud_cm, .hello = call->hello, .resources = call->resources, .depth = call->depth, .call = call};
+    if (VB_PARTED == peer->conn.state) {
+        vb_connect_ended(peer, "it has begun another connection"); /* and what said so was lost */
+    }
+    vb_connect_asked(peer->port, &asked);
+}
+
+static void on_answer(vb_link_t *link, const vb_call_t *call)
+{
+    if (VB_WELCOME != call->hello.answer) {
+        vb_connect_rejected(link->peer, &call->hello, 0);
+    } else if (vb_connect_is_welcome(link, &call->hello)) {
+        vb_peer_step(link->peer, connect_pair(link, call) ? VB_ON_ESTABLISHED : VB_ON_FAILED);
+    }
+}
+
+static void hear(vb_port_t *port, const void *data, size_t length)
+{
+    vb_call_t call;
+    if (!vb_call_read(&call, data, length) || call.hello.key != port->config.key
+        || call.hello.name == port->config.name) {
+        ++port->counters.strangers;
+        return;
+    }
+    vb_peer_t *peer = speaker(port, &call);
+    if (NULL == peer) {
+        ++port->counters.strangers;
+        return;
+    }
+    vb_attempt_t none = {.number = 0};
+    vb_link_t *link = peer->link;
+    vb_attempt_t *attempt = NULL == link || NULL == link->calls ? &none : &link->calls->attempt;
+    switch (vb_handshake_hear(&peer->handshake, attempt, &call)) {
+    case VB_IS_ASKED:
+        on_request(peer, &call);
+        break;
+    case VB_IS_REPEATED:
+        if (VB_WELCOME == peer->handshake.answer) {
+            say_again(link);
+        } else {
+            say(peer, peer->handshake.answer, call.number, false);
+        }
+        break;
+    case VB_IS_ANSWERED:
+        on_answer(link, &call);
+        break;
+    case VB_IS_IN_VAIN:
+        say(peer, VB_GONE, call.number, true);
+        break;
+    case VB_IS_ENDED:
+        vb_connect_ended(peer, "it closed the connection");
+        break;
+    case VB_NOTHING:
+        break;
+    }
+}
+
+static void on_received(vb_port_t *port, const struct ibv_wc *wc)
+{
+    vb_mailbox_t *m = port->mailbox;
+    const uint32_t n = vb_wr_number(wc->wr_id);
+    if (IBV_WC_SUCCESS == wc->status && wc->byte_len >= GRH) {
+        hear(port, receive_buffer(m, n) + GRH, wc->byte_len - GRH);
+    }
+    (void) post_receive(m, n);
+}
+
+static void take(vb_port_t *port)
+{
+    struct ibv_wc wc[VB_BATCH];
+    int n;
+    do {
+        n = ibv_poll_cq(port->mailbox->cq, VB_BATCH, wc);
+        for (int i = 0; i < n; ++i) {
+            if (vb_wr_is_receive(wc[i].wr_id)) {
+                on_received(port, &wc[i]);
+            } else {
+                on_sent(port->mailbox, &wc[i]);
+            }
+        }
+    } while (VB_BATCH == n);
+}
+
+void vb_mailbox_events(vb_port_t *port)
+{
+    vb_mailbox_t *m = port->mailbox;
+    struct ibv_cq *of;
+    void *context;
+    while (0 == ibv_get_cq_event(m->notices, &of, &context)) {
+        ibv_ack_cq_events(of, 1); /* a queue that is not acknowledged cannot be destroyed */
+    }
+    vb_port_lock(port);
+    (void) ibv_req_notify_cq(m->cq, 0);
+    take(port);
+    vb_port_unlock(port);
+}
+
+void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now)
+{
+    vb_link_t *link = peer->link;
+    if (NULL != link && NULL != link->calls && VB_CONNECTING == peer->conn.state
+        && vb_attempt_is_due(&link->calls->attempt, now)) {
+        ++peer->port->counters.asked_again;
+        say_again(link);
+    }
+}
+
+/* ---- the port ---- */
+
+int vb_mailbox_descriptor(const vb_port_t *port)
+{
+    return NULL == port->mailbox ? -1 : port->mailbox->notices->fd;
+}
+
+bool vb_port_mailbox(const vb_port_t *port, vb_dgram_address_t *own)
+{
+    if (NULL != port->mailbox) {
+        *own = port->mailbox->own;
+    }
+    return NULL != port->mailbox;
+}
+
+static bool open_queues(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size)
+{
+    m->notices = ibv_create_comp_channel(port->context);
+    if (NULL == m->notices || !vb_make_nonblocking(m->notices->fd)) {
+        return vb_fails(why, size, "no channel for notices of datagrams: %s", strerror(errno));
+    }
+    m->cq = ibv_create_cq(port->context, RECEIVES + SLOTS, NULL, m->notices, 0);
+    if (NULL == m->cq || 0 != ibv_req_notify_cq(m->cq, 0)) {
+        return vb_fails(why, size, "no completion queue of %u entries that tells: %s", RECEIVES + SLOTS, strerror(errno));
+    }
+    m->qp = vb_place_datagrams(&m->place, port, m->cq, SLOTS, RECEIVES, m->own.qkey);
+    return NULL != m->qp || vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
+}
+
+static bool open_buffers(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size)
+{
+    const size_t bytes = RECEIVES * RECEIVE_BYTES + SLOTS * sizeof(vb_call_wire_t);
+    m->memory = malloc(bytes);
+    m->mr = NULL == m->memory ? NULL : ibv_reg_mr(port->pd, m->memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (NULL == m->mr) {
+        return vb_fails(why, size, "%zu bytes for datagrams cannot be registered (ulimit -l?)", bytes);
+    }
+    for (uint32_t n = 0; n < RECEIVES; ++n) {
+        if (!post_receive(m, n)) {
+            return vb_fails(why, size, "no receive buffers for datagrams");
+        }
+    }
+    return true;
+}
+
+bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
+{
+    vb_mailbox_t *m = calloc(1, sizeof(*m));
+    port->mailbox = m;
+    if (NULL == m) {
+        return vb_fails(why, size, "out of memory");
+    }
+    vb_sendq_init(&m->sendq, SLOTS);
+    /* Above those of an earlier port of this process. */
+    m->number = spec_ns(CLOCK_REALTIME);
+    if (!vb_place_find(&m->place, port, why, size)) {
+        vb_mailbox_close(port);
+        return false;
+    }
+    m->own = (vb_dgram_address_t){.qkey = port->config.datagram.qkey & 0x7fffffffu, .lid = m->place.lid};
+    memcpy(m->own.gid, m->place.gid, sizeof(m->own.gid));
+    if (!open_queues(m, port, why, size) || !open_buffers(m, port, why, size)) {
+        vb_mailbox_close(port);
+        return false;
+    }
+    m->own.number = m->qp->qp_num;
+    return true;
+}
+
+void vb_mailbox_flush(vb_port_t *port, uint64_t wait_ns)
+{
+    const uint64_t end = spec_now() + wait_ns;
+    vb_mailbox_t *m = port->mailbox;
+    struct ibv_wc wc;
+    while (NULL != m && vb_sendq_outstanding(&m->sendq) > 0 && spec_now() < end) {
+        if (1 == ibv_poll_cq(m->cq, 1, &wc) && !vb_wr_is_receive(wc.wr_id)) {
+            on_sent(m, &wc);
+        }
+    }
+}
+
+void vb_mailbox_close(vb_port_t *port)
+{
+    vb_mailbox_t *m = port->mailbox;
+    if (NULL == m) {
+        return;
+    }
+    if (NULL != m->qp) {
+        (void) ibv_destroy_qp(m->qp);
+    }
+    while (NULL != m->boxes) {
+        vb_box_t *box = m->boxes;
+        m->boxes = box->next;
+        (void) ibv_destroy_ah(box->ah);
+        free(box);
+    }
+    if (NULL != m->mr) {
+        (void) ibv_dereg_mr(m->mr);
+    }
+    free(m->memory);
+    if (NULL != m->cq) {
+        (void) ibv_destroy_cq(m->cq);
+    }
+    if (NULL != m->notices) {
+        (void) ibv_destroy_comp_channel(m->notices);
+    }
+    free(m);
+    port->mailbox = NULL;
+}

@@ -1,0 +1,705 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Connections that datagrams make (vb_ud_cm.c), over adapters that are not there: ports without an address, datagrams that are
+ * lost, doubled and late, what strangers say, and everything that can fail on the way. */
+#include "verbs_processes.h"
+
+#include "vb_place.h"
+
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+/* ---- processes ---- */
+
+static vb_config_t without_address(process_t *p)
+{
+    vb_config_t c = config_of(p);
+    c.address = (struct sockaddr_in){.sin_family = 0};
+    snprintf(c.device, sizeof(c.device), "fake%u", p->node);
+    c.port = 1;
+    c.connect = VB_CONNECT_AUTO;
+    c.datagram.qkey = 0x80000000u + p->node;
+    c.service_level = 3;
+    c.traffic_class = 106;
+    c.rules.attempt_ns = 5000 * MS;
+    return c;
+}
+
+static void open_port(unsigned node)
+{
+    const vb_config_t c = without_address(&process[node]);
+    assert_true(start(node, &c, NULL));
+}
+
+static void open_ports(unsigned n)
+{
+    fake.no_addresses = true;
+    for (unsigned i = 1; i <= n; ++i) {
+        open_port(i);
+    }
+}
+
+static void knows(unsigned a, unsigned b)
+{
+    process_t *p = &process[a], *q = &process[b];
+    const struct sockaddr_in nowhere = {.sin_family = 0};
+    vb_dgram_address_t there;
+    assert_true(vb_port_mailbox(q->port, &there));
+    vb_port_lock(p->port);
+    p->peer[b] = vb_peer_add(p->port, q->name, &nowhere, 1000 + b, p);
+    assert_true(vb_peer_add_mailbox(p->peer[b], &there));
+    vb_port_unlock(p->port);
+}
+
+static void know_each_other(unsigned a, unsigned b)
+{
+    knows(a, b);
+    knows(b, a);
+}
+
+static vb_conn_state_t state_of(unsigned a, unsigned b)
+{
+    return vb_peer_connection(process[a].peer[b])->state;
+}
+
+static vb_counters_t *counters_of(unsigned node)
+{
+    return vb_port_counters(process[node].port);
+}
+
+/* In time for what is said again. */
+static void wait_for(unsigned a, unsigned b, vb_conn_state_t state)
+{
+    const uint64_t end = spec_now() + 10000 * MS;
+    while (state != state_of(a, b) && spec_now() < end) {
+        settle();
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    }
+    assert_string_equal(vb_conn_state_name(state_of(a, b)), vb_conn_state_name(state));
+}
+
+static void connected(unsigned a, unsigned b)
+{
+    wait_for(a, b, VB_OPEN);
+    wait_for(b, a, VB_OPEN);
+    const unsigned before[] = {process[a].received, process[b].received};
+    assert_int_equal(say(a, b, 41), VB_OK);
+    assert_int_equal(say(b, a, 42), VB_OK);
+    settle();
+    assert_int_equal(process[a].got[before[0]], 42);
+    assert_int_equal(process[b].got[before[1]], 41);
+}
+
+static void connect_two(unsigned a, unsigned b)
+{
+    know_each_other(a, b);
+    assert_int_equal(say(a, b, 0), VB_AGAIN);
+    connected(a, b);
+}
+
+static int teardown_all(void **state)
+{
+    const int rc = teardown(state);
+    assert_int_equal(fake.opened, 0);
+    assert_int_equal(fake.address_handles, 0);
+    return rc;
+}
+
+/* ---- connecting ---- */
+
+static void ports_without_an_address(void **state)
+{
+    (void) state;
+    open_ports(2);
+    assert_true(vb_port_abilities(process[1].port)->calls);
+    assert_int_equal(vb_port_number(process[1].port), 0);
+    connect_two(1, 2);
+    assert_int_equal(fake.ids, 0);
+    assert_int_equal(fake.queue_pairs, 4);
+    assert_int_equal(fake.rnr_retry, 7);
+    assert_int_equal(fake.reads_asked, 16);
+    assert_int_equal(fake.reads_answered, 16);
+    assert_int_equal(fake.service_level, 3);
+    assert_int_equal(fake.traffic_class, 106);
+    assert_int_equal(counters_of(1)->asked, 1);
+    assert_int_equal(counters_of(2)->accepted, 1);
+    assert_int_equal(counters_of(1)->strangers + counters_of(2)->strangers, 0);
+}
+
+/* Whom nobody has introduced is answered at the address that it gives. */
+static void who_asks_need_not_be_known(void **state)
+{
+    (void) state;
+    open_ports(2);
+    knows(1, 2);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    wait_for(1, 2, VB_OPEN);
+    assert_int_equal(say(1, 2, 7), VB_OK);
+    settle();
+    assert_int_equal(process[2].got[0], 7);
+}
+
+static void both_at_once(void **state)
+{
+    (void) state;
+    open_ports(2);
+    know_each_other(1, 2);
+    assert_int_equal(say(1, 2, 1), VB_AGAIN);
+    assert_int_equal(say(2, 1, 2), VB_AGAIN);
+    connected(1, 2);
+    assert_int_equal(fake.queue_pairs, 4);
+    assert_int_equal(counters_of(2)->crossed, 1); /* of the smaller name */
+}
+
+static void all_at_once(void)
+{
+    for (unsigned a = 1; a <= FAKE_NODES; ++a) {
+        for (unsigned b = a + 1; b <= FAKE_NODES; ++b) {
+            know_each_other(a, b);
+            (void) say(a, b, 0);
+            (void) say(b, a, 0);
+        }
+    }
+    for (unsigned a = 1; a <= FAKE_NODES; ++a) {
+        for (unsigned b = a + 1; b <= FAKE_NODES; ++b) {
+            connected(a, b);
+        }
+    }
+}
+
+static void all_pairs(void **state)
+{
+    (void) state;
+    open_ports(FAKE_NODES);
+    all_at_once();
+    assert_int_equal(fake.queue_pairs, FAKE_NODES * FAKE_NODES);
+}
+
+static void datagrams_that_are_lost_doubled_and_late(void **state)
+{
+    (void) state;
+    for (fake.seed = 1; fake.seed <= 3; ++fake.seed) {
+        fake.lost = 30;
+        fake.twice = fake.late = 20;
+        open_ports(FAKE_NODES);
+        all_at_once();
+        uint64_t again = 0;
+        for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+            again += counters_of(i)->asked_again;
+        }
+        assert_true(again > 0);
+        assert_int_equal(process[1].lost, 0);
+        const unsigned seed = fake.seed;
+        assert_int_equal(teardown_all(state), 0);
+        (void) setup(state);
+        fake.seed = seed;
+    }
+}
+
+/* A welcome that is said again has the credits of the first, which count once. */
+static void queues_of_their_own(void **state)
+{
+    (void) state;
+    fake.has_srq = false;
+    fake.lost = 40;
+    open_ports(2);
+    know_each_other(1, 2);
+    (void) say(1, 2, 0);
+    connected(1, 2);
+    fake.lost = 0;
+    for (unsigned i = 0; i < 500; ++i) {
+        while (VB_AGAIN == say(1, 2, 5) || VB_AGAIN == say(2, 1, 6)) {
+            settle();
+        }
+    }
+    settle();
+    assert_int_equal(fake.rnr, 0);
+    assert_int_equal(counters_of(1)->bad_messages + counters_of(2)->bad_messages, 0);
+}
+
+static void the_least_mtu_of_both(void **state)
+{
+    (void) state;
+    fake.no_addresses = true;
+    fake.mtu = IBV_MTU_4096;
+    open_port(1);
+    fake.mtu = IBV_MTU_2048;
+    open_port(2);
+    connect_two(1, 2);
+    assert_int_equal(fake.path_mtu, IBV_MTU_2048);
+}
+
+static void global_addresses_come_first(void **state)
+{
+    vb_dgram_address_t own;
+    (void) state;
+    fake.has_ipv6 = true;
+    open_ports(2);
+    assert_true(vb_port_mailbox(process[1].port, &own));
+    assert_int_equal(own.gid[0], 0x20);
+    assert_int_equal(own.qkey, 1); /* without its highest bit */
+    connect_two(1, 2);
+}
+
+/* ---- which way ---- */
+
+static void datagrams_although_there_is_an_address(void **state)
+{
+    (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.connect = VB_CONNECT_DATAGRAMS;
+        c.rules.attempt_ns = 5000 * MS;
+        assert_true(start(i, &c, NULL));
+    }
+    connect_two(1, 2);
+    assert_int_equal(fake.ids, 2); /* which name the ports, and nobody listens */
+    assert_int_equal(fake.last_private, 0);
+}
+
+static void with_an_address_nothing_changes(void **state)
+{
+    vb_dgram_address_t own;
+    (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.connect = VB_CONNECT_AUTO;
+        assert_true(start(i, &c, NULL));
+        assert_false(vb_port_abilities(process[i].port)->calls);
+        assert_false(vb_port_mailbox(process[i].port, &own));
+    }
+    open_up(1, 2);
+    assert_int_equal(fake.datagrams, 0);
+    assert_int_equal(fake.queue_pairs, 2);
+}
+
+/* InfiniBand: 1 has an address, 2 has none, 3 has one. */
+static void one_of_two_has_no_address(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    for (unsigned i = 1; i <= 3; i += 2) {
+        vb_config_t c = config_of(&process[i]);
+        c.connect = VB_CONNECT_AUTO;
+        c.rules.attempt_ns = 5000 * MS;
+        assert_true(start(i, &c, NULL));
+        assert_false(vb_port_abilities(process[i].port)->calls);
+    }
+    open_port(2);
+    connect_two(2, 1);
+    connect_two(3, 2);
+    open_up(1, 3);
+    assert_int_equal(counters_of(1)->accepted, 1); /* that of 2 */
+}
+
+static void iwarp_has_no_datagrams(void **state)
+{
+    char why[256];
+    (void) state;
+    iwarp();
+    vb_config_t c = without_address(&process[1]);
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "iWARP"));
+    for (unsigned i = 1; i <= 2; ++i) {
+        c = config_of(&process[i]);
+        c.connect = VB_CONNECT_DATAGRAMS;
+        assert_true(start(i, &c, NULL));
+    }
+    open_up(1, 2);
+    assert_int_equal(fake.datagrams, 0);
+}
+
+static void another_subnet(void **state)
+{
+    vb_dgram_address_t there;
+    (void) state;
+    fake.is_infiniband = true;
+    fake.subnets = true;
+    open_ports(2);
+    assert_true(vb_port_mailbox(process[2].port, &there));
+    vb_peer_t *peer = vb_peer_add(process[1].port, process[2].name, NULL, 0, NULL);
+    assert_false(vb_peer_add_mailbox(peer, &there));
+    assert_true(vb_port_mailbox(process[1].port, &there));
+    there.lid = 0xc000; /* of a group */
+    assert_false(vb_peer_add_mailbox(peer, &there));
+    there.lid = 0;
+    assert_false(vb_peer_add_mailbox(peer, &there));
+}
+
+/* ---- the end ---- */
+
+static void close_peer(unsigned a, unsigned b)
+{
+    vb_port_lock(process[a].port);
+    vb_peer_close(process[a].peer[b]);
+    vb_port_unlock(process[a].port);
+}
+
+static void a_goodbye_ends_both(void **state)
+{
+    (void) state;
+    open_ports(2);
+    connect_two(1, 2);
+    close_peer(1, 2);
+    wait_for(1, 2, VB_CLOSED);
+    wait_for(2, 1, VB_CLOSED);
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    connect_two(1, 2); /* and again */
+}
+
+/* The other side never hears that the connection is gone, until it is asked for another. */
+static void the_end_is_lost(void **state)
+{
+    (void) state;
+    open_ports(2);
+    connect_two(1, 2);
+    fake.lost = 100;
+    close_peer(1, 2);
+    wait_for(1, 2, VB_CLOSED);
+    wait_for(2, 1, VB_PARTED);
+    settle();
+    assert_int_equal(state_of(2, 1), VB_PARTED);
+    fake.lost = 0;
+    knows(1, 2);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    wait_for(1, 2, VB_OPEN);
+}
+
+static void a_process_that_dies(void **state)
+{
+    (void) state;
+    open_ports(2);
+    connect_two(1, 2);
+    fake_break(2);
+    fake_mute(2);
+    assert_int_equal(say(1, 2, 9), VB_OK);
+    settle();
+    assert_int_equal(state_of(1, 2), VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(process[2].received, 1); /* what came before */
+}
+
+static void nobody_answers(void **state)
+{
+    (void) state;
+    fake.no_addresses = true;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = without_address(&process[i]);
+        c.rules.attempt_ns = 120 * MS;
+        assert_true(start(i, &c, NULL));
+    }
+    fake_mute(2);
+    know_each_other(1, 2);
+    (void) say(1, 2, 0);
+    wait_for(1, 2, VB_DEAD);
+    assert_string_equal(process[1].why, "no answer");
+    assert_int_equal(counters_of(1)->asked, 3);
+    assert_int_equal(counters_of(1)->timed_out, 3);
+}
+
+/* ---- what strangers say ---- */
+
+/* Writes to the mailbox of node 2 from node 1, as nobody would. */
+typedef struct {
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_ah *ah;
+    vb_dgram_address_t to;
+} forger_t;
+
+static forger_t forger_new(void)
+{
+    forger_t f;
+    struct ibv_pd *pd = vb_port_pd(process[1].port);
+    f.cq = ibv_create_cq(pd->context, 64, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {.send_cq = f.cq, .recv_cq = f.cq, .cap = {.max_send_wr = 8}, .qp_type = IBV_QPT_UD};
+    f.qp = ibv_create_qp(pd, &attr);
+    struct ibv_qp_attr state = {.qp_state = IBV_QPS_INIT};
+    assert_int_equal(ibv_modify_qp(f.qp, &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    for (state.qp_state = IBV_QPS_RTR; state.qp_state <= IBV_QPS_RTS; ++state.qp_state) {
+        assert_int_equal(ibv_modify_qp(f.qp, &state, IBV_QP_STATE), 0);
+    }
+    struct ibv_ah_attr way = {.is_global = 1};
+    f.ah = ibv_create_ah(pd, &way);
+    assert_true(vb_port_mailbox(process[2].port, &f.to));
+    return f;
+}
+
+static void forger_free(forger_t *f)
+{
+    (void) ibv_destroy_qp(f->qp);
+    (void) ibv_destroy_cq(f->cq);
+    (void) ibv_destroy_ah(f->ah);
+}
+
+static void forge_one(const forger_t *f, const void *bytes, uint32_t length)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t) bytes, .length = length};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_INLINE,
+                             .wr.ud = {.ah = f->ah, .remote_qpn = f->to.number, .remote_qkey = f->to.qkey}};
+    struct ibv_send_wr *bad;
+    assert_int_equal(ibv_post_send(f->qp, &wr, &bad), 0);
+}
+
+static void forge_bytes(const forger_t *f, const void *bytes, uint32_t length)
+{
+    forge_one(f, bytes, length);
+    settle();
+}
+
+static vb_call_t request(uint64_t number)
+{
+    vb_dgram_address_t own;
+    assert_true(vb_port_mailbox(process[1].port, &own));
+    vb_call_t call = {.hello = {.credits = VB_UNCOUNTED, .buffer = SIZE, .name = NOBODY, .key = 1002},
+                      .number = number,
+                      .key = 1001,
+                      .pair = 77,
+                      .psn = 5,
+                      .mailbox = own.number,
+                      .qkey = own.qkey,
+                      .mtu = IBV_MTU_1024,
+                      .resources = 16,
+                      .depth = 16,
+                      .is_mine = true};
+    memcpy(call.gid, own.gid, sizeof(call.gid));
+    return call;
+}
+
+static void forge(const forger_t *f, const vb_call_t *call)
+{
+    vb_call_wire_t wire;
+    vb_call_write(&wire, call);
+    forge_bytes(f, &wire, sizeof(wire));
+}
+
+static void nonsense_is_counted_and_answered_by_nobody(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    vb_call_wire_t wire = {.is_mine = 0};
+    vb_call_t call = request(1);
+    unsigned expected = 0;
+    for (uint32_t length = 0; length < sizeof(wire); length += 8, ++expected) {
+        vb_call_write(&wire, &call);
+        forge_bytes(&f, &wire, length);
+        assert_int_equal(counters_of(2)->strangers, expected + 1);
+    }
+    call.hello.key = 4711;
+    forge(&f, &call);
+    call = request(2);
+    call.hello.name = process[2].name;
+    forge(&f, &call);
+    for (vb_answer_t answer = VB_WELCOME; answer < VB_ANSWERS; ++answer) { /* of whom nobody knows */
+        call = request(3);
+        call.is_mine = false;
+        call.hello.answer = answer;
+        forge(&f, &call);
+    }
+    assert_int_equal(counters_of(2)->strangers, expected + 2 + VB_ANSWERS - 1);
+    assert_int_equal(fake.datagrams, expected + 2 + VB_ANSWERS - 1); /* the forger's alone */
+    assert_int_equal(fake.queue_pairs, 3);
+    forger_free(&f);
+}
+
+/* Of the job, but with other buffers. */
+static void who_cannot_be_talked_to_gives_up(void **state)
+{
+    (void) state;
+    open_ports(1);
+    vb_config_t c = without_address(&process[2]);
+    c.buffer_size = SIZE / 2;
+    assert_true(start(2, &c, NULL));
+    know_each_other(1, 2);
+    (void) say(1, 2, 0);
+    wait_for(1, 2, VB_DEAD);
+    assert_non_null(strstr(process[1].why, "does not know this process"));
+    assert_int_equal(counters_of(2)->strangers, 1);
+    assert_int_equal(counters_of(1)->asked, 1);
+}
+
+/* More than there are receive buffers. */
+static void a_mailbox_is_never_full_for_long(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    for (unsigned i = 0; i < 1500; ++i) {
+        forge_one(&f, "?", 1);
+        progress(2);
+    }
+    assert_int_equal(fake.unheard, 0);
+    assert_int_equal(counters_of(2)->strangers, 1500);
+    forger_free(&f);
+}
+
+/* A request is answered each time, old ones are nobody's, and one that ends is over. */
+static void requests_are_answered_as_often_as_they_come(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    vb_call_t call = request(10);
+    forge(&f, &call);
+    assert_int_equal(counters_of(2)->accepted, 1);
+    assert_int_equal(fake.datagrams, 2);
+    forge(&f, &call);
+    assert_int_equal(counters_of(2)->accepted, 1);
+    assert_int_equal(fake.datagrams, 4);
+    call = request(9);
+    forge(&f, &call);
+    assert_int_equal(fake.datagrams, 5);
+    call = request(11); /* given up for another: gone, and welcome */
+    forge(&f, &call);
+    assert_int_equal(counters_of(2)->accepted, 2);
+    assert_int_equal(fake.datagrams, 8);
+    assert_int_equal(fake.queue_pairs, 4);
+    call.hello.answer = VB_GONE;
+    forge(&f, &call);
+    assert_int_equal(fake.queue_pairs, 3);
+    call = request(12);
+    call.hello.buffer = SIZE / 2;
+    forge(&f, &call);
+    assert_int_equal(vb_peer_add(process[2].port, NOBODY, NULL, 0, NULL)->handshake.answer, VB_STRANGER);
+    forger_free(&f);
+}
+
+static void a_queue_pair_that_is_nowhere(void **state)
+{
+    (void) state;
+    fake.is_infiniband = true;
+    open_ports(2);
+    forger_t f = forger_new();
+    vb_call_t call = request(10);
+    call.lid = 0xc001;
+    forge(&f, &call);
+    assert_int_equal(counters_of(2)->accepted, 0);
+    assert_int_equal(counters_of(2)->strangers, 1);
+    know_each_other(1, 2); /* then there is a way to the mailbox, and none to the queue pair */
+    call.hello.name = process[1].name;
+    forge(&f, &call);
+    assert_int_equal(counters_of(2)->accepted, 0);
+    assert_int_equal(counters_of(2)->strangers, 2);
+    assert_int_equal(fake.queue_pairs, 3);
+    forger_free(&f);
+}
+
+/* ---- what fails ---- */
+
+static void a_port_does_not_open(const char *words)
+{
+    char why[256];
+    vb_config_t c = without_address(&process[1]);
+    fake.no_addresses = true;
+    assert_false(start(1, &c, why));
+    if (NULL == strstr(why, words)) {
+        fail_msg("'%s' is not in '%s'", words, why);
+    }
+    assert_int_equal(fake.opened, 0);
+    assert_int_equal(fake.queue_pairs, 0);
+    assert_int_equal(fake.memory_regions, 0);
+    fake_reset();
+}
+
+static void what_a_port_needs(void **state)
+{
+    (void) state;
+    fake.no_open = true;
+    a_port_does_not_open("cannot be opened");
+    fake.no_gid = true;
+    a_port_does_not_open("no GID");
+    fake.no_datagrams = true;
+    a_port_does_not_open("no UD queue pair");
+    fake.no_channel = true;
+    a_port_does_not_open("no channel for notices");
+    fake.no_notices = true;
+    a_port_does_not_open("that tells");
+    fake.registrations_left = 1; /* the shared queue has its buffers */
+    a_port_does_not_open("cannot be registered");
+    for (int n = 0; n < 3; ++n) {
+        fake.modifies_left = n;
+        a_port_does_not_open("no UD queue pair");
+    }
+    vb_config_t c = without_address(&process[1]);
+    snprintf(c.device, sizeof(c.device), "fake77");
+    char why[256];
+    assert_false(start(1, &c, why));
+    assert_non_null(strstr(why, "fake77"));
+}
+
+/* The states of a queue pair: INIT of who asks, INIT, RTR and RTS of who is asked, RTR and RTS of who asks. */
+static void a_queue_pair_that_cannot_be_connected(void **state)
+{
+    (void) state;
+    for (int n = 0; n < 6; ++n) {
+        open_ports(2);
+        know_each_other(1, 2);
+        fake.modifies_left = n;
+        (void) say(1, 2, 0);
+        for (unsigned i = 0; i < 2; ++i) {
+            settle();
+        }
+        assert_int_not_equal(state_of(1, 2), VB_OPEN);
+        fake.modifies_left = -1;
+        (void) say(1, 2, 0);
+        connected(1, 2);
+        assert_int_equal(process[1].lost + process[2].lost, 0);
+        assert_int_equal(teardown_all(state), 0);
+        (void) setup(state);
+    }
+}
+
+static void ports_are_listed(void **state)
+{
+    vb_device_port_t found[8];
+    (void) state;
+    assert_int_equal(vb_device_ports(found, 8), FAKE_NODES);
+    assert_string_equal(found[1].device, "fake2");
+    assert_int_equal(found[1].port, 1);
+    assert_string_equal(found[1].interface, "lo");
+    assert_int_equal(vb_device_ports(found, 2), 2);
+    fake.is_down = true;
+    assert_int_equal(vb_device_ports(found, 8), 0);
+    fake.is_down = false;
+    fake.no_open = true;
+    assert_int_equal(vb_device_ports(found, 8), 0);
+    assert_int_equal(fake.opened, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ports_without_an_address),
+        TEST(who_asks_need_not_be_known),
+        TEST(both_at_once),
+        TEST(all_pairs),
+        TEST(datagrams_that_are_lost_doubled_and_late),
+        TEST(queues_of_their_own),
+        TEST(the_least_mtu_of_both),
+        TEST(global_addresses_come_first),
+        TEST(datagrams_although_there_is_an_address),
+        TEST(with_an_address_nothing_changes),
+        TEST(one_of_two_has_no_address),
+        TEST(iwarp_has_no_datagrams),
+        TEST(another_subnet),
+        TEST(a_goodbye_ends_both),
+        TEST(the_end_is_lost),
+        TEST(a_process_that_dies),
+        TEST(nobody_answers),
+        TEST(nonsense_is_counted_and_answered_by_nobody),
+        TEST(who_cannot_be_talked_to_gives_up),
+        TEST(a_mailbox_is_never_full_for_long),
+        TEST(requests_are_answered_as_often_as_they_come),
+        TEST(a_queue_pair_that_is_nowhere),
+        TEST(what_a_port_needs),
+        TEST(a_queue_pair_that_cannot_be_connected),
+        TEST(ports_are_listed),
+    };
+    return cmocka_run_group_tests_name("verbs_ud_cm", tests, NULL, NULL);
+}
