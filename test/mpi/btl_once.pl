@@ -31,15 +31,18 @@ if (!$fake) {
     print "skipped  btl_once unsent: no libibverbs when this was built\n";
     ++$skipped;
 } else {
-    my $mpirun = mpi_mpirun(2, '--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx --mca btl_ibx_transport verbs');
-    my $out = `timeout -k 5 60 $mpirun env LD_PRELOAD=$fake $programs/btl_once --fail unsent 2>&1 </dev/null`;
-    if ($out =~ /btl\/ibx is not there/) {
-        print "skipped  btl_once unsent: no interface but the loopback one\n";
-        ++$skipped;
-    } else {
-        my $good = 0 == $? && $out =~ /^btl_once unsent: .* each reported once$/m;
-        print $good ? 'ok     ' : 'FAILED ', " btl_once unsent, over verbs\n", $good ? '' : $out;
-        $good ? ++$passed : ++$failed;
+    for my $connect (qw(auto datagrams)) {
+        my $mpirun = mpi_mpirun(2, '--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx --mca btl_ibx_transport verbs'
+            . " --mca btl_ibx_connect $connect");
+        my $out = `timeout -k 5 60 $mpirun env LD_PRELOAD=$fake $programs/btl_once --fail unsent 2>&1 </dev/null`;
+        if ($out =~ /btl\/ibx is not there/) {
+            print "skipped  btl_once unsent, connect $connect: no interface but the loopback one\n";
+            ++$skipped;
+        } else {
+            my $good = 0 == $? && $out =~ /^btl_once unsent: .* each reported once$/m;
+            print $good ? 'ok     ' : 'FAILED ', " btl_once unsent, over verbs, connect $connect\n", $good ? '' : $out;
+            $good ? ++$passed : ++$failed;
+        }
     }
 }
 print "$passed passed, $failed failed, $skipped skipped\n";

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Connecting by datagrams (vb_handshake.h, vb_call_t of vb_wire.h): the bytes, each rule by itself, then two processes and the
+/* Connecting by datagrams (vb_handshake.h, vb_cm_message_t of vb_wire.h): the bytes, each rule by itself, then two processes and the
  * state machine of connections between which every datagram may be lost, doubled and overtaken. */
 #include "spec_unit.h"
 
@@ -10,39 +10,41 @@
 
 /* ---- bytes ---- */
 
-static const vb_call_t sample = {.hello = {.answer = VB_WELCOME,
-                                           .credits = 0x0102,
-                                           .buffer = 0x2040,
-                                           .name = UINT64_C(0x1112131415161718),
-                                           .key = UINT64_C(0x2122232425262728)},
-                                 .number = UINT64_C(0x3132333435363738),
-                                 .key = UINT64_C(0x4142434445464748),
-                                 .pair = 0x515253,
-                                 .psn = 0x616263,
-                                 .mailbox = 0x717273,
-                                 .qkey = 0x01828384,
-                                 .lid = 0x0910,
-                                 .mtu = 5,
-                                 .resources = 16,
-                                 .depth = 8,
-                                 .gid = {0xfe, 0x80, [15] = 0x77}};
+static const vb_cm_message_t sample = {.hello = {.answer = VB_WELCOME,
+                                                 .credits = 0x0102,
+                                                 .buffer = 0x2040,
+                                                 .name = UINT64_C(0x1112131415161718),
+                                                 .key = UINT64_C(0x2122232425262728)},
+                                       .number = UINT64_C(0x3132333435363738),
+                                       .key = UINT64_C(0x4142434445464748),
+                                       .pair = 0x515253,
+                                       .psn = 0x616263,
+                                       .mailbox = 0x717273,
+                                       .qkey = 0x01828384,
+                                       .lid = 0x0910,
+                                       .mtu = 5,
+                                       .resources = 16,
+                                       .depth = 8,
+                                       .gid = {0xfe, 0x80, [15] = 0x77}};
 
-static void a_call_has_golden_bytes(void **state)
+static void a_cm_message_has_golden_bytes(void **state)
 {
     static const uint8_t golden[88] = {
-        'I',  'B',  'X',  'v',  4,    1,    0x01, 0x02, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22,
-        0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x00, 0x00, 0x20, 0x40, 0,    0,    0,    0,    0x31, 0x32, 0x33, 0x34,
-        0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0,    0x51, 0x52, 0x53, 0,    0x61,
-        0x62, 0x63, 0,    0x71, 0x72, 0x73, 0x01, 0x82, 0x83, 0x84, 0x09, 0x10, 5,    16,   8,    0,    0,    0,
-        0xfe, 0x80, 0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x77};
-    vb_call_wire_t wire;
-    vb_call_t back;
+        'I',  'B',  'X',  'v',  4,    1,    0x01, 0x02, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17,
+        0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x00, 0x00, 0x20, 0x40, 0,    0,
+        0,    0,    0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x41, 0x42, 0x43, 0x44, 0x45,
+        0x46, 0x47, 0x48, 0,    0x51, 0x52, 0x53, 0,    0x61, 0x62, 0x63, 0,    0x71, 0x72, 0x73,
+        0x01, 0x82, 0x83, 0x84, 0x09, 0x10, 5,    16,   8,    0,    0,    0,    0xfe, 0x80, 0,
+        0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x77};
+    vb_cm_wire_t wire;
+    vb_cm_message_t back;
     (void) state;
-    vb_call_write(&wire, &sample);
+    vb_cm_write(&wire, &sample);
     assert_memory_equal(&wire, golden, sizeof(golden));
-    assert_true(vb_call_read(&back, &wire, sizeof(wire)));
+    assert_true(vb_cm_read(&back, &wire, sizeof(wire)));
     assert_memory_equal(&back.gid, sample.gid, sizeof(back.gid));
-    assert_true(back.number == sample.number && back.key == sample.key && back.hello.name == sample.hello.name);
+    assert_true(back.number == sample.number && back.key == sample.key
+                && back.hello.name == sample.hello.name);
     assert_int_equal(back.hello.answer, VB_WELCOME);
     assert_int_equal(back.pair, sample.pair);
     assert_int_equal(back.psn, sample.psn);
@@ -55,36 +57,36 @@ static void a_call_has_golden_bytes(void **state)
     assert_false(back.is_mine);
 }
 
-static bool reads(const vb_call_t *call)
+static bool reads(const vb_cm_message_t *message)
 {
-    vb_call_wire_t wire;
-    vb_call_t back;
-    vb_call_write(&wire, call);
-    return vb_call_read(&back, &wire, sizeof(wire));
+    vb_cm_wire_t wire;
+    vb_cm_message_t back;
+    vb_cm_write(&wire, message);
+    return vb_cm_read(&back, &wire, sizeof(wire));
 }
 
-static void a_call_is_refused_unless_it_can_be(void **state)
+static void a_cm_message_is_refused_unless_it_can_be(void **state)
 {
-    uint8_t longer[sizeof(vb_call_wire_t) + 1] = {0};
-    vb_call_wire_t wire;
-    vb_call_t back;
+    uint8_t longer[sizeof(vb_cm_wire_t) + 1] = {0};
+    vb_cm_wire_t wire;
+    vb_cm_message_t back;
     (void) state;
-    vb_call_write(&wire, &sample);
+    vb_cm_write(&wire, &sample);
     for (size_t size = 0; size < sizeof(wire); ++size) {
-        assert_false(vb_call_read(&back, &wire, size));
+        assert_false(vb_cm_read(&back, &wire, size));
     }
     memcpy(longer, &wire, sizeof(wire));
-    assert_false(vb_call_read(&back, longer, sizeof(longer))); /* datagrams are not padded */
+    assert_false(vb_cm_read(&back, longer, sizeof(longer))); /* datagrams are not padded */
     wire.is_mine = 2;
-    assert_false(vb_call_read(&back, &wire, sizeof(wire)));
+    assert_false(vb_cm_read(&back, &wire, sizeof(wire)));
 #define REFUSED(field, value)                                                                      \
     do {                                                                                           \
-        vb_call_t bad = sample;                                                                    \
+        vb_cm_message_t bad = sample;                                                              \
         bad.field = value;                                                                         \
         assert_false(reads(&bad));                                                                 \
     } while (0)
     REFUSED(number, 0);
-    REFUSED(is_mine, true); /* an answer is about the other's attempt */
+    REFUSED(is_mine, true);        /* an answer is about the other's attempt */
     REFUSED(hello.answer, VB_ASK); /* a request about the own one */
     REFUSED(pair, 0);
     REFUSED(pair, 1);
@@ -96,7 +98,7 @@ static void a_call_is_refused_unless_it_can_be(void **state)
     REFUSED(mtu, 6);
     REFUSED(resources, 0);
     REFUSED(depth, 0);
-    vb_call_t rejection = sample; /* of it no queue pair is wanted */
+    vb_cm_message_t rejection = sample; /* of it no queue pair is wanted */
     rejection.hello.answer = VB_BUSY;
     rejection.pair = rejection.psn = 0;
     rejection.mtu = rejection.resources = rejection.depth = 0;
@@ -109,14 +111,16 @@ static void a_call_is_refused_unless_it_can_be(void **state)
 
 /* ---- rules ---- */
 
-static vb_call_t about(vb_answer_t what, uint64_t number)
+static vb_cm_message_t about(vb_answer_t what, uint64_t number)
 {
-    return (vb_call_t){.hello = {.answer = what}, .number = number, .is_mine = VB_ASK == what};
+    return (vb_cm_message_t){
+        .hello = {.answer = what}, .number = number, .is_mine = VB_ASK == what};
 }
 
-static void hears(vb_handshake_t *h, vb_attempt_t *a, vb_call_t call, vb_verdict_t expected)
+static void hears(vb_handshake_t *h, vb_attempt_t *a, vb_cm_message_t message,
+                  vb_verdict_t expected)
 {
-    assert_int_equal(vb_handshake_hear(h, a, &call), expected);
+    assert_int_equal(vb_handshake_hear(h, a, &message), expected);
 }
 
 static void a_request_is_answered_as_often_as_it_comes(void **state)
@@ -185,8 +189,9 @@ static void a_welcome_to_what_was_given_up_is_in_vain(void **state)
 static void gone_ends_what_has_its_number(void **state)
 {
     vb_handshake_t h = {.theirs = 20, .answer = VB_WELCOME};
-    vb_attempt_t theirs = {.number = 20}, mine = {.number = 5, .is_mine = true, .is_answered = true};
-    vb_call_t of_speaker = about(VB_GONE, 20), of_me = about(VB_GONE, 5);
+    vb_attempt_t theirs = {.number = 20},
+                 mine = {.number = 5, .is_mine = true, .is_answered = true};
+    vb_cm_message_t of_speaker = about(VB_GONE, 20), of_me = about(VB_GONE, 5);
     (void) state;
     of_speaker.is_mine = true;
     hears(&h, &mine, of_speaker, VB_NOTHING);
@@ -203,7 +208,7 @@ static void gone_may_overtake_its_request(void **state)
 {
     vb_handshake_t h = {0};
     vb_attempt_t none = {0};
-    vb_call_t gone = about(VB_GONE, 9);
+    vb_cm_message_t gone = about(VB_GONE, 9);
     (void) state;
     hears(&h, &none, gone, VB_NOTHING); /* of mine: says nothing of theirs */
     assert_true(0 == h.theirs);
@@ -247,15 +252,15 @@ typedef struct {
     vb_conn_t conn;
     vb_handshake_t handshake;
     vb_attempt_t attempt;
-    uint64_t count;       /* of my attempts */
-    bool has_word;        /* the first word is in the peer's queue pair */
-    uint64_t connected;   /* number of the connection that is open */
+    uint64_t count;     /* of my attempts */
+    bool has_word;      /* the first word is in the peer's queue pair */
+    uint64_t connected; /* number of the connection that is open */
     bool connected_mine;
     unsigned opened, lost;
 } side_t;
 
 /* Datagrams on their way to the other side. */
-static vb_call_t wire[2][MOST];
+static vb_cm_message_t wire[2][MOST];
 static unsigned wired[2];
 static unsigned lossy, doubled;
 static rng_t rng = {.state = 1};
@@ -271,7 +276,8 @@ static void post(unsigned from, vb_answer_t what, uint64_t number, bool is_mine)
     }
 }
 
-static const vb_conn_rules_t rules = {.attempt_ns = 2000 * (uint64_t) MS, .backoff_ns = 5 * MS, .tries = 1000};
+static const vb_conn_rules_t rules = {
+    .attempt_ns = 2000 * (uint64_t) MS, .backoff_ns = 5 * MS, .tries = 1000};
 
 static void step_side(side_t *s, unsigned me, vb_conn_event_t event, uint64_t now, uint64_t asked)
 {
@@ -299,7 +305,8 @@ static void step_side(side_t *s, unsigned me, vb_conn_event_t event, uint64_t no
         s[me].handshake.answer = todo & VB_DO_CROSSED ? VB_CROSSED : VB_BUSY;
         post(me, s[me].handshake.answer, asked, false);
     }
-    if (todo & VB_DO_FIRST) { /* by the connection, which loses nothing; it finds who welcomed this attempt */
+    if (todo
+        & VB_DO_FIRST) { /* by the connection, which loses nothing; it finds who welcomed this attempt */
         side_t *other = &s[1 - me];
         other->has_word |= other->attempt.number == s[me].attempt.number && !other->attempt.is_mine;
     }
@@ -310,25 +317,25 @@ static void step_side(side_t *s, unsigned me, vb_conn_event_t event, uint64_t no
     }
 }
 
-static void arrives(side_t *s, unsigned me, vb_call_t call, uint64_t now)
+static void arrives(side_t *s, unsigned me, vb_cm_message_t message, uint64_t now)
 {
     side_t *p = &s[me];
-    switch (vb_handshake_hear(&p->handshake, &p->attempt, &call)) {
+    switch (vb_handshake_hear(&p->handshake, &p->attempt, &message)) {
     case VB_IS_ASKED:
-        step_side(s, me, VB_ON_ASKED, now, call.number);
+        step_side(s, me, VB_ON_ASKED, now, message.number);
         break;
     case VB_IS_REPEATED:
-        post(me, p->handshake.answer, call.number, false);
+        post(me, p->handshake.answer, message.number, false);
         break;
     case VB_IS_ANSWERED:
         step_side(s, me,
-                  VB_WELCOME == call.hello.answer   ? VB_ON_ESTABLISHED
-                  : VB_CROSSED == call.hello.answer ? VB_ON_CROSS
-                                                    : VB_ON_REJECTED,
+                  VB_WELCOME == message.hello.answer   ? VB_ON_ESTABLISHED
+                  : VB_CROSSED == message.hello.answer ? VB_ON_CROSS
+                                                       : VB_ON_REJECTED,
                   now, 0);
         break;
     case VB_IS_IN_VAIN:
-        post(me, VB_GONE, call.number, true);
+        post(me, VB_GONE, message.number, true);
         break;
     case VB_IS_ENDED:
         step_side(s, me, VB_ON_DISCONNECTED, now, 0);
@@ -355,9 +362,9 @@ static void one_schedule(unsigned loss, unsigned twice, bool both)
         const unsigned me = rng_below(&rng, 2);
         if (wired[me] > 0 && 0 != rng_below(&rng, 3)) { /* any of them: they overtake each other */
             const unsigned i = rng_below(&rng, wired[me]);
-            const vb_call_t call = wire[me][i];
+            const vb_cm_message_t message = wire[me][i];
             wire[me][i] = wire[me][--wired[me]];
-            arrives(s, me, call, now);
+            arrives(s, me, message, now);
         } else {
             now += MS;
         }
@@ -395,8 +402,8 @@ static void whatever_happens_to_datagrams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_has_golden_bytes),
-        cmocka_unit_test(a_call_is_refused_unless_it_can_be),
+        cmocka_unit_test(a_cm_message_has_golden_bytes),
+        cmocka_unit_test(a_cm_message_is_refused_unless_it_can_be),
         cmocka_unit_test(a_request_is_answered_as_often_as_it_comes),
         cmocka_unit_test(my_own_attempt_of_that_number_is_not_it),
         cmocka_unit_test(an_old_request_is_nobodys),

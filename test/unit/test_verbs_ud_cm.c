@@ -3,7 +3,7 @@
  * lost, doubled and late, what strangers say, and everything that can fail on the way. */
 #include "verbs_processes.h"
 
-#include "vb_place.h"
+#include "vb_address.h"
 
 #include <string.h>
 
@@ -111,7 +111,7 @@ static void ports_without_an_address(void **state)
 {
     (void) state;
     open_ports(2);
-    assert_true(vb_port_abilities(process[1].port)->calls);
+    assert_true(vb_port_abilities(process[1].port)->by_datagrams);
     assert_int_equal(vb_port_number(process[1].port), 0);
     connect_two(1, 2);
     assert_int_equal(fake.ids, 0);
@@ -265,7 +265,7 @@ static void with_an_address_nothing_changes(void **state)
         vb_config_t c = config_of(&process[i]);
         c.connect = VB_CONNECT_AUTO;
         assert_true(start(i, &c, NULL));
-        assert_false(vb_port_abilities(process[i].port)->calls);
+        assert_false(vb_port_abilities(process[i].port)->by_datagrams);
         assert_false(vb_port_mailbox(process[i].port, &own));
     }
     open_up(1, 2);
@@ -283,7 +283,7 @@ static void one_of_two_has_no_address(void **state)
         c.connect = VB_CONNECT_AUTO;
         c.rules.attempt_ns = 5000 * MS;
         assert_true(start(i, &c, NULL));
-        assert_false(vb_port_abilities(process[i].port)->calls);
+        assert_false(vb_port_abilities(process[i].port)->by_datagrams);
     }
     open_port(2);
     connect_two(2, 1);
@@ -412,10 +412,13 @@ static forger_t forger_new(void)
     forger_t f;
     struct ibv_pd *pd = vb_port_pd(process[1].port);
     f.cq = ibv_create_cq(pd->context, 64, NULL, NULL, 0);
-    struct ibv_qp_init_attr attr = {.send_cq = f.cq, .recv_cq = f.cq, .cap = {.max_send_wr = 8}, .qp_type = IBV_QPT_UD};
+    struct ibv_qp_init_attr attr = {
+        .send_cq = f.cq, .recv_cq = f.cq, .cap = {.max_send_wr = 8}, .qp_type = IBV_QPT_UD};
     f.qp = ibv_create_qp(pd, &attr);
     struct ibv_qp_attr state = {.qp_state = IBV_QPS_INIT};
-    assert_int_equal(ibv_modify_qp(f.qp, &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    assert_int_equal(
+        ibv_modify_qp(f.qp, &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+        0);
     for (state.qp_state = IBV_QPS_RTR; state.qp_state <= IBV_QPS_RTS; ++state.qp_state) {
         assert_int_equal(ibv_modify_qp(f.qp, &state, IBV_QP_STATE), 0);
     }
@@ -435,11 +438,12 @@ static void forger_free(forger_t *f)
 static void forge_one(const forger_t *f, const void *bytes, uint32_t length)
 {
     struct ibv_sge sge = {.addr = (uintptr_t) bytes, .length = length};
-    struct ibv_send_wr wr = {.sg_list = &sge,
-                             .num_sge = 1,
-                             .opcode = IBV_WR_SEND,
-                             .send_flags = IBV_SEND_INLINE,
-                             .wr.ud = {.ah = f->ah, .remote_qpn = f->to.number, .remote_qkey = f->to.qkey}};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = IBV_SEND_INLINE,
+        .wr.ud = {.ah = f->ah, .remote_qpn = f->to.number, .remote_qkey = f->to.qkey}};
     struct ibv_send_wr *bad;
     assert_int_equal(ibv_post_send(f->qp, &wr, &bad), 0);
 }
@@ -450,29 +454,30 @@ static void forge_bytes(const forger_t *f, const void *bytes, uint32_t length)
     settle();
 }
 
-static vb_call_t request(uint64_t number)
+static vb_cm_message_t request(uint64_t number)
 {
     vb_dgram_address_t own;
     assert_true(vb_port_mailbox(process[1].port, &own));
-    vb_call_t call = {.hello = {.credits = VB_UNCOUNTED, .buffer = SIZE, .name = NOBODY, .key = 1002},
-                      .number = number,
-                      .key = 1001,
-                      .pair = 77,
-                      .psn = 5,
-                      .mailbox = own.number,
-                      .qkey = own.qkey,
-                      .mtu = IBV_MTU_1024,
-                      .resources = 16,
-                      .depth = 16,
-                      .is_mine = true};
-    memcpy(call.gid, own.gid, sizeof(call.gid));
-    return call;
+    vb_cm_message_t message = {
+        .hello = {.credits = VB_UNCOUNTED, .buffer = SIZE, .name = NOBODY, .key = 1002},
+        .number = number,
+        .key = 1001,
+        .pair = 77,
+        .psn = 5,
+        .mailbox = own.number,
+        .qkey = own.qkey,
+        .mtu = IBV_MTU_1024,
+        .resources = 16,
+        .depth = 16,
+        .is_mine = true};
+    memcpy(message.gid, own.gid, sizeof(message.gid));
+    return message;
 }
 
-static void forge(const forger_t *f, const vb_call_t *call)
+static void forge(const forger_t *f, const vb_cm_message_t *message)
 {
-    vb_call_wire_t wire;
-    vb_call_write(&wire, call);
+    vb_cm_wire_t wire;
+    vb_cm_write(&wire, message);
     forge_bytes(f, &wire, sizeof(wire));
 }
 
@@ -481,24 +486,25 @@ static void nonsense_is_counted_and_answered_by_nobody(void **state)
     (void) state;
     open_ports(2);
     forger_t f = forger_new();
-    vb_call_wire_t wire = {.is_mine = 0};
-    vb_call_t call = request(1);
+    vb_cm_wire_t wire = {.is_mine = 0};
+    vb_cm_message_t message = request(1);
     unsigned expected = 0;
     for (uint32_t length = 0; length < sizeof(wire); length += 8, ++expected) {
-        vb_call_write(&wire, &call);
+        vb_cm_write(&wire, &message);
         forge_bytes(&f, &wire, length);
         assert_int_equal(counters_of(2)->strangers, expected + 1);
     }
-    call.hello.key = 4711;
-    forge(&f, &call);
-    call = request(2);
-    call.hello.name = process[2].name;
-    forge(&f, &call);
-    for (vb_answer_t answer = VB_WELCOME; answer < VB_ANSWERS; ++answer) { /* of whom nobody knows */
-        call = request(3);
-        call.is_mine = false;
-        call.hello.answer = answer;
-        forge(&f, &call);
+    message.hello.key = 4711;
+    forge(&f, &message);
+    message = request(2);
+    message.hello.name = process[2].name;
+    forge(&f, &message);
+    for (vb_answer_t answer = VB_WELCOME; answer < VB_ANSWERS;
+         ++answer) { /* of whom nobody knows */
+        message = request(3);
+        message.is_mine = false;
+        message.hello.answer = answer;
+        forge(&f, &message);
     }
     assert_int_equal(counters_of(2)->strangers, expected + 2 + VB_ANSWERS - 1);
     assert_int_equal(fake.datagrams, expected + 2 + VB_ANSWERS - 1); /* the forger's alone */
@@ -543,28 +549,29 @@ static void requests_are_answered_as_often_as_they_come(void **state)
     (void) state;
     open_ports(2);
     forger_t f = forger_new();
-    vb_call_t call = request(10);
-    forge(&f, &call);
+    vb_cm_message_t message = request(10);
+    forge(&f, &message);
     assert_int_equal(counters_of(2)->accepted, 1);
     assert_int_equal(fake.datagrams, 2);
-    forge(&f, &call);
+    forge(&f, &message);
     assert_int_equal(counters_of(2)->accepted, 1);
     assert_int_equal(fake.datagrams, 4);
-    call = request(9);
-    forge(&f, &call);
+    message = request(9);
+    forge(&f, &message);
     assert_int_equal(fake.datagrams, 5);
-    call = request(11); /* given up for another: gone, and welcome */
-    forge(&f, &call);
+    message = request(11); /* given up for another: gone, and welcome */
+    forge(&f, &message);
     assert_int_equal(counters_of(2)->accepted, 2);
     assert_int_equal(fake.datagrams, 8);
     assert_int_equal(fake.queue_pairs, 4);
-    call.hello.answer = VB_GONE;
-    forge(&f, &call);
+    message.hello.answer = VB_GONE;
+    forge(&f, &message);
     assert_int_equal(fake.queue_pairs, 3);
-    call = request(12);
-    call.hello.buffer = SIZE / 2;
-    forge(&f, &call);
-    assert_int_equal(vb_peer_add(process[2].port, NOBODY, NULL, 0, NULL)->handshake.answer, VB_STRANGER);
+    message = request(12);
+    message.hello.buffer = SIZE / 2;
+    forge(&f, &message);
+    assert_int_equal(vb_peer_add(process[2].port, NOBODY, NULL, 0, NULL)->handshake.answer,
+                     VB_STRANGER);
     forger_free(&f);
 }
 
@@ -574,14 +581,14 @@ static void a_queue_pair_that_is_nowhere(void **state)
     fake.is_infiniband = true;
     open_ports(2);
     forger_t f = forger_new();
-    vb_call_t call = request(10);
-    call.lid = 0xc001;
-    forge(&f, &call);
+    vb_cm_message_t message = request(10);
+    message.lid = 0xc001;
+    forge(&f, &message);
     assert_int_equal(counters_of(2)->accepted, 0);
     assert_int_equal(counters_of(2)->strangers, 1);
     know_each_other(1, 2); /* then there is a way to the mailbox, and none to the queue pair */
-    call.hello.name = process[1].name;
-    forge(&f, &call);
+    message.hello.name = process[1].name;
+    forge(&f, &message);
     assert_int_equal(counters_of(2)->accepted, 0);
     assert_int_equal(counters_of(2)->strangers, 2);
     assert_int_equal(fake.queue_pairs, 3);

@@ -29,6 +29,8 @@ mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
 /* ---- parameters ---- */
 
 static const mca_base_var_enum_value_t choices[] = {{VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
+static const mca_base_var_enum_value_t ways[] = {
+    {VB_CONNECT_AUTO, "auto"}, {VB_CONNECT_CM, "cm"}, {VB_CONNECT_DATAGRAMS, "datagrams"}, {0, NULL}};
 
 #define P(field) &mca_btl_ibx_verbs_params.field
 
@@ -43,9 +45,17 @@ static const spec_parameter_t parameters[] = {
                 .help = "A process has at most this many connections on one port; peers that come later stay with "
                         "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
                         "65536, default 64."),
+    SPEC_CHOICE("connect", 9, P(connect), VB_CONNECT_AUTO, ways,
+                .help = "Two ports of adapters are connected by rdma_cm, which needs an IPv4 address on both, or by datagrams, "
+                        "which need none and exist on InfiniBand and RoCE: auto, by datagrams if one of the two has no "
+                        "address, and ports without an address are used if no port of the host has one or if "
+                        "btl_ibx_if_include names them; cm, always by rdma_cm, ports without an address are not used; "
+                        "datagrams, always by datagrams but for iWARP. Must be the same in the whole job. No unit, one of "
+                        "auto, cm, datagrams, default auto."),
     SPEC_NUMBER("service_level", 9, P(service_level), 0, 0, 15,
-                .help = "Datagrams of an adapter (btl_ibx_rc_after) have this service level. That of connections the subnet's "
-                        "manager tells, which InfiniBand asks with btl_ibx_traffic_class. No unit, range 0 to 15, default 0."),
+                .help = "Datagrams of an adapter (btl_ibx_rc_after), and connections that datagrams make (btl_ibx_connect), "
+                        "have this service level. That of connections by rdma_cm the subnet's manager tells, which "
+                        "InfiniBand asks with btl_ibx_traffic_class. No unit, range 0 to 15, default 0."),
     SPEC_NUMBER("traffic_class", 4, P(traffic_class), 0, 0, 255,
                 .help = "Packets of an adapter have this traffic class, over RoCE the byte of IP with DSCP and ECN: 106 "
                         "is DSCP 26, by which many networks know RoCE. No unit, range 0 to 255, default 0."),
@@ -156,13 +166,19 @@ static bool configure_datagrams(vb_config_t *config)
            && sizeof(d->seed) == getrandom(&d->seed, sizeof(d->seed), 0);
 }
 
-static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *module)
+/* able: the device and the port. */
+static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *module, const vb_abilities_t *able)
 {
     const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
     const mca_btl_ibx_verbs_params_t *p = &mca_btl_ibx_verbs_params;
     vb_config_default(config);
-    config->address = module->base.interface.address.v4;
-    config->address.sin_port = 0;
+    if (AF_INET == module->base.interface.address.any.sa_family) {
+        config->address = module->base.interface.address.v4;
+        config->address.sin_port = 0;
+    }
+    snprintf(config->device, sizeof(config->device), "%s", able->device);
+    config->port = able->port;
+    config->connect = (vb_connect_t) p->connect;
     config->name = spec_name_of(opal_proc_local_get());
     config->key = module->key;
     config->shared_queue = (vb_choice_t) p->shared_queue;
@@ -290,10 +306,11 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
                                : able->atomics_coherent ? "the device's do not reach peers by datagrams"
                                                         : "the device's are not atomic with the processor's";
     SPEC_TELL(20, opal_btl_base_framework.framework_output,
-              "btl/ibx: %s port %u on %s, %s, %u Mb/s, listens on port %u; shared receive queue: %s%s%s; "
+              "btl/ibx: %s port %u on %s, %s, %u Mb/s, connected by %s (port %u), by datagrams too: %s%s%s; shared receive queue: %s%s%s; "
               "atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; datagrams: %s%s%s",
               able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
-              vb_port_number(module->port), UNLESS(able->shared_queue, "yes", "no (", able->shared_queue_why),
+              able->by_datagrams ? "datagrams" : "rdma_cm", vb_port_number(module->port),
+              UNLESS('\0' == able->mailbox_why[0], "yes", "no (", able->mailbox_why), UNLESS(able->shared_queue, "yes", "no (", able->shared_queue_why),
               UNLESS(module->base.has_atomics, "the device's", "messages (", why_messages),
               UNLESS(able->fences, "yes", "no (", able->fences_why), able->queue_depth, able->inline_max,
               UNLESS(able->datagrams, "yes", "no (", able->datagrams_why));
@@ -332,15 +349,15 @@ static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t
 }
 
 /* The port, and what is known of it. False: not possible; why: what is to be told, or empty. */
-static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_options_t *options, char *why,
-                        size_t size)
+static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_options_t *options,
+                        const vb_abilities_t *able, char *why, size_t size)
 {
     vb_config_t config;
     *why = '\0';
     if (sizeof(module->key) != getrandom(&module->key, sizeof(module->key), 0)) {
         return false;
     }
-    configure_port(&config, module);
+    configure_port(&config, module, able);
     if (!configure_datagrams(&config)) {
         return false;
     }
@@ -373,22 +390,19 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
     return true;
 }
 
-/* NULL: this interface is of no RDMA port, or one that is not wanted, or that cannot be used (told). */
+/* NULL: the port cannot be used (told). able: its device and number. */
 static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t *options,
-                                              const mca_btl_ibx_interface_t *interface, uint32_t index)
+                                              const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able,
+                                              uint32_t index)
 {
     char why[256];
-    vb_abilities_t able;
-    if (!vb_device_of(&interface->address.v4, &able) || !is_wanted(interface, &able)) {
-        return NULL;
-    }
     mca_btl_ibx_verbs_module_t *module = module_make(options, interface, index);
     if (NULL == module) {
         return NULL;
     }
-    if (!module_open(module, options, why, sizeof(why))) {
+    if (!module_open(module, options, able, why, sizeof(why))) {
         if ('\0' != *why) {
-            mca_btl_ibx_explain("no port", interface->name, able.device, (int) able.port, interface->name, why);
+            mca_btl_ibx_explain("no port", interface->name, able->device, (int) able->port, interface->name, why);
         }
         module_free(module);
         return NULL;
@@ -398,26 +412,103 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     return module;
 }
 
-int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)
+/* What becomes of the host's ports. */
+typedef struct opening {
+    const mca_btl_ibx_verbs_options_t *options;
+    mca_btl_base_module_t **modules;
+    vb_abilities_t seen[MCA_BTL_IBX_INTERFACES]; /* ports that have an address: device and number */
+    unsigned n;
+} opening_t;
+
+static void open_port(opening_t *opening, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+{
+    mca_btl_ibx_verbs_module_t *module = module_new(opening->options, interface, able, mca_btl_ibx_verbs_modules_n);
+    if (NULL != module) {
+        opening->modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
+        mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
+    }
+}
+
+static void open_addresses(opening_t *opening)
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
+    const int n = mca_btl_ibx_interfaces(all, NULL, NULL);
+    for (int i = 0; i < n; ++i) {
+        vb_abilities_t *able = &opening->seen[opening->n];
+        if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback
+            || !vb_device_of(&all[i].address.v4, able)) {
+            continue;
+        }
+        ++opening->n;
+        if (is_wanted(&all[i], able)) {
+            open_port(opening, &all[i], able);
+        }
+    }
+}
+
+static bool has_address(const opening_t *opening, const vb_device_port_t *port)
+{
+    for (unsigned i = 0; i < opening->n; ++i) {
+        if (port->port == opening->seen[i].port && 0 == strcmp(port->device, opening->seen[i].device)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lists name a port without an address by device, or by its interface. */
+static bool is_named(const char *list, const vb_device_port_t *port, const vb_abilities_t *able)
+{
+    return names_device(list, able) || ('\0' != port->interface[0] && mca_btl_ibx_names(list, port->interface));
+}
+
+/* As an interface whose address is the GID, once the port is open. */
+static void open_without_address(opening_t *opening, const vb_device_port_t *port)
+{
+    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    vb_abilities_t able = {.port = port->port};
+    snprintf(able.device, sizeof(able.device), "%s", port->device);
+    const bool is_included = mca_btl_ibx_is_given(c->if_include);
+    if (is_included ? !is_named(c->if_include, port, &able) : is_named(c->if_exclude, port, &able)) {
+        return;
+    }
+    const char *why = VB_CONNECT_CM == mca_btl_ibx_verbs_params.connect
+                          ? "it has no IPv4 address, which btl_ibx_connect = cm needs"
+                      : port->is_iwarp ? "it has no IPv4 address, which iWARP adapters need to be connected"
+                                       : NULL;
+    if (NULL != why) {
+        if (0 == mca_btl_ibx_verbs_modules_n) {
+            mca_btl_ibx_explain("adapter not used", "", port->device, (int) port->port, why);
+        }
+        return;
+    }
+    if (VB_CONNECT_AUTO == mca_btl_ibx_verbs_params.connect && !is_included && opening->n > 0) {
+        return; /* what has an address is used as before; it may lead to a network of its own */
+    }
+    mca_btl_ibx_interface_t interface = {.address.v6.sin6_family = AF_INET6};
+    const char *name = '\0' != port->interface[0] ? port->interface : port->device;
+    snprintf(interface.name, sizeof(interface.name), "%.*s", (int) sizeof(interface.name) - 1, name);
+    open_port(opening, &interface, &able);
+}
+
+int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)
+{
+    opening_t opening = {.options = options, .modules = modules};
+    vb_device_port_t port[MCA_BTL_IBX_INTERFACES];
     mca_btl_ibx_verbs_modules_n = 0;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
-    const int n = some ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
-    for (int i = 0; i < n; ++i) {
-        if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback) {
-            continue;
-        }
-        mca_btl_ibx_verbs_module_t *module =
-            module_new(options, &all[i], mca_btl_ibx_verbs_modules_n);
-        if (NULL != module) {
-            modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
-            mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
+    if (some) {
+        open_addresses(&opening);
+    }
+    const int n = some ? vb_device_ports(port, MCA_BTL_IBX_INTERFACES) : 0;
+    for (int i = 0; i < n && mca_btl_ibx_verbs_modules_n < MCA_BTL_IBX_INTERFACES; ++i) {
+        if (!has_address(&opening, &port[i])) {
+            open_without_address(&opening, &port[i]);
         }
     }
     if (0 == mca_btl_ibx_verbs_modules_n) {
-        const char *why = some ? "none of its ports has an IPv4 address that is up and wanted"
+        const char *why = some ? "none of its ports is up, wanted and usable"
                                : "this host has none (or its driver is not loaded)";
         if (options->is_only) {
             const char *include = mca_btl_ibx_component.if_include;
@@ -430,17 +521,27 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_b
     return (int) mca_btl_ibx_verbs_modules_n;
 }
 
+static void offer_address(mca_btl_ibx_verbs_offer_t *offer, const vb_dgram_address_t *own)
+{
+    offer->lid = iw_be16(own->lid);
+    offer->qkey = iw_be32(own->qkey);
+    memcpy(offer->gid, own->gid, sizeof(own->gid));
+}
+
+/* Both are at the same place, and have the same Q_Key. */
 static void offer_datagrams(mca_btl_ibx_verbs_offer_t *offer,
                             const mca_btl_ibx_verbs_module_t *module)
 {
     vb_dgram_address_t own;
-    if (!vb_port_datagrams(module->port, &own, offer->datagram_key)) {
-        return;
+    if (vb_port_datagrams(module->port, &own, offer->datagram_key)) {
+        offer->number = iw_be32(own.number);
+        offer_address(offer, &own);
     }
-    offer->lid = iw_be16(own.lid);
-    offer->number = iw_be32(own.number);
-    offer->qkey = iw_be32(own.qkey);
-    memcpy(offer->gid, own.gid, sizeof(own.gid));
+    if (vb_port_mailbox(module->port, &own)) {
+        offer->mailbox = iw_be32(own.number);
+        offer->by_datagrams = vb_port_abilities(module->port)->by_datagrams;
+        offer_address(offer, &own);
+    }
 }
 
 size_t mca_btl_ibx_verbs_offer(void *to)
@@ -456,6 +557,9 @@ size_t mca_btl_ibx_verbs_offer(void *to)
         bound.v4.sin_port = htons(vb_port_number(module->port));
         memcpy(key.b, &module->key, sizeof(module->key));
         mca_btl_ibx_offer_make(&modex.offer[i].ip, &module->base.interface, &bound, &key);
+        if (AF_INET != bound.any.sa_family) {
+            modex.offer[i].ip.family = 0;
+        }
         modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
         offer_datagrams(&modex.offer[i], module);
     }

@@ -10,6 +10,7 @@ static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
     OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
     endpoint->peer = NULL;
     endpoint->why = NULL;
+    endpoint->mailbox.number = 0;
     endpoint->datagrams.number = 0;
 }
 
@@ -45,30 +46,127 @@ static bool published(const opal_proc_t *proc, mca_btl_ibx_verbs_modex_t *verbs)
     return is_good;
 }
 
-/* Which of the process's ports do I talk to? Only ports of one kind of fabric come together. -1: none. */
-static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_modex_t *modex,
-                bool same_host)
+/* Ports of mine and of the process, of one kind of fabric, that are known by the same kind of address. */
+typedef struct pairing {
+    mca_btl_ibx_interface_t mine[MCA_BTL_IBX_INTERFACES];
+    uint32_t module_of[MCA_BTL_IBX_INTERFACES]; /* indices of what is paired */
+    unsigned n;
+    mca_btl_ibx_offer_t theirs[MCA_BTL_IBX_INTERFACES];
+    unsigned offer_of[MCA_BTL_IBX_INTERFACES];
+    unsigned offers;
+    int partner[MCA_BTL_IBX_INTERFACES]; /* by module: index of its offer, or -1 */
+} pairing_t;
+
+static void pair_all(pairing_t *p, bool same_host)
 {
-    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
-    mca_btl_ibx_offer_t offer[MCA_BTL_IBX_INTERFACES];
-    int index_of[MCA_BTL_IBX_INTERFACES];
-    const vb_fabric_t fabric = vb_port_abilities(module->port)->fabric;
-    unsigned n = 0, mine = 0, offers = 0;
+    for (unsigned i = 0; i < p->n; ++i) {
+        const int found = mca_btl_ibx_pair(p->mine, p->n, i, p->theirs, p->offers, same_host);
+        p->partner[p->module_of[i]] = found < 0 ? -1 : (int) p->offer_of[found];
+    }
+}
+
+/* By IPv4 address. */
+static void pair_addresses(pairing_t *p, vb_fabric_t fabric, const mca_btl_ibx_verbs_modex_t *modex, bool same_host)
+{
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
         const mca_btl_ibx_verbs_module_t *one = mca_btl_ibx_verbs_modules[i];
-        if (fabric == vb_port_abilities(one->port)->fabric) {
-            mine = one == module ? n : mine;
-            all[n++] = one->base.interface;
+        p->partner[i] = -1;
+        if (fabric == vb_port_abilities(one->port)->fabric && AF_INET == one->base.interface.address.any.sa_family) {
+            p->module_of[p->n] = i;
+            p->mine[p->n++] = one->base.interface;
         }
     }
     for (unsigned i = 0; i < modex->count; ++i) {
         if (fabric == (vb_fabric_t) modex->offer[i].fabric && 4 == modex->offer[i].ip.family) {
-            index_of[offers] = (int) i;
-            offer[offers++] = modex->offer[i].ip;
+            p->offer_of[p->offers] = i;
+            p->theirs[p->offers++] = modex->offer[i].ip;
         }
     }
-    const int found = mca_btl_ibx_pair(all, n, mine, offer, offers, same_host);
-    return found < 0 ? -1 : index_of[found];
+    pair_all(p, same_host);
+}
+
+enum { GID_PREFIX = 64 /* bits: subnet of InfiniBand, network of IPv6 */ };
+
+static bool is_taken(const pairing_t *p, unsigned offer)
+{
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        if (p->partner[i] == (int) offer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there a way between two GIDs? Routers, of RoCE alone, know global ones. */
+static bool leads(vb_fabric_t fabric, const uint8_t *mine, const uint8_t *theirs)
+{
+    const bool is_global = VB_ROCE == fabric && 0x20 == (mine[0] & 0xe0) && 0x20 == (theirs[0] & 0xe0);
+    return is_global || 0 == memcmp(mine, theirs, GID_PREFIX / 8);
+}
+
+/* Those left over, by GID, as if it were an address of IPv6, which it is on RoCE. */
+static void pair_gids(pairing_t *all, vb_fabric_t fabric, const mca_btl_ibx_verbs_modex_t *modex, bool same_host)
+{
+    pairing_t p = {.n = 0};
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        const mca_btl_ibx_verbs_module_t *one = mca_btl_ibx_verbs_modules[i];
+        vb_dgram_address_t own;
+        p.partner[i] = -1;
+        if (all->partner[i] < 0 && fabric == vb_port_abilities(one->port)->fabric && vb_port_mailbox(one->port, &own)) {
+            mca_btl_ibx_interface_t *mine = &p.mine[p.n];
+            p.module_of[p.n++] = i;
+            *mine = (mca_btl_ibx_interface_t){.address.v6.sin6_family = AF_INET6, .prefix = GID_PREFIX};
+            memcpy(&mine->address.v6.sin6_addr, own.gid, sizeof(own.gid));
+        }
+    }
+    for (unsigned i = 0; i < modex->count; ++i) {
+        const mca_btl_ibx_verbs_offer_t *offer = &modex->offer[i];
+        if (fabric == (vb_fabric_t) offer->fabric && 0 != iw_get32(offer->mailbox) && !is_taken(all, i)) {
+            mca_btl_ibx_offer_t *theirs = &p.theirs[p.offers];
+            p.offer_of[p.offers++] = i;
+            *theirs = (mca_btl_ibx_offer_t){.family = 6, .prefix = GID_PREFIX};
+            memcpy(theirs->address, offer->gid, sizeof(offer->gid));
+        }
+    }
+    pair_all(&p, same_host);
+    for (unsigned i = 0; i < p.n; ++i) {
+        const uint32_t at = p.module_of[i];
+        const int found = p.partner[at];
+        if (found >= 0 && leads(fabric, p.mine[i].address.v6.sin6_addr.s6_addr, modex->offer[found].gid)) {
+            all->partner[at] = found;
+        }
+    }
+}
+
+/* Which of the process's ports do I talk to? Only ports of one kind of fabric come together. -1: none. */
+static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_modex_t *modex,
+                bool same_host)
+{
+    pairing_t p = {.n = 0};
+    const vb_fabric_t fabric = vb_port_abilities(module->port)->fabric;
+    uint32_t at = 0;
+    while (at < mca_btl_ibx_verbs_modules_n && module != mca_btl_ibx_verbs_modules[at]) {
+        ++at;
+    }
+    pair_addresses(&p, fabric, modex, same_host);
+    pair_gids(&p, fabric, modex, same_host);
+    return p.partner[at];
+}
+
+/* How to connect: both sides come to the same. False: one side wants datagrams, and the other takes none. */
+static bool choose_way(mca_btl_ibx_verbs_endpoint_t *endpoint, const mca_btl_ibx_verbs_module_t *module,
+                       const mca_btl_ibx_verbs_offer_t *offer)
+{
+    vb_dgram_address_t own;
+    const bool by_datagrams = vb_port_abilities(module->port)->by_datagrams || 1 == offer->by_datagrams;
+    if (!by_datagrams) {
+        return true;
+    }
+    endpoint->mailbox = (vb_dgram_address_t){.number = iw_get32(offer->mailbox),
+                                             .qkey = iw_get32(offer->qkey),
+                                             .lid = iw_get16(offer->lid)};
+    memcpy(endpoint->mailbox.gid, offer->gid, sizeof(offer->gid));
+    return 0 != endpoint->mailbox.number && vb_port_mailbox(module->port, &own);
 }
 
 static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
@@ -97,6 +195,10 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
         endpoint->address = address.v4;
         memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
         copy_datagrams(endpoint, &modex.offer[found]);
+        if (!choose_way(endpoint, mca_btl_ibx_verbs_of(module), &modex.offer[found])) {
+            OBJ_RELEASE(endpoint);
+            return NULL;
+        }
     }
     return (mca_btl_base_endpoint_t *) endpoint;
 }
@@ -106,6 +208,9 @@ vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
     if (!endpoint->base.is_dead && !endpoint->base.is_self) {
         endpoint->peer = vb_peer_add(mca_btl_ibx_verbs_of(endpoint->base.module)->port, endpoint->base.name,
                                      &endpoint->address, endpoint->key, endpoint);
+    }
+    if (NULL != endpoint->peer && 0 != endpoint->mailbox.number) {
+        (void) vb_peer_add_mailbox(endpoint->peer, &endpoint->mailbox);
     }
     if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
         (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);

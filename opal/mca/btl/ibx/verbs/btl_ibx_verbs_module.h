@@ -21,17 +21,17 @@
 
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
-#define MCA_BTL_IBX_VERBS_MODEX_VERSION 2
+#define MCA_BTL_IBX_VERBS_MODEX_VERSION 3
 
 typedef struct mca_btl_ibx_verbs_offer {
-    mca_btl_ibx_offer_t ip; /* address, port; the first 8 bytes of key */
+    mca_btl_ibx_offer_t ip; /* address (family 0: none), port; the first 8 bytes of key */
     uint8_t fabric;         /* vb_fabric_t: only alike ones talk */
-    uint8_t reserved;
-    /* Where it takes datagrams (vb_dgram_address_t), in network byte order. */
+    uint8_t by_datagrams;   /* 1: whoever connects does so by datagrams */
+    /* Where it takes datagrams (vb_dgram_address_t), in network byte order: messages, and requests to connect. */
     iw_be16_t lid;
-    iw_be32_t number; /* 0: nowhere */
-    iw_be32_t qkey;
-    uint8_t reserved_2[4];
+    iw_be32_t number; /* messages; 0: nowhere */
+    iw_be32_t qkey;   /* of both */
+    iw_be32_t mailbox; /* requests; 0: nowhere */
     uint8_t gid[16];
     uint8_t datagram_key[16];
 } mca_btl_ibx_verbs_offer_t;
@@ -52,6 +52,7 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned rnr_timer, ack_timeout, retries, service_level, traffic_class;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     unsigned rc_after, max_rc;
+    int connect; /* vb_connect_t */
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
@@ -64,6 +65,7 @@ typedef struct mca_btl_ibx_verbs_endpoint {
     mca_btl_base_endpoint_t base;
     struct sockaddr_in address;
     uint64_t key;
+    vb_dgram_address_t mailbox;   /* for requests to connect; number 0: rdma_cm connects */
     vb_dgram_address_t datagrams; /* number 0: by connection only */
     uint8_t datagram_key[16];
     vb_peer_t *peer;     /* NULL before the first word */

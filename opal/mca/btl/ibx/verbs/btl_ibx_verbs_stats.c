@@ -14,12 +14,14 @@
     X(rejected, c->rejected,                                                                       \
       "connection requests of peers over adapters rejected for the moment")                        \
     X(refused, c->strangers,                                                                       \
-      "connection requests over adapters refused for good: another job or version")                \
+      "connection requests and answers over adapters refused: another job or version, or nonsense") \
     X(retried, c->retried,                                                                         \
       "connection requests of this process over adapters that were rejected or failed")            \
     X(timed_out, c->timed_out,                                                                     \
       "connection requests of this process over adapters that got no answer in time")              \
     X(queued, c->queued, "peers whose connection request over adapters waited for others to end")  \
+    X(asked_again, c->asked_again,                                                                 \
+      "connection requests by datagrams over adapters that were sent again for want of an answer") \
     X(repeated, c->repeated, "first messages of connections over adapters that were sent again")   \
     X(lost, c->lost, "processes that adapters reached and that were lost")                         \
     X(bad_messages, c->bad_messages,                                                               \

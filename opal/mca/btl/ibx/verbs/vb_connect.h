@@ -6,8 +6,8 @@
  *               connection that comes of it, has one, which makes its link and takes it apart
  *   asked       a request of a peer's, until it is answered
  *
- * A connector tells what has come in by vb_connect_asked, vb_connect_answered and vb_peer_step; these call it
- * back for what follows.
+ * A connector tells what has come in by vb_connect_asked, vb_connect_is_welcome, vb_connect_rejected,
+ * vb_connect_ended and vb_peer_step; these call it back for what follows.
  *
  * Threads: as the port; all with its lock, unless it says otherwise. */
 #ifndef VB_CONNECT_H
@@ -26,9 +26,10 @@ typedef enum vb_progress {
 typedef struct vb_asked {
     const vb_connector_t *by;
     vb_hello_t hello;
-    uint8_t resources, depth; /* responder resources and initiator depth there (InfiniBand specification, 12.7) */
-    struct rdma_cm_id *id;    /* rdma_cm's; its connector's to destroy */
-    const vb_call_t *call;    /* the datagram; whose process is one of the port's peers */
+    /* Responder resources and initiator depth there (InfiniBand specification, 12.7). */
+    uint8_t resources, depth;
+    struct rdma_cm_id *id;          /* rdma_cm's; its connector's to destroy */
+    const vb_cm_message_t *message; /* the datagram; whose process is one of the port's peers */
 } vb_asked_t;
 
 struct vb_connector {
@@ -46,7 +47,7 @@ struct vb_connector {
     /* The peer gives the link up: nothing of the connector names it any more, the other side is told, and the adapter
      * ends what is posted. Nobody waits for that (siw never does). */
     void (*disconnect)(vb_link_t *link);
-    /* Its queue pair goes, if there is one, and all that is left of the attempt. Waits for whoever looks at its events: not
+    /* Its queue pair goes, if there is one, and all that is left of the attempt. Waits until its events are acknowledged: not
      * with the lock. */
     void (*destroy)(vb_link_t *link);
 };

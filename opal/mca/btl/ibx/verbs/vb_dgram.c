@@ -22,7 +22,7 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
         return vb_fails(why, size, "no completion queue of %u entries: %s", d->entries.limit,
                  strerror(errno));
     }
-    d->qp = vb_place_datagrams(&d->place, port, d->cq, SLOTS, receives, d->own.qkey);
+    d->qp = vb_address_datagrams(&d->address, port, d->cq, SLOTS, receives, d->own.qkey);
     if (NULL == d->qp) {
         return vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
     }
@@ -54,13 +54,13 @@ static bool open_buffers(vb_dgram_t *d, uint32_t messages, uint32_t receives, ch
 bool vb_dgram_open(vb_dgram_t *d, vb_port_t *port, uint32_t messages, uint32_t receives, char *why, size_t size)
 {
     *d = (vb_dgram_t){.port = port};
-    if (!vb_place_find(&d->place, port, why, size)) {
+    if (!vb_address_find(&d->address, port, why, size)) {
         return false;
     }
     d->own.qkey = port->config.datagram.qkey & 0x7fffffffu;
-    d->own.lid = d->place.lid;
-    memcpy(d->own.gid, d->place.gid, sizeof(d->own.gid));
-    d->mtu = (uint16_t) vb_place_bytes(&d->place);
+    d->own.lid = d->address.lid;
+    memcpy(d->own.gid, d->address.gid, sizeof(d->own.gid));
+    d->mtu = (uint16_t) vb_address_mtu(&d->address);
     return (d->mtu >= VB_DGRAM_MTU_MIN
             || vb_fails(why, size, "its datagrams have %u bytes and %u are needed", d->mtu, VB_DGRAM_MTU_MIN))
            && open_queues(d, receives, why, size) && open_buffers(d, messages, receives, why, size);
@@ -147,7 +147,7 @@ bool vb_dgram_meet(vb_dgram_t *d, const vb_dgram_address_t *there, iw_address_t 
 {
     uint32_t at;
     struct ibv_ah_attr attr;
-    if (!vb_place_route(&d->place, d->port, there->lid, there->gid, &attr) || !free_target(d, &at)) {
+    if (!vb_address_route(&d->address, d->port, there->lid, there->gid, &attr) || !free_target(d, &at)) {
         return false;
     }
     struct ibv_ah *ah = ibv_create_ah(d->port->pd, &attr);

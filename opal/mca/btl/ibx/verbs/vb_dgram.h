@@ -10,7 +10,7 @@
 #ifndef VB_DGRAM_H
 #define VB_DGRAM_H
 
-#include "vb_place.h"
+#include "vb_address.h"
 #include "vb_rx.h"
 
 #include "iw_engine.h"
@@ -33,7 +33,7 @@ typedef struct vb_dgram {
     iw_engine_t *engine; /* takes what arrives: to be set before anything else is called */
     struct ibv_cq *cq;
     struct ibv_qp *qp;
-    vb_place_t place;
+    vb_address_t address;
     uint16_t mtu;
     vb_dgram_address_t own;
     vb_datagram_use_t count;

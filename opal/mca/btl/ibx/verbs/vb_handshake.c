@@ -21,10 +21,10 @@ static vb_verdict_t hear_request(vb_handshake_t *h, const vb_attempt_t *attempt,
     return VB_IS_REPEATED;
 }
 
-static vb_verdict_t hear_answer(vb_attempt_t *attempt, const vb_call_t *call)
+static vb_verdict_t hear_answer(vb_attempt_t *attempt, const vb_cm_message_t *message)
 {
-    if (call->number != attempt->number || !attempt->is_mine) {
-        return VB_WELCOME == call->hello.answer ? VB_IS_IN_VAIN : VB_NOTHING;
+    if (message->number != attempt->number || !attempt->is_mine) {
+        return VB_WELCOME == message->hello.answer ? VB_IS_IN_VAIN : VB_NOTHING;
     }
     if (attempt->is_answered) {
         return VB_NOTHING;
@@ -33,33 +33,36 @@ static vb_verdict_t hear_answer(vb_attempt_t *attempt, const vb_call_t *call)
     return VB_IS_ANSWERED;
 }
 
-/* call->is_mine is the speaker's view: what is its own is not mine. */
-static vb_verdict_t hear_gone(vb_handshake_t *h, vb_attempt_t *attempt, const vb_call_t *call)
+/* message->is_mine is the speaker's view: what is its own is not mine. */
+static vb_verdict_t hear_gone(vb_handshake_t *h, vb_attempt_t *attempt,
+                              const vb_cm_message_t *message)
 {
-    if (call->is_mine && call->number >= h->theirs) {
-        *h = (vb_handshake_t){.theirs = call->number, .answer = VB_GONE};
+    if (message->is_mine && message->number >= h->theirs) {
+        *h = (vb_handshake_t){.theirs = message->number, .answer = VB_GONE};
     }
-    if (call->number != attempt->number || call->is_mine == attempt->is_mine) {
+    if (message->number != attempt->number || message->is_mine == attempt->is_mine) {
         return VB_NOTHING;
     }
-    return attempt->is_mine && !attempt->is_answered ? hear_answer(attempt, call) : VB_IS_ENDED;
+    return attempt->is_mine && !attempt->is_answered ? hear_answer(attempt, message) : VB_IS_ENDED;
 }
 
-vb_verdict_t vb_handshake_hear(vb_handshake_t *handshake, vb_attempt_t *attempt, const vb_call_t *call)
+vb_verdict_t vb_handshake_hear(vb_handshake_t *handshake, vb_attempt_t *attempt,
+                               const vb_cm_message_t *message)
 {
-    switch (call->hello.answer) {
+    switch (message->hello.answer) {
     case VB_ASK:
-        return hear_request(handshake, attempt, call->number);
+        return hear_request(handshake, attempt, message->number);
     case VB_GONE:
-        return hear_gone(handshake, attempt, call);
+        return hear_gone(handshake, attempt, message);
     default:
-        return hear_answer(attempt, call);
+        return hear_answer(attempt, message);
     }
 }
 
 void vb_attempt_begin(vb_attempt_t *attempt, uint64_t number, uint64_t now)
 {
-    *attempt = (vb_attempt_t){.number = number, .is_mine = true, .again = now + FIRST_PAUSE, .pause = FIRST_PAUSE};
+    *attempt = (vb_attempt_t){
+        .number = number, .is_mine = true, .again = now + FIRST_PAUSE, .pause = FIRST_PAUSE};
 }
 
 bool vb_attempt_is_due(vb_attempt_t *attempt, uint64_t now)

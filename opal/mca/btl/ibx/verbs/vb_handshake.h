@@ -3,8 +3,8 @@
  * means, and when a request is said again. What rdma_cm's protocol does for its users (InfiniBand specification, 12.9).
  *
  * Words
- *   attempt   has a number, which who asks counts upwards; a connection is named by that of the attempt it came of
- *   call      a datagram about an attempt (vb_wire.h): the request, its answer, or that it is gone
+ *   attempt   has a number, which the requesting side counts upwards; a connection is named by that of the attempt it came of
+ *   message      a datagram about an attempt (vb_wire.h): the request, its answer, or that it is gone
  *
  * Rules
  *   1. A request is said again until it is answered, and answered as often as it comes, the same each time.
@@ -35,16 +35,17 @@ typedef struct vb_attempt {
 } vb_attempt_t;
 
 typedef enum vb_verdict {
-    VB_NOTHING,     /* late, or heard before */
-    VB_IS_ASKED,    /* a request: to be decided on, and vb_handshake_t.answer to be set */
+    VB_NOTHING,  /* late, or heard before */
+    VB_IS_ASKED, /* a request: to be decided on, and vb_handshake_t.answer to be set */
     VB_IS_REPEATED, /* the request that was last decided on: vb_handshake_t.answer is to be said again */
     VB_IS_ANSWERED, /* my request */
     VB_IS_IN_VAIN,  /* the peer welcomed an attempt that I have given up: VB_GONE is to be said */
     VB_IS_ENDED,    /* the connection, by the peer; or the attempt of its own that I welcomed */
 } vb_verdict_t;
 
-/* A call has arrived whose sender and key are right. attempt: the one with this peer that is under way or a connection. */
-vb_verdict_t vb_handshake_hear(vb_handshake_t *handshake, vb_attempt_t *attempt, const vb_call_t *call);
+/* A message has arrived whose sender and key are right. attempt: the one with this peer that is under way or a connection. */
+vb_verdict_t vb_handshake_hear(vb_handshake_t *handshake, vb_attempt_t *attempt,
+                               const vb_cm_message_t *message);
 
 /* A request of mine has been said for the first time. */
 void vb_attempt_begin(vb_attempt_t *attempt, uint64_t number, uint64_t now);

@@ -17,7 +17,7 @@
 
 typedef struct vb_connector vb_connector_t; /* vb_connect.h */
 typedef struct vb_mailbox vb_mailbox_t;     /* vb_ud_cm.c */
-typedef struct vb_calls vb_calls_t;
+typedef struct vb_setup vb_setup_t;
 typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
 typedef struct vb_mate vb_mate_t;
 
@@ -60,7 +60,7 @@ struct vb_link {
     uint64_t last_at; /* in the graveyard: it is not waited longer for the adapter to say so */
     const vb_connector_t *by;
     struct rdma_cm_id *id; /* of rdma_cm, or */
-    vb_calls_t *calls;     /* of datagrams */
+    vb_setup_t *setup;     /* of datagrams */
     struct ibv_qp *qp;
     uint32_t generation;
     uint32_t inline_max;
@@ -86,7 +86,7 @@ struct vb_peer {
     vb_conn_t conn;
     vb_link_t *link;
     const vb_connector_t *connector; /* of attempts of mine */
-    struct vb_box *box;              /* where it takes requests in datagrams, or NULL */
+    struct vb_ud_target *target;              /* where it takes requests in datagrams, or NULL */
     vb_handshake_t handshake;        /* by these */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */

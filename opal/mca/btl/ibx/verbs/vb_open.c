@@ -206,14 +206,14 @@ static bool open_ways(vb_port_t *port, char *why, size_t size)
     const bool is_iwarp = VB_IWARP == able->fabric;
     const bool must = !has_address(&port->config) || (VB_CONNECT_DATAGRAMS == how && !is_iwarp);
     if (is_iwarp) {
-        (void) vb_fails(able->calls_why, sizeof(able->calls_why), "iWARP adapters are connected by rdma_cm");
+        (void) vb_fails(able->mailbox_why, sizeof(able->mailbox_why), "iWARP adapters are connected by rdma_cm");
     } else if (must || (VB_CONNECT_AUTO == how && VB_INFINIBAND == able->fabric)) {
-        (void) vb_mailbox_open(port, able->calls_why, sizeof(able->calls_why));
+        (void) vb_mailbox_open(port, able->mailbox_why, sizeof(able->mailbox_why));
     } else {
-        (void) vb_fails(able->calls_why, sizeof(able->calls_why), "rdma_cm connects it");
+        (void) vb_fails(able->mailbox_why, sizeof(able->mailbox_why), "rdma_cm connects it");
     }
-    able->calls = must;
-    return must ? NULL != port->mailbox || vb_fails(why, size, "nobody could connect: %s", able->calls_why)
+    able->by_datagrams = must;
+    return must ? NULL != port->mailbox || vb_fails(why, size, "nobody could connect: %s", able->mailbox_why)
                 : vb_cm_listen(port, why, size);
 }
 

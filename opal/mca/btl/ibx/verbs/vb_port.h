@@ -65,8 +65,8 @@ typedef struct vb_abilities {
     const char *fences_why;
     bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
     char datagrams_why[128]; /* not */
-    bool calls;             /* it connects by datagrams (vb_connect_t) */
-    char calls_why[128];    /* nobody can connect to it so; empty: one can */
+    bool by_datagrams;      /* it connects by datagrams (vb_connect_t) */
+    char mailbox_why[128];    /* nobody can connect to it so; empty: one can */
     uint32_t inline_max;     /* bytes, as far as known before a connection */
     uint32_t queue_depth;
     uint64_t message_max; /* bytes of one write or read */

@@ -2,7 +2,7 @@
 /* Connections made by datagrams, without rdma_cm: requests and answers through a UD queue pair of the port, its mailbox;
  * what they mean says vb_handshake.h. */
 #include "vb_connect.h"
-#include "vb_place.h"
+#include "vb_address.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,15 +16,15 @@
 #define GRH 40u /* in front of what arrives (InfiniBand specification, 11.4.1.2) */
 
 /* Another port's mailbox. */
-typedef struct vb_box vb_box_t;
-struct vb_box {
-    vb_box_t *next; /* of all, until the port is closed: the adapter may be reading it */
+typedef struct vb_ud_target vb_ud_target_t;
+struct vb_ud_target {
+    vb_ud_target_t *next; /* of all, until the port is closed: the adapter may be reading it */
     vb_dgram_address_t where;
     struct ibv_ah *ah;
 };
 
 struct vb_mailbox {
-    vb_place_t place;
+    vb_address_t address;
     vb_dgram_address_t own;
     struct ibv_comp_channel *notices;
     struct ibv_cq *cq;
@@ -32,18 +32,18 @@ struct vb_mailbox {
     char *memory; /* what is received, then what is sent */
     struct ibv_mr *mr;
     vb_sendq_t sendq;
-    vb_box_t *boxes;
+    vb_ud_target_t *targets;
     uint64_t number; /* of the newest attempt of mine */
 };
 
 /* What a link has of its making. */
-struct vb_calls {
+struct vb_setup {
     vb_attempt_t attempt;
     uint32_t psn;
-    vb_call_wire_t said; /* request or welcome: the same each time, since its credits count once */
+    vb_cm_wire_t said; /* request or welcome: the same each time, since its credits count once */
 };
 
-enum { RECEIVE_BYTES = GRH + sizeof(vb_call_wire_t) };
+enum { RECEIVE_BYTES = GRH + sizeof(vb_cm_wire_t) };
 
 static char *receive_buffer(const vb_mailbox_t *m, uint32_t n)
 {
@@ -52,7 +52,7 @@ static char *receive_buffer(const vb_mailbox_t *m, uint32_t n)
 
 static char *send_slot(const vb_mailbox_t *m, uint32_t n)
 {
-    return receive_buffer(m, RECEIVES) + (size_t) (n % SLOTS) * sizeof(vb_call_wire_t);
+    return receive_buffer(m, RECEIVES) + (size_t) (n % SLOTS) * sizeof(vb_cm_wire_t);
 }
 
 /* ---- datagrams ---- */
@@ -67,7 +67,7 @@ static bool post_receive(vb_mailbox_t *m, uint32_t n)
 }
 
 /* It may be lost, here as on its way. */
-static void send_call(vb_mailbox_t *m, const vb_box_t *to, const vb_call_wire_t *wire)
+static void send_message(vb_mailbox_t *m, const vb_ud_target_t *to, const vb_cm_wire_t *wire)
 {
     if (NULL == to || !vb_sendq_has_room(&m->sendq, 1, 0)) {
         return;
@@ -100,48 +100,53 @@ static void on_sent(vb_mailbox_t *m, const struct ibv_wc *wc)
 
 /* ---- what is said ---- */
 
-static vb_call_t call_about(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool is_mine)
+static vb_cm_message_t message_about(const vb_peer_t *peer, vb_answer_t what, uint64_t number,
+                                     bool is_mine)
 {
     const vb_config_t *config = &peer->port->config;
     const vb_dgram_address_t *own = &peer->port->mailbox->own;
-    vb_call_t call = {.hello = {.answer = what, .buffer = config->buffer_size, .name = config->name, .key = peer->key},
-                      .number = number,
-                      .key = config->key,
-                      .mailbox = own->number,
-                      .qkey = own->qkey,
-                      .lid = own->lid,
-                      .is_mine = is_mine};
-    memcpy(call.gid, own->gid, sizeof(call.gid));
-    return call;
+    vb_cm_message_t message = {.hello = {.answer = what,
+                                         .buffer = config->buffer_size,
+                                         .name = config->name,
+                                         .key = peer->key},
+                               .number = number,
+                               .key = config->key,
+                               .mailbox = own->number,
+                               .qkey = own->qkey,
+                               .lid = own->lid,
+                               .is_mine = is_mine};
+    memcpy(message.gid, own->gid, sizeof(message.gid));
+    return message;
 }
 
 /* A rejection, or that an attempt is gone. */
 static void say(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool is_mine)
 {
-    const vb_call_t call = call_about(peer, what, number, is_mine);
-    vb_call_wire_t wire;
-    vb_call_write(&wire, &call);
-    send_call(peer->port->mailbox, peer->box, &wire);
+    const vb_cm_message_t message = message_about(peer, what, number, is_mine);
+    vb_cm_wire_t wire;
+    vb_cm_write(&wire, &message);
+    send_message(peer->port->mailbox, peer->target, &wire);
 }
 
 static void say_again(const vb_link_t *link)
 {
-    send_call(link->peer->port->mailbox, link->peer->box, &link->calls->said);
+    send_message(link->peer->port->mailbox, link->peer->target, &link->setup->said);
 }
 
 /* A request or a welcome. */
 static void say_pair(vb_link_t *link, vb_answer_t what)
 {
     const vb_port_t *port = link->peer->port;
-    vb_calls_t *calls = link->calls;
-    vb_call_t call = call_about(link->peer, what, calls->attempt.number, VB_ASK == what);
-    call.pair = link->qp->qp_num;
-    call.psn = calls->psn;
-    call.mtu = port->mailbox->place.mtu;
-    call.resources = port->responder_resources;
-    call.depth = port->initiator_depth;
-    vb_call_write(&calls->said, &call);
-    vb_hello_mine(link, what, &calls->said.hello);
+    vb_setup_t *setup = link->setup;
+    vb_cm_message_t message =
+        message_about(link->peer, what, setup->attempt.number, VB_ASK == what);
+    message.pair = link->qp->qp_num;
+    message.psn = setup->psn;
+    message.mtu = port->mailbox->address.mtu;
+    message.resources = port->responder_resources;
+    message.depth = port->initiator_depth;
+    vb_cm_write(&setup->said, &message);
+    vb_hello_mine(link, what, &setup->said.hello);
     say_again(link);
 }
 
@@ -151,22 +156,25 @@ static bool meet(vb_peer_t *peer, const vb_dgram_address_t *there)
 {
     vb_mailbox_t *m = peer->port->mailbox;
     struct ibv_ah_attr attr;
-    if (NULL != peer->box && 0 == memcmp(&peer->box->where, there, sizeof(*there))) {
+    if (NULL != peer->target && 0 == memcmp(&peer->target->where, there, sizeof(*there))) {
         return true;
     }
-    vb_box_t *box = vb_place_route(&m->place, peer->port, there->lid, there->gid, &attr) ? calloc(1, sizeof(*box)) : NULL;
-    if (NULL == box) {
+    if (!vb_address_route(&m->address, peer->port, there->lid, there->gid, &attr)) {
         return false;
     }
-    box->ah = ibv_create_ah(peer->port->pd, &attr);
-    if (NULL == box->ah) {
-        free(box);
+    vb_ud_target_t *target = calloc(1, sizeof(*target));
+    if (NULL == target) {
         return false;
     }
-    box->where = *there;
-    box->next = m->boxes;
-    m->boxes = box;
-    peer->box = box;
+    target->ah = ibv_create_ah(peer->port->pd, &attr);
+    if (NULL == target->ah) {
+        free(target);
+        return false;
+    }
+    target->where = *there;
+    target->next = m->targets;
+    m->targets = target;
+    peer->target = target;
     return true;
 }
 
@@ -185,16 +193,16 @@ bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
 static vb_link_t *link_new(vb_peer_t *peer)
 {
     vb_link_t *link = vb_link_new(peer->port, &vb_ud_cm);
-    vb_calls_t *calls = NULL == link ? NULL : calloc(1, sizeof(*calls));
-    if (NULL == calls) {
+    vb_setup_t *setup = NULL == link ? NULL : calloc(1, sizeof(*setup));
+    if (NULL == setup) {
         free(link);
         return NULL;
     }
-    if (sizeof(calls->psn) != getrandom(&calls->psn, sizeof(calls->psn), 0)) {
-        calls->psn = link->generation;
+    if (sizeof(setup->psn) != getrandom(&setup->psn, sizeof(setup->psn), 0)) {
+        setup->psn = link->generation;
     }
-    calls->psn &= 0xffffffu;
-    link->calls = calls;
+    setup->psn &= 0xffffffu;
+    link->setup = setup;
     vb_peer_link(peer, link);
     return link;
 }
@@ -203,15 +211,17 @@ static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 {
     const vb_port_t *port = link->peer->port;
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-                               .pkey_index = port->mailbox->place.pkey_index,
+                               .pkey_index = port->mailbox->address.pkey_index,
                                .port_num = port->able.port,
-                               .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-                                                  | (port->able.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
+                               .qp_access_flags =
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                   | (port->able.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
     struct ibv_qp *qp = ibv_create_qp(port->pd, attr);
     if (NULL == qp) {
         return false;
     }
-    const int rc = ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    const int rc = ibv_modify_qp(
+        qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (0 != rc) {
         (void) ibv_destroy_qp(qp);
         errno = rc;
@@ -222,42 +232,46 @@ static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 }
 
 /* The queue pairs of both sides know each other (InfiniBand specification, 10.3.1 and table 91). False: why is set. */
-static bool connect_pair(const vb_link_t *link, const vb_call_t *there)
+static bool connect_pair(const vb_link_t *link, const vb_cm_message_t *there)
 {
     vb_port_t *port = link->peer->port;
     const vb_config_t *config = &port->config;
-    const vb_place_t *place = &port->mailbox->place;
+    const vb_address_t *address = &port->mailbox->address;
     struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-                              .path_mtu = (enum ibv_mtu) vb_least(place->mtu, there->mtu),
+                              .path_mtu = (enum ibv_mtu) vb_least(address->mtu, there->mtu),
                               .dest_qp_num = there->pair,
                               .rq_psn = there->psn,
-                              .max_dest_rd_atomic = (uint8_t) vb_least(port->responder_resources, there->depth),
+                              .max_dest_rd_atomic =
+                                  (uint8_t) vb_least(port->responder_resources, there->depth),
                               .min_rnr_timer = config->rnr_timer};
-    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-                              .sq_psn = link->calls->psn,
-                              .timeout = 0 == config->ack_timeout ? VB_ACK_TIMEOUT : config->ack_timeout, /* 0: for ever */
-                              .retry_cnt = config->retries,
-                              .rnr_retry = 7, /* for ever */
-                              .max_rd_atomic = (uint8_t) vb_least(port->initiator_depth, there->resources)};
-    if (!vb_place_route(place, port, there->lid, there->gid, &rtr.ah_attr)) {
+    struct ibv_qp_attr rts = {
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = link->setup->psn,
+        .timeout =
+            0 == config->ack_timeout ? VB_ACK_TIMEOUT : config->ack_timeout, /* 0: for ever */
+        .retry_cnt = config->retries,
+        .rnr_retry = 7, /* for ever */
+        .max_rd_atomic = (uint8_t) vb_least(port->initiator_depth, there->resources)};
+    if (!vb_address_route(address, port, there->lid, there->gid, &rtr.ah_attr)) {
         ++port->counters.strangers;
         return vb_peer_why(link->peer, "it says that it is where no way leads to");
     }
     int rc = ibv_modify_qp(link->qp, &rtr,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
-                               | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
+                               | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (0 == rc) {
         rc = ibv_modify_qp(link->qp, &rts,
-                           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
-                               | IBV_QP_MAX_QP_RD_ATOMIC);
+                           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT
+                               | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
     }
-    return 0 == rc || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
+    return 0 == rc
+           || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
 }
 
 static void disconnect(vb_link_t *link)
 {
     vb_peer_t *peer = link->peer;
-    const vb_attempt_t *attempt = &link->calls->attempt;
+    const vb_attempt_t *attempt = &link->setup->attempt;
     if (NULL != link->qp) {
         struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
         (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
@@ -272,7 +286,7 @@ static void destroy(vb_link_t *link)
     if (NULL != link->qp) {
         (void) ibv_destroy_qp(link->qp);
     }
-    free(link->calls);
+    free(link->setup);
 }
 
 /* ---- asking ---- */
@@ -297,7 +311,7 @@ static bool ask(vb_link_t *link)
     if (!vb_link_prepare(link)) {
         return false;
     }
-    vb_attempt_begin(&link->calls->attempt, ++link->peer->port->mailbox->number, spec_now());
+    vb_attempt_begin(&link->setup->attempt, ++link->peer->port->mailbox->number, spec_now());
     say_pair(link, VB_ASK);
     return true;
 }
@@ -310,8 +324,9 @@ static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
     if (NULL == link) {
         return vb_peer_why(peer, "out of memory");
     }
-    link->calls->attempt.number = asked->call->number;
-    if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello) || !connect_pair(link, asked->call)) {
+    link->setup->attempt.number = asked->message->number;
+    if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello)
+        || !connect_pair(link, asked->message)) {
         return false;
     }
     peer->handshake.answer = VB_WELCOME;
@@ -323,7 +338,7 @@ static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, asked->hello.name);
     peer->handshake.answer = answer;
-    say(peer, answer, asked->call->number, false);
+    say(peer, answer, asked->message->number, false);
 }
 
 const vb_connector_t vb_ud_cm = {
@@ -339,78 +354,81 @@ const vb_connector_t vb_ud_cm = {
 
 /* ---- what arrives ---- */
 
-/* Who speaks. Whoever asks may be answered, also if it is not known yet. NULL: nobody that can be talked to. */
-static vb_peer_t *speaker(vb_port_t *port, const vb_call_t *call)
+/* The peer that speaks. A requesting side may be answered although it is not known yet. NULL: nobody that can be talked to. */
+static vb_peer_t *speaker(vb_port_t *port, const vb_cm_message_t *message)
 {
-    vb_peer_t *peer = vb_map_get(&port->by_name, call->hello.name);
-    if (NULL != peer && NULL != peer->box) {
+    vb_peer_t *peer = vb_map_get(&port->by_name, message->hello.name);
+    if (NULL != peer && NULL != peer->target) {
         return peer;
     }
-    const vb_dgram_address_t there = {.number = call->mailbox, .qkey = call->qkey, .lid = call->lid};
-    vb_dgram_address_t where = there;
-    memcpy(where.gid, call->gid, sizeof(where.gid));
-    if (VB_ASK != call->hello.answer) {
+    vb_dgram_address_t there = {
+        .number = message->mailbox, .qkey = message->qkey, .lid = message->lid};
+    memcpy(there.gid, message->gid, sizeof(there.gid));
+    if (VB_ASK != message->hello.answer) {
         return NULL;
     }
-    peer = vb_peer_add(port, call->hello.name, NULL, 0, NULL);
-    if (NULL == peer || !meet(peer, &where)) {
+    peer = vb_peer_add(port, message->hello.name, NULL, 0, NULL);
+    if (NULL == peer || !meet(peer, &there)) {
         return NULL;
     }
-    peer->key = peer->is_met ? peer->key : call->key;
+    peer->key = peer->is_met ? peer->key : message->key;
     return peer;
 }
 
-static void on_request(vb_peer_t *peer, const vb_call_t *call)
+static void on_request(vb_peer_t *peer, const vb_cm_message_t *message)
 {
-    const vb_asked_t asked = {
-        .by = &vb_ud_cm, .hello = call->hello, .resources = call->resources, .depth = call->depth, .call = call};
+    const vb_asked_t asked = {.by = &vb_ud_cm,
+                              .hello = message->hello,
+                              .resources = message->resources,
+                              .depth = message->depth,
+                              .message = message};
     if (VB_PARTED == peer->conn.state) {
         vb_connect_ended(peer, "it has begun another connection"); /* and what said so was lost */
     }
     vb_connect_asked(peer->port, &asked);
 }
 
-static void on_answer(vb_link_t *link, const vb_call_t *call)
+static void on_answer(vb_link_t *link, const vb_cm_message_t *message)
 {
-    if (VB_WELCOME != call->hello.answer) {
-        vb_connect_rejected(link->peer, &call->hello, 0);
-    } else if (vb_connect_is_welcome(link, &call->hello)) {
-        vb_peer_step(link->peer, connect_pair(link, call) ? VB_ON_ESTABLISHED : VB_ON_FAILED);
+    if (VB_WELCOME != message->hello.answer) {
+        vb_connect_rejected(link->peer, &message->hello, 0);
+    } else if (vb_connect_is_welcome(link, &message->hello)) {
+        vb_peer_step(link->peer, connect_pair(link, message) ? VB_ON_ESTABLISHED : VB_ON_FAILED);
     }
 }
 
 static void hear(vb_port_t *port, const void *data, size_t length)
 {
-    vb_call_t call;
-    if (!vb_call_read(&call, data, length) || call.hello.key != port->config.key
-        || call.hello.name == port->config.name) {
+    vb_cm_message_t message;
+    if (!vb_cm_read(&message, data, length) || message.hello.key != port->config.key
+        || message.hello.name == port->config.name) {
         ++port->counters.strangers;
         return;
     }
-    vb_peer_t *peer = speaker(port, &call);
+    vb_peer_t *peer = speaker(port, &message);
     if (NULL == peer) {
         ++port->counters.strangers;
         return;
     }
     vb_attempt_t none = {.number = 0};
     vb_link_t *link = peer->link;
-    vb_attempt_t *attempt = NULL == link || NULL == link->calls ? &none : &link->calls->attempt;
-    switch (vb_handshake_hear(&peer->handshake, attempt, &call)) {
+    vb_attempt_t *attempt = NULL == link || NULL == link->setup ? &none : &link->setup->attempt;
+    switch (vb_handshake_hear(&peer->handshake, attempt, &message)) {
     case VB_IS_ASKED:
-        on_request(peer, &call);
+        on_request(peer, &message);
         break;
     case VB_IS_REPEATED:
         if (VB_WELCOME == peer->handshake.answer) {
             say_again(link);
         } else {
-            say(peer, peer->handshake.answer, call.number, false);
+            say(peer, peer->handshake.answer, message.number, false);
         }
         break;
     case VB_IS_ANSWERED:
-        on_answer(link, &call);
+        on_answer(link, &message);
         break;
     case VB_IS_IN_VAIN:
-        say(peer, VB_GONE, call.number, true);
+        say(peer, VB_GONE, message.number, true);
         break;
     case VB_IS_ENDED:
         vb_connect_ended(peer, "it closed the connection");
@@ -463,8 +481,8 @@ void vb_mailbox_events(vb_port_t *port)
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now)
 {
     vb_link_t *link = peer->link;
-    if (NULL != link && NULL != link->calls && VB_CONNECTING == peer->conn.state
-        && vb_attempt_is_due(&link->calls->attempt, now)) {
+    if (NULL != link && NULL != link->setup && VB_CONNECTING == peer->conn.state
+        && vb_attempt_is_due(&link->setup->attempt, now)) {
         ++peer->port->counters.asked_again;
         say_again(link);
     }
@@ -493,19 +511,22 @@ static bool open_queues(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size
     }
     m->cq = ibv_create_cq(port->context, RECEIVES + SLOTS, NULL, m->notices, 0);
     if (NULL == m->cq || 0 != ibv_req_notify_cq(m->cq, 0)) {
-        return vb_fails(why, size, "no completion queue of %u entries that tells: %s", RECEIVES + SLOTS, strerror(errno));
+        return vb_fails(why, size, "no completion queue of %u entries that tells: %s",
+                        RECEIVES + SLOTS, strerror(errno));
     }
-    m->qp = vb_place_datagrams(&m->place, port, m->cq, SLOTS, RECEIVES, m->own.qkey);
+    m->qp = vb_address_datagrams(&m->address, port, m->cq, SLOTS, RECEIVES, m->own.qkey);
     return NULL != m->qp || vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
 }
 
 static bool open_buffers(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size)
 {
-    const size_t bytes = RECEIVES * RECEIVE_BYTES + SLOTS * sizeof(vb_call_wire_t);
+    const size_t bytes = RECEIVES * RECEIVE_BYTES + SLOTS * sizeof(vb_cm_wire_t);
     m->memory = malloc(bytes);
-    m->mr = NULL == m->memory ? NULL : ibv_reg_mr(port->pd, m->memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+    m->mr =
+        NULL == m->memory ? NULL : ibv_reg_mr(port->pd, m->memory, bytes, IBV_ACCESS_LOCAL_WRITE);
     if (NULL == m->mr) {
-        return vb_fails(why, size, "%zu bytes for datagrams cannot be registered (ulimit -l?)", bytes);
+        return vb_fails(why, size, "%zu bytes for datagrams cannot be registered (ulimit -l?)",
+                        bytes);
     }
     for (uint32_t n = 0; n < RECEIVES; ++n) {
         if (!post_receive(m, n)) {
@@ -525,12 +546,13 @@ bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
     vb_sendq_init(&m->sendq, SLOTS);
     /* Above those of an earlier port of this process. */
     m->number = spec_ns(CLOCK_REALTIME);
-    if (!vb_place_find(&m->place, port, why, size)) {
+    if (!vb_address_find(&m->address, port, why, size)) {
         vb_mailbox_close(port);
         return false;
     }
-    m->own = (vb_dgram_address_t){.qkey = port->config.datagram.qkey & 0x7fffffffu, .lid = m->place.lid};
-    memcpy(m->own.gid, m->place.gid, sizeof(m->own.gid));
+    m->own = (vb_dgram_address_t){.qkey = port->config.datagram.qkey & 0x7fffffffu,
+                                  .lid = m->address.lid};
+    memcpy(m->own.gid, m->address.gid, sizeof(m->own.gid));
     if (!open_queues(m, port, why, size) || !open_buffers(m, port, why, size)) {
         vb_mailbox_close(port);
         return false;
@@ -560,11 +582,11 @@ void vb_mailbox_close(vb_port_t *port)
     if (NULL != m->qp) {
         (void) ibv_destroy_qp(m->qp);
     }
-    while (NULL != m->boxes) {
-        vb_box_t *box = m->boxes;
-        m->boxes = box->next;
-        (void) ibv_destroy_ah(box->ah);
-        free(box);
+    while (NULL != m->targets) {
+        vb_ud_target_t *target = m->targets;
+        m->targets = target->next;
+        (void) ibv_destroy_ah(target->ah);
+        free(target);
     }
     if (NULL != m->mr) {
         (void) ibv_dereg_mr(m->mr);

@@ -2,7 +2,7 @@
 /* What two processes say to each other over verbs: the private data of a connection, the datagram that makes
  * one without rdma_cm, and the header of a message. docs/design/verbs.md draws them. No other file defines bytes of the wire.
  *
- * Bytes are checked before they are believed: vb_hello_read and vb_call_read refuse, they never repair. */
+ * Bytes are checked before they are believed: vb_hello_read and vb_cm_read refuse, they never repair. */
 #ifndef VB_WIRE_H
 #define VB_WIRE_H
 
@@ -88,30 +88,30 @@ static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t siz
 /* ---- a datagram about a connection (vb_ud_cm.c) ---- */
 
 /* Big-endian as the hello in it. All that rdma_cm's messages carry besides private data (InfiniBand specification, 12.6 and
- * 12.7), and how to answer: who is asked need not have the modex of who asks. */
-typedef struct vb_call_wire {
+ * 12.7), and how to answer: the other side need not have read the modex of the requesting one. */
+typedef struct vb_cm_wire {
     vb_hello_wire_t hello;
-    iw_be64_t number; /* of the attempt; who asks counts upwards, so that an old request is known as such */
+    iw_be64_t number; /* of the attempt; counted upwards, so that an old request is known as such */
     iw_be64_t key;    /* of the process that speaks: to be said in answers */
     iw_be32_t pair;   /* queue pair of the connection; 0 where there is none */
-    iw_be32_t psn;    /* number of the first packet of who speaks */
+    iw_be32_t psn;    /* number of the first packet of the speaker */
     iw_be32_t mailbox; /* UD queue pair that takes answers */
     iw_be32_t qkey;    /* of it */
     iw_be16_t lid;
-    uint8_t mtu;       /* of the port of who speaks, as verbs encode it: 1 is 256 bytes, 5 is 4096 */
+    uint8_t mtu;       /* of the port of the speaker, as verbs encode it: 1 is 256 bytes, 5 is 4096 */
     uint8_t resources; /* reads and atomics that its queue pair answers at a time */
     uint8_t depth;     /* and that it asks for */
-    uint8_t is_mine;   /* 1: the attempt is of who speaks; 0: of who is spoken to */
+    uint8_t is_mine;   /* 1: the attempt is of the speaker; 0: of the other side */
     uint8_t reserved[2];
     uint8_t gid[16];
-} vb_call_wire_t;
-_Static_assert(sizeof(vb_call_wire_t) == 88, "a call has no holes");
-_Static_assert(offsetof(vb_call_wire_t, number) == 32 && offsetof(vb_call_wire_t, pair) == 48
-                   && offsetof(vb_call_wire_t, lid) == 64 && offsetof(vb_call_wire_t, gid) == 72,
+} vb_cm_wire_t;
+_Static_assert(sizeof(vb_cm_wire_t) == 88, "a message has no holes");
+_Static_assert(offsetof(vb_cm_wire_t, number) == 32 && offsetof(vb_cm_wire_t, pair) == 48
+                   && offsetof(vb_cm_wire_t, lid) == 64 && offsetof(vb_cm_wire_t, gid) == 72,
                "its fields are where the drawing has them");
-_Static_assert(sizeof(vb_call_wire_t) <= 256, "fits the smallest MTU");
+_Static_assert(sizeof(vb_cm_wire_t) <= 256, "fits the smallest MTU");
 
-typedef struct vb_call {
+typedef struct vb_cm_message {
     vb_hello_t hello;
     uint64_t number, key;
     uint32_t pair, psn, mailbox, qkey;
@@ -119,23 +119,23 @@ typedef struct vb_call {
     uint8_t mtu, resources, depth;
     bool is_mine;
     uint8_t gid[16];
-} vb_call_t;
+} vb_cm_message_t;
 
-static inline void vb_call_write(vb_call_wire_t *wire, const vb_call_t *call)
+static inline void vb_cm_write(vb_cm_wire_t *wire, const vb_cm_message_t *message)
 {
-    *wire = (vb_call_wire_t){.number = iw_be64(call->number),
-                             .key = iw_be64(call->key),
-                             .pair = iw_be32(call->pair),
-                             .psn = iw_be32(call->psn),
-                             .mailbox = iw_be32(call->mailbox),
-                             .qkey = iw_be32(call->qkey),
-                             .lid = iw_be16(call->lid),
-                             .mtu = call->mtu,
-                             .resources = call->resources,
-                             .depth = call->depth,
-                             .is_mine = call->is_mine};
-    vb_hello_write(&wire->hello, &call->hello);
-    memcpy(wire->gid, call->gid, sizeof(wire->gid));
+    *wire = (vb_cm_wire_t){.number = iw_be64(message->number),
+                             .key = iw_be64(message->key),
+                             .pair = iw_be32(message->pair),
+                             .psn = iw_be32(message->psn),
+                             .mailbox = iw_be32(message->mailbox),
+                             .qkey = iw_be32(message->qkey),
+                             .lid = iw_be16(message->lid),
+                             .mtu = message->mtu,
+                             .resources = message->resources,
+                             .depth = message->depth,
+                             .is_mine = message->is_mine};
+    vb_hello_write(&wire->hello, &message->hello);
+    memcpy(wire->gid, message->gid, sizeof(wire->gid));
 }
 
 /* A queue pair that programs have: 24 bits, and not one of the two that are the fabric's own. */
@@ -144,17 +144,17 @@ static inline bool vb_is_pair_number(uint32_t number)
     return number > 1 && number < 1u << 24;
 }
 
-/* False: not a call, or not one that can be: an attempt is the speaker's in a request and the other's in an answer, and
+/* False: not a message, or not one that can be: an attempt is the speaker's in a request and the other's in an answer, and
  * a request and a welcome come from a queue pair that can do reads. */
-static inline bool vb_call_read(vb_call_t *call, const void *data, size_t size)
+static inline bool vb_cm_read(vb_cm_message_t *message, const void *data, size_t size)
 {
-    vb_call_wire_t wire;
+    vb_cm_wire_t wire;
     vb_hello_t hello;
     if (size != sizeof(wire) || !vb_hello_read(&hello, data, size)) {
         return false;
     }
     memcpy(&wire, data, sizeof(wire));
-    *call = (vb_call_t){.hello = hello,
+    *message = (vb_cm_message_t){.hello = hello,
                         .number = iw_get64(wire.number),
                         .key = iw_get64(wire.key),
                         .pair = iw_get32(wire.pair),
@@ -166,13 +166,13 @@ static inline bool vb_call_read(vb_call_t *call, const void *data, size_t size)
                         .resources = wire.resources,
                         .depth = wire.depth,
                         .is_mine = 1 == wire.is_mine};
-    memcpy(call->gid, wire.gid, sizeof(call->gid));
+    memcpy(message->gid, wire.gid, sizeof(message->gid));
     const bool has_pair = VB_ASK == hello.answer || VB_WELCOME == hello.answer;
-    return 0 != call->number && wire.is_mine <= 1 && (VB_GONE == hello.answer || call->is_mine == (VB_ASK == hello.answer))
-           && vb_is_pair_number(call->mailbox)
+    return 0 != message->number && wire.is_mine <= 1 && (VB_GONE == hello.answer || message->is_mine == (VB_ASK == hello.answer))
+           && vb_is_pair_number(message->mailbox)
            && (!has_pair
-               || (vb_is_pair_number(call->pair) && call->psn < 1u << 24 && call->mtu >= 1 && call->mtu <= 5
-                   && call->resources > 0 && call->depth > 0));
+               || (vb_is_pair_number(message->pair) && message->psn < 1u << 24 && message->mtu >= 1 && message->mtu <= 5
+                   && message->resources > 0 && message->depth > 0));
 }
 
 /* ---- header of a message: 8 bytes, so that what follows stays aligned; little-endian ---- */

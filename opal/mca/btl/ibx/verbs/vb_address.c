@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* LID, GID and partition of a port; ways to others; UD queue pairs. */
-#include "vb_place.h"
+#include "vb_address.h"
 #include "vb_internal.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@ static unsigned suits(const vb_port_t *port, const struct ibv_gid_entry *entry)
                && 0 == memcmp(gid.s6_addr + 12, &port->config.address.sin_addr, 4);
     }
     return IN6_IS_ADDR_UNSPECIFIED(&gid) || IN6_IS_ADDR_V4MAPPED(&gid) ? 0
-           : IN6_IS_ADDR_LINKLOCAL(&gid)                              ? 1
-                                                                      : 2;
+           : IN6_IS_ADDR_LINKLOCAL(&gid)                               ? 1
+                                                                       : 2;
 }
 
 /* InfiniBand has one at 0. */
-static bool find_gid(vb_place_t *place, const vb_port_t *port, const struct ibv_port_attr *attr)
+static bool find_gid(vb_address_t *address, const vb_port_t *port, const struct ibv_port_attr *attr)
 {
     unsigned best = 0;
     for (int i = 0; i < attr->gid_tbl_len && i < 256; ++i) {
@@ -35,8 +35,8 @@ static bool find_gid(vb_place_t *place, const vb_port_t *port, const struct ibv_
         const unsigned how = VB_INFINIBAND == port->able.fabric ? 1 : suits(port, &entry);
         if (how > best) {
             best = how;
-            memcpy(place->gid, entry.gid.raw, sizeof(place->gid));
-            place->gid_index = (uint8_t) i;
+            memcpy(address->gid, entry.gid.raw, sizeof(address->gid));
+            address->gid_index = (uint8_t) i;
         }
     }
     return best > 0;
@@ -44,10 +44,12 @@ static bool find_gid(vb_place_t *place, const vb_port_t *port, const struct ibv_
 
 /* The partition of the port's address, which is that of the connections: an interface may be in another one than the
  * first of the port's table, which is for a port without an address. False: the port is not in it. */
-static bool find_partition(vb_place_t *place, const vb_port_t *port, const struct ibv_port_attr *attr)
+static bool find_partition(vb_address_t *address, const vb_port_t *port,
+                           const struct ibv_port_attr *attr)
 {
     enum { IS_FULL_MEMBER = 0x8000 };
-    const uint16_t wanted = NULL == port->listener ? 0 : ntohs(port->listener->route.addr.addr.ibaddr.pkey);
+    const uint16_t wanted =
+        NULL == port->listener ? 0 : ntohs(port->listener->route.addr.addr.ibaddr.pkey);
     if (VB_INFINIBAND != port->able.fabric || 0 == wanted) { /* elsewhere there is only one */
         return true;
     }
@@ -60,49 +62,51 @@ static bool find_partition(vb_place_t *place, const vb_port_t *port, const struc
         }
         /* Limited members do not hear each other. */
         if (!found || ntohs(key) & IS_FULL_MEMBER) {
-            place->pkey_index = (uint16_t) i;
+            address->pkey_index = (uint16_t) i;
             found = true;
         }
     }
     return found;
 }
 
-bool vb_place_find(vb_place_t *place, const vb_port_t *port, char *why, size_t size)
+bool vb_address_find(vb_address_t *address, const vb_port_t *port, char *why, size_t size)
 {
     struct ibv_port_attr attr;
     memset(&attr, 0, sizeof(attr));
-    *place = (vb_place_t){.mtu = 0};
+    *address = (vb_address_t){.mtu = 0};
     if (0 != ibv_query_port(port->context, port->able.port, &attr)) {
         return vb_fails(why, size, "its port does not say what it can");
     }
-    place->lid = attr.lid;
-    place->needs_grh = 0 != (attr.flags & IBV_QPF_GRH_REQUIRED);
-    place->mtu = (uint8_t) attr.active_mtu;
-    return (find_gid(place, port, &attr)
+    address->lid = attr.lid;
+    address->needs_grh = 0 != (attr.flags & IBV_QPF_GRH_REQUIRED);
+    address->mtu = (uint8_t) attr.active_mtu;
+    return (find_gid(address, port, &attr)
             || vb_fails(why, size, "it has no GID of its %s",
-                        AF_INET == port->config.address.sin_family ? "IPv4 address" : "own for RoCE v2"))
-           && (find_partition(place, port, &attr)
+                        AF_INET == port->config.address.sin_family ? "IPv4 address"
+                                                                   : "own for RoCE v2"))
+           && (find_partition(address, port, &attr)
                || vb_fails(why, size, "the partition of its address is not in its P_Key table"));
 }
 
 /* A LID is one of its subnet; which one leads to a router, only the subnet's manager knows, which connections ask. */
-static bool is_in_my_subnet(const vb_place_t *place, uint16_t lid, const uint8_t *gid)
+static bool is_in_my_subnet(const vb_address_t *address, uint16_t lid, const uint8_t *gid)
 {
     enum { PREFIX = 8, UNICAST = 0xc000 }; /* LIDs from there on are of groups (4.1.3) */
-    return 0 == memcmp(place->gid, gid, PREFIX) && lid > 0 && lid < UNICAST;
+    return 0 == memcmp(address->gid, gid, PREFIX) && lid > 0 && lid < UNICAST;
 }
 
-bool vb_place_route(const vb_place_t *place, const vb_port_t *port, uint16_t lid, const uint8_t *gid,
-                    struct ibv_ah_attr *attr)
+bool vb_address_route(const vb_address_t *address, const vb_port_t *port, uint16_t lid,
+                      const uint8_t *gid, struct ibv_ah_attr *attr)
 {
     const bool is_infiniband = VB_INFINIBAND == port->able.fabric;
-    if (is_infiniband && !is_in_my_subnet(place, lid, gid)) {
+    if (is_infiniband && !is_in_my_subnet(address, lid, gid)) {
         return false;
     }
-    *attr = (struct ibv_ah_attr){.dlid = lid, .sl = port->config.service_level, .port_num = port->able.port};
-    if (!is_infiniband || place->needs_grh) {
+    *attr = (struct ibv_ah_attr){
+        .dlid = lid, .sl = port->config.service_level, .port_num = port->able.port};
+    if (!is_infiniband || address->needs_grh) {
         attr->is_global = 1;
-        attr->grh.sgid_index = place->gid_index;
+        attr->grh.sgid_index = address->gid_index;
         attr->grh.hop_limit = 64;
         attr->grh.traffic_class = port->config.traffic_class;
         memcpy(attr->grh.dgid.raw, gid, sizeof(attr->grh.dgid.raw));
@@ -110,10 +114,11 @@ bool vb_place_route(const vb_place_t *place, const vb_port_t *port, uint16_t lid
     return true;
 }
 
-static bool to_ready(const vb_place_t *place, const vb_port_t *port, struct ibv_qp *qp, uint32_t qkey)
+static bool to_ready(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp,
+                     uint32_t qkey)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-                               .pkey_index = place->pkey_index,
+                               .pkey_index = address->pkey_index,
                                .port_num = port->able.port,
                                .qkey = qkey};
     struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
@@ -125,18 +130,21 @@ static bool to_ready(const vb_place_t *place, const vb_port_t *port, struct ibv_
            && 0 == ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-struct ibv_qp *vb_place_datagrams(const vb_place_t *place, vb_port_t *port, struct ibv_cq *cq, uint32_t sends,
-                                  uint32_t receives, uint32_t qkey)
+struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port, struct ibv_cq *cq,
+                                    uint32_t sends, uint32_t receives, uint32_t qkey)
 {
     struct ibv_qp_init_attr attr = {
         .qp_context = port,
         .send_cq = cq,
         .recv_cq = cq,
-        .cap = {.max_send_wr = sends, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1},
+        .cap = {.max_send_wr = sends,
+                .max_recv_wr = receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1},
         .qp_type = IBV_QPT_UD,
     };
     struct ibv_qp *qp = ibv_create_qp(port->pd, &attr);
-    if (NULL != qp && !to_ready(place, port, qp, qkey)) {
+    if (NULL != qp && !to_ready(address, port, qp, qkey)) {
         const int error = errno;
         (void) ibv_destroy_qp(qp);
         errno = error;

@@ -4,8 +4,8 @@
  *
  * InfiniBand: by LID within a subnet (specification, 7.7), with a global header if the port wants one. RoCE: by GID (annex
  * A17). Threads: as the port. */
-#ifndef VB_PLACE_H
-#define VB_PLACE_H
+#ifndef VB_ADDRESS_H
+#define VB_ADDRESS_H
 
 #include "vb_port.h"
 
@@ -17,31 +17,31 @@ typedef struct vb_dgram_address {
     uint8_t gid[16];
 } vb_dgram_address_t;
 
-typedef struct vb_place {
+typedef struct vb_address {
     uint8_t gid[16];
     uint8_t gid_index;
     uint16_t pkey_index; /* partition */
     uint16_t lid;
-    bool needs_grh;  /* InfiniBand: the port wants it of all packets */
-    uint8_t mtu;     /* active: 1 is 256 bytes, 5 is 4096 */
-} vb_place_t;
+    bool needs_grh; /* InfiniBand: the port wants it of all packets */
+    uint8_t mtu;    /* active: 1 is 256 bytes, 5 is 4096 */
+} vb_address_t;
 
 /* False: why says what is missing. */
-bool vb_place_find(vb_place_t *place, const vb_port_t *port, char *why, size_t size);
+bool vb_address_find(vb_address_t *address, const vb_port_t *port, char *why, size_t size);
 
 /* The way to another port. False: there is none known: another subnet, whose routers only the subnet's manager knows, or
  * an address that cannot be. */
-bool vb_place_route(const vb_place_t *place, const vb_port_t *port, uint16_t lid, const uint8_t *gid,
-                    struct ibv_ah_attr *attr);
+bool vb_address_route(const vb_address_t *address, const vb_port_t *port, uint16_t lid,
+                      const uint8_t *gid, struct ibv_ah_attr *attr);
 
 /* A UD queue pair for both completion and receive of cq, ready to send and receive. NULL: errno. The highest bit of
  * qkey is clear (set, it would mean another thing: InfiniBand specification, 10.2.5). */
-struct ibv_qp *vb_place_datagrams(const vb_place_t *place, vb_port_t *port, struct ibv_cq *cq, uint32_t sends,
-                                  uint32_t receives, uint32_t qkey);
+struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port, struct ibv_cq *cq,
+                                    uint32_t sends, uint32_t receives, uint32_t qkey);
 
-static inline uint32_t vb_place_bytes(const vb_place_t *place)
+static inline uint32_t vb_address_mtu(const vb_address_t *address)
 {
-    return 0 < place->mtu ? 128u << place->mtu : 0;
+    return 0 < address->mtu ? 128u << address->mtu : 0;
 }
 
 #endif
