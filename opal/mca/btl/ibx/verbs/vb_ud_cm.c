@@ -445,7 +445,9 @@ static void on_received(vb_port_t *port, const struct ibv_wc *wc)
     if (IBV_WC_SUCCESS == wc->status && wc->byte_len >= GRH) {
         hear(port, receive_buffer(m, n) + GRH, wc->byte_len - GRH);
     }
-    (void) post_receive(m, n);
+    if (IBV_WC_WR_FLUSH_ERR != wc->status) { /* of a queue pair that takes no more */
+        (void) post_receive(m, n);
+    }
 }
 
 static void take(vb_port_t *port)
