@@ -166,7 +166,7 @@ int ibv_destroy_qp(struct ibv_qp *gone)
 }
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-    if (!fake.is_infiniband && !attr->is_global) { /* RoCE routes by GID alone */
+    if (fake.no_ways || (!fake.is_infiniband && !attr->is_global)) { /* RoCE routes by GID alone */
         errno = EINVAL;
         return NULL;
     }

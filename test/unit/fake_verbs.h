@@ -42,6 +42,7 @@ typedef struct fake {
     bool has_ipv6;              /* and, then, 2001:0:..:n */
     bool is_down;               /* all ports */
     bool no_open;               /* of devices, without rdma_cm */
+    bool no_ways;               /* no GID leads anywhere */
     bool no_gid;                /* the GID table is empty */
     uint16_t partition;         /* InfiniBand: P_Key of all addresses; 0: that is not told */
     bool no_partition;          /* which the port is not in */

@@ -309,6 +309,32 @@ static void iwarp_has_no_datagrams(void **state)
     assert_int_equal(fake.datagrams, 0);
 }
 
+/* Not at first, or never. */
+static void a_way_that_is_not_there(void **state)
+{
+    (void) state;
+    vb_dgram_address_t there;
+    open_ports(2);
+    assert_true(vb_port_mailbox(process[2].port, &there));
+    process[1].peer[2] = vb_peer_add(process[1].port, process[2].name, NULL, 1002, process + 1);
+    fake.no_ways = true;
+    assert_false(vb_peer_add_mailbox(process[1].peer[2], &there));
+    (void) say(1, 2, 0);
+    settle();
+    fake.no_ways = false;
+    process[1].peer[2] = NULL;
+    know_each_other(1, 2);
+    connected(1, 2);
+    fake.no_ways = true;
+    vb_peer_t *peer = process[1].peer[3] = vb_peer_add(process[1].port, 3, NULL, 0, process + 1);
+    there.qkey += 1;
+    assert_false(vb_peer_add_mailbox(peer, &there));
+    (void) say(1, 3, 0);
+    wait_for(1, 3, VB_DEAD);
+    assert_non_null(strstr(process[1].why, "no way to its port"));
+    fake.no_ways = false;
+}
+
 static void another_subnet(void **state)
 {
     vb_dgram_address_t there;
@@ -619,6 +645,8 @@ static void what_a_port_needs(void **state)
     a_port_does_not_open("cannot be opened");
     fake.no_gid = true;
     a_port_does_not_open("no GID");
+    fake.no_ways = true;
+    a_port_does_not_open("no way leads to its GID");
     fake.no_datagrams = true;
     a_port_does_not_open("no UD queue pair");
     fake.no_channel = true;
@@ -694,6 +722,7 @@ int main(void)
         TEST(with_an_address_nothing_changes),
         TEST(one_of_two_has_no_address),
         TEST(iwarp_has_no_datagrams),
+        TEST(a_way_that_is_not_there),
         TEST(another_subnet),
         TEST(a_goodbye_ends_both),
         TEST(the_end_is_lost),

@@ -69,7 +69,7 @@ static bool post_receive(vb_mailbox_t *m, uint32_t n)
 /* It may be lost, here as on its way. */
 static void send_message(vb_mailbox_t *m, const vb_ud_target_t *to, const vb_cm_wire_t *wire)
 {
-    if (NULL == to || !vb_sendq_has_room(&m->sendq, 1, 0)) {
+    if (NULL == to || NULL == to->ah || !vb_sendq_has_room(&m->sendq, 1, 0)) {
         return;
     }
     char *slot = send_slot(m, m->sendq.nxt);
@@ -152,39 +152,43 @@ static void say_pair(vb_link_t *link, vb_answer_t what)
 
 /* ---- mailboxes of others ---- */
 
+/* False: errno. A neighbour may be found only the next time. */
+static bool make_handle(const vb_port_t *port, vb_ud_target_t *target)
+{
+    struct ibv_ah_attr attr;
+    const vb_dgram_address_t *where = &target->where;
+    if (NULL == target->ah) {
+        errno = ENETUNREACH;
+        target->ah = vb_address_route(&port->mailbox->address, port, where->lid, where->gid, &attr)
+                         ? ibv_create_ah(port->pd, &attr)
+                         : NULL;
+    }
+    return NULL != target->ah;
+}
+
 static bool meet(vb_peer_t *peer, const vb_dgram_address_t *there)
 {
     vb_mailbox_t *m = peer->port->mailbox;
-    struct ibv_ah_attr attr;
-    if (NULL != peer->target && 0 == memcmp(&peer->target->where, there, sizeof(*there))) {
-        return true;
+    if (NULL == peer->target || 0 != memcmp(&peer->target->where, there, sizeof(*there))) {
+        vb_ud_target_t *target = calloc(1, sizeof(*target));
+        if (NULL == target) {
+            return false;
+        }
+        target->where = *there;
+        target->next = m->targets;
+        m->targets = target;
+        peer->target = target;
     }
-    if (!vb_address_route(&m->address, peer->port, there->lid, there->gid, &attr)) {
-        return false;
-    }
-    vb_ud_target_t *target = calloc(1, sizeof(*target));
-    if (NULL == target) {
-        return false;
-    }
-    target->ah = ibv_create_ah(peer->port->pd, &attr);
-    if (NULL == target->ah) {
-        free(target);
-        return false;
-    }
-    target->where = *there;
-    target->next = m->targets;
-    m->targets = target;
-    peer->target = target;
-    return true;
+    return make_handle(peer->port, peer->target);
 }
 
 bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
 {
-    if (NULL == peer->port->mailbox || !meet(peer, there)) {
+    if (NULL == peer->port->mailbox) {
         return false;
     }
-    peer->connector = &vb_ud_cm;
-    return true;
+    peer->connector = &vb_ud_cm; /* also if there is no way: an attempt says so */
+    return meet(peer, there);
 }
 
 /* ---- links ---- */
@@ -293,6 +297,10 @@ static void destroy(vb_link_t *link)
 
 static vb_progress_t resolve(vb_peer_t *peer)
 {
+    if (NULL == peer->target || !make_handle(peer->port, peer->target)) {
+        (void) vb_peer_why(peer, "no way to its port: %s", strerror(errno));
+        return VB_STEP_FAILED;
+    }
     if (NULL == link_new(peer)) {
         (void) vb_peer_why(peer, "out of memory");
         return VB_STEP_FAILED;
@@ -358,7 +366,7 @@ const vb_connector_t vb_ud_cm = {
 static vb_peer_t *speaker(vb_port_t *port, const vb_cm_message_t *message)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, message->hello.name);
-    if (NULL != peer && NULL != peer->target) {
+    if (NULL != peer && NULL != peer->target && NULL != peer->target->ah) {
         return peer;
     }
     vb_dgram_address_t there = {
@@ -538,6 +546,19 @@ static bool open_buffers(vb_mailbox_t *m, vb_port_t *port, char *why, size_t siz
     return true;
 }
 
+/* Does the kernel know a way to the port's own GID? Not if it has no address of that kind: the GID of a
+ * link is there even where IPv6 is off. */
+static bool leads_home(const vb_mailbox_t *m, const vb_port_t *port, char *why, size_t size)
+{
+    vb_ud_target_t home = {.where = m->own};
+    if (!make_handle(port, &home)) {
+        return vb_fails(why, size, "no way leads to its GID (is IPv6 off on its interface?): %s",
+                        strerror(errno));
+    }
+    (void) ibv_destroy_ah(home.ah);
+    return true;
+}
+
 bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
 {
     vb_mailbox_t *m = calloc(1, sizeof(*m));
@@ -555,7 +576,8 @@ bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
     m->own = (vb_dgram_address_t){.qkey = port->config.datagram.qkey & 0x7fffffffu,
                                   .lid = m->address.lid};
     memcpy(m->own.gid, m->address.gid, sizeof(m->own.gid));
-    if (!open_queues(m, port, why, size) || !open_buffers(m, port, why, size)) {
+    if (!leads_home(m, port, why, size) || !open_queues(m, port, why, size)
+        || !open_buffers(m, port, why, size)) {
         vb_mailbox_close(port);
         return false;
     }
@@ -587,7 +609,9 @@ void vb_mailbox_close(vb_port_t *port)
     while (NULL != m->targets) {
         vb_ud_target_t *target = m->targets;
         m->targets = target->next;
-        (void) ibv_destroy_ah(target->ah);
+        if (NULL != target->ah) {
+            (void) ibv_destroy_ah(target->ah);
+        }
         free(target);
     }
     if (NULL != m->mr) {
