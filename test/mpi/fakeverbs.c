@@ -1,10 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Loaded before a program: an RDMA adapter that is not there (test/unit/fake_verbs.h) in place of libibverbs and librdmacm, of
- * every address of the host, from which nobody is ever reached. Messages and puts wait for their connection. */
+ * every address of the host (FAKE_NO_ADDRESSES: without any, so that datagrams connect), from which nobody is ever reached. Messages and puts wait for their connection. */
 #define _GNU_SOURCE
 #include "fake_verbs.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ __attribute__((constructor)) static void begin(void)
     fake_reset();
     fake.any_address = true;
     fake.silent = true;
+    fake.no_addresses = NULL != getenv("FAKE_NO_ADDRESSES");
 }
 
 /* It looks for adapters there. */
