@@ -107,6 +107,10 @@ static void a_cm_message_is_refused_unless_it_can_be(void **state)
     assert_true(reads(&rejection));
     rejection.is_mine = true;
     assert_true(reads(&rejection));
+    rejection.hello.answer = VB_READY; /* of the speaker's alone */
+    assert_true(reads(&rejection));
+    rejection.is_mine = false;
+    assert_false(reads(&rejection));
 }
 
 /* ---- rules ---- */
@@ -114,7 +118,7 @@ static void a_cm_message_is_refused_unless_it_can_be(void **state)
 static vb_cm_message_t about(vb_answer_t what, uint64_t number)
 {
     return (vb_cm_message_t){
-        .hello = {.answer = what}, .number = number, .is_mine = VB_ASK == what};
+        .hello = {.answer = what}, .number = number, .is_mine = VB_ASK == what || VB_READY == what};
 }
 
 static void hears(vb_handshake_t *h, vb_attempt_t *a, vb_cm_message_t message,
@@ -164,13 +168,16 @@ static void an_answer_counts_once(void **state)
     vb_handshake_t h = {0};
     vb_attempt_t mine;
     (void) state;
-    for (vb_answer_t answer = VB_WELCOME; answer < VB_ANSWERS; ++answer) {
-        vb_attempt_begin(&mine, 7, 0);
+    for (vb_answer_t answer = VB_WELCOME; answer <= VB_GONE; ++answer) {
+        vb_attempt_begin(&mine, 7, true, 0);
         if (VB_WELCOME != answer) {
             hears(&h, &mine, about(answer, 6), VB_NOTHING);
         }
         hears(&h, &mine, about(answer, 7), VB_IS_ANSWERED);
-        hears(&h, &mine, about(answer, 7), VB_GONE == answer ? VB_IS_ENDED : VB_NOTHING);
+        hears(&h, &mine, about(answer, 7),
+              VB_GONE == answer      ? VB_IS_ENDED
+              : VB_WELCOME == answer ? VB_IS_UNHEARD
+                                     : VB_NOTHING);
     }
 }
 
@@ -179,11 +186,27 @@ static void a_welcome_to_what_was_given_up_is_in_vain(void **state)
     vb_handshake_t h = {0};
     vb_attempt_t none = {0}, theirs = {.number = 7}, next;
     (void) state;
-    vb_attempt_begin(&next, 8, 0);
+    vb_attempt_begin(&next, 8, true, 0);
     hears(&h, &none, about(VB_WELCOME, 7), VB_IS_IN_VAIN);
     hears(&h, &theirs, about(VB_WELCOME, 7), VB_IS_IN_VAIN);
     hears(&h, &next, about(VB_WELCOME, 7), VB_IS_IN_VAIN);
     hears(&h, &next, about(VB_WELCOME, 8), VB_IS_ANSWERED);
+}
+
+static void that_it_is_ready_counts_once(void **state)
+{
+    vb_handshake_t h = {.theirs = 7, .answer = VB_WELCOME};
+    vb_attempt_t theirs, none = {0}, mine;
+    (void) state;
+    vb_attempt_begin(&theirs, 7, false, 0);
+    vb_attempt_begin(&mine, 7, true, 0);
+    hears(&h, &theirs, about(VB_READY, 6), VB_IS_IN_VAIN);
+    assert_false(theirs.is_answered);
+    hears(&h, &theirs, about(VB_READY, 7), VB_IS_READY);
+    hears(&h, &theirs, about(VB_READY, 7), VB_NOTHING);
+    hears(&h, &none, about(VB_READY, 7), VB_IS_IN_VAIN);
+    hears(&h, &mine, about(VB_READY, 7), VB_IS_IN_VAIN);
+    assert_false(mine.is_answered);
 }
 
 static void gone_ends_what_has_its_number(void **state)
@@ -228,7 +251,7 @@ static void a_request_is_said_again_ever_more_seldom(void **state)
     unsigned times = 0;
     uint64_t last = 0, before = 0;
     (void) state;
-    vb_attempt_begin(&mine, 1, 0);
+    vb_attempt_begin(&mine, 1, true, 0);
     for (uint64_t now = 0; now < 10000 * ms; now += ms) {
         if (vb_attempt_is_due(&mine, now)) {
             assert_true(0 == before || now - last == 2 * before);
@@ -240,8 +263,10 @@ static void a_request_is_said_again_ever_more_seldom(void **state)
     assert_int_equal(times, 7); /* within the time of an attempt: 50 ms to 3.2 s between two */
     mine.is_answered = true;
     assert_false(vb_attempt_is_due(&mine, 100000 * ms));
-    vb_attempt_t theirs = {.number = 1};
-    assert_false(vb_attempt_is_due(&theirs, 100000 * ms));
+    vb_attempt_t theirs; /* likewise the welcome */
+    vb_attempt_begin(&theirs, 1, false, 0);
+    assert_false(vb_attempt_is_due(&theirs, 49 * ms));
+    assert_true(vb_attempt_is_due(&theirs, 50 * ms));
 }
 
 /* ---- two processes ---- */
@@ -257,6 +282,7 @@ typedef struct {
     uint64_t connected; /* number of the connection that is open */
     bool connected_mine;
     unsigned opened, lost;
+    uint64_t computes; /* until then it takes nothing from its queue */
 } side_t;
 
 /* Datagrams on their way to the other side. */
@@ -277,7 +303,7 @@ static void post(unsigned from, vb_answer_t what, uint64_t number, bool is_mine)
 }
 
 static const vb_conn_rules_t rules = {
-    .attempt_ns = 2000 * (uint64_t) MS, .backoff_ns = 5 * MS, .tries = 1000};
+    .attempt_ns = 10000 * (uint64_t) MS, .backoff_ns = 5 * MS, .tries = 1000};
 
 static void step_side(side_t *s, unsigned me, vb_conn_event_t event, uint64_t now, uint64_t asked)
 {
@@ -293,11 +319,11 @@ static void step_side(side_t *s, unsigned me, vb_conn_event_t event, uint64_t no
         step_side(s, me, VB_ON_ROUTE, now, 0);
     }
     if (todo & VB_DO_CONNECT) {
-        vb_attempt_begin(&s[me].attempt, ++s[me].count, now);
+        vb_attempt_begin(&s[me].attempt, ++s[me].count, true, now);
         post(me, VB_ASK, s[me].attempt.number, true);
     }
     if (todo & VB_DO_ACCEPT) {
-        s[me].attempt = (vb_attempt_t){.number = asked};
+        vb_attempt_begin(&s[me].attempt, asked, false, now);
         s[me].handshake.answer = VB_WELCOME;
         post(me, VB_WELCOME, asked, false);
     }
@@ -328,6 +354,9 @@ static void arrives(side_t *s, unsigned me, vb_cm_message_t message, uint64_t no
         post(me, p->handshake.answer, message.number, false);
         break;
     case VB_IS_ANSWERED:
+        if (VB_WELCOME == message.hello.answer) {
+            post(me, VB_READY, message.number, true);
+        }
         step_side(s, me,
                   VB_WELCOME == message.hello.answer   ? VB_ON_ESTABLISHED
                   : VB_CROSSED == message.hello.answer ? VB_ON_CROSS
@@ -335,7 +364,13 @@ static void arrives(side_t *s, unsigned me, vb_cm_message_t message, uint64_t no
                   now, 0);
         break;
     case VB_IS_IN_VAIN:
-        post(me, VB_GONE, message.number, true);
+        post(me, VB_GONE, message.number, !message.is_mine);
+        break;
+    case VB_IS_UNHEARD:
+        post(me, VB_READY, message.number, true);
+        break;
+    case VB_IS_READY:
+        step_side(s, me, VB_ON_ESTABLISHED, now, 0);
         break;
     case VB_IS_ENDED:
         step_side(s, me, VB_ON_DISCONNECTED, now, 0);
@@ -345,9 +380,10 @@ static void arrives(side_t *s, unsigned me, vb_cm_message_t message, uint64_t no
     }
 }
 
-static void one_schedule(unsigned loss, unsigned twice, bool both)
+static void one_schedule(unsigned loss, unsigned twice, bool both, uint64_t computes)
 {
-    side_t s[2] = {{.count = rng_below(&rng, 1000)}, {.count = rng_below(&rng, 1000)}};
+    side_t s[2] = {{.count = rng_below(&rng, 1000), .computes = computes},
+                   {.count = rng_below(&rng, 1000), .computes = computes}};
     lossy = loss;
     doubled = twice;
     wired[0] = wired[1] = 0;
@@ -372,10 +408,12 @@ static void one_schedule(unsigned loss, unsigned twice, bool both)
             if (vb_conn_is_late(&s[i].conn, now)) {
                 step_side(s, i, VB_ON_TIMEOUT, now, 0);
             }
-            if (VB_CONNECTING == s[i].conn.state && vb_attempt_is_due(&s[i].attempt, now)) {
-                post(i, VB_ASK, s[i].attempt.number, true);
+            const bool accepts = VB_ACCEPTING == s[i].conn.state;
+            if ((accepts || VB_CONNECTING == s[i].conn.state)
+                && vb_attempt_is_due(&s[i].attempt, now)) {
+                post(i, accepts ? VB_WELCOME : VB_ASK, s[i].attempt.number, !accepts);
             }
-            if (s[i].has_word && VB_ACCEPTING == s[i].conn.state) {
+            if (s[i].has_word && accepts && now >= s[i].computes) {
                 step_side(s, i, VB_ON_ARRIVED, now, 0);
             }
         }
@@ -395,7 +433,16 @@ static void whatever_happens_to_datagrams(void **state)
 {
     (void) state;
     for (unsigned i = 0; i < 20000; ++i) {
-        one_schedule(i % 3 * 25, i % 4 * 25, i % 2);
+        one_schedule(i % 3 * 25, i % 4 * 25, i % 2, 0);
+    }
+}
+
+/* For longer than an attempt may take. */
+static void however_long_a_process_computes(void **state)
+{
+    (void) state;
+    for (unsigned i = 0; i < 500; ++i) {
+        one_schedule(i % 3 * 5, i % 4 * 25, i % 2, (11000 + i * 10) * (uint64_t) MS);
     }
 }
 
@@ -409,10 +456,12 @@ int main(void)
         cmocka_unit_test(an_old_request_is_nobodys),
         cmocka_unit_test(an_answer_counts_once),
         cmocka_unit_test(a_welcome_to_what_was_given_up_is_in_vain),
+        cmocka_unit_test(that_it_is_ready_counts_once),
         cmocka_unit_test(gone_ends_what_has_its_number),
         cmocka_unit_test(gone_may_overtake_its_request),
         cmocka_unit_test(a_request_is_said_again_ever_more_seldom),
         cmocka_unit_test(whatever_happens_to_datagrams),
+        cmocka_unit_test(however_long_a_process_computes),
     };
     return cmocka_run_group_tests_name("verbs_handshake", tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ void vb_mailbox_flush(vb_port_t *port, uint64_t wait_ns);
 int vb_mailbox_descriptor(const vb_port_t *port);
 /* Only with one: takes what has arrived. Takes the lock itself. */
 void vb_mailbox_events(vb_port_t *port);
-/* Says the request to this peer again, if it is time. */
+/* Says the request to this peer again, or the welcome, if it is time. */
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now);
 
 #endif

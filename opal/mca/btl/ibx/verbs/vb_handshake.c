@@ -27,10 +27,20 @@ static vb_verdict_t hear_answer(vb_attempt_t *attempt, const vb_cm_message_t *me
         return VB_WELCOME == message->hello.answer ? VB_IS_IN_VAIN : VB_NOTHING;
     }
     if (attempt->is_answered) {
-        return VB_NOTHING;
+        return VB_WELCOME == message->hello.answer ? VB_IS_UNHEARD : VB_NOTHING;
     }
     attempt->is_answered = true;
     return VB_IS_ANSWERED;
+}
+
+static vb_verdict_t hear_ready(vb_attempt_t *attempt, uint64_t number)
+{
+    if (number != attempt->number || attempt->is_mine) {
+        return VB_IS_IN_VAIN;
+    }
+    const bool is_known = attempt->is_answered;
+    attempt->is_answered = true;
+    return is_known ? VB_NOTHING : VB_IS_READY;
 }
 
 /* message->is_mine is the speaker's view: what is its own is not mine. */
@@ -54,20 +64,22 @@ vb_verdict_t vb_handshake_hear(vb_handshake_t *handshake, vb_attempt_t *attempt,
         return hear_request(handshake, attempt, message->number);
     case VB_GONE:
         return hear_gone(handshake, attempt, message);
+    case VB_READY:
+        return hear_ready(attempt, message->number);
     default:
         return hear_answer(attempt, message);
     }
 }
 
-void vb_attempt_begin(vb_attempt_t *attempt, uint64_t number, uint64_t now)
+void vb_attempt_begin(vb_attempt_t *attempt, uint64_t number, bool is_mine, uint64_t now)
 {
     *attempt = (vb_attempt_t){
-        .number = number, .is_mine = true, .again = now + FIRST_PAUSE, .pause = FIRST_PAUSE};
+        .number = number, .is_mine = is_mine, .again = now + FIRST_PAUSE, .pause = FIRST_PAUSE};
 }
 
 bool vb_attempt_is_due(vb_attempt_t *attempt, uint64_t now)
 {
-    if (!attempt->is_mine || attempt->is_answered || now < attempt->again) {
+    if (attempt->is_answered || now < attempt->again) {
         return false;
     }
     attempt->pause *= 2;

@@ -119,7 +119,7 @@ static vb_cm_message_t message_about(const vb_peer_t *peer, vb_answer_t what, ui
     return message;
 }
 
-/* A rejection, or that an attempt is gone. */
+/* Without a queue pair: a rejection, that an attempt is gone, that a welcome has been heard. */
 static void say(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool is_mine)
 {
     const vb_cm_message_t message = message_about(peer, what, number, is_mine);
@@ -319,7 +319,7 @@ static bool ask(vb_link_t *link)
     if (!vb_link_prepare(link)) {
         return false;
     }
-    vb_attempt_begin(&link->setup->attempt, ++link->peer->port->mailbox->number, spec_now());
+    vb_attempt_begin(&link->setup->attempt, ++link->peer->port->mailbox->number, true, spec_now());
     say_pair(link, VB_ASK);
     return true;
 }
@@ -332,7 +332,7 @@ static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
     if (NULL == link) {
         return vb_peer_why(peer, "out of memory");
     }
-    link->setup->attempt.number = asked->message->number;
+    vb_attempt_begin(&link->setup->attempt, asked->message->number, false, spec_now());
     if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello)
         || !connect_pair(link, asked->message)) {
         return false;
@@ -401,7 +401,11 @@ static void on_answer(vb_link_t *link, const vb_cm_message_t *message)
     if (VB_WELCOME != message->hello.answer) {
         vb_connect_rejected(link->peer, &message->hello, 0);
     } else if (vb_connect_is_welcome(link, &message->hello)) {
-        vb_peer_step(link->peer, connect_pair(link, message) ? VB_ON_ESTABLISHED : VB_ON_FAILED);
+        const bool is_good = connect_pair(link, message);
+        if (is_good) {
+            say(link->peer, VB_READY, message->number, true);
+        }
+        vb_peer_step(link->peer, is_good ? VB_ON_ESTABLISHED : VB_ON_FAILED);
     }
 }
 
@@ -435,8 +439,14 @@ static void hear(vb_port_t *port, const void *data, size_t length)
     case VB_IS_ANSWERED:
         on_answer(link, &message);
         break;
+    case VB_IS_UNHEARD:
+        say(peer, VB_READY, message.number, true);
+        break;
+    case VB_IS_READY:
+        vb_peer_step(peer, VB_ON_ESTABLISHED);
+        break;
     case VB_IS_IN_VAIN:
-        say(peer, VB_GONE, message.number, true);
+        say(peer, VB_GONE, message.number, !message.is_mine);
         break;
     case VB_IS_ENDED:
         vb_connect_ended(peer, "it closed the connection");
@@ -491,9 +501,10 @@ void vb_mailbox_events(vb_port_t *port)
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now)
 {
     vb_link_t *link = peer->link;
-    if (NULL != link && NULL != link->setup && VB_CONNECTING == peer->conn.state
+    const vb_conn_state_t state = peer->conn.state;
+    if (NULL != link && NULL != link->setup && (VB_CONNECTING == state || VB_ACCEPTING == state)
         && vb_attempt_is_due(&link->setup->attempt, now)) {
-        ++peer->port->counters.asked_again;
+        peer->port->counters.asked_again += VB_CONNECTING == state;
         say_again(link);
     }
 }

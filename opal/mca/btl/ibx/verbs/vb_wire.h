@@ -27,6 +27,7 @@ typedef enum vb_answer {
     VB_STRANGER, /* rejected for good: not of this job, or another version */
     VB_FULL,     /* rejected for good: enough connections; we go on with datagrams */
     VB_GONE,     /* by datagrams: the attempt is given up, or the connection has ended */
+    VB_READY,    /* by datagrams: the welcome has been heard, the connection is ready to use */
     VB_ANSWERS
 } vb_answer_t;
 
@@ -144,8 +145,8 @@ static inline bool vb_is_pair_number(uint32_t number)
     return number > 1 && number < 1u << 24;
 }
 
-/* False: not a message, or not one that can be: an attempt is the speaker's in a request and the other's in an answer, and
- * a request and a welcome come from a queue pair that can do reads. */
+/* False: not a message, or not one that can be: an attempt is the speaker's in a request and when it is ready, and the other's
+ * in an answer; and a request and a welcome come from a queue pair that can do reads. */
 static inline bool vb_cm_read(vb_cm_message_t *message, const void *data, size_t size)
 {
     vb_cm_wire_t wire;
@@ -168,7 +169,8 @@ static inline bool vb_cm_read(vb_cm_message_t *message, const void *data, size_t
                         .is_mine = 1 == wire.is_mine};
     memcpy(message->gid, wire.gid, sizeof(message->gid));
     const bool has_pair = VB_ASK == hello.answer || VB_WELCOME == hello.answer;
-    return 0 != message->number && wire.is_mine <= 1 && (VB_GONE == hello.answer || message->is_mine == (VB_ASK == hello.answer))
+    const bool is_of_speaker = VB_ASK == hello.answer || VB_READY == hello.answer;
+    return 0 != message->number && wire.is_mine <= 1 && (VB_GONE == hello.answer || message->is_mine == is_of_speaker)
            && vb_is_pair_number(message->mailbox)
            && (!has_pair
                || (vb_is_pair_number(message->pair) && message->psn < 1u << 24 && message->mtu >= 1 && message->mtu <= 5
