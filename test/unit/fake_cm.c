@@ -6,6 +6,10 @@
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
+    if (fake.no_rdma_cm) {
+        errno = ENODEV;
+        return NULL;
+    }
     channel_t *c = calloc(1, sizeof(*c));
     c->channel.fd = eventfd(0, EFD_NONBLOCK);
     return &c->channel;

@@ -34,6 +34,7 @@ typedef struct fake {
     bool silent;    /* requests to connect are lost */
     bool no_cq, no_listen, no_channel, no_notices;
     bool no_queue_pairs; /* RC, but through rdma_cm */
+    bool no_rdma_cm;     /* its device is not there */
     bool
         torn_writes; /* only the last bytes of a write are there at once, the rest at fake_finish_writes or
                        * before the next message of that queue pair */

@@ -734,6 +734,10 @@ static void ports_are_listed(void **state)
     assert_int_equal(found[1].port, 1);
     assert_string_equal(found[1].interface, "lo");
     assert_int_equal(vb_device_ports(found, 2), 2);
+    assert_true(vb_has_rdma_cm());
+    fake.no_rdma_cm = true;
+    assert_false(vb_has_rdma_cm());
+    assert_int_equal(vb_device_ports(found, 2), 2);
     fake.is_down = true;
     assert_int_equal(vb_device_ports(found, 8), 0);
     fake.is_down = false;

@@ -48,7 +48,7 @@ static const spec_parameter_t parameters[] = {
     SPEC_CHOICE("connect", 9, P(connect), VB_CONNECT_AUTO, ways,
                 .help = "Two ports of adapters are connected by rdma_cm, which needs an IPv4 address on both, or by datagrams, "
                         "which need none and exist on InfiniBand and RoCE: auto, by datagrams if one of the two has no "
-                        "address, and ports without an address are used if no port of the host has one or if "
+                        "address or its host no rdma_cm, which is told, and ports without an address are used if no port of the host has one or if "
                         "btl_ibx_if_include names them; cm, always by rdma_cm, ports without an address are not used; "
                         "datagrams, always by datagrams but for iWARP. Must be the same in the whole job. No unit, one of "
                         "auto, cm, datagrams, default auto."),
@@ -416,23 +416,26 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
 typedef struct opening {
     const mca_btl_ibx_verbs_options_t *options;
     mca_btl_base_module_t **modules;
+    bool has_cm; /* rdma_cm can be used; else no address is of a port */
     vb_abilities_t seen[MCA_BTL_IBX_INTERFACES]; /* ports that have an address: device and number */
     unsigned n;
 } opening_t;
 
-static void open_port(opening_t *opening, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+/* False: it cannot be used (told). */
+static bool open_port(opening_t *opening, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
 {
     mca_btl_ibx_verbs_module_t *module = module_new(opening->options, interface, able, mca_btl_ibx_verbs_modules_n);
     if (NULL != module) {
         opening->modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
         mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
     }
+    return NULL != module;
 }
 
 static void open_addresses(opening_t *opening)
 {
     mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
-    const int n = mca_btl_ibx_interfaces(all, NULL, NULL);
+    const int n = opening->has_cm ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
     for (int i = 0; i < n; ++i) {
         vb_abilities_t *able = &opening->seen[opening->n];
         if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback
@@ -441,7 +444,7 @@ static void open_addresses(opening_t *opening)
         }
         ++opening->n;
         if (is_wanted(&all[i], able)) {
-            open_port(opening, &all[i], able);
+            (void) open_port(opening, &all[i], able);
         }
     }
 }
@@ -472,23 +475,26 @@ static void open_without_address(opening_t *opening, const vb_device_port_t *por
     if (is_included ? !is_named(c->if_include, port, &able) : is_named(c->if_exclude, port, &able)) {
         return;
     }
-    const char *why = VB_CONNECT_CM == mca_btl_ibx_verbs_params.connect
-                          ? "it has no IPv4 address, which btl_ibx_connect = cm needs"
-                      : port->is_iwarp ? "it has no IPv4 address, which iWARP adapters need to be connected"
-                                       : NULL;
-    if (NULL != why) {
+    const bool is_auto = VB_CONNECT_AUTO == mca_btl_ibx_verbs_params.connect;
+    const char *why_no_cm = opening->has_cm ? "it has no IPv4 address"
+                                            : "rdma_cm cannot be used (is the module rdma_ucm loaded?)";
+    if (VB_CONNECT_CM == mca_btl_ibx_verbs_params.connect || port->is_iwarp) {
         if (0 == mca_btl_ibx_verbs_modules_n) {
-            mca_btl_ibx_explain("adapter not used", "", port->device, (int) port->port, why);
+            mca_btl_ibx_explain("adapter not used", "", port->device, (int) port->port, why_no_cm,
+                                port->is_iwarp ? "iWARP adapters are connected by nothing else"
+                                               : "btl_ibx_connect is cm");
         }
         return;
     }
-    if (VB_CONNECT_AUTO == mca_btl_ibx_verbs_params.connect && !is_included && opening->n > 0) {
+    if (is_auto && !is_included && opening->n > 0) {
         return; /* what has an address is used as before; it may lead to a network of its own */
     }
     mca_btl_ibx_interface_t interface = {.address.v6.sin6_family = AF_INET6};
     const char *name = '\0' != port->interface[0] ? port->interface : port->device;
     snprintf(interface.name, sizeof(interface.name), "%.*s", (int) sizeof(interface.name) - 1, name);
-    open_port(opening, &interface, &able);
+    if (open_port(opening, &interface, &able) && is_auto) {
+        mca_btl_ibx_explain("connected by datagrams", port->device, port->device, (int) port->port, why_no_cm);
+    }
 }
 
 int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)
@@ -498,6 +504,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_b
     mca_btl_ibx_verbs_modules_n = 0;
     /* Without any device the libraries would complain on standard error. */
     const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
+    opening.has_cm = some && vb_has_rdma_cm();
     if (some) {
         open_addresses(&opening);
     }

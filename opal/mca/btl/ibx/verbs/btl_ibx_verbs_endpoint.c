@@ -121,7 +121,7 @@ static void pair_gids(pairing_t *all, vb_fabric_t fabric, const mca_btl_ibx_verb
     }
     for (unsigned i = 0; i < modex->count; ++i) {
         const mca_btl_ibx_verbs_offer_t *offer = &modex->offer[i];
-        if (fabric == (vb_fabric_t) offer->fabric && 0 != iw_get32(offer->mailbox) && !is_taken(all, i)) {
+        if (fabric == (vb_fabric_t) offer->fabric && vb_is_pair_number(iw_get32(offer->mailbox)) && !is_taken(all, i)) {
             mca_btl_ibx_offer_t *theirs = &p.theirs[p.offers];
             p.offer_of[p.offers++] = i;
             *theirs = (mca_btl_ibx_offer_t){.family = 6, .prefix = GID_PREFIX};
@@ -153,6 +153,29 @@ static int pair(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verb
     return p.partner[at];
 }
 
+/* Told once: nothing of mine is connected to the process's for no other reason than how that is done. */
+static void tell_no_common_way(const mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_modex_t *modex,
+                               const opal_proc_t *proc)
+{
+    vb_dgram_address_t own;
+    const vb_abilities_t *able = vb_port_abilities(module->port);
+    const bool is_mine = able->by_datagrams, has_mailbox = vb_port_mailbox(module->port, &own);
+    bool differs = false;
+    for (unsigned i = 0; i < modex->count; ++i) {
+        const mca_btl_ibx_verbs_offer_t *offer = &modex->offer[i];
+        const bool is_theirs = 1 == offer->by_datagrams, takes = 0 != iw_get32(offer->mailbox);
+        if (able->fabric == (vb_fabric_t) offer->fabric) {
+            if (is_mine == is_theirs || (is_mine ? takes : has_mailbox)) {
+                return;
+            }
+            differs = true;
+        }
+    }
+    if (differs) {
+        mca_btl_ibx_explain("no common way", "", spec_host_of(proc), able->device);
+    }
+}
+
 /* How to connect: both sides come to the same. False: one side wants datagrams, and the other takes none. */
 static bool choose_way(mca_btl_ibx_verbs_endpoint_t *endpoint, const mca_btl_ibx_verbs_module_t *module,
                        const mca_btl_ibx_verbs_offer_t *offer)
@@ -166,7 +189,7 @@ static bool choose_way(mca_btl_ibx_verbs_endpoint_t *endpoint, const mca_btl_ibx
                                              .qkey = iw_get32(offer->qkey),
                                              .lid = iw_get16(offer->lid)};
     memcpy(endpoint->mailbox.gid, offer->gid, sizeof(offer->gid));
-    return 0 != endpoint->mailbox.number && vb_port_mailbox(module->port, &own);
+    return vb_is_pair_number(endpoint->mailbox.number) && vb_port_mailbox(module->port, &own);
 }
 
 static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
@@ -182,11 +205,16 @@ static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
 mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
 {
     mca_btl_ibx_verbs_modex_t modex;
-    const int found = is_self || !published(proc, &modex) ? -1
-                                                          : pair(mca_btl_ibx_verbs_of(module), &modex,
-                                                                 OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
-    if (!is_self && found < 0) {
-        return NULL;
+    int found = -1;
+    if (!is_self) {
+        if (!published(proc, &modex)) {
+            return NULL;
+        }
+        found = pair(mca_btl_ibx_verbs_of(module), &modex, OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
+        if (found < 0) {
+            tell_no_common_way(mca_btl_ibx_verbs_of(module), &modex, proc);
+            return NULL;
+        }
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint = OBJ_NEW(mca_btl_ibx_verbs_endpoint_t);
     if (NULL != endpoint && !is_self) {
@@ -196,6 +224,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
         memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
         copy_datagrams(endpoint, &modex.offer[found]);
         if (!choose_way(endpoint, mca_btl_ibx_verbs_of(module), &modex.offer[found])) {
+            tell_no_common_way(mca_btl_ibx_verbs_of(module), &modex, proc);
             OBJ_RELEASE(endpoint);
             return NULL;
         }

@@ -38,6 +38,15 @@ int vb_devices(void)
     return NULL == list ? 0 : n;
 }
 
+bool vb_has_rdma_cm(void)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (NULL != channel) {
+        rdma_destroy_event_channel(channel);
+    }
+    return NULL != channel;
+}
+
 bool vb_device_of(const struct sockaddr_in *address, vb_abilities_t *able)
 {
     struct sockaddr_in any_port = *address;

@@ -179,6 +179,9 @@ uint64_t vb_device_rnr(const vb_abilities_t *able);
 /* How many RDMA devices there are. */
 int vb_devices(void);
 
+/* Can rdma_cm be used? False: its device is not there or may not be opened; errno. */
+bool vb_has_rdma_cm(void);
+
 /* A port of a device, as it is listed. */
 typedef struct vb_device_port {
     char device[IBV_SYSFS_NAME_MAX];
