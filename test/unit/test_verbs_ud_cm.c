@@ -147,6 +147,7 @@ static void both_at_once(void **state)
     know_each_other(1, 2);
     assert_int_equal(say(1, 2, 1), VB_AGAIN);
     assert_int_equal(say(2, 1, 2), VB_AGAIN);
+    progress(2); /* before it hears that 1 gives way */
     connected(1, 2);
     assert_int_equal(fake.queue_pairs, 4);
     assert_int_equal(counters_of(2)->crossed, 1); /* of the smaller name */
@@ -508,6 +509,57 @@ static void forge(const forger_t *f, const vb_cm_message_t *message)
     forge_bytes(f, &wire, sizeof(wire));
 }
 
+/* Of another process than the last; not heard yet. */
+static void forge_of(const forger_t *f, uint64_t name, vb_answer_t what, uint64_t number)
+{
+    vb_cm_wire_t wire;
+    vb_cm_message_t message = request(number);
+    message.hello.name = name;
+    message.hello.answer = what;
+    vb_cm_write(&wire, &message);
+    forge_one(f, &wire, sizeof(wire));
+}
+
+/* While a request waits, what is newer of its process takes its place, and what says that it is given up ends it. */
+static void requests_that_wait_can_be_ended(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    forge_of(&f, NOBODY, VB_ASK, 10);
+    forge_of(&f, NOBODY, VB_ASK, 11);
+    forge_of(&f, NOBODY, VB_ASK, 10);
+    forge_of(&f, NOBODY + 1, VB_ASK, 1);
+    forge_of(&f, NOBODY + 2, VB_ASK, 1);
+    forge_of(&f, NOBODY + 2, VB_GONE, 1);
+    vb_port_events(process[2].port, 0);
+    assert_int_equal(counters_of(2)->accepted, 1); /* one at a time */
+    settle();
+    assert_int_equal(counters_of(2)->accepted, 2);
+    assert_int_equal(fake.queue_pairs, 5);
+    assert_true(11 == vb_peer_add(process[2].port, NOBODY, NULL, 0, NULL)->handshake.theirs);
+    assert_int_equal(counters_of(2)->strangers, 0);
+    forger_free(&f);
+}
+
+static void more_requests_than_can_wait(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    for (unsigned i = 0; i < 300; ++i) {
+        forge_of(&f, 1000 + i, VB_ASK, 1);
+    }
+    for (unsigned i = 0; i < 8; ++i) {
+        settle();
+    }
+    assert_int_equal(counters_of(2)->accepted, 256);
+    forge_of(&f, 1299, VB_ASK, 1); /* said again */
+    settle();
+    assert_int_equal(counters_of(2)->accepted, 257);
+    forger_free(&f);
+}
+
 static void nonsense_is_counted_and_answered_by_nobody(void **state)
 {
     (void) state;
@@ -769,6 +821,8 @@ int main(void)
         TEST(the_end_is_lost),
         TEST(a_process_that_dies),
         TEST(nobody_answers),
+        TEST(requests_that_wait_can_be_ended),
+        TEST(more_requests_than_can_wait),
         TEST(nonsense_is_counted_and_answered_by_nobody),
         TEST(who_cannot_be_talked_to_gives_up),
         TEST(a_mailbox_is_never_full_for_long),

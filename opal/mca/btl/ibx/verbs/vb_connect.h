@@ -84,7 +84,9 @@ void vb_mailbox_close(vb_port_t *port);
 void vb_mailbox_flush(vb_port_t *port, uint64_t wait_ns);
 /* Readable when something has arrived; -1: none. */
 int vb_mailbox_descriptor(const vb_port_t *port);
-/* Only with one: takes what has arrived. Takes the lock itself. */
+/* Do requests wait? Then it has events without a notice, too. */
+bool vb_mailbox_is_asked(const vb_port_t *port);
+/* Only with one: takes all that has arrived, and answers one request. Takes the lock itself. */
 void vb_mailbox_events(vb_port_t *port);
 /* Says the request to this peer again, or the welcome, if it is time. */
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now);

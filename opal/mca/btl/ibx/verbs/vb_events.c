@@ -169,10 +169,12 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
     vb_port_lock(port);
     const bool is_busy = port->deadlines > 0 || !spec_list_is_empty(&port->queue) || waits_for_last(port)
                          || vb_hybrid_needs_tick(port);
+    const bool is_asked = vb_mailbox_is_asked(port);
     vb_port_unlock(port);
     if (is_busy && (timeout_ms < 0 || timeout_ms > TICK_MS)) {
         timeout_ms = TICK_MS;
     }
+    timeout_ms = is_asked ? 0 : timeout_ms;
     if (poll(fd, sizeof(fd) / sizeof(*fd), timeout_ms) > 0) {
         if (fd[0].revents & POLLIN) {
             uint64_t n;
@@ -181,14 +183,14 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
         if (fd[1].revents & POLLIN) {
             vb_cm_events(port);
         }
-        if (fd[3].revents & POLLIN) {
-            vb_mailbox_events(port);
-        }
         struct ibv_async_event async;
         while (fd[2].revents & POLLIN && 0 == ibv_get_async_event(port->context, &async)) {
             pass_on(port->context, &async);
             ibv_ack_async_event(&async);
         }
+    }
+    if (is_asked || (fd[3].revents & POLLIN)) {
+        vb_mailbox_events(port);
     }
     vb_port_lock(port);
     check_deadlines(port);

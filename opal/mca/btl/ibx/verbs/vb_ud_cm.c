@@ -13,6 +13,8 @@
 #define RECEIVES 512u
 #define SLOTS    64u /* being sent */
 
+#define ASKED    256u /* requests that wait their turn; one that finds no room is said again */
+
 #define GRH 40u /* in front of what arrives (InfiniBand specification, 11.4.1.2) */
 
 /* Another port's mailbox. */
@@ -33,6 +35,8 @@ struct vb_mailbox {
     struct ibv_mr *mr;
     vb_sendq_t sendq;
     vb_ud_target_t *targets;
+    vb_cm_message_t asked[ASKED]; /* the oldest first, one of each process */
+    uint32_t asked_n;
     uint64_t number; /* of the newest attempt of mine */
 };
 
@@ -409,15 +413,9 @@ static void on_answer(vb_link_t *link, const vb_cm_message_t *message)
     }
 }
 
-static void hear(vb_port_t *port, const void *data, size_t length)
+static void handle(vb_port_t *port, const vb_cm_message_t *message)
 {
-    vb_cm_message_t message;
-    if (!vb_cm_read(&message, data, length) || message.hello.key != port->config.key
-        || message.hello.name == port->config.name) {
-        ++port->counters.strangers;
-        return;
-    }
-    vb_peer_t *peer = speaker(port, &message);
+    vb_peer_t *peer = speaker(port, message);
     if (NULL == peer) {
         ++port->counters.strangers;
         return;
@@ -425,34 +423,81 @@ static void hear(vb_port_t *port, const void *data, size_t length)
     vb_attempt_t none = {.number = 0};
     vb_link_t *link = peer->link;
     vb_attempt_t *attempt = NULL == link || NULL == link->setup ? &none : &link->setup->attempt;
-    switch (vb_handshake_hear(&peer->handshake, attempt, &message)) {
+    switch (vb_handshake_hear(&peer->handshake, attempt, message)) {
     case VB_IS_ASKED:
-        on_request(peer, &message);
+        on_request(peer, message);
         break;
     case VB_IS_REPEATED:
         if (VB_WELCOME == peer->handshake.answer) {
             say_again(link);
         } else {
-            say(peer, peer->handshake.answer, message.number, false);
+            say(peer, peer->handshake.answer, message->number, false);
         }
         break;
     case VB_IS_ANSWERED:
-        on_answer(link, &message);
+        on_answer(link, message);
         break;
     case VB_IS_UNHEARD:
-        say(peer, VB_READY, message.number, true);
+        say(peer, VB_READY, message->number, true);
         break;
     case VB_IS_READY:
         vb_peer_step(peer, VB_ON_ESTABLISHED);
         break;
     case VB_IS_IN_VAIN:
-        say(peer, VB_GONE, message.number, !message.is_mine);
+        say(peer, VB_GONE, message->number, !message->is_mine);
         break;
     case VB_IS_ENDED:
         vb_connect_ended(peer, "it closed the connection");
         break;
     case VB_NOTHING:
         break;
+    }
+}
+
+/* Requests wait until all else is heard: a queue pair for each takes long, and those behind them whose time is up, and the
+ * words that end the waiting for others, would come too late where all ask all at once. */
+static void queue_request(vb_mailbox_t *m, const vb_cm_message_t *request)
+{
+    uint32_t i = 0;
+    while (i < m->asked_n && m->asked[i].hello.name != request->hello.name) {
+        ++i;
+    }
+    if (i == m->asked_n && i < ASKED) {
+        m->asked[m->asked_n++] = *request;
+    } else if (i < m->asked_n && request->number > m->asked[i].number) {
+        m->asked[i] = *request; /* what it asked before it has given up */
+    }
+}
+
+static void drop_request(vb_mailbox_t *m, uint32_t i)
+{
+    --m->asked_n;
+    memmove(&m->asked[i], &m->asked[i + 1], (m->asked_n - i) * sizeof(m->asked[0]));
+}
+
+/* Is it the end of a request that waits? */
+static bool ends_queued(vb_mailbox_t *m, const vb_cm_message_t *message)
+{
+    for (uint32_t i = 0; i < m->asked_n; ++i) {
+        if (m->asked[i].hello.name == message->hello.name && m->asked[i].number == message->number) {
+            drop_request(m, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hear(vb_port_t *port, const void *data, size_t length)
+{
+    vb_cm_message_t message;
+    if (!vb_cm_read(&message, data, length) || message.hello.key != port->config.key
+        || message.hello.name == port->config.name) {
+        ++port->counters.strangers;
+    } else if (VB_ASK == message.hello.answer) {
+        queue_request(port->mailbox, &message);
+    } else if (VB_GONE != message.hello.answer || !message.is_mine
+               || !ends_queued(port->mailbox, &message)) {
+        handle(port, &message);
     }
 }
 
@@ -495,6 +540,11 @@ void vb_mailbox_events(vb_port_t *port)
     vb_port_lock(port);
     (void) ibv_req_notify_cq(m->cq, 0);
     take(port);
+    if (m->asked_n > 0) {
+        const vb_cm_message_t oldest = m->asked[0];
+        drop_request(m, 0);
+        handle(port, &oldest);
+    }
     vb_port_unlock(port);
 }
 
@@ -514,6 +564,11 @@ void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now)
 int vb_mailbox_descriptor(const vb_port_t *port)
 {
     return NULL == port->mailbox ? -1 : port->mailbox->notices->fd;
+}
+
+bool vb_mailbox_is_asked(const vb_port_t *port)
+{
+    return NULL != port->mailbox && port->mailbox->asked_n > 0;
 }
 
 bool vb_port_mailbox(const vb_port_t *port, vb_dgram_address_t *own)
