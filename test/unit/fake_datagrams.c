@@ -137,6 +137,15 @@ void fake_mute(unsigned node)
     }
 }
 
+void fake_break_datagrams(unsigned node)
+{
+    for (qp_t *qp = fake_qps; NULL != qp; qp = qp->next) {
+        if (IBV_QPT_UD == qp->qp.qp_type && qp->qp.context == &fake_nodes[node].context) {
+            fake_break_pair(qp);
+        }
+    }
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     const bool is_ud = IBV_QPT_UD == attr->qp_type;

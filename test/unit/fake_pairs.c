@@ -457,7 +457,13 @@ int ibv_modify_qp(struct ibv_qp *which, struct ibv_qp_attr *attr, int mask)
     }
     fake.modifies_left -= fake.modifies_left > 0;
     if (IBV_QPT_UD == which->qp_type) {
-        if (!is_enough(qp, attr->qp_state, mask)) {
+        if (IBV_QP_STATE == mask && IBV_QPS_RESET == attr->qp_state) {
+            qp->state = IBV_QPS_RESET;
+            qp->is_broken = false;
+            clear(&qp->posted);
+            return 0;
+        }
+        if (qp->is_broken || !is_enough(qp, attr->qp_state, mask)) {
             return EINVAL;
         }
         qp->state = attr->qp_state;

@@ -127,4 +127,7 @@ void fake_device_fatal(unsigned node);
 /* No datagram goes from or to the node any more. */
 void fake_mute(unsigned node);
 
+/* Its queue pairs of datagrams are in the error state. */
+void fake_break_datagrams(unsigned node);
+
 #endif

@@ -607,6 +607,65 @@ static void who_cannot_be_talked_to_gives_up(void **state)
     assert_int_equal(counters_of(1)->asked, 1);
 }
 
+/* Its number is what the others know. */
+static void a_mailbox_that_breaks_is_renewed(void **state)
+{
+    vb_dgram_address_t before, after;
+    (void) state;
+    open_ports(3);
+    assert_true(vb_port_mailbox(process[2].port, &before));
+    fake_break_datagrams(2);
+    settle();
+    assert_true(vb_port_mailbox(process[2].port, &after));
+    assert_memory_equal(&before, &after, sizeof(after));
+    connect_two(1, 2);
+    fake_break_datagrams(2);
+    settle();
+    connect_two(2, 3);
+}
+
+static void a_mailbox_that_breaks_for_ever_is_left(void **state)
+{
+    (void) state;
+    fake.no_addresses = true;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = without_address(&process[i]);
+        c.rules.attempt_ns = 60 * MS;
+        assert_true(start(i, &c, NULL));
+    }
+    for (unsigned i = 0; i < 17; ++i) {
+        fake_break_datagrams(2);
+        settle();
+    }
+    know_each_other(1, 2);
+    (void) say(1, 2, 0);
+    wait_for(1, 2, VB_DEAD);
+    assert_string_equal(process[1].why, "no answer");
+}
+
+/* It has no way back; then it has. */
+static void who_is_nowhere_may_be_somewhere_later(void **state)
+{
+    (void) state;
+    open_ports(2);
+    forger_t f = forger_new();
+    vb_cm_message_t message = request(1);
+    fake.no_ways = true;
+    for (; message.number < 4; ++message.number) {
+        message.mailbox = 100 + (uint32_t) message.number;
+        forge(&f, &message);
+    }
+    fake.no_ways = false;
+    assert_int_equal(counters_of(2)->strangers, 3);
+    const unsigned before = fake.datagrams;
+    message.mailbox = request(1).mailbox;
+    forge(&f, &message);
+    assert_int_equal(counters_of(2)->accepted, 1);
+    assert_true(fake.datagrams > before + 1);
+    assert_true(counters_of(1)->strangers > 0); /* the answer came to whom it does not concern */
+    forger_free(&f);
+}
+
 /* More than there are receive buffers. */
 static void a_mailbox_is_never_full_for_long(void **state)
 {
@@ -825,6 +884,9 @@ int main(void)
         TEST(more_requests_than_can_wait),
         TEST(nonsense_is_counted_and_answered_by_nobody),
         TEST(who_cannot_be_talked_to_gives_up),
+        TEST(a_mailbox_that_breaks_is_renewed),
+        TEST(a_mailbox_that_breaks_for_ever_is_left),
+        TEST(who_is_nowhere_may_be_somewhere_later),
         TEST(a_mailbox_is_never_full_for_long),
         TEST(who_computes_for_long_is_not_lost),
         TEST(requests_are_answered_as_often_as_they_come),

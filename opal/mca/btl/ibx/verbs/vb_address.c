@@ -114,8 +114,8 @@ bool vb_address_route(const vb_address_t *address, const vb_port_t *port, uint16
     return true;
 }
 
-static bool to_ready(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp,
-                     uint32_t qkey)
+bool vb_address_ready(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp,
+                      uint32_t qkey)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
                                .pkey_index = address->pkey_index,
@@ -144,7 +144,7 @@ struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port
         .qp_type = IBV_QPT_UD,
     };
     struct ibv_qp *qp = ibv_create_qp(port->pd, &attr);
-    if (NULL != qp && !to_ready(address, port, qp, qkey)) {
+    if (NULL != qp && !vb_address_ready(address, port, qp, qkey)) {
         const int error = errno;
         (void) ibv_destroy_qp(qp);
         errno = error;

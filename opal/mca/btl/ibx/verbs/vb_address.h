@@ -39,6 +39,10 @@ bool vb_address_route(const vb_address_t *address, const vb_port_t *port, uint16
 struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port, struct ibv_cq *cq,
                                     uint32_t sends, uint32_t receives, uint32_t qkey);
 
+/* A UD queue pair that was made so, from its reset state to ready again. False: errno. */
+bool vb_address_ready(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp,
+                      uint32_t qkey);
+
 static inline uint32_t vb_address_mtu(const vb_address_t *address)
 {
     return 0 < address->mtu ? 128u << address->mtu : 0;

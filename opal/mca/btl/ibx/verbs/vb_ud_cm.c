@@ -15,6 +15,8 @@
 
 #define ASKED    256u /* requests that wait their turn; one that finds no room is said again */
 
+#define RENEWALS 16u /* of a queue pair that breaks; one that breaks again and again would keep the thread busy */
+
 #define GRH 40u /* in front of what arrives (InfiniBand specification, 11.4.1.2) */
 
 /* Another port's mailbox. */
@@ -34,6 +36,8 @@ struct vb_mailbox {
     char *memory; /* what is received, then what is sent */
     struct ibv_mr *mr;
     vb_sendq_t sendq;
+    bool is_broken;
+    uint32_t renewals; /* of the queue pair, so far; in the numbers of its work requests */
     vb_ud_target_t *targets;
     vb_cm_message_t asked[ASKED]; /* the oldest first, one of each process */
     uint32_t asked_n;
@@ -65,7 +69,7 @@ static bool post_receive(vb_mailbox_t *m, uint32_t n)
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t) receive_buffer(m, n), .length = RECEIVE_BYTES, .lkey = m->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = vb_wr_id(true, 0, n), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr wr = {.wr_id = vb_wr_id(true, m->renewals, n), .sg_list = &sge, .num_sge = 1};
     struct ibv_recv_wr *bad;
     return 0 == ibv_post_recv(m->qp, &wr, &bad);
 }
@@ -80,7 +84,7 @@ static void send_message(vb_mailbox_t *m, const vb_ud_target_t *to, const vb_cm_
     memcpy(slot, wire, sizeof(*wire));
     struct ibv_sge sge = {.addr = (uintptr_t) slot, .length = sizeof(*wire), .lkey = m->mr->lkey};
     struct ibv_send_wr wr = {
-        .wr_id = vb_wr_id(false, 0, m->sendq.nxt),
+        .wr_id = vb_wr_id(false, m->renewals, m->sendq.nxt),
         .sg_list = &sge,
         .num_sge = 1,
         .opcode = IBV_WR_SEND,
@@ -170,10 +174,20 @@ static bool make_handle(const vb_port_t *port, vb_ud_target_t *target)
     return NULL != target->ah;
 }
 
+static bool is_there(const vb_ud_target_t *target, const vb_dgram_address_t *there)
+{
+    const vb_dgram_address_t *where = &target->where;
+    return where->number == there->number && where->qkey == there->qkey && where->lid == there->lid
+           && 0 == memcmp(where->gid, there->gid, sizeof(where->gid));
+}
+
+/* One to which no way was found is forgotten: a process that says with each request that it is somewhere else takes no memory. */
 static bool meet(vb_peer_t *peer, const vb_dgram_address_t *there)
 {
     vb_mailbox_t *m = peer->port->mailbox;
-    if (NULL == peer->target || 0 != memcmp(&peer->target->where, there, sizeof(*there))) {
+    if (NULL != peer->target && NULL == peer->target->ah) {
+        peer->target->where = *there;
+    } else if (NULL == peer->target || !is_there(peer->target, there)) {
         vb_ud_target_t *target = calloc(1, sizeof(*target));
         if (NULL == target) {
             return false;
@@ -508,7 +522,26 @@ static void on_received(vb_port_t *port, const struct ibv_wc *wc)
     if (IBV_WC_SUCCESS == wc->status && wc->byte_len >= GRH) {
         hear(port, receive_buffer(m, n) + GRH, wc->byte_len - GRH);
     }
-    if (IBV_WC_WR_FLUSH_ERR != wc->status) { /* of a queue pair that takes no more */
+    if (IBV_WC_WR_FLUSH_ERR == wc->status) {
+        m->is_broken = true; /* it takes no more */
+    } else {
+        (void) post_receive(m, n);
+    }
+}
+
+/* The queue pair broke: it begins anew, with the number that others know. What was under way is lost, and said again. */
+static void renew(vb_port_t *port)
+{
+    vb_mailbox_t *m = port->mailbox;
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    m->is_broken = false;
+    if (m->renewals >= RENEWALS || 0 != ibv_modify_qp(m->qp, &reset, IBV_QP_STATE)
+        || !vb_address_ready(&m->address, port, m->qp, m->own.qkey)) {
+        return;
+    }
+    ++m->renewals;
+    vb_sendq_init(&m->sendq, SLOTS);
+    for (uint32_t n = 0; n < RECEIVES; ++n) {
         (void) post_receive(m, n);
     }
 }
@@ -520,6 +553,9 @@ static void take(vb_port_t *port)
     do {
         n = ibv_poll_cq(port->mailbox->cq, VB_BATCH, wc);
         for (int i = 0; i < n; ++i) {
+            if (vb_wr_generation(wc[i].wr_id) != port->mailbox->renewals) {
+                continue; /* of before a renewal */
+            }
             if (vb_wr_is_receive(wc[i].wr_id)) {
                 on_received(port, &wc[i]);
             } else {
@@ -544,6 +580,9 @@ void vb_mailbox_events(vb_port_t *port)
         const vb_cm_message_t oldest = m->asked[0];
         drop_request(m, 0);
         handle(port, &oldest);
+    }
+    if (m->is_broken) {
+        renew(port);
     }
     vb_port_unlock(port);
 }
