@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Many send to one through a switch whose port is slow: the engines on the simulated network (iw_link.h), in virtual time, the same
  * on every machine. All begin a message at about the same time, when the messages before have arrived. A message is what a large
- * one of MPI is: a write into the receiver's memory, and a word behind it that tells of it; the receiver looks at the memory
+ * one of MPI is: a write into the receiver's memory, and a word behind it that tells of it; the receiver checks the memory
  * when it hears the word. It knows of a sender only when that says hello.
  *
  * For unit tests and benchmarks; without cmocka. One at a time: the engine that is made asks it for the configuration. */

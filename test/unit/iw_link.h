@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef LINK_ENGINES /* more only for who needs them: a step looks at all */
+#ifndef LINK_ENGINES /* more only for who needs them: a step visits all */
 #define LINK_ENGINES 34
 #endif
 

@@ -72,6 +72,21 @@ static void marks_save_what_is_lost(void **state)
     }
 }
 
+/* Hundreds with two datagrams each would overfill the switch's queue, so only some are served at a time (iw_share.h): nothing is lost
+ * by those who have met, but what shows the receiver now and then that there is no more room. */
+static void the_queue_is_shared_by_hundreds(void **state)
+{
+    (void) state;
+    for (unsigned k = 0; k < 2; ++k) {
+        fan_plan_t plan = cluster(256, FAN_MS, k > 0 ? FAN_MS / 5 : 0);
+        plan.warm = 1;
+        const fan_result_t r = run(&plan);
+        assert_int_equal(r.wrong, 0);
+        assert_true(500 * r.events.resent <= r.events.segments);
+        assert_true(100 * r.ns <= 125 * r.ideal_ns);
+    }
+}
+
 static void the_same_seed_is_the_same_run(void **state)
 {
     (void) state;
@@ -123,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_arrives_once_and_whole),
         cmocka_unit_test(marks_save_what_is_lost),
+        cmocka_unit_test(the_queue_is_shared_by_hundreds),
         cmocka_unit_test(the_same_seed_is_the_same_run),
         cmocka_unit_test(a_silent_process_costs_nothing),
         cmocka_unit_test(memory_of_a_peer_is_bounded),
