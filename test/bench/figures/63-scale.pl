@@ -68,5 +68,5 @@ my $largest = sub {
         return @said;
     },
     departures => 'A line through a few numbers of processes is taken a thousand times further, and no machine of that size was there.',
-    draw => {x => 'processes', logx => 1}, rounds => 3, seconds => 40,
+    draw => {x => 'processes', logx => 1}, rounds => 3, seconds => 60,
 }
