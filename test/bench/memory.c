@@ -2,10 +2,11 @@
 /* What a job holds because its processes have talked: memory after an all-to-all, beyond what there was before the first
  * message (test/bench/README.md). All processes must be on one host, with nothing else talking there.
  *
- * A line:  memory ranks= size= rounds= pss_kib= anonymous_kib= socket_kib= slab_kib= sockets= errors=
+ * A line:  memory ranks= size= rounds= pss_kib= anonymous_kib= socket_kib= slab_kib= sockets= first_us= again_us= errors=
  * pss, anonymous = growth of the processes' own pages, summed (smaps_rollup); socket = growth of what the kernel's sockets
  * hold in buffers (sockstat); slab = growth of its objects for sockets (slabinfo; 0 unless root); sockets = growth of
- * their number. */
+ * their number; first = time of the first all-to-all, in which all connections are made, at the process where it took longest;
+ * again = of the shortest after it. */
 #include "bench.h"
 
 enum { PSS, ANONYMOUS, USER_VALUES };
@@ -87,7 +88,7 @@ int main(int argc, char **argv)
     bench.used = calloc((size_t) argc, sizeof(bool));
     size_t sizes[BENCH_SIZES];
     bench_sizes("--size", "4K", sizes);
-    const int rounds = (int) bench_number("--rounds", 4, 1);
+    const int rounds = (int) bench_number("--rounds", 4, 2);
     const long settle_ms = bench_number("--settle-ms", 2500, 0);
     bench_options_end();
 
@@ -102,8 +103,12 @@ int main(int argc, char **argv)
     usleep(200000);
     look(before);
     usleep(300000); /* the others look, too, before anybody talks */
+    double us[2] = {0, 1e12}, slowest[2]; /* the first, and the shortest of the others */
     for (int i = 0; i < rounds; ++i) {
+        const double start = bench_now();
         MPI_Alltoall(out, (int) sizes[0], MPI_BYTE, in, (int) sizes[0], MPI_BYTE, MPI_COMM_WORLD);
+        const double took = bench_now() - start;
+        us[i > 0] = 0 == i || took < us[1] ? took : us[1];
     }
     for (size_t i = 0; i < all; ++i) {
         bench.errors += in[i] != (char) ((int) (i / sizes[0]) + bench.rank);
@@ -119,13 +124,15 @@ int main(int argc, char **argv)
         after[i] -= before[i];
     }
     MPI_Reduce(after, sum, VALUES, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(us, slowest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     long errors = 0;
     MPI_Reduce(&bench.errors, &errors, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (0 == bench.rank) {
         /* The kernel's numbers are the host's: one process's view of them. */
         printf("memory ranks=%d size=%zu rounds=%d pss_kib=%.0f anonymous_kib=%.0f socket_kib=%.0f slab_kib=%.0f "
-               "sockets=%.0f errors=%ld\n",
-               bench.size, sizes[0], rounds, sum[PSS], sum[ANONYMOUS], after[SOCKET], after[SLAB], after[SOCKETS], errors);
+               "sockets=%.0f first_us=%.0f again_us=%.0f errors=%ld\n",
+               bench.size, sizes[0], rounds, sum[PSS], sum[ANONYMOUS], after[SOCKET], after[SLAB], after[SOCKETS], slowest[0], slowest[1],
+               errors);
     }
     free(in);
     free(out);

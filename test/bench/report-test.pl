@@ -137,6 +137,15 @@ my @grow = Report::Stats::summary($memory, [
     map { my $r = $_; map { my $p = $_; {bench => 'memory', round => $r, who => 'ob1/ibx', ranks => $p, pss_kib => $p * (200 + 4 * ($p - 1)), socket_kib => 0, slab_kib => 0} } 4, 8, 16 } 1 .. 3]);
 my ($said) = $memory->{found}->(@grow);
 like($said, qr/200\.0 \+ 4\.00 \(p - 1\) KiB.*p = 16.*62500 times.*3\.81 GiB.*extrapolation, not a measurement/, 'memory: the model, and that it is one');
+my ($scale) = grep { $_->{id} eq 'scale' } @figures;
+my @parts = Report::Stats::summary($scale, [map { my $r = $_; (
+    map({ {bench => 'memory', round => $r, who => 'ob1/tcp', ranks => $_, pss_kib => $_ * (100 + 8 * ($_ - 1)), socket_kib => 0, slab_kib => 0, first_us => 1000 + 50 * ($_ - 1), again_us => 1000} } 4, 8, 16),
+    map({ {bench => 'incast', round => $r, who => 'engine', switch => 'drops', senders => $_, ms => 12, ideal_ms => 10, segments => 400, resent => 10, peer_bytes => 3500} } 64, 1000),
+) } 1 .. 3]);
+my @costs = $scale->{found}->(@parts);
+like($costs[0], qr{^Computed, ob1/tcp: 100\.0 \+ 8\.00 \(p - 1\) KiB, at p = 10000: 78 MiB.*not a measurement}, 'scale: memory');
+like($costs[1], qr/50 us more for each peer, at p = 10000: 499\.9 ms|500\.0 ms|0\.50 s/, 'scale: time');
+like($costs[2], qr/^Computed, engine, drops: 3500 bytes for each of 9999 peers: 33\.4 MiB.* 1000 senders .* 1\.20 times the ideal time, 2\.5 % sent again/, 'scale: the engine');
 
 # ---- what rounds do ----
 

@@ -47,7 +47,7 @@ sub check_names {
         my ($name) = $path =~ m{([^/]+)$};
         my %faults;
         for ($text =~ /(?<![\w\/.-])((?:pml_spec|btl_ibx|rcache_lazy|mpool_freq)_[a-z]\w*+)(?!\*|\.[ch]\b)/g) {
-            $faults{$_} = 1 unless $known{$_} || glob("$top/*/mca/*/*/{,*/}$_*");
+            $faults{$_} = 1 unless $known{$_} || (my @files = glob("$top/*/mca/*/*/{,*/}$_*"));
         }
         result(join(', ', map { "what is $_?" } sort keys %faults), "names in $name");
     }

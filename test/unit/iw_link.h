@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef LINK_ENGINES /* more only for who needs them: a step visits all */
 #define LINK_ENGINES 34
+#endif
 
 typedef struct link_packet {
     uint64_t at;
@@ -73,6 +75,9 @@ static inline void link_key(unsigned i, iw_key_t *key)
 {
     memset(key, (int) (0x11 * (i + 1)), sizeof(*key));
 }
+
+/* The engine that is called, for who asks whose memory it is (iw_counted.h). */
+static unsigned link_acts;
 
 /* Changes the configuration of every engine made from now on; may be NULL. */
 static void (*link_tune)(iw_config_t *config);
@@ -236,6 +241,7 @@ static inline void link_drain(link_t *l)
     static iw_packet_t k[64];
     for (unsigned i = 0; i < l->engines; ++i) {
         while (l->asleep[i] <= l->now && iw_engine_has_output(l->engine[i])) {
+            link_acts = i;
             unsigned n = iw_engine_output(l->engine[i], link_clock(l, i), k, 64);
             if (NULL != l->meanwhile) {
                 l->meanwhile(l->meanwhile_context);
@@ -314,6 +320,7 @@ static inline bool link_step(link_t *l, uint64_t until)
             return true;
         }
         l->waiting[k.to] -= k.waits ? k.length + LINK_COST : 0;
+        link_acts = k.to;
         if (k.alternate) {
             iw_engine_input_alternate(l->engine[k.to], link_clock(l, k.to), k.data, k.length);
         } else {
@@ -325,6 +332,7 @@ static inline bool link_step(link_t *l, uint64_t until)
     }
     for (unsigned i = 0; i < l->engines; ++i) {
         if (l->asleep[i] <= l->now) {
+            link_acts = i;
             iw_engine_timers(l->engine[i], link_clock(l, i));
         }
     }
@@ -360,6 +368,7 @@ static inline void link_init(link_t *l, unsigned engines, const iw_fault_rates_t
     for (unsigned i = 0; i < engines; ++i) {
         iw_config_t c;
         link_config(i, &c);
+        link_acts = i;
         l->engine[i] = iw_engine_create(&c);
         if (NULL == l->engine[i]) {
             abort();

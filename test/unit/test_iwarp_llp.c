@@ -15,7 +15,11 @@ static void numbers_are_taken_once(void **state)
     iw_seen_t s = {0};
     assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_NEW);
     assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_NEW); /* asking changes nothing */
+    assert_int_equal(iw_seen_missing(&s, 5), 0); /* the first that is heard of */
     assert_false(iw_seen_add(&s, 5, 1));
+    assert_int_equal(iw_seen_missing(&s, 5), 4);
+    assert_int_equal(iw_seen_missing(&s, 6), 4);
+    assert_int_equal(iw_seen_missing(&s, 8), 6);
     assert_int_equal(iw_seen_check(&s, 5, 1), IW_SEEN_TWICE);
     assert_int_equal(iw_seen_check(&s, 4, 1), IW_SEEN_NEW);
     assert_int_equal(iw_seen_check(&s, 6, 7), IW_SEEN_FAR); /* a floor above itself */
@@ -53,6 +57,11 @@ static void ranges_say_what_was_received(void **state)
             if (rng_percent(&rng, loss) || IW_SEEN_NEW != v) {
                 continue;
             }
+            uint32_t missing = 0;
+            for (uint64_t k = s.base; k < its_floor && 0 != s.end; ++k) {
+                missing += !got[k];
+            }
+            assert_int_equal(iw_seen_missing(&s, its_floor), missing < IW_SEEN ? missing : IW_SEEN);
             iw_seen_add(&s, pn, its_floor);
             got[pn] = true;
             iw_range_t range[IW_RANGES_MAX];

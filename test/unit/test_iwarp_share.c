@@ -180,6 +180,57 @@ static void anything_may_happen(void **state)
     }
 }
 
+/* Datagrams of the length of the limit: each is checked by itself. */
+static void came(bool is_marked, uint32_t lost)
+{
+    iw_share_came(&share, share.limit, is_marked, lost, UINT32_MAX, LEAST);
+}
+
+static void the_network_may_take_less(void **state)
+{
+    (void) state;
+    begin();
+    (void) heard(0, 100, 0);
+    came(true, 3); /* of one alone: no business of the others */
+    assert_int_equal(share.limit, IW_SHARE_FIRST);
+    assert_int_equal(iw_share_space(&share, true, 1 << 20), 1 << 20);
+    (void) heard(1, 100, 0);
+    assert_int_equal(iw_share_space(&share, true, 1 << 20), IW_SHARE_FIRST);
+    assert_int_equal(iw_share_whole(&share, true, 1 << 20), IW_SHARE_FIRST);
+    assert_int_equal(iw_share_space(&share, false, 1 << 20), 1 << 20); /* there is none */
+    assert_int_equal(iw_share_whole(&share, false, 1 << 20), (1 << 20) + (1 << 18));
+    assert_int_equal(iw_share_space(&share, true, SPACE), SPACE); /* or the port less */
+    assert_int_equal(iw_share_whole(&share, true, SPACE), WHOLE);
+    came(false, 0);
+    assert_int_equal(share.limit, IW_SHARE_FIRST / 4 * 5);
+    came(false, 1); /* one of two */
+    assert_int_equal(share.limit, IW_SHARE_FIRST / 16 * 15);
+    came(false, 0); /* slowly now */
+    assert_int_equal(share.limit, IW_SHARE_FIRST / 16 * 15 + LEAST);
+    came(true, 0); /* all of one */
+    assert_int_equal(share.limit, IW_SHARE_FIRST / 32 * 15 + LEAST / 2);
+}
+
+/* What counts is the share of all that came for as long as a limit lasts. */
+static void a_limit_is_checked_when_so_much_came(void **state)
+{
+    (void) state;
+    begin();
+    (void) heard(0, 100, 0);
+    (void) heard(1, 100, 0);
+    for (unsigned i = 0; i < 8; ++i) {
+        assert_int_equal(share.limit, IW_SHARE_FIRST);
+        iw_share_came(&share, IW_SHARE_FIRST / 8, 0 == i, 0, UINT32_MAX, LEAST);
+    }
+    assert_int_equal(share.limit, IW_SHARE_FIRST / 16 * 15);
+    for (unsigned i = 0; i < 100; ++i) {
+        came(true, 100);
+    }
+    assert_int_equal(share.limit, IW_SHARE_LEAST * LEAST);
+    iw_share_came(&share, share.limit, false, 0, share.limit, LEAST); /* the port has no more */
+    assert_int_equal(share.limit, IW_SHARE_LEAST * LEAST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +242,8 @@ int main(void)
         cmocka_unit_test(who_is_heard_keeps_its_turn),
         cmocka_unit_test(a_crowd_is_remembered_for_a_while),
         cmocka_unit_test(anything_may_happen),
+        cmocka_unit_test(the_network_may_take_less),
+        cmocka_unit_test(a_limit_is_checked_when_so_much_came),
     };
     return cmocka_run_group_tests_name("iwarp_share", tests, NULL, NULL);
 }

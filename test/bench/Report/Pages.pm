@@ -27,7 +27,8 @@ sub page {
         . "$result->{rounds} rounds (`report --only $figure->{id}`)" . join('', map { "\n- Note: $_" } @{$data->{notes} // []}) . "\n";
     $text .= "- Corresponds to " . Report::Page::paper($figure->{paper}) . "\n\n";
     $text .= "$figure->{shown}\n\n" if $figure->{shown};
-    $text .= join('', map { "- $_\n" } Report::Page::found($figure, @points)) . "\n" if grep { $_->{verdict} } @points;
+    my @found = ((grep { $_->{verdict} } @points) ? Report::Page::found($figure, @points) : (), $figure->{found} ? $figure->{found}->(@points) : ());
+    $text .= join('', map { "- $_\n" } @found) . "\n" if @found;
     $text .= "Medians and quartiles. A ratio is that of two runs of one round, with its quartiles.\n";
     my (@panels, %in);
     for (@points) {

@@ -110,15 +110,14 @@ uint32_t iw_build_least(const iw_engine_t *e)
     return 2u * (e->config.datagram_min + IW_OVERHEAD);
 }
 
-/* Bytes that a peer may have in flight (iw_share.h). Of all of them together a quarter more than the space is given at
- * most: a kernel buffers twice what it was asked for, its own data included. */
+/* Bytes that a peer may have in flight (iw_share.h). */
 static uint32_t window_for(iw_peer_t *p)
 {
     iw_engine_t *e = p->engine;
-    const uint32_t space = e->config.receive_space, least = iw_build_least(e);
+    const uint32_t most = e->config.receive_space, space = iw_share_space(&e->share, !p->rx.is_near, most), least = iw_build_least(e);
     return IW_SHARE_NONE == p->rx.sender.state
                ? iw_share_of(space, iw_share_crowd(&e->share), least)
-               : iw_share_window(&e->share, &p->rx.sender, space, space + space / 4, least);
+               : iw_share_window(&e->share, &p->rx.sender, space, iw_share_whole(&e->share, !p->rx.is_near, most), least);
 }
 
 void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)

@@ -14,8 +14,8 @@
  * with IW_BULK are overtaken by what is posted behind them, unless it has IW_BEHIND.
  *
  * Memory: a peer is allocated when it is added, which the caller does when it first wants to talk,
- * or when `unknown` is called because the peer does. Nothing is allocated for each message, packet
- * or segment once the pools have grown to what is in use at a time; pools are bounded by the
+ * or when `unknown` is called because the peer does; one that has talked takes IW_PEER_MEMORY at most. Nothing is allocated for
+ * each message, packet or segment once the pools have grown to what is in use at a time; pools are bounded by the
  * configuration. */
 #ifndef IW_ENGINE_H
 #define IW_ENGINE_H
@@ -31,6 +31,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+
+#define IW_PEER_MEMORY 4096 /* bytes that a peer takes beside what is under way to it and from it, at most */
 
 #define IW_IOV_MAX    4   /* pieces of a message */
 #define IW_INLINE_MAX 256 /* bytes of a message that is copied when posted */

@@ -192,6 +192,15 @@ static void answered(iw_peer_t *p, bool is_mutual)
     p->mutual = is_mutual;
 }
 
+/* Its number and its mark, and what these tell of the network. True: it follows the one before. */
+static bool note(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f, size_t length)
+{
+    p->rx.marks += e->is_marked;
+    e->count.marked_in += e->is_marked;
+    iw_receive_came(p, f, length);
+    return iw_seen_add(&p->rx.seen, f->pn, f->floor);
+}
+
 static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t prefix, size_t length)
 {
     iw_frame_t f;
@@ -240,9 +249,7 @@ static void input(iw_engine_t *e, uint64_t now, const uint8_t *data, size_t pref
         iw_ready(p);
     }
     if (IW_ACCEPTED == verdict) {
-        bool in_order = iw_seen_add(&p->rx.seen, f.pn, f.floor);
-        p->rx.marks += e->is_marked;
-        e->count.marked_in += e->is_marked;
+        bool in_order = note(e, p, &f, length);
         if (f.pn + 1 == p->rx.seen.end) {
             p->rx.largest_at = now;
         }

@@ -35,6 +35,7 @@
 #define IW_PERSIST        (10 * IW_MS) /* a peer that told to wait is asked again; RFC 9293, 3.8.6.1 */
 #define IW_RNR_DELAY      (50 * IW_US)  /* first pause when the peer has no receive buffer */
 #define IW_RNR_DOUBLINGS  7u
+#define IW_NETWORK_MOST   9216u   /* bytes of a datagram; networks carry no larger one */
 #define IW_MEMORY_PAUSE   IW_MS /* until memory for a segment is asked for again */
 #define IW_DEAD_ASKED     3u /* so often at least a peer is asked before it is called dead */
 #define IW_DOUBT_SHARE                                                                             \
@@ -237,6 +238,7 @@ typedef struct iw_peer_rx {
     uint32_t serving; /* reads of the peer not sent yet */
     bool ack_now;
     bool rnr;
+    bool is_near;  /* one came that is larger than any network's: from within the host, where there is no queue but the socket's */
     uint8_t marks; /* datagrams that came marked, as far as the acknowledgement tells */
     iw_sender_t sender; /* in the midst of a message, or not */
     spec_node_t waiting; /* in the engine's list: refused for want of a buffer */
@@ -367,6 +369,8 @@ void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw
 uint64_t iw_random(iw_engine_t *e);
 
 /* iw_receive.c */
+/* A datagram has been accepted that is not marked as seen yet: what it tells of the network (iw_share_came). */
+void iw_receive_came(iw_peer_t *p, const iw_frame_t *f, size_t length);
 /* A segment of so many bytes has come; is more of its message to come? */
 void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now);
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);

@@ -125,9 +125,19 @@ void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *recei
 /* So many may be served at a time that each can have two datagrams in flight, as large as its path carries them. */
 static uint32_t most_served(const iw_peer_t *p)
 {
-    const uint32_t space = p->engine->config.receive_space;
-    const uint32_t most = (space + space / 4) / (2u * (p->path.mtu.size + IW_OVERHEAD));
+    const uint64_t whole = iw_share_whole(&p->engine->share, !p->rx.is_near, p->engine->config.receive_space);
+    const uint32_t most = (uint32_t) (whole / (2u * (p->path.mtu.size + IW_OVERHEAD)));
     return most > 1 ? most : 1;
+}
+
+void iw_receive_came(iw_peer_t *p, const iw_frame_t *f, size_t length)
+{
+    iw_engine_t *e = p->engine;
+    p->rx.is_near |= length > IW_NETWORK_MOST;
+    if (e->share.members > 1 && !p->rx.is_near) { /* else no more is to be done on the fast path */
+        iw_share_came(&e->share, (uint32_t) length, e->is_marked, iw_seen_missing(&p->rx.seen, f->floor), e->config.receive_space,
+                      iw_build_least(e));
+    }
 }
 
 void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now)
@@ -137,8 +147,8 @@ void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now)
     if (!amid && IW_SHARE_NONE == m->state) {
         return;
     }
-    iw_sender_t *next = amid ? iw_share_heard(&e->share, m, bytes, iw_share_of(e->config.receive_space, e->peer_count, iw_build_least(e)),
-                                              most_served(p), now)
+    const uint32_t space = iw_share_space(&e->share, !p->rx.is_near, e->config.receive_space);
+    iw_sender_t *next = amid ? iw_share_heard(&e->share, m, bytes, iw_share_of(space, e->peer_count, iw_build_least(e)), most_served(p), now)
                              : iw_share_leave(&e->share, m, most_served(p), now);
     if (NULL != next) {
         iw_peer_t *other = SPEC_ENTRY(next, iw_peer_t, rx.sender);

@@ -18,19 +18,30 @@ iw_seen_verdict_t iw_seen_check(const iw_seen_t *s, uint64_t pn, uint64_t floor)
     return pn < s->end && bit(s, pn) ? IW_SEEN_TWICE : IW_SEEN_NEW;
 }
 
+/* What bits of a word are from this number on, and below `to`. */
+static uint64_t mask_of(uint64_t from, uint64_t to)
+{
+    const uint64_t mask = ~UINT64_C(0) << (from % 64);
+    return to < (from / 64 + 1) * 64 ? mask & ~(~UINT64_C(0) << (to % 64)) : mask;
+}
+
+uint32_t iw_seen_missing(const iw_seen_t *s, uint64_t floor)
+{
+    const uint64_t ring = s->base + IW_SEEN, known = floor < s->end ? floor : s->end;
+    uint64_t missing = 0 != s->end && floor > s->end ? floor - s->end : 0;
+    for (uint64_t from = s->base; from < known && from < ring; from = (from / 64 + 1) * 64) {
+        const uint64_t word = s->bits[from / 64 % (IW_SEEN / 64)];
+        missing += (uint64_t) __builtin_popcountll(~word & mask_of(from, known));
+    }
+    return missing < IW_SEEN ? (uint32_t) missing : IW_SEEN;
+}
+
 /* Clear the bits of [from, to), which are less than IW_SEEN apart. */
 static void clear(iw_seen_t *s, uint64_t from, uint64_t to)
 {
     while (from < to) {
-        uint64_t *word = &s->bits[from / 64 % (IW_SEEN / 64)];
-        uint64_t end = (from / 64 + 1) * 64;
-        uint64_t mask = ~UINT64_C(0) << (from % 64);
-        if (to < end) {
-            mask &= ~(~UINT64_C(0) << (to % 64));
-            end = to;
-        }
-        *word &= ~mask;
-        from = end;
+        s->bits[from / 64 % (IW_SEEN / 64)] &= ~mask_of(from, to);
+        from = (from / 64 + 1) * 64;
     }
 }
 

@@ -31,6 +31,10 @@ typedef enum iw_seen_verdict {
  * reason. */
 iw_seen_verdict_t iw_seen_check(const iw_seen_t *s, uint64_t pn, uint64_t floor);
 
+/* So many numbers below this floor were never received: the sender has given them up. Nothing is known before the first. Changes
+ * nothing. Only after iw_seen_check said IW_SEEN_NEW. */
+uint32_t iw_seen_missing(const iw_seen_t *s, uint64_t floor);
+
 /* Received. Only after iw_seen_check said IW_SEEN_NEW. True: it is the highest and directly
  * follows the one before (nothing was lost or overtaken). */
 bool iw_seen_add(iw_seen_t *s, uint64_t pn, uint64_t floor);

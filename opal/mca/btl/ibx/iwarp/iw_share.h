@@ -10,17 +10,28 @@
  * A window that was told can be used until another one is told, so a share is no larger than what all others leave of
  * the whole.
  *
- * Pure; the caller gives the time. Threads: the engine's lock. Source: receiver-driven grants, as in Homa (SIGCOMM 2018). */
+ * Several senders together may have under way what the network takes, too, which may be less than the port buffers: a switch's queue
+ * is filled by hundreds that have two datagrams each under way, and none of them can have fewer. What came marked, or never came,
+ * shows it here, for all of them. So the space is at most `limit`, which each time that so much has come grows if none of it did
+ * (by a quarter until the first did, then slowly), and else shrinks by half of the part that did. One sender alone has its own window for that
+ * (iw_cc.h).
+ *
+ * Pure; the caller gives the time. Threads: the engine's lock. Source: receiver-driven grants, as in Homa (SIGCOMM 2018);
+ * the limit as DCTCP's window (RFC 8257, 3.3), of all senders together. */
 #ifndef IW_SHARE_H
 #define IW_SHARE_H
 
 #include "spec_list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define IW_SHARE_TURN   UINT64_C(1048576) /* bytes of one sender, after which another one that waits is served */
 #define IW_SHARE_SILENT UINT64_C(5000000) /* ns */
 #define IW_SHARE_MEMORY UINT64_C(500000000) /* ns: those that sent at the same time will do so again */
+
+#define IW_SHARE_FIRST  UINT32_C(262144) /* bytes of several, until more is known: what one may begin with (IW_CC_INITIAL) */
+#define IW_SHARE_LEAST  8u               /* times what a sender has at least; all of them have no less */
 
 typedef enum iw_sharing {
     IW_SHARE_NONE,
@@ -45,11 +56,16 @@ typedef struct iw_share {
     uint32_t most_last; /* and in the IW_SHARE_MEMORY before */
     uint64_t since;
     uint64_t told;     /* to all senders */
+    uint32_t limit;    /* bytes of several that the network takes */
+    bool is_met;       /* it did not take more, once */
+    uint32_t bytes;    /* that came since the limit was checked, */
+    uint32_t datagrams; /* in so many, and so many that never came, */
+    uint32_t unfit;    /* of which so many were marked or never came */
 } iw_share_t;
 
 static inline void iw_share_init(iw_share_t *s)
 {
-    *s = (iw_share_t){.count = 0};
+    *s = (iw_share_t){.limit = IW_SHARE_FIRST};
     spec_list_init(&s->served);
     spec_list_init(&s->waiting);
 }
@@ -59,6 +75,42 @@ static inline uint32_t iw_share_of(uint32_t space, uint32_t senders, uint32_t le
 {
     const uint32_t share = space / (senders > 0 ? senders : 1);
     return share > least ? share : least;
+}
+
+/* Bytes that all senders may have in flight together. has_network: there is one on the way; space: what the port buffers. */
+static inline uint32_t iw_share_space(const iw_share_t *s, bool has_network, uint32_t space)
+{
+    return has_network && s->members > 1 && s->limit < space ? s->limit : space;
+}
+
+/* And what may have been told to them in all: a kernel buffers twice what it was asked for, its own data included, so that a quarter more
+ * than that has room; a network has none. */
+static inline uint64_t iw_share_whole(const iw_share_t *s, bool has_network, uint32_t space)
+{
+    const uint32_t limit = iw_share_space(s, has_network, space);
+    return limit < space ? limit : (uint64_t) space + space / 4;
+}
+
+/* A datagram came by the network, of one of the peers, and so many of its that were sent before are known now to have never come. */
+static inline void iw_share_came(iw_share_t *s, uint32_t bytes, bool is_marked, uint32_t lost, uint32_t space, uint32_t least)
+{
+    if (s->members < 2) {
+        return;
+    }
+    s->bytes += bytes;
+    s->datagrams += 1 + lost;
+    s->unfit += is_marked + lost;
+    if (s->bytes < s->limit) {
+        return;
+    }
+    if (s->unfit > 0) {
+        const uint32_t half = (uint32_t) ((uint64_t) s->limit * s->unfit / s->datagrams / 2);
+        s->limit = s->limit - half > IW_SHARE_LEAST * least ? s->limit - half : IW_SHARE_LEAST * least;
+        s->is_met = true;
+    } else if (s->limit < space) {
+        s->limit += s->is_met ? least : s->limit / 4;
+    }
+    s->bytes = s->datagrams = s->unfit = 0;
 }
 
 static inline void iw_share_tell(iw_share_t *s, iw_sender_t *m, uint32_t window)
