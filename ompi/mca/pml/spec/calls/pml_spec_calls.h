@@ -8,6 +8,7 @@
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_flow.h"
 
 /* pml_spec.c */

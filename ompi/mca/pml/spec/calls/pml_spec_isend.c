@@ -112,7 +112,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
-    if (OPAL_UNLIKELY(NULL == endpoint) || length > peer->eager_limit) {
+    if (OPAL_UNLIKELY(NULL == endpoint) || !mca_pml_spec_fits_packet(peer, length)) {
         return NEEDS_REQUEST;
     }
     if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {

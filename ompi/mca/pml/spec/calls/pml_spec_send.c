@@ -225,7 +225,7 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const size_t length = sendreq->req_send.req_bytes_packed;
     uint32_t seq;
-    if (length > mca_pml_spec.copy_limit || length > peer->eager_limit
+    if (length > mca_pml_spec.copy_limit || !mca_pml_spec_fits_packet(peer, length)
         || !(sendreq->is_flat || 0 == length)
         || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode
         || MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode

@@ -22,15 +22,19 @@ static inline const spec_ends_t *mca_pml_spec_ends(mca_pml_spec_peer_t *peer)
     return &peer->ends;
 }
 
+/* Does a message from one block, one that comes by itself, go out in one packet? */
+static inline bool mca_pml_spec_fits_packet(mca_pml_spec_peer_t *peer, size_t length)
+{
+    return OPAL_LIKELY(length <= peer->eager_limit)
+           || (length <= peer->eager_most && length <= mca_pml_spec_ends(peer)->alone);
+}
+
 /* Up to which size are messages that come one by one eager? */
 static inline bool mca_pml_spec_is_short(mca_pml_spec_peer_t *peer, size_t length)
 {
-    if (OPAL_LIKELY(length <= peer->eager_limit)) {
-        return true;
-    }
-    return length <= peer->eager_most
-               ? length <= mca_pml_spec_ends(peer)->alone
-               : length <= SPEC_COSTS_IN_PARTS && length <= mca_pml_spec_ends(peer)->parts;
+    return mca_pml_spec_fits_packet(peer, length)
+           || (length > peer->eager_most && length <= SPEC_COSTS_IN_PARTS
+               && length <= mca_pml_spec_ends(peer)->parts);
 }
 
 /* Does the message go out with its data, if its mode lets it? Asked once for each send. */
