@@ -28,8 +28,8 @@ static void end_each(size_t count, ompi_request_t **requests, ompi_status_public
 {
     for (size_t i = 0; i < count; ++i) {
         ompi_status_public_t *status = MPI_STATUSES_IGNORE == statuses ? NULL : &statuses[i];
-        const int error =
-            REQUEST_COMPLETE(requests[i]) ? theirs.req_wait(&requests[i], status) : MPI_ERR_PENDING;
+        const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(requests[i]);
+        const int error = complete ? theirs.req_wait(&requests[i], status) : MPI_ERR_PENDING;
         if (NULL != status) {
             status->MPI_ERROR = error;
         }

@@ -14,8 +14,7 @@
 #ifndef PML_SPEC_WAIT_H
 #define PML_SPEC_WAIT_H
 
-#include "pml_spec_compat.h"
-#include "pml_spec.h"
+#include "pml_spec_complete.h"
 
 /* From now on; from mca_pml_spec_enable, if there are threads, when it is known whether there will be an agent. */
 void mca_pml_spec_wait_begin(void);
@@ -30,10 +29,9 @@ static inline void mca_pml_spec_wait(ompi_request_t *request)
         ompi_request_wait_completion(request);
         return;
     }
-    while (!REQUEST_COMPLETE(request)) {
+    while (REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
         opal_progress();
     }
-    opal_atomic_rmb();
 }
 
 #endif
