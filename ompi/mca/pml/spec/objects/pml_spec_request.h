@@ -179,14 +179,16 @@ static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes
 /* The handle of a request, opened if need be: transports that share a message may ask for it in several threads. */
 uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uint64_t *handle);
 
-/* Its end, if it is open. */
+/* Its end, if it is open. The thread that put it into a packet read it before, since an answer has come; but that order is
+ * another process's, so both say that they share it (MCA_PML_SPEC_GLANCE). */
 static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_t *handle)
 {
-    if (OPAL_UNLIKELY(0 != *handle)) {
+    const uint64_t open = MCA_PML_SPEC_GLANCE(*handle);
+    if (OPAL_UNLIKELY(0 != open)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        spec_handle_close(table, *handle);
+        spec_handle_close(table, open);
         mca_pml_spec_unlock(&mca_pml_spec.lock);
-        *handle = 0;
+        __atomic_store_n(handle, 0, __ATOMIC_RELAXED);
     }
 }
 

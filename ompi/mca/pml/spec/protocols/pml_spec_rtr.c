@@ -106,7 +106,7 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
         .no = offer->no,
         .e = offer->e,
         .k = offer->k,
-        .r = recvreq->handle,
+        .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
         /* Without a registration the offer is empty: its number must go out all the same. */
         .length = needs_key && 0 == recvreq->keys ? 0 : recvreq->capacity,
         .addr = (uint64_t) (uintptr_t) recvreq->flat,
@@ -161,7 +161,7 @@ bool mca_pml_spec_match_expect(const mca_pml_spec_peer_t *peer, const mca_pml_sp
     if (OPAL_LIKELY(NULL != posted)) {
         const mca_pml_spec_recv_request_t *recvreq =
             SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
-        if (OPAL_LIKELY(recvreq->offered && recvreq->handle == match->r
+        if (OPAL_LIKELY(recvreq->offered && MCA_PML_SPEC_GLANCE(recvreq->handle) == match->r
                         && match->length <= recvreq->capacity)) {
             return true;
         }
@@ -483,7 +483,7 @@ static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_sp
     if (sendreq->sends_fragments) {
         spec_claim_send(&sendreq->joint.claim);
     }
-    match.s = sendreq->handle;
+    match.s = MCA_PML_SPEC_GLANCE(sendreq->handle);
     match.addr = (uint64_t) (uintptr_t) sendreq->flat;
     mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
     mca_pml_spec_joint_send(sendreq);

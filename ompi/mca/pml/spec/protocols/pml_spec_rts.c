@@ -112,7 +112,7 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
         .hdr = {.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_RTS, peer,
                                                 sendreq->req_send.req_base.req_tag, sendreq->seq),
                 .length = length,
-                .s = sendreq->handle,
+                .s = MCA_PML_SPEC_GLANCE(sendreq->handle),
                 .flags = sendreq->rts_flags,
                 .sent_at = sendreq->sent_at}};
     size_t size = sizeof(packet.hdr);
@@ -396,7 +396,7 @@ static bool fetch_jointly(mca_pml_spec_recv_request_t *recvreq, const mca_pml_sp
     mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
                                   .flags = MCA_PML_SPEC_CTS_JOINT,
                                   .s = recvreq->s,
-                                  .r = recvreq->handle,
+                                  .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
                                   .offset = offset,
                                   .length = length,
                                   .addr = (uint64_t) (uintptr_t) recvreq->flat + offset,

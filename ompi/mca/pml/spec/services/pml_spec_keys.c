@@ -31,7 +31,7 @@ void mca_pml_spec_keys_offer(mca_pml_spec_recv_request_t *recvreq)
                             .epoch = peer->recv.epoch,
                             .ctx = peer->ctx,
                             .src = peer->comm->my_rank,
-                            .r = recvreq->handle,
+                            .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
                             .name = mca_pml_spec.my_name,
                             .key_len = (uint16_t) btl[i]->btl->btl_registration_handle_size}};
         memcpy(packet.key, key, packet.hdr.key_len);
