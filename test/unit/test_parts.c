@@ -34,7 +34,8 @@ static void a_first_part_is_checked(void **state)
     (void) state;
     assert_null(spec_parts_check(1000, 500, 192, 1000));
     assert_null(spec_parts_check(1000, 1000, 192, 1000));
-    assert_null(spec_parts_check(192, 0, 192, 1000));
+    assert_null(spec_parts_check(192, 1, 192, 1000));
+    assert_non_null(spec_parts_check(192, 0, 192, 1000));
     assert_non_null(spec_parts_check(1001, 500, 192, 1000));
     assert_non_null(spec_parts_check(999, 1000, 192, 1000));
     assert_non_null(spec_parts_check(191, 100, 192, 1000));

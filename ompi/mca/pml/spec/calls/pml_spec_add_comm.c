@@ -48,8 +48,9 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
 
     /* From here on packets find the communicator; those that came too early follow in the order of
-     * their arrival (their sequence numbers put right what overtakes them). */
+     * their arrival. Sequence numbers put right what overtakes them; parts of messages stay behind them. */
     mca_pml_spec_lock(&mca_pml_spec.lock);
+    __atomic_store_n(&slot->replays, true, __ATOMIC_RELEASE);
     __atomic_store_n(&slot->comm, comm, __ATOMIC_RELEASE);
     ++slot->incarnations;
     free(slot->last_seqs);
@@ -64,6 +65,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
         mca_pml_spec_frag_free(frag);
         mca_pml_spec_lock(&mca_pml_spec.lock);
     }
+    __atomic_store_n(&slot->replays, false, __ATOMIC_RELEASE);
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     if (!comm->is_global) {
         mca_pml_spec_hellos_again(comm);

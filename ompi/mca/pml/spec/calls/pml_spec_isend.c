@@ -4,6 +4,7 @@
 
 #include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_device.h"
+#include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_wait.h"
 #include "../protocols/pml_spec_eager.h"
 #include "../protocols/pml_spec_rtr.h"
@@ -187,6 +188,9 @@ static inline __attribute__((always_inline)) int begin(const void *buf, size_t c
                    ? request_for_copy(buf, count, dtype, dst, tag, mode, comm, peer)
                    : request_new(buf, count, dtype, dst, tag, mode, comm, peer, on_device, false);
     if (OPAL_UNLIKELY(NULL == *sendreq)) {
+        if (NUMBERED == direct) { /* those behind it would wait for its number */
+            mca_pml_spec_no_memory("the request of a send", sizeof(**sendreq));
+        }
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (NUMBERED == direct) {

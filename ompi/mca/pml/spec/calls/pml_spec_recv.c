@@ -16,7 +16,7 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
     spec_recv_plan_t plan = {.offers = false};
     if (recvreq->capacity <= mca_pml_spec.eager_min || NULL == peer
-        || recvreq->capacity <= peer->eager_limit) {
+        || recvreq->capacity <= MCA_PML_SPEC_GLANCE(peer->eager_limit)) {
         return plan;
     }
     const bool stopped = mca_pml_spec_adapt_recalls(peer, tag);

@@ -269,7 +269,10 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
         /* Complete for MPI before the transfer. */
         mca_pml_spec_complete(&base->req_ompi);
     }
-    sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat);
+    /* One that is longer than a packet and synchronous does not go in parts. */
+    sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
+                    && !(length > peer->eager_most
+                         && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         (void) mca_pml_spec_stage_send(sendreq);

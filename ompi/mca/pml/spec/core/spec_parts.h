@@ -44,9 +44,10 @@ static inline uint64_t spec_parts_size(uint64_t length, uint64_t most)
 static inline const char *spec_parts_check(uint64_t length, uint64_t first, uint64_t least,
                                            uint64_t most)
 {
-    return length < least                    ? "so short a message has no parts"
-           : length > most || first > length ? "it has more data than it says, or may have"
-                                             : NULL;
+    return length < least ? "so short a message has no parts"
+           : 0 == first || length > most || first > length
+               ? "it has more data than it says, or may have"
+               : NULL;
 }
 
 /* The first part is here, and is not all of it. */

@@ -150,9 +150,6 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
         mca_pml_spec_flow_low(comm, peer, false);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
-    if (OPAL_UNLIKELY(skips)) {
-        mca_pml_spec_recvs_cancelled(&cancelled);
-    }
     if (OPAL_LIKELY(NULL != posted)) {
         mca_pml_spec_recv_request_t *recvreq =
             SPEC_ENTRY(posted, mca_pml_spec_recv_request_t, posted);
@@ -161,6 +158,9 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
         } else {
             mca_pml_spec_deliver_frag(recvreq, frag);
         }
+    }
+    if (OPAL_UNLIKELY(skips)) { /* last: a callback may wait for what follows the message */
+        mca_pml_spec_recvs_cancelled(&cancelled);
     }
 }
 
@@ -258,7 +258,7 @@ INLINED void message(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *s
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
     mca_pml_spec_comm_t *comm;
     while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_lock(hdr->ctx)))) {
-        if (mca_pml_spec_park(hdr->ctx, &packet)) {
+        if (mca_pml_spec_park(hdr->ctx, &packet, false)) {
             return;
         }
     }

@@ -68,7 +68,7 @@ mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t
     return peer;
 }
 
-bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
+bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet, bool behind)
 {
     mca_pml_spec_cid_slot_t *slot = mca_pml_spec_cid_slot(cid);
     mca_pml_spec_frag_t *frag = mca_pml_spec_frag_keep(packet);
@@ -76,7 +76,7 @@ bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet)
         mca_pml_spec_no_memory("a message in a communicator that is not made yet", sizeof(*slot));
     }
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    const bool exists = NULL != slot->comm;
+    const bool exists = NULL != slot->comm && !(behind && MCA_PML_SPEC_SEEN(slot->replays));
     if (!exists) {
         spec_list_append(&slot->parked, &frag->item.node);
     }

@@ -103,6 +103,7 @@ typedef struct mca_pml_spec_cid_slot {
      * first communicator. */
     opal_mutex_t lock;
     uint32_t incarnations; /* communicators that had this cid so far */
+    bool replays; /* parked packets are arriving again; atomic, from before `comm` can be seen */
     uint32_t last_seqs_n;
     mca_pml_spec_last_seq_t *last_seqs;
     spec_node_t parked; /* packets that came before their communicator: mca_pml_spec_frag_t.item */
@@ -139,8 +140,9 @@ bool mca_pml_spec_is_member(const opal_proc_t *proc);
 /* The slot of a cid, created if need be; NULL when memory is out. */
 mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid);
 
-/* Keep a packet until a communicator with its cid exists. False: it exists meanwhile. */
-bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet);
+/* Keep a packet until a communicator with its cid exists; `behind`: also while those that are kept arrive again, which it must not
+ * overtake. False: it exists, and that is over. */
+bool mca_pml_spec_park(uint16_t cid, const mca_pml_spec_packet_t *packet, bool behind);
 
 static inline mca_pml_spec_comm_t *mca_pml_spec_comm_of(const ompi_communicator_t *comm)
 {

@@ -51,7 +51,7 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
         }
     }
     peer->polls = polls;
-    peer->eager_limit = data_of(limit);
+    __atomic_store_n(&peer->eager_limit, data_of(limit), __ATOMIC_RELAXED); /* see before_recv */
     peer->mover = peer->is_self ? SPEC_BY_RDMA : mover_of(endpoint);
     peer->eager_most = SPEC_BY_RDMA == peer->mover ? peer->eager_limit : data_of(most);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);

@@ -71,7 +71,7 @@ const char *mca_pml_spec_parts_check(const mca_pml_spec_packet_t *packet)
     return packet->seg[0].seg_len < sizeof(*hdr)
                ? "it is shorter than its header"
                : spec_parts_check(hdr->length, packet->size - sizeof(*hdr),
-                                  MCA_PML_SPEC_FRAG_INLINE, SPEC_FLOW_DATA_MAX);
+                                  MCA_PML_SPEC_FRAG_INLINE, SPEC_COSTS_IN_PARTS);
 }
 
 static void begin(spec_parts_t *parts, mca_pml_spec_peer_t *peer,
@@ -108,6 +108,7 @@ void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
         mca_pml_spec_adapt_judge(recvreq, hdr->match.seq, 0, false, 0);
     }
+    recvreq->owed = 0; /* of an RTR that was not used */
     recvreq->missing = (int64_t) (hdr->length - first);
     if (0 == recvreq->missing) {
         mca_pml_spec_recv_done(recvreq);
@@ -181,13 +182,19 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
 MCA_PML_SPEC_PACKET(part, "PART", mca_pml_spec_part_hdr_t)
 {
     const mca_pml_spec_part_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    mca_pml_spec_comm_t *comm;
-    while (OPAL_UNLIKELY(NULL == (comm = mca_pml_spec_comm_lock(hdr->ctx)))) {
-        if (mca_pml_spec_park(hdr->ctx, packet)) {
+    for (;;) {
+        mca_pml_spec_comm_t *comm = mca_pml_spec_comm_lock(hdr->ctx);
+        if (OPAL_LIKELY(NULL != comm) && OPAL_LIKELY(!MCA_PML_SPEC_SEEN(comm->slot->replays))) {
+            part(comm, packet);
+            return;
+        }
+        if (NULL != comm) { /* its first part may be among those that arrive again */
+            mca_pml_spec_unlock(&comm->slot->lock);
+        }
+        if (mca_pml_spec_park(hdr->ctx, packet, true)) {
             return;
         }
     }
-    part(comm, packet);
 }
 
 static void part_parked(const mca_pml_spec_packet_t *packet)

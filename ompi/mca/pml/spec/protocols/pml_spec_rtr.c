@@ -311,7 +311,7 @@ static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16
         if (is_old) {
             return NULL;
         }
-        *parked = mca_pml_spec_park(cid, packet);
+        *parked = mca_pml_spec_park(cid, packet, false);
     }
     return mca_pml_spec_comm_in_epoch(comm, epoch);
 }

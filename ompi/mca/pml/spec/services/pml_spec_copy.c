@@ -262,7 +262,7 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
     unguard(sendreq);
 }
 
-/* ---- of one block, in one fragment ---- */
+/* ---- fragments of one block ---- */
 
 /* Of all peers. */
 static volatile int32_t fragments;
@@ -339,7 +339,6 @@ static bool hand_over(mca_pml_spec_peer_t *peer, const mca_pml_spec_ahead_t *mad
     mca_pml_spec_comm_retain(peer->comm);
     under_way(peer, 1);
     if (OPAL_LIKELY(0 <= mca_pml_spec_packet_send(made->btl, des, type))) {
-        MCA_PML_SPEC_COUNT_N(bytes_copied, made->length);
         return true;
     }
     under_way(peer, -1);
@@ -373,6 +372,7 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
         || OPAL_UNLIKELY(!hand_over(peer, &fragment, MCA_PML_SPEC_FRAG, &hdr))) {
         return false;
     }
+    MCA_PML_SPEC_COUNT_N(bytes_copied, length);
     if (start > 0 && length >= SPEC_JOINT_LEAST) {
         spec_far_saw(&peer->far, length, spec_now() - start);
     }

@@ -104,11 +104,15 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
     ends->alone = ends->run = ends->gaps = end;
 }
 
-/* Shared memory is a queue from each process to each other; of several transports one may be faster. */
+/* Is there one queue to the peer, which calls for one packet after the other and never gives the peer up? So is shared memory. */
 static bool keeps_order(const mca_pml_spec_peer_t *peer)
 {
-    return peer->is_near && !peer->is_self && SPEC_BY_RDMA != peer->mover
-           && 1 == peer->endpoint->btl_send.arr_size;
+    const mca_bml_base_btl_array_t *btls = &peer->endpoint->btl_send;
+    if (!peer->is_near || peer->is_self || 1 != btls->arr_size) {
+        return false;
+    }
+    const char *name = btls->bml_btls[0].btl->btl_component->btl_version.mca_component_name;
+    return 0 == strcmp("vader", name) || 0 == strcmp("sm", name);
 }
 
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
