@@ -6,12 +6,6 @@
 
 #include "pml_spec_eager.h"
 
-static inline bool mca_pml_spec_parts_probe(const mca_pml_spec_send_request_t *sendreq,
-                                            bool has_rtr)
-{
-    return mca_pml_spec_goes_unasked(sendreq, has_rtr);
-}
-
 void mca_pml_spec_parts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
 bool mca_pml_spec_parts_again(mca_pml_spec_send_request_t *sendreq);
 
@@ -41,7 +35,7 @@ extern const mca_pml_spec_packet_type_t mca_pml_spec_parts_packets[];
 
 static const mca_pml_spec_protocol_t mca_pml_spec_proto_parts = {
     .name = "parts",
-    .probe = mca_pml_spec_parts_probe,
+    .probe = mca_pml_spec_goes_unasked, /* eager, which is asked first, takes what fits a packet */
     .brings = mca_pml_spec_eager_brings,
     .start = mca_pml_spec_parts_start,
     .again = mca_pml_spec_parts_again,

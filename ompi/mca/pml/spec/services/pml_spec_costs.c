@@ -97,9 +97,9 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
 {
     const uint64_t wanted = (uint64_t) mca_pml_spec.eager_max;
     uint64_t end = wanted < peer->eager_limit ? peer->eager_limit : wanted;
-    ends->parts = end <= peer->eager_most || 0 == ends->gaps ? 0
-                  : end < SPEC_COSTS_IN_PARTS                ? end
-                                                             : SPEC_COSTS_IN_PARTS;
+    ends->parts = end <= peer->eager_most     ? 0
+                  : end < SPEC_COSTS_IN_PARTS ? end
+                                              : SPEC_COSTS_IN_PARTS;
     end = end < peer->eager_most ? end : peer->eager_most;
     ends->alone = ends->run = ends->gaps = end;
 }
