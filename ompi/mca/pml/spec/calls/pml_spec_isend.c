@@ -123,6 +123,9 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
     if (gathers && NULL == bml_btl->btl->btl_sendi) {
         return NEEDS_REQUEST;
     }
+    if (OPAL_UNLIKELY(opal_lifo_is_empty(&mca_pml_base_send_requests.super))) {
+        return NEEDS_REQUEST; /* which may be refused: MPI returns an error as long as no number is taken */
+    }
     uint32_t seq;
     if (OPAL_UNLIKELY(!mca_pml_spec_small_number(peer, length, tag, &seq))) {
         return NEEDS_REQUEST;

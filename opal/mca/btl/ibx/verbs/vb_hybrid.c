@@ -382,7 +382,7 @@ void vb_hybrid_give_slot(vb_peer_t *peer)
 
 bool vb_hybrid_opened(vb_peer_t *peer)
 {
-    if (NULL == peer->mate || VB_OK != peer->mate->over) {
+    if (!vb_peer_is_by_datagrams(peer) || VB_OK != peer->mate->over) {
         return false;
     }
     (void) step(peer, VB_SWITCH_ON_OPEN, 0);
