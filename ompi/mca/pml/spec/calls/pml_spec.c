@@ -4,6 +4,7 @@
 
 #include "../dispatch/pml_spec_arrive.h"
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_slabs.h"
@@ -98,6 +99,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_hellos_fini();
     mca_pml_spec_lost_fini();
     mca_pml_spec_claims_fini();
+    mca_pml_spec_cico_fini();
     mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);

@@ -158,6 +158,13 @@ static const spec_parameter_t parameters[] = {
                         "pml_spec_pipeline_max). "
                         "More fragments help on a long line. Unit: fragments, range 1 to 1024, "
                         "default 4."),
+    SPEC_NUMBER("cico_min", 9, &mca_pml_spec.cico_min, 131072, 0, TIB,
+                .help = "Between processes of a host that may not copy from each other's memory, "
+                        "a message of at least this size goes through memory that both map, so "
+                        "that it goes on while one of them computes: a thread of that process, "
+                        "which sleeps otherwise, copies for it on the processor of the one that "
+                        "waits. A very large value means that no message does, and that there is "
+                        "no thread. Unit: bytes, range 0 to 1024G, default 128K."),
     SPEC_NUMBER("priority", 9, &mca_pml_spec.priority, 10, 0, 1000,
                 .help = "The component with the highest priority is selected if several can be "
                         "used. The default is below that of ob1, so that an installed spec is "

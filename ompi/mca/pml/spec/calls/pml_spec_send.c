@@ -3,6 +3,7 @@
 #include "pml_spec_calls.h"
 
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_complete.h"
 #include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_stage.h"
@@ -41,7 +42,9 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
 static bool can_put(const mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
-    return !sendreq->fits && sendreq->is_flat && (peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT);
+    return !sendreq->fits && sendreq->is_flat
+           && ((peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
+               || mca_pml_spec_cico_may(peer, sendreq->req_send.req_bytes_packed));
 }
 
 /* What giving a message its number settled. */

@@ -166,10 +166,10 @@ static inline bool spec_far_pipelines(spec_far_t *f, const spec_costs_t *c, bool
     return 0 == __atomic_add_fetch(&f->skipped, 1, __ATOMIC_RELAXED) % SPEC_FAR_TRY;
 }
 
-/* May receiver first win? Not where the receiver could copy the message itself, waits, and so has nothing better to do. */
+/* May receiver first win? Not where processors copy and the receiver, which waits, has nothing better to do. */
 static inline bool spec_costs_offers(spec_mover_t mover, bool waits)
 {
-    return SPEC_BY_FRAGMENTS != mover && !(SPEC_BY_SINGLE == mover && waits);
+    return SPEC_BY_RDMA == mover || !waits;
 }
 
 /* Two samples of each way (nanoseconds for little and for much, which is `bytes` more) into what a byte costs. */

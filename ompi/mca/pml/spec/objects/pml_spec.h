@@ -56,6 +56,7 @@ typedef struct mca_pml_spec_module {
     long unexpected_max; /* bytes; -1: by the memory of the host */
     long eager_max;      /* bytes; -1: by what copies cost */
     long pipeline_max;   /* the same */
+    long cico_min;       /* bytes */
     int adapt_threshold; /* percent */
     size_t patience_max; /* microseconds */
     int gather;          /* messages */

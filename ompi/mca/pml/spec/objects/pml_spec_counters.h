@@ -24,6 +24,8 @@
       "sends and receives of device memory that went through host memory standing in for it")      \
     X(device_faults, "copies from or to the memory of an accelerator that failed")                 \
     X(joint, "large messages that both ends were to move: the one that waits, or both")            \
+    X(cico, "large messages copied through memory that both processes share (pml_spec_cico_min)")  \
+    X(cico_calls, "times other processes had this one's thread copy while its program computed")   \
     X(stripes, "puts and gets of messages that were shared among several transports")              \
     X(rtr_sent, "RTRs sent (receives that speculated)")                                            \
     X(rtr_keys, "further keys sent ahead of RTRs, one for each transport more that can put")       \

@@ -53,6 +53,7 @@ typedef struct mca_pml_spec_rtr {
     uint64_t r;
     uint64_t addr;
     uint8_t back_epoch; /* of a REVOKE */
+    bool is_ring;       /* addr is the name of one */
     uint16_t key_len;
     char key[MCA_PML_SPEC_KEY_MAX];
 } mca_pml_spec_rtr_t;

@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a receive request, whatever its protocol. */
+#include "pml_spec_cico.h"
 #include "pml_spec_complete.h"
 #include "pml_spec_device.h"
 #include "pml_spec_explain.h"
@@ -79,6 +80,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     recvreq->handle = 0;
     recvreq->keys = 0;
     recvreq->offered = false;
+    recvreq->cico = NULL;
     recvreq->pin = NULL;
     recvreq->staged = false;
     recvreq->converts = false;
@@ -229,6 +231,9 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
         (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
     }
+    if (OPAL_UNLIKELY(NULL != recvreq->cico)) {
+        mca_pml_spec_cico_drop(&recvreq->cico);
+    }
     mca_pml_spec_handle_close(&mca_pml_spec.recv_handles, &recvreq->handle);
     while (recvreq->keys > 0) {
         --recvreq->keys;
@@ -264,6 +269,9 @@ void mca_pml_spec_recv_fail(mca_pml_spec_recv_request_t *recvreq, int status)
 
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
 {
+    if (NULL != recvreq->cico) {
+        mca_pml_spec_cico_stop(recvreq->cico);
+    }
     if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
         recv_return(recvreq);
     }

@@ -17,6 +17,7 @@
 
 struct mca_pml_spec_protocol; /* protocols/pml_spec_protocol.h */
 struct mca_pml_spec_pin;      /* services/pml_spec_pin.h */
+struct mca_pml_spec_cico;     /* pml_spec_cico.h */
 
 /* The part of this process in a message that both ends move (services/pml_spec_joint.h). */
 typedef struct mca_pml_spec_joint {
@@ -92,7 +93,9 @@ typedef struct mca_pml_spec_send_request {
     struct mca_pml_spec_pin *pin; /* of a persistent one, or NULL */
     mca_pml_spec_pending_t pending;
     mca_pml_spec_joint_t joint;
-    spec_node_t unnoticed; /* in peer->unnoticed, or before that in peer->waiting */
+    struct mca_pml_spec_cico *cico; /* through a ring, or NULL */
+    uint64_t ring;                  /* its name, if it is this process's */
+    spec_node_t unnoticed;          /* in peer->unnoticed, or before that in peer->waiting */
 
     /* by copy (pml_spec_copy.c) */
     opal_mutex_t range_lock; /* covers ranges; innermost */
@@ -119,25 +122,28 @@ typedef struct mca_pml_spec_recv_request {
     volatile int32_t life;
     char *flat; /* as above */
     bool is_flat;
-    bool on_device, staged; /* as above */
-    bool converts;          /* the convertor is prepared */
-    volatile int32_t stage; /* mca_pml_spec_recv_stage_t */
-    size_t capacity;        /* bytes that fit the buffer */
-    uint64_t handle;        /* mine on the wire, 0: none */
-    uint64_t s;             /* the sender's handle, once known */
-    uint64_t watched_since; /* speculation is stopped: when this was posted, ns; else 0 */
-    bool offered;           /* among the offers of its peer */
-    bool blocks;            /* as above */
-    bool starts;            /* its call has not posted it yet */
-    bool awaits_rts;        /* pml_spec_patience.h: its RTS was about to come when it was posted */
-    uint64_t waive;         /* sender first: bytes the sender need not deliver by our answer */
+    bool on_device, staged;         /* as above */
+    bool converts;                  /* the convertor is prepared */
+    volatile int32_t stage;         /* mca_pml_spec_recv_stage_t */
+    size_t capacity;                /* bytes that fit the buffer */
+    uint64_t handle;                /* mine on the wire, 0: none */
+    uint64_t s;                     /* the sender's handle, once known */
+    uint64_t watched_since;         /* speculation is stopped: when this was posted, ns; else 0 */
+    struct mca_pml_spec_cico *cico; /* what it has offered a ring for, or NULL */
+    bool offered;                   /* among the offers of its peer */
+    bool blocks;                    /* as above */
+    bool starts;                    /* its call has not posted it yet */
+    bool awaits_rts; /* pml_spec_patience.h: its RTS was about to come when it was posted */
+    uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Bringing it to 0 completes the request. */
     volatile int64_t missing;
     volatile int64_t
         owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
-    mca_bml_base_btl_t *rtr_btl; /* receiver first: the transport that the RTR names */
-    int32_t status;              /* first error */
+    mca_bml_base_btl_t
+        *rtr_btl;   /* receiver first: the transport that the RTR names; NULL: a ring, */
+    uint64_t ring;  /* of that name */
+    int32_t status; /* first error */
     int32_t keys;
     struct mca_pml_spec_pin *pin; /* as above. What follows no small message touches */
     struct {                      /* registrations of the buffer that were offered to the sender */

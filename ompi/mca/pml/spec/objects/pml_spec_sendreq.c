@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* The life of a send request, whatever its protocol. */
+#include "pml_spec_cico.h"
 #include "pml_spec_complete.h"
 #include "pml_spec_request.h"
 #include "pml_spec_stage.h"
@@ -18,6 +19,9 @@ static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 {
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    if (NULL != sendreq->cico) {
+        mca_pml_spec_cico_stop(sendreq->cico);
+    }
     if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
         send_return(sendreq);
     }
@@ -68,6 +72,7 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     sendreq->r = 0;
     sendreq->key = NULL;
     sendreq->pin = NULL;
+    sendreq->cico = NULL;
     sendreq->staged = false;
     sendreq->announced = false;
     sendreq->in_flight = 0;

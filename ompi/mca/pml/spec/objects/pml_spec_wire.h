@@ -37,6 +37,8 @@ enum mca_pml_spec_type {
     /* Eager data that is longer than a packet: core/spec_parts.h. The first has a sequence number, too. */
     MCA_PML_SPEC_PARTS,
     MCA_PML_SPEC_PART,
+    /* An RTR whose addr is the name of a ring: objects/pml_spec_cico.h. */
+    MCA_PML_SPEC_RTR_RING,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -79,6 +81,8 @@ enum {
         16, /* with FLAT: the data is not there before it is asked for, so nobody reads it */
     MCA_PML_SPEC_RTS_FRAGMENTS =
         32, /* with FLAT: FRAGs come while both ends wait: services/pml_spec_joint.h */
+    MCA_PML_SPEC_RTS_RING =
+        64, /* addr is the name of a ring by which the data can be had: objects/pml_spec_cico.h */
 };
 
 /* Then: key_len bytes of key, then data until the end of the packet. */

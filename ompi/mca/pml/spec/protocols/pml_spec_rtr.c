@@ -3,6 +3,7 @@
  * there (docs/design/protocol.md, "Receiver first"). Which RTR belongs to which message: core/spec_send.h and core/spec_recv.h. */
 #include "pml_spec_rtr.h"
 
+#include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_stage.h"
 #include "../services/pml_spec_adapt.h"
@@ -51,6 +52,12 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
     return NULL;
 }
 
+/* Without one, may it name a ring? */
+static bool ring_is_possible(const mca_pml_spec_recv_request_t *recvreq)
+{
+    return recvreq->is_flat && mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
+}
+
 bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -62,12 +69,13 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
         || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
-        || !(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
+        || !((endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) || ring_is_possible(recvreq))
         || !(recvreq->is_flat || mca_pml_spec_recv_stages(recvreq))) {
         return false;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
-    const mca_bml_base_btl_t *bml_btl = putting_btl(endpoint);
+    const mca_bml_base_btl_t *bml_btl =
+        ring_is_possible(recvreq) ? &endpoint->btl_send.bml_btls[0] : putting_btl(endpoint);
     return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl))
            && mca_pml_spec_claims_serve(recvreq->peer);
 }
@@ -84,6 +92,10 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     }
     recvreq->rtr_btl = bml_btl;
     recvreq->owed = (int64_t) recvreq->capacity;
+    if (NULL == bml_btl) {
+        recvreq->ring = mca_pml_spec_cico_offer_recv(recvreq);
+        return 0 != recvreq->ring;
+    }
     if (NULL != bml_btl->btl->btl_register_mem
         && NULL != mca_pml_spec_recv_register(recvreq, bml_btl, 0, recvreq->capacity)) {
         mca_pml_spec_keys_offer(recvreq);
@@ -95,10 +107,11 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
                             mca_pml_spec_rtr_packet_t *packet)
 {
     const mca_pml_spec_peer_t *peer = recvreq->peer;
-    const bool needs_key = NULL != recvreq->rtr_btl->btl->btl_register_mem;
+    const bool is_ring = NULL == recvreq->rtr_btl;
+    const bool needs_key = !is_ring && NULL != recvreq->rtr_btl->btl->btl_register_mem;
     packet->btl = recvreq->rtr_btl;
     packet->hdr = (mca_pml_spec_rtr_hdr_t){
-        .type = MCA_PML_SPEC_RTR,
+        .type = is_ring ? MCA_PML_SPEC_RTR_RING : MCA_PML_SPEC_RTR,
         .epoch = peer->recv.epoch,
         .ctx = peer->ctx,
         .src = peer->comm->my_rank,
@@ -109,7 +122,7 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
         .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
         /* Without a registration the offer is empty: its number must go out all the same. */
         .length = needs_key && 0 == recvreq->keys ? 0 : recvreq->capacity,
-        .addr = (uint64_t) (uintptr_t) recvreq->flat,
+        .addr = is_ring ? recvreq->ring : (uint64_t) (uintptr_t) recvreq->flat,
         .name = mca_pml_spec.my_name,
     };
     if (needs_key && recvreq->keys > 0) {
@@ -339,6 +352,7 @@ MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t)
         rtr->btl = packet->btl;
         rtr->r = hdr->r;
         rtr->addr = hdr->addr;
+        rtr->is_ring = MCA_PML_SPEC_RTR_RING == hdr->type;
         rtr->key_len = hdr->key_len;
         memcpy(rtr->key, hdr + 1, hdr->key_len);
         if (OPAL_UNLIKELY(!mca_pml_spec_claims_find(peer, hdr->r, hdr->page_pid, hdr->page_fd,
@@ -490,6 +504,13 @@ static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_sp
     return true;
 }
 
+/* Through the receiver's ring: it is told of the message at once, and takes the data itself. */
+static bool write_to_ring(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *rtr)
+{
+    tell_match(sendreq);
+    return mca_pml_spec_cico_join_send(sendreq, rtr->addr);
+}
+
 /* By copy, because RDMA is not to be had for this range. */
 static void write_by_copy(void *sendreq, uint64_t offset, uint64_t length)
 {
@@ -577,9 +598,15 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         rtr_free(rtr);
         return;
     }
+    if (rtr->is_ring && write_to_ring(sendreq, rtr)) {
+        mca_pml_spec_keys_free(&keys);
+        rtr_free(rtr);
+        return;
+    }
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
-        if (mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
+        if (!rtr->is_ring
+            && mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
             usable[n++] = candidate[i];
         }
     }
@@ -604,6 +631,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
 
 const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[] = {
     {MCA_PML_SPEC_RTR, mca_pml_spec_recv_rtr, rtr_arrived},
+    {MCA_PML_SPEC_RTR_RING, mca_pml_spec_recv_rtr, rtr_arrived},
     {MCA_PML_SPEC_REVOKE, mca_pml_spec_recv_revoke, revoke_arrived},
     {0, NULL, NULL},
 };

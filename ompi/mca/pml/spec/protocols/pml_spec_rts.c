@@ -8,6 +8,7 @@
 #include "pml_spec_rts.h"
 
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_stage.h"
 #include "../objects/pml_spec_upward.h"
 #include "../services/pml_spec_adapt.h"
@@ -48,9 +49,16 @@ static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
 }
 
+/* May it go through a ring? Then neither. */
+static bool ring_is_possible(const mca_pml_spec_send_request_t *sendreq)
+{
+    return sendreq->is_flat && !sendreq->fits
+           && mca_pml_spec_cico_may(sendreq->peer, sendreq->req_send.req_bytes_packed);
+}
+
 size_t mca_pml_spec_rts_brings(const mca_pml_spec_send_request_t *sendreq)
 {
-    if (rdma_is_possible(sendreq)) {
+    if (rdma_is_possible(sendreq) || ring_is_possible(sendreq)) {
         return 0;
     }
     const size_t length = sendreq->req_send.req_bytes_packed;
@@ -131,7 +139,12 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
         mca_pml_spec_control_send(endpoint, bml_btl, &packet, size);
         return true;
     }
-
+    if (0 != sendreq->ring) {
+        packet.hdr.flags |= MCA_PML_SPEC_RTS_RING;
+        packet.hdr.addr = sendreq->ring;
+        mca_pml_spec_control_send(endpoint, bml_btl, &packet, size);
+        return true;
+    }
     return send_with_data(sendreq, bml_btl, &packet.hdr);
 }
 
@@ -159,6 +172,7 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     /* From the moment the RTS leaves the request may end at any time, in another thread too: with threads nothing is copied
      * ahead, for the answer may be served while it is. */
     const bool by_copy = !rdma_is_possible(sendreq);
+    sendreq->ring = ring_is_possible(sendreq) ? mca_pml_spec_cico_offer_send(sendreq) : 0;
     sendreq->sends_fragments =
         !by_copy && SPEC_BY_SINGLE == sendreq->peer->mover && mca_pml_spec_joint_sends(sendreq);
     const bool ahead = sendreq->blocks && sendreq->is_flat && sendreq->peer->is_near
@@ -172,7 +186,9 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         mca_pml_spec_send_later(sendreq);
     }
     if (ahead) {
-        (by_copy ? mca_pml_spec_copy_begins : mca_pml_spec_joint_ahead)(sendreq);
+        (0 != sendreq->ring ? mca_pml_spec_cico_ahead
+         : by_copy          ? mca_pml_spec_copy_begins
+                            : mca_pml_spec_joint_ahead)(sendreq);
         mca_pml_spec_send_account(sendreq, 1, OMPI_SUCCESS);
     }
 }
@@ -293,6 +309,9 @@ MCA_PML_SPEC_KEY_PACKET(cts, "CTS", mca_pml_spec_cts_hdr_t)
     }
     const uint64_t waive = cts->waive;
 
+    if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* the receiver has no use for the ring */
+        mca_pml_spec_cico_drop(&sendreq->cico);
+    }
     if (cts->flags & MCA_PML_SPEC_CTS_JOINT) {
         answer_jointly(sendreq, cts);
     } else if (cts->length > 0 && (cts->flags & MCA_PML_SPEC_CTS_PUT)) {
@@ -539,6 +558,13 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
+    if ((rts->flags & MCA_PML_SPEC_RTS_RING) && 0 == inside && recvreq->is_flat) {
+        recvreq->owed = (int64_t) want;
+        if (mca_pml_spec_cico_join_recv(recvreq, rts->addr, rts->length, want)) {
+            return;
+        }
+        recvreq->owed = 0;
+    }
     /* What can be put is worth staging, if nothing of it is in the buffer yet. */
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT)
         || !(recvreq->is_flat

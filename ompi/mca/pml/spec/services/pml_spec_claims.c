@@ -4,11 +4,11 @@
 
 #include "pml_spec_claims.h"
 
-#include <fcntl.h>
+#include "../objects/pml_spec_share.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Words of receives that are pending together lie in lines of the cache of their own, as long as there are enough. */
@@ -46,33 +46,15 @@ static uint32_t my_pid;
 static bool has_tried;
 static theirs_t *others;
 
-static page_t *map(int fd)
-{
-    void *at = mmap(NULL, sizeof(page_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return MAP_FAILED == at ? NULL : at;
-}
-
-/* The memory is set aside, and the file cannot shrink: so no access fails later. */
 static page_t *make(void)
 {
-    const int fd = memfd_create("pml_spec_claims", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) {
-        return NULL;
+    page_t *page = mca_pml_spec_share_make("pml_spec_claims", sizeof(*page), &my_fd);
+    if (NULL != page) {
+        page->magic = MAGIC;
+        page->name = mca_pml_spec.my_name;
+        page->words = WORDS;
+        my_pid = (uint32_t) getpid();
     }
-    page_t *page = NULL;
-    if (fd <= UINT16_MAX && 0 == posix_fallocate(fd, 0, sizeof(page_t))
-        && 0 == fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        page = map(fd);
-    }
-    if (NULL == page) {
-        (void) close(fd);
-        return NULL;
-    }
-    page->magic = MAGIC;
-    page->name = mca_pml_spec.my_name;
-    page->words = WORDS;
-    my_fd = fd;
-    my_pid = (uint32_t) getpid();
     return page;
 }
 
@@ -148,28 +130,9 @@ void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq, uint32
 
 /* ---- the sender ---- */
 
-static bool is_a_page(const struct stat *status)
+static page_t *reach(uint64_t name, uint32_t pid, uint16_t fd)
 {
-    return S_ISREG(status->st_mode) && (off_t) sizeof(page_t) == status->st_size;
-}
-
-/* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
-static page_t *reach(uint64_t name, uint32_t pid, uint16_t fd_there)
-{
-    char path[64];
-    struct stat status;
-    page_t *page = NULL;
-    (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned) pid, (unsigned) fd_there);
-    const int fd =
-        0 == stat(path, &status) && is_a_page(&status) ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    if (fd < 0) {
-        return NULL;
-    }
-    const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && is_a_page(&status)) {
-        page = map(fd);
-    }
-    (void) close(fd);
+    page_t *page = mca_pml_spec_share_reach(pid, fd, sizeof(*page));
     if (NULL != page && (MAGIC != page->magic || name != page->name || WORDS != page->words)) {
         (void) munmap(page, sizeof(*page));
         page = NULL;

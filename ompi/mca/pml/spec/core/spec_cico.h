@@ -1,0 +1,191 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Copy-in-copy-out: one large message through a ring of slots in memory that both processes map.
+ *
+ * The message is cut into units of a slot. Unit u goes through slot u modulo the slots: the sender fills it, the receiver drains
+ * it. Whose turn a slot is tells its `turn`, which both count up: even, to be filled; odd, to be drained. So any thread of the
+ * sender can fill the next unit and any of the receiver drain it, without a lock: it takes the unit's number first, by one
+ * compare-and-swap in its own process.
+ *
+ * What the other process writes here is not relied on: the length that a receiver learns from the ring is checked against its
+ * buffer, and all else that it uses is its own. The other can spoil the message, which is its own, and nothing else.
+ *
+ * Pure; bytes. Threads: any, in both processes, but for spec_cico_reset and spec_cico_begin. */
+#ifndef SPEC_CICO_H
+#define SPEC_CICO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* It fits the caches of the processors that share it. */
+enum { SPEC_CICO_SLOTS = 8, SPEC_CICO_SLOT = 32768 };
+
+typedef struct spec_cico_turn {
+    _Alignas(64) uint32_t n;
+} spec_cico_turn_t;
+
+/* Shared. */
+typedef struct spec_cico_ring {
+    uint32_t
+        use; /* the owner's: how often it was given out, so that a late packet does not take it for its own */
+    uint64_t message; /* the sender's: bytes of the message, and 1; 0: not known yet */
+    uint64_t other;   /* of the process that came second: a name, or 0 */
+    spec_cico_turn_t turn[SPEC_CICO_SLOTS];
+    _Alignas(4096) char slot[SPEC_CICO_SLOTS][SPEC_CICO_SLOT];
+} spec_cico_ring_t;
+
+/* A ring, or the process that has it, as packets tell of it. */
+typedef union spec_cico_name {
+    struct {
+        uint32_t pid; /* never 0 */
+        uint16_t fd;  /* of the memory, among the open files of that process */
+        uint8_t ring;
+        uint8_t use; /* its lowest bits */
+    };
+    uint64_t word;
+} spec_cico_name_t;
+_Static_assert(sizeof(spec_cico_name_t) == 8, "a name is a word of a packet");
+
+enum { SPEC_CICO_UNKNOWN = 0 };
+
+/* What one process has of it. */
+typedef struct spec_cico_end {
+    spec_cico_ring_t *ring;
+    char *data;       /* the message, or where it goes */
+    uint64_t room;    /* bytes of that: of a longer message the end is dropped */
+    bool fills;       /* the sender */
+    uint32_t use;     /* of the ring */
+    uint64_t message; /* as in the ring; the receiver may not know it when it begins */
+    uint32_t next;    /* unit that no thread has taken yet */
+    uint32_t done;    /* units that are copied */
+} spec_cico_end_t;
+
+/* The owner: nobody has begun to use it. */
+static inline void spec_cico_reset(spec_cico_ring_t *ring)
+{
+    /* Before the turns: see spec_cico_is_drained. */
+    __atomic_store_n(&ring->use, ring->use + 1, __ATOMIC_RELAXED);
+    ring->message = SPEC_CICO_UNKNOWN;
+    ring->other = 0;
+    for (unsigned i = 0; i < SPEC_CICO_SLOTS; ++i) {
+        __atomic_store_n(&ring->turn[i].n, 0, __ATOMIC_RELEASE);
+    }
+}
+
+/* message: its bytes and 1, or SPEC_CICO_UNKNOWN. Other threads know of the end after that. */
+static inline void spec_cico_begin(spec_cico_end_t *end, spec_cico_ring_t *ring, char *data,
+                                   uint64_t room, bool fills, uint64_t message)
+{
+    *end = (spec_cico_end_t){.ring = ring,
+                             .data = data,
+                             .room = room,
+                             .fills = fills,
+                             .use = __atomic_load_n(&ring->use, __ATOMIC_RELAXED),
+                             .message = message};
+    if (fills) {
+        __atomic_store_n(&ring->message, message, __ATOMIC_RELEASE);
+    }
+}
+
+static inline uint64_t spec_cico_units_of(uint64_t message)
+{
+    return (message - 1 + SPEC_CICO_SLOT - 1) / SPEC_CICO_SLOT;
+}
+
+/* Bytes of the message and 1; a receiver that was not told reads it in the ring, once. SPEC_CICO_UNKNOWN: it is not there, or cannot
+ * be true. */
+static inline uint64_t spec_cico_message(spec_cico_end_t *end)
+{
+    uint64_t known = __atomic_load_n(&end->message, __ATOMIC_ACQUIRE);
+    if (SPEC_CICO_UNKNOWN == known) {
+        const uint64_t told = __atomic_load_n(&end->ring->message, __ATOMIC_ACQUIRE);
+        if (SPEC_CICO_UNKNOWN != told && told - 1 <= end->room
+            && __atomic_compare_exchange_n(&end->message, &known, told, false, __ATOMIC_ACQ_REL,
+                                           __ATOMIC_ACQUIRE)) {
+            known = told;
+        }
+    }
+    return known;
+}
+
+/* What the slot's turn must be for this end to copy the unit. */
+static inline uint32_t spec_cico_turn_for(const spec_cico_end_t *end, uint32_t unit)
+{
+    return unit / SPEC_CICO_SLOTS * 2 + (end->fills ? 0 : 1);
+}
+
+static inline void spec_cico_copy(const spec_cico_end_t *end, uint64_t length, uint32_t unit)
+{
+    const uint64_t offset = (uint64_t) unit * SPEC_CICO_SLOT;
+    uint64_t n = length - offset < SPEC_CICO_SLOT ? length - offset : SPEC_CICO_SLOT;
+    char *slot = end->ring->slot[unit % SPEC_CICO_SLOTS];
+    if (offset >= end->room) {
+        return;
+    }
+    n = n < end->room - offset ? n : end->room - offset;
+    if (end->fills) {
+        memcpy(slot, end->data + offset, n);
+    } else {
+        memcpy(end->data + offset, slot, n);
+    }
+}
+
+/* Copies the next unit. False: it is the other process's turn, or no unit is left. */
+static inline bool spec_cico_step(spec_cico_end_t *end)
+{
+    const uint64_t message = spec_cico_message(end);
+    uint32_t unit = __atomic_load_n(&end->next, __ATOMIC_RELAXED);
+    spec_cico_turn_t *turn;
+    do {
+        turn = &end->ring->turn[unit % SPEC_CICO_SLOTS];
+        if (SPEC_CICO_UNKNOWN == message || unit >= spec_cico_units_of(message)
+            || __atomic_load_n(&turn->n, __ATOMIC_ACQUIRE) != spec_cico_turn_for(end, unit)) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&end->next, &unit, unit + 1, true, __ATOMIC_ACQUIRE,
+                                          __ATOMIC_RELAXED));
+    spec_cico_copy(end, message - 1, unit);
+    __atomic_store_n(&turn->n, spec_cico_turn_for(end, unit) + 1, __ATOMIC_RELEASE);
+    (void) __atomic_add_fetch(&end->done, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Are all units copied by this end? */
+static inline bool spec_cico_is_done(const spec_cico_end_t *end)
+{
+    const uint64_t message = __atomic_load_n(&end->message, __ATOMIC_RELAXED);
+    return SPEC_CICO_UNKNOWN != message
+           && __atomic_load_n(&end->done, __ATOMIC_ACQUIRE) == spec_cico_units_of(message);
+}
+
+/* The sender, which has filled all: has the receiver drained all? Until then the sender waits for it: it can call the other process's
+ * thread, if that computes, and its own ring is free after that. A receiver that has used its ring for another message had. */
+static inline bool spec_cico_is_drained(const spec_cico_end_t *end)
+{
+    const spec_cico_ring_t *ring = end->ring;
+    const uint64_t units = spec_cico_units_of(end->message);
+    for (uint64_t i = 0; i < SPEC_CICO_SLOTS; ++i) {
+        const uint64_t uses = (units + SPEC_CICO_SLOTS - 1 - i) / SPEC_CICO_SLOTS;
+        if (__atomic_load_n(&ring->turn[i].n, __ATOMIC_ACQUIRE) != 2 * uses) {
+            return __atomic_load_n(&ring->use, __ATOMIC_RELAXED) != end->use;
+        }
+    }
+    return true;
+}
+
+/* ---- an end that waits and cannot go on ----
+ *
+ * The other process computes, or is about to go on. After a moment this one calls the thread of the other that copies while
+ * its program computes; and again later, for a call that comes while the thread falls asleep may be lost. */
+
+#define SPEC_CICO_PATIENCE UINT64_C(10000)   /* ns */
+#define SPEC_CICO_AGAIN    UINT64_C(1000000) /* ns */
+
+/* stuck: since when; called: when it called last, or 0. */
+static inline bool spec_cico_calls(uint64_t stuck, uint64_t called, uint64_t now)
+{
+    return now - stuck >= SPEC_CICO_PATIENCE && (called < stuck || now - called >= SPEC_CICO_AGAIN);
+}
+
+#endif

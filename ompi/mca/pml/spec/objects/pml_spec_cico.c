@@ -1,0 +1,430 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Messages that go through rings, and the thread that copies while the program computes. */
+#include "pml_spec_compat.h" /* first: it asks for GNU's functions */
+
+#include "pml_spec_cico.h"
+
+#include "pml_spec_rings.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+/* Messages beyond these go in fragments. */
+enum { JOBS = 16 };
+
+/* Units that one call of progress copies of a message: others want their turn, too. */
+enum { STEPS = 4 };
+
+/* Without anything to copy the thread goes on for so long before it sleeps, ns. */
+#define LINGER UINT64_C(50000)
+
+/* How far a message is. From OPEN, in which its data may be copied, only one thread takes it. */
+enum { FREE, OPEN, STOPPED, ENDED };
+
+/* The part of this process in a message. */
+typedef struct mca_pml_spec_cico {
+    mca_pml_spec_pending_t pending;
+    uint32_t state;
+    uint32_t users; /* threads that may be copying */
+    spec_cico_end_t end;
+    void *request; /* NULL: it has no part in it any more */
+    mca_pml_spec_peer_t *peer;
+    uint64_t want; /* bytes that the request waits for: of a receive, what fits its buffer */
+    bool is_mine;  /* the ring */
+    mca_pml_spec_rings_of_t *there; /* the other process, to call it; NULL: not known */
+    bool has_asked;                 /* for that */
+    uint32_t seen;                  /* units, when it last went on: before `stuck` */
+    uint64_t stuck, called;         /* ns; 0: it is not, it has not */
+} job_t;
+
+/* Jobs are given out under the lock; nothing of MPI is called under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static job_t jobs[JOBS];
+
+static struct {
+    bool begins, is_there; /* under the lock */
+    uint32_t stops;
+    pthread_t thread;
+} copier;
+
+bool mca_pml_spec_cico_may(const mca_pml_spec_peer_t *peer, uint64_t length)
+{
+    return SPEC_BY_FRAGMENTS == peer->mover && length >= (uint64_t) mca_pml_spec.cico_min
+           && peer->is_near && !peer->is_self && !mca_pml_spec_outlives();
+}
+
+/* ---- copying ---- */
+
+static uint32_t state_of(const job_t *job)
+{
+    return __atomic_load_n(&job->state, __ATOMIC_SEQ_CST);
+}
+
+static void enter(job_t *job, uint32_t state)
+{
+    __atomic_store_n(&job->state, state, __ATOMIC_SEQ_CST);
+}
+
+/* False: another thread was first. */
+static bool leave_open(job_t *job, uint32_t state)
+{
+    uint32_t open = OPEN;
+    return __atomic_compare_exchange_n(&job->state, &open, state, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* Returns units. */
+static unsigned copy(job_t *job, unsigned most)
+{
+    unsigned n = 0;
+    (void) __atomic_add_fetch(&job->users, 1, __ATOMIC_SEQ_CST);
+    while (n < most && OPEN == state_of(job) && spec_cico_step(&job->end)) {
+        ++n;
+    }
+    (void) __atomic_sub_fetch(&job->users, 1, __ATOMIC_SEQ_CST);
+    return n;
+}
+
+/* It is not OPEN: until nobody is in copy(). */
+static void await_users(const job_t *job)
+{
+    while (0 != __atomic_load_n(&job->users, __ATOMIC_SEQ_CST)) {
+        (void) sched_yield();
+    }
+}
+
+/* ---- the thread ---- */
+
+static bool copy_all(void)
+{
+    unsigned n = 0;
+    for (job_t *job = jobs; job < jobs + JOBS; ++job) {
+        n += OPEN == state_of(job) ? copy(job, UINT32_MAX) : 0;
+    }
+    return n > 0;
+}
+
+static void *run(void *unused)
+{
+    uint64_t since = 0;
+    (void) unused;
+    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-copier", 0ul, 0ul, 0ul); /* ps -L */
+    if (!mca_pml_spec_rings_attend()) {
+        return NULL;
+    }
+    while (!MCA_PML_SPEC_SEEN(copier.stops)) {
+        const uint32_t calls = mca_pml_spec_rings_calls();
+        if (copy_all()) {
+            since = spec_now();
+        }
+        if (spec_now() - since < LINGER) {
+            (void) sched_yield();
+            continue;
+        }
+        mca_pml_spec_rings_await(calls);
+        (void) __atomic_add_fetch(&mca_pml_spec.counters.cico_calls, 1, __ATOMIC_RELAXED);
+        since = spec_now();
+    }
+    return NULL;
+}
+
+/* Signals are the program's: the thread begins with all of them blocked. The lock is held. */
+static void begin_thread(void)
+{
+    sigset_t all, before;
+    if (copier.begins) {
+        return;
+    }
+    copier.begins = true;
+    sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    copier.is_there = 0 == pthread_create(&copier.thread, NULL, run, NULL);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ---- a message, from progress ---- */
+
+/* The other process; NULL: it cannot be called, or has not come. */
+static mca_pml_spec_rings_of_t *other_of(job_t *job)
+{
+    if (NULL == job->there && !job->has_asked) {
+        const uint64_t other = __atomic_load_n(&job->end.ring->other, __ATOMIC_ACQUIRE);
+        job->has_asked = 0 != other;
+        job->there = 0 == other ? NULL : mca_pml_spec_rings_find(job->peer, other);
+    }
+    return NULL != job->there && mca_pml_spec_rings_answers(job->there) ? job->there : NULL;
+}
+
+/* The other end computes, as it seems: its thread may have this processor. */
+static void be_stuck(job_t *job)
+{
+    mca_pml_spec_rings_of_t *other = other_of(job);
+    if (NULL == other) {
+        return;
+    }
+    const uint64_t now = spec_now();
+    job->stuck = 0 == job->stuck ? now : job->stuck;
+    if (spec_cico_calls(job->stuck, job->called, now)) {
+        job->called = now;
+        mca_pml_spec_rings_call(other);
+    }
+    if (job->called >= job->stuck) {
+        (void) sched_yield();
+    }
+}
+
+/* What the request still waits for. Of a receive that is not matched yet that is nothing: it ends where it is posted. */
+static uint64_t owed_by(const job_t *job)
+{
+    if (job->end.fills || !job->is_mine) {
+        return job->want;
+    }
+    const mca_pml_spec_recv_request_t *recvreq = job->request;
+    return MCA_PML_SPEC_SEEN(recvreq->stage) >= MCA_PML_SPEC_MATCHED
+               ? (uint64_t) MCA_PML_SPEC_SEEN(recvreq->missing)
+               : 0;
+}
+
+/* What this end has copied no packet of the peer's may account for as well. A send that uses an RTR waits for none. */
+static bool take_owed(void *request, bool fills, bool is_announced, uint64_t bytes)
+{
+    if (fills) {
+        return !is_announced
+               || mca_pml_spec_take_owed(&((mca_pml_spec_send_request_t *) request)->owed, bytes);
+    }
+    return mca_pml_spec_take_owed(&((mca_pml_spec_recv_request_t *) request)->owed, bytes);
+}
+
+/* Accounts for the message, and makes room for another. It is not OPEN. */
+static void finish(job_t *job, int status)
+{
+    void *request = job->request;
+    const bool fills = job->end.fills, is_lost = status < 0, is_announced = fills && job->is_mine;
+    const uint64_t bytes = NULL == request ? 0 : is_lost ? owed_by(job) : job->want;
+    await_users(job);
+    if (NULL != request) {
+        job_t **at = fills ? &((mca_pml_spec_send_request_t *) request)->cico
+                           : &((mca_pml_spec_recv_request_t *) request)->cico;
+        *at = job == *at ? NULL : *at; /* a receive may have offered another ring in vain */
+    }
+    if (job->is_mine) {
+        mca_pml_spec_rings_give(job->end.ring);
+    }
+    enter(job, FREE);
+    if (NULL == request || 0 == bytes) {
+        return;
+    }
+    if (!is_lost && !take_owed(request, fills, is_announced, bytes)) {
+        mca_pml_spec_refuse("ring", "a packet has accounted for its message, too");
+    } else if (fills) {
+        mca_pml_spec_send_account(request, bytes, status);
+    } else {
+        mca_pml_spec_recv_account(request, bytes, status);
+    }
+}
+
+/* All is copied by this end; a sender waits for the receiver's, too. */
+static bool is_over(job_t *job)
+{
+    if (!spec_cico_is_done(&job->end)) {
+        return false;
+    }
+    if (!job->end.fills && job->is_mine) {
+        job->want = spec_cico_message(&job->end) - 1;
+    }
+    return !job->end.fills || spec_cico_is_drained(&job->end);
+}
+
+/* true: it is over */
+static bool turn(mca_pml_spec_pending_t *pending)
+{
+    job_t *job = SPEC_ENTRY(pending, job_t, pending);
+    const unsigned n = copy(job, STEPS);
+    const uint32_t done = MCA_PML_SPEC_GLANCE(job->end.done);
+    if (done != job->seen) {
+        job->seen = done;
+        job->stuck = 0;
+    }
+    if (is_over(job)) {
+        if (leave_open(job, ENDED)) {
+            finish(job, OMPI_SUCCESS);
+            return true;
+        }
+    } else if (OPAL_UNLIKELY(mca_pml_spec_lost(job->peer))) {
+        (void) leave_open(job, ENDED);
+    }
+    if (OPAL_UNLIKELY(OPEN != state_of(job))) {
+        finish(job, OMPI_ERR_UNREACH);
+        return true;
+    }
+    if (0 == n) {
+        be_stuck(job);
+    }
+    return false;
+}
+
+/* ---- what requests ask ---- */
+
+/* A message of a request; job.end but for the ring, and what else of a job the request decides. */
+typedef struct asked {
+    void *request;
+    mca_pml_spec_peer_t *peer;
+    char *data;
+    uint64_t room, message, want;
+    bool fills, blocks;
+} asked_t;
+
+/* By a ring of this process (there NULL) or of another. NULL: there are too many. It is OPEN, and the caller has it take turns. */
+static job_t *open_job(const asked_t *asked, spec_cico_ring_t *ring, mca_pml_spec_rings_of_t *there)
+{
+    job_t *job = jobs;
+    (void) pthread_mutex_lock(&lock);
+    while (job < jobs + JOBS && FREE != state_of(job)) {
+        ++job;
+    }
+    job = jobs + JOBS == job ? NULL : job;
+    if (NULL != job) {
+        spec_cico_begin(&job->end, ring, asked->data, asked->room, asked->fills, asked->message);
+        job->pending.retry = turn;
+        job->request = asked->request;
+        job->peer = asked->peer;
+        job->want = asked->want;
+        job->there = there;
+        job->is_mine = NULL == there;
+        job->has_asked = false;
+        job->seen = 0;
+        job->stuck = job->called = 0;
+        if (!asked->blocks) {
+            begin_thread();
+        }
+        enter(job, OPEN);
+    }
+    (void) pthread_mutex_unlock(&lock);
+    return job;
+}
+
+static job_t *offer(const asked_t *asked, uint64_t *name)
+{
+    spec_cico_ring_t *ring = mca_pml_spec_rings_take(name);
+    job_t *job = NULL == ring ? NULL : open_job(asked, ring, NULL);
+    if (NULL != ring && NULL == job) {
+        mca_pml_spec_rings_give(ring);
+    }
+    *name = NULL == job ? 0 : *name;
+    return job;
+}
+
+static job_t *join(const asked_t *asked, uint64_t name)
+{
+    mca_pml_spec_rings_of_t *there = mca_pml_spec_rings_find(asked->peer, name);
+    spec_cico_ring_t *ring = NULL == there ? NULL : mca_pml_spec_rings_join(there, name);
+    job_t *job = NULL == ring ? NULL : open_job(asked, ring, there);
+    if (NULL != job) {
+        MCA_PML_SPEC_COUNT(cico);
+    }
+    return job;
+}
+
+static asked_t of_send(mca_pml_spec_send_request_t *sendreq)
+{
+    const uint64_t length = sendreq->req_send.req_bytes_packed;
+    return (asked_t){.request = sendreq,
+                     .peer = sendreq->peer,
+                     .data = sendreq->flat,
+                     .room = length,
+                     .message = length + 1,
+                     .want = length,
+                     .fills = true,
+                     .blocks = sendreq->blocks};
+}
+
+static asked_t of_recv(mca_pml_spec_recv_request_t *recvreq, uint64_t message, uint64_t want)
+{
+    return (asked_t){.request = recvreq,
+                     .peer = recvreq->peer,
+                     .data = recvreq->flat,
+                     .room = recvreq->capacity,
+                     .message = message,
+                     .want = want,
+                     .blocks = recvreq->blocks};
+}
+
+uint64_t mca_pml_spec_cico_offer_send(mca_pml_spec_send_request_t *sendreq)
+{
+    uint64_t name = 0;
+    const asked_t asked = of_send(sendreq);
+    job_t *job = sendreq->cico = offer(&asked, &name);
+    if (NULL != job) {
+        mca_pml_spec_pend(&job->pending, job);
+    }
+    return name;
+}
+
+void mca_pml_spec_cico_ahead(mca_pml_spec_send_request_t *sendreq)
+{
+    if (NULL != sendreq->cico) {
+        (void) copy(sendreq->cico, SPEC_CICO_SLOTS);
+    }
+}
+
+bool mca_pml_spec_cico_join_send(mca_pml_spec_send_request_t *sendreq, uint64_t name)
+{
+    const asked_t asked = of_send(sendreq);
+    job_t *job = sendreq->cico = join(&asked, name);
+    /* One that does not block may want to compute. */
+    if (NULL != job && (!asked.blocks || !turn(&job->pending))) {
+        mca_pml_spec_pend(&job->pending, job);
+    }
+    return NULL != job;
+}
+
+uint64_t mca_pml_spec_cico_offer_recv(mca_pml_spec_recv_request_t *recvreq)
+{
+    uint64_t name = 0;
+    const asked_t asked = of_recv(recvreq, SPEC_CICO_UNKNOWN, 0);
+    job_t *job = recvreq->cico = offer(&asked, &name);
+    if (NULL != job) {
+        mca_pml_spec_pend(&job->pending, job);
+    }
+    return name;
+}
+
+bool mca_pml_spec_cico_join_recv(mca_pml_spec_recv_request_t *recvreq, uint64_t name,
+                                 uint64_t length, uint64_t want)
+{
+    const asked_t asked = of_recv(recvreq, length + 1, want);
+    job_t *job = join(&asked, name);
+    if (NULL != job) {
+        mca_pml_spec_pend(&job->pending, job);
+    }
+    return NULL != job;
+}
+
+void mca_pml_spec_cico_stop(job_t *job)
+{
+    (void) leave_open(job, STOPPED);
+    await_users(job);
+}
+
+/* Its next turn frees it. */
+void mca_pml_spec_cico_drop(job_t **at)
+{
+    job_t *job = *at;
+    *at = NULL;
+    job->request = NULL;
+    mca_pml_spec_cico_stop(job);
+}
+
+void mca_pml_spec_cico_fini(void)
+{
+    if (copier.is_there) {
+        __atomic_store_n(&copier.stops, 1, __ATOMIC_RELEASE);
+        mca_pml_spec_rings_rouse();
+        (void) pthread_join(copier.thread, NULL);
+    }
+    copier.is_there = copier.begins = false;
+    copier.stops = 0;
+    mca_pml_spec_rings_fini();
+}
