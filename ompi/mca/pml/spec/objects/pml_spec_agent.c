@@ -53,19 +53,32 @@ bool mca_pml_spec_agent_leaves_pieces(void)
     return SPEC_AGENT_OWN != agent.home && mca_pml_spec_agent_is_here();
 }
 
+/* Does an agent need this processor, as far as is known: one that heard the call, or others while this process's is not asleep? */
+static bool is_needed(void)
+{
+    return atomic_load_explicit(&agent.is_heard, memory_order_relaxed)
+           || (atomic_load_explicit(&agent.rang, memory_order_relaxed)
+               && atomic_load_explicit(&agent.begins, memory_order_relaxed)
+               && SLEEPS != atomic_load_explicit(&agent.does, memory_order_relaxed));
+}
+
 /* A thread of the program polls in vain. */
 static __attribute__((noinline)) void give_way(uint32_t polls)
 {
-    const uint64_t now = spec_now();
-    uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
     if (spec_agent_calls(polls)) {
         atomic_store_explicit(&agent.rang, true, memory_order_relaxed);
-        mca_pml_spec_bell_ring();
+        if (mca_pml_spec_bell_ring()) {
+            atomic_store_explicit(&agent.is_heard, true, memory_order_relaxed);
+        }
     }
-    if (atomic_load_explicit(&agent.rang, memory_order_relaxed) && spec_agent_gives(again, now)) {
-        (void) sched_yield();
-        spec_agent_gave(&again, now, spec_now());
-        atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
+    if (is_needed()) {
+        const uint64_t now = spec_now();
+        uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
+        if (spec_agent_gives(again, now)) {
+            (void) sched_yield();
+            spec_agent_gave(&again, now, spec_now());
+            atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
+        }
     }
 }
 
