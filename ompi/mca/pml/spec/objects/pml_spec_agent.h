@@ -3,8 +3,8 @@
  *
  * It exists only where pml_spec_progress asks for it, and begins with the first nonblocking request after MPI_Init. From
  * MPI_Init on Open MPI then works as with MPI_THREAD_MULTIPLE, whatever the program asked for: that is what makes a second
- * thread in progress safe, and what it costs. Callbacks of a program - reductions, completions of generalized requests -
- * may be called in the thread.
+ * thread in progress safe, and what it costs. This component's part of that is paid only while the agent is at work
+ * (core/spec_bias.h). Callbacks of a program - reductions, completions of generalized requests - may be called in the thread.
  *
  * Requests are counted while the program can compute: from the start of a nonblocking one to its end. Calls that wait
  * are not, nor are small messages that need no request. The thread holds no lock of ours between two calls of progress,

@@ -9,6 +9,9 @@
 static int after_poll(void)
 {
     static _Thread_local int polls;
+    if (SPEC_BIAS_OWNED == MCA_PML_SPEC_GLANCE(mca_pml_spec.bias.state)) {
+        return 0; /* the program has no other thread, and the agent pauses */
+    }
     if (OPAL_UNLIKELY(++polls >= mca_pml_spec.yield_polls)) {
         polls = 0;
         (void) sched_yield();
