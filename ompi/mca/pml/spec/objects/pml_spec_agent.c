@@ -146,13 +146,26 @@ static void start(void)
     }
 }
 
+/* A program that owns the locks has seen that the agent pauses or sleeps: what it counts then, and reads of the agent after that,
+ * needs no order of its own. */
+static void count(atomic_uint *requests)
+{
+    if (OPAL_LIKELY(mca_pml_spec_enter())) {
+        atomic_store_explicit(requests, atomic_load_explicit(requests, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        mca_pml_spec_leave();
+    } else {
+        atomic_fetch_add(requests, 1);
+    }
+}
+
 void mca_pml_spec_agent_begun(size_t length)
 {
     const bool is_large = SPEC_AGENT_OWN == agent.home && length > mca_pml_spec.eager_min;
     asks();
-    atomic_fetch_add(&agent.begun, 1);
+    count(&agent.begun);
     if (is_large) {
-        atomic_fetch_add(&agent.rings, 1);
+        count(&agent.rings);
     }
     const unsigned does = atomic_load(&agent.does);
     if (OPAL_UNLIKELY(SLEEPS == does || (PAUSES == does && is_large))) {
@@ -166,7 +179,7 @@ void mca_pml_spec_agent_begun(size_t length)
 
 void mca_pml_spec_agent_ended(void)
 {
-    atomic_fetch_add(&agent.over, 1);
+    count(&agent.over);
     if (mca_pml_spec_agent_is_here()) {
         const uint32_t n = atomic_load_explicit(&agent.ended, memory_order_relaxed);
         atomic_store_explicit(&agent.ended, n + 1, memory_order_relaxed);

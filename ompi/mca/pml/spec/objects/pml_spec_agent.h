@@ -49,10 +49,20 @@ bool mca_pml_spec_agent_leaves_pieces(void);
 /* A counted request is over. */
 void mca_pml_spec_agent_ended(void);
 
-/* Counts a request from its start to its end, if there is an agent and no call that waits for it. Nobody else knows it yet. */
+/* The calling thread has no lock of ours: if the agent pauses, it goes without them from now on (core/spec_bias.h). */
+static inline void mca_pml_spec_agent_accept(void)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.has_agent)) {
+        spec_bias_accept(&mca_pml_spec.bias);
+    }
+}
+
+/* Counts a request from its start to its end, if there is an agent and no call that waits for it. Nobody else knows it yet, and no lock
+ * is held. */
 static inline void mca_pml_spec_agent_watch(volatile int32_t *life, bool waits, size_t length)
 {
     if (OPAL_UNLIKELY(mca_pml_spec.has_agent) && !waits) {
+        mca_pml_spec_agent_accept();
         *life |= SPEC_LIFE_WATCHED;
         mca_pml_spec_agent_begun(length);
     }
