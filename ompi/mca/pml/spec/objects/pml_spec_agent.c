@@ -56,13 +56,19 @@ bool mca_pml_spec_agent_leaves_pieces(void)
     return SPEC_AGENT_OWN != agent.home && mca_pml_spec_agent_is_here();
 }
 
-/* Does an agent need this processor, as far as is known: one that heard the call, or others while this process's is not asleep? */
+bool mca_pml_spec_agent_is_up(void)
+{
+    return atomic_load_explicit(&agent.begins, memory_order_relaxed)
+           && SLEEPS != atomic_load_explicit(&agent.does, memory_order_relaxed);
+}
+
+/* Does an agent need this processor, as far as is known: one that heard the call, or others while requests are under way here? */
 static bool is_needed(void)
 {
     return atomic_load_explicit(&agent.is_heard, memory_order_relaxed)
            || (atomic_load_explicit(&agent.rang, memory_order_relaxed)
-               && atomic_load_explicit(&agent.begins, memory_order_relaxed)
-               && SLEEPS != atomic_load_explicit(&agent.does, memory_order_relaxed));
+               && atomic_load_explicit(&agent.begun, memory_order_relaxed)
+                      != atomic_load_explicit(&agent.over, memory_order_relaxed));
 }
 
 /* A thread of the program polls in vain. */
@@ -253,11 +259,14 @@ static void pause_for(spec_agent_view_t *view, uint64_t ns)
         if (SLEEPS == how) {
             mca_pml_spec_bell_take_down();
         }
-        if (agent.is_biased) {
+        const bool offers = agent.is_biased && spec_agent_offers(ns);
+        if (offers) {
             spec_bias_offer(&mca_pml_spec.bias);
         }
         const bool called = mca_pml_spec_bell_await(ns);
-        claim();
+        if (offers) {
+            claim();
+        }
         if (called) {
             be_called(view);
         }

@@ -40,6 +40,9 @@ static inline void mca_pml_spec_agent_asks(const ompi_proc_t *proc)
     }
 }
 
+/* Has it begun, and is it not asleep? So it was a moment ago. */
+bool mca_pml_spec_agent_is_up(void);
+
 /* Is this the agent's thread? */
 bool mca_pml_spec_agent_is_here(void);
 
