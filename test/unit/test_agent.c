@@ -51,6 +51,16 @@ static int sleeping(void **state)
     return 0;
 }
 
+/* Only sleep and the longest pauses are worth what it takes to end them. */
+static void locks_are_offered_for_long(void **state)
+{
+    (void) state;
+    assert_true(spec_agent_offers(0));
+    assert_true(spec_agent_offers(SPEC_AGENT_PAUSE_MOST));
+    assert_false(spec_agent_offers(SPEC_AGENT_PAUSE_LEAST));
+    assert_false(spec_agent_offers(SPEC_AGENT_PAUSE_MOST / 2));
+}
+
 static void nothing_is_outstanding(void **state)
 {
     (void) state;
@@ -410,6 +420,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, sleeping)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locks_are_offered_for_long),
         TEST(nothing_is_outstanding),
         TEST(a_request_that_begins_ends_the_sleep),
         TEST(a_request_that_ends_at_once_is_followed_up),

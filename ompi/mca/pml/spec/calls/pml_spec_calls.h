@@ -80,6 +80,7 @@ static inline bool mca_pml_spec_small_number(mca_pml_spec_peer_t *peer, size_t l
 {
     spec_ctl_t *ctl;
     spec_rtr_fate_t fate = SPEC_RTR_KEPT;
+    mca_pml_spec_agent_accept();
     if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->unnoticed_n) > 0)) {
         mca_pml_spec_rtr_notice(peer);
     }

@@ -232,6 +232,7 @@ static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bo
         return NULL;
     }
     mca_pml_spec.threaded = mpi_threads || opal_using_threads();
+    mca_pml_spec.bias = (spec_bias_t){.state = SPEC_BIAS_SHARED};
     mca_pml_spec.devices = mca_pml_spec_has_device();
     ask_transports();
     return &mca_pml_spec.super;

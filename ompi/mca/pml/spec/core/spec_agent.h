@@ -88,6 +88,13 @@ void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_ag
 /* The next step. *ns: how long it pauses; only for SPEC_AGENT_PAUSE. */
 spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *ns);
 
+/* Does the program go without locks while it pauses for so many ns (0: sleeps)? To take them back costs the agent, and with it whoever
+ * has its processor, up to ten microseconds (core/spec_bias.h): too much for a short pause. */
+static inline bool spec_agent_offers(uint64_t ns)
+{
+    return 0 == ns || ns >= SPEC_AGENT_PAUSE_MOST;
+}
+
 /* ---- a thread of the program that waits ---- */
 
 /* After so many polls since it last sent or asked for something it calls the processes that it sent to, and again after twice as many

@@ -8,6 +8,7 @@
 #include "pml_spec_compat.h"
 
 #include "../core/spec_adapt.h"
+#include "../core/spec_bias.h"
 #include "../core/spec_costs.h"
 #include "../core/spec_flow.h"
 #include "../core/spec_handle.h"
@@ -71,6 +72,7 @@ typedef struct mca_pml_spec_module {
     bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
     bool has_agent;       /* requests are counted for it: pml_spec_agent.h */
     bool waits_alone;     /* nobody else of the program waits: pml_spec_wait.h */
+    spec_bias_t bias;     /* threaded: whether the program goes without them while the agent pauses */
     bool devices;         /* buffers may be in the memory of an accelerator */
     size_t eager_min;     /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
@@ -128,18 +130,31 @@ static inline bool mca_pml_spec_may_poll(void)
     return OPAL_LIKELY(0 == *mca_pml_spec_depth());
 }
 
-/* ---- locks and atomics that cost nothing while there is one thread ---- */
+/* ---- locks and atomics that cost nothing while there is one thread, and little while the agent pauses ---- */
+
+/* Begins a section in which nobody else is at work, and which ends soon, with mca_pml_spec_leave. False: others may be. */
+static inline bool mca_pml_spec_enter(void)
+{
+    return OPAL_LIKELY(!mca_pml_spec.threaded) || spec_bias_enter(&mca_pml_spec.bias);
+}
+
+static inline void mca_pml_spec_leave(void)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+        spec_bias_leave(&mca_pml_spec.bias);
+    }
+}
 
 static inline void mca_pml_spec_lock(opal_mutex_t *lock)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         opal_mutex_lock(lock);
     }
 }
 
 static inline void mca_pml_spec_unlock(opal_mutex_t *lock)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(mca_pml_spec.threaded) && !spec_bias_unlock(&mca_pml_spec.bias)) {
         opal_mutex_unlock(lock);
     }
 }
@@ -147,28 +162,33 @@ static inline void mca_pml_spec_unlock(opal_mutex_t *lock)
 /* Add and return the new value. */
 static inline int64_t mca_pml_spec_add64(volatile int64_t *v, int64_t n)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         return __atomic_add_fetch(v, n, __ATOMIC_ACQ_REL);
     }
-    return *v += n;
+    const int64_t sum = *v += n;
+    mca_pml_spec_leave();
+    return sum;
 }
 
 static inline int32_t mca_pml_spec_add32(volatile int32_t *v, int32_t n)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         return __atomic_add_fetch(v, n, __ATOMIC_ACQ_REL);
     }
-    return *v += n;
+    const int32_t sum = *v += n;
+    mca_pml_spec_leave();
+    return sum;
 }
 
 /* Set bits and return what was set before. */
 static inline int32_t mca_pml_spec_set_bits(volatile int32_t *v, int32_t bits)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         return __atomic_fetch_or(v, bits, __ATOMIC_ACQ_REL);
     }
-    int32_t old = *v;
+    const int32_t old = *v;
     *v = old | bits;
+    mca_pml_spec_leave();
     return old;
 }
 
@@ -180,26 +200,32 @@ static inline int32_t mca_pml_spec_set_bits(volatile int32_t *v, int32_t bits)
 
 static inline opal_free_list_item_t *mca_pml_spec_get(opal_free_list_t *list)
 {
-    return OPAL_UNLIKELY(mca_pml_spec.threaded) ? opal_free_list_get_mt(list)
-                                                : opal_free_list_get_st(list);
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
+        return opal_free_list_get_mt(list);
+    }
+    opal_free_list_item_t *item = opal_free_list_get_st(list);
+    mca_pml_spec_leave();
+    return item;
 }
 
 static inline void mca_pml_spec_put_back(opal_free_list_t *list, opal_free_list_item_t *item)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         opal_free_list_return_mt(list, item);
-    } else {
-        opal_free_list_return_st(list, item);
+        return;
     }
+    opal_free_list_return_st(list, item);
+    mca_pml_spec_leave();
 }
 
 static inline void mca_pml_spec_count(uint64_t *counter, uint64_t n)
 {
-    if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
         (void) __atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
-    } else {
-        *counter += n;
+        return;
     }
+    *counter += n;
+    mca_pml_spec_leave();
 }
 
 #define MCA_PML_SPEC_COUNT_N(name, n)                                                              \

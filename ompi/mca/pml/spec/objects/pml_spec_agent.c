@@ -9,11 +9,13 @@
 #include "pml_spec_processors.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What the thread does. Others wake it by writing AWAKE; it checks again after it has said that it is about to pause or sleep,
@@ -26,6 +28,7 @@ static struct {
     atomic_uint rings;         /* large ones that have begun */
     atomic_bool begins, stops; /* the thread, or it has */
     bool there;                /* it has been made */
+    bool is_biased;            /* while it pauses the program goes without locks */
     pthread_t thread;
     atomic_ulong self;                    /* the same, as others may ask for it; 0: there is none */
     mca_pml_spec_processors_t processors; /* for it; none: it stays where it is */
@@ -53,19 +56,38 @@ bool mca_pml_spec_agent_leaves_pieces(void)
     return SPEC_AGENT_OWN != agent.home && mca_pml_spec_agent_is_here();
 }
 
+bool mca_pml_spec_agent_is_up(void)
+{
+    return atomic_load_explicit(&agent.begins, memory_order_relaxed)
+           && SLEEPS != atomic_load_explicit(&agent.does, memory_order_relaxed);
+}
+
+/* Does an agent need this processor, as far as is known: one that heard the call, or others while requests are under way here? */
+static bool is_needed(void)
+{
+    return atomic_load_explicit(&agent.is_heard, memory_order_relaxed)
+           || (atomic_load_explicit(&agent.rang, memory_order_relaxed)
+               && atomic_load_explicit(&agent.begun, memory_order_relaxed)
+                      != atomic_load_explicit(&agent.over, memory_order_relaxed));
+}
+
 /* A thread of the program polls in vain. */
 static __attribute__((noinline)) void give_way(uint32_t polls)
 {
-    const uint64_t now = spec_now();
-    uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
     if (spec_agent_calls(polls)) {
         atomic_store_explicit(&agent.rang, true, memory_order_relaxed);
-        mca_pml_spec_bell_ring();
+        if (mca_pml_spec_bell_ring()) {
+            atomic_store_explicit(&agent.is_heard, true, memory_order_relaxed);
+        }
     }
-    if (atomic_load_explicit(&agent.rang, memory_order_relaxed) && spec_agent_gives(again, now)) {
-        (void) sched_yield();
-        spec_agent_gave(&again, now, spec_now());
-        atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
+    if (is_needed()) {
+        const uint64_t now = spec_now();
+        uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
+        if (spec_agent_gives(again, now)) {
+            (void) sched_yield();
+            spec_agent_gave(&again, now, spec_now());
+            atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
+        }
     }
 }
 
@@ -75,6 +97,7 @@ static int count_call(void)
     if (OPAL_UNLIKELY(mca_pml_spec_agent_is_here())) {
         return 0;
     }
+    spec_bias_accept(&mca_pml_spec.bias); /* in progress no lock is held */
     const uint32_t n = atomic_load_explicit(&agent.calls, memory_order_relaxed) + 1;
     const uint32_t polls = n - atomic_load_explicit(&agent.asked, memory_order_relaxed);
     atomic_store_explicit(&agent.calls, n, memory_order_relaxed);
@@ -129,13 +152,26 @@ static void start(void)
     }
 }
 
+/* A program that owns the locks has seen that the agent pauses or sleeps: what it counts then, and reads of the agent after that,
+ * needs no order of its own. */
+static void count(atomic_uint *requests)
+{
+    if (OPAL_LIKELY(mca_pml_spec_enter())) {
+        atomic_store_explicit(requests, atomic_load_explicit(requests, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        mca_pml_spec_leave();
+    } else {
+        atomic_fetch_add(requests, 1);
+    }
+}
+
 void mca_pml_spec_agent_begun(size_t length)
 {
     const bool is_large = SPEC_AGENT_OWN == agent.home && length > mca_pml_spec.eager_min;
     asks();
-    atomic_fetch_add(&agent.begun, 1);
+    count(&agent.begun);
     if (is_large) {
-        atomic_fetch_add(&agent.rings, 1);
+        count(&agent.rings);
     }
     const unsigned does = atomic_load(&agent.does);
     if (OPAL_UNLIKELY(SLEEPS == does || (PAUSES == does && is_large))) {
@@ -149,7 +185,7 @@ void mca_pml_spec_agent_begun(size_t length)
 
 void mca_pml_spec_agent_ended(void)
 {
-    atomic_fetch_add(&agent.over, 1);
+    count(&agent.over);
     if (mca_pml_spec_agent_is_here()) {
         const uint32_t n = atomic_load_explicit(&agent.ended, memory_order_relaxed);
         atomic_store_explicit(&agent.ended, n + 1, memory_order_relaxed);
@@ -157,6 +193,24 @@ void mca_pml_spec_agent_ended(void)
 }
 
 /* ---- what the agent's does ---- */
+
+/* 0: done. Registered once, it cannot fail. */
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+/* Until the program's threads use locks again (core/spec_bias.h). */
+static void claim(void)
+{
+    if (!agent.is_biased || spec_bias_claim(&mca_pml_spec.bias)) {
+        return;
+    }
+    (void) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    while (!spec_bias_has(&mca_pml_spec.bias)) {
+        (void) sched_yield();
+    }
+}
 
 /* What it sees of the program; the other fields of *view are the thread's own. */
 static void view_now(spec_agent_view_t *view)
@@ -205,7 +259,15 @@ static void pause_for(spec_agent_view_t *view, uint64_t ns)
         if (SLEEPS == how) {
             mca_pml_spec_bell_take_down();
         }
-        if (mca_pml_spec_bell_await(ns)) {
+        const bool offers = agent.is_biased && spec_agent_offers(ns);
+        if (offers) {
+            spec_bias_offer(&mca_pml_spec.bias);
+        }
+        const bool called = mca_pml_spec_bell_await(ns);
+        if (offers) {
+            claim();
+        }
+        if (called) {
             be_called(view);
         }
         MCA_PML_SPEC_COUNT(agent_wakes);
@@ -234,6 +296,7 @@ static void *run(void *unused)
     spec_agent_view_t view = {.took = 0};
     (void) unused;
     atomic_store(&agent.self, (unsigned long) pthread_self());
+    claim();
     mca_pml_spec_processors_use(&agent.processors);
     (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-agent", 0ul, 0ul, 0ul); /* ps -L */
     (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
@@ -278,6 +341,9 @@ const char *mca_pml_spec_agent_prepare(void)
         mca_pml_spec.has_agent = false;
         return "the system gives it no file to wait for";
     }
+    agent.is_biased = !mca_pml_spec.threaded && !opal_using_threads() && !ompi_mpi_thread_multiple
+                      && 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    mca_pml_spec.bias.state = agent.is_biased ? SPEC_BIAS_OWNED : SPEC_BIAS_SHARED;
     (void) opal_set_using_threads(true);
     mca_pml_spec.threaded = true;
     atomic_store(&agent.does, AWAKE);

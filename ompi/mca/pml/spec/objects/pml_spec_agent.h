@@ -3,8 +3,8 @@
  *
  * It exists only where pml_spec_progress asks for it, and begins with the first nonblocking request after MPI_Init. From
  * MPI_Init on Open MPI then works as with MPI_THREAD_MULTIPLE, whatever the program asked for: that is what makes a second
- * thread in progress safe, and what it costs. Callbacks of a program - reductions, completions of generalized requests -
- * may be called in the thread.
+ * thread in progress safe, and what it costs. This component's part of that is paid only while the agent is at work
+ * (core/spec_bias.h). Callbacks of a program - reductions, completions of generalized requests - may be called in the thread.
  *
  * Requests are counted while the program can compute: from the start of a nonblocking one to its end. Calls that wait
  * are not, nor are small messages that need no request. The thread holds no lock of ours between two calls of progress,
@@ -40,6 +40,9 @@ static inline void mca_pml_spec_agent_asks(const ompi_proc_t *proc)
     }
 }
 
+/* Has it begun, and is it not asleep? So it was a moment ago. */
+bool mca_pml_spec_agent_is_up(void);
+
 /* Is this the agent's thread? */
 bool mca_pml_spec_agent_is_here(void);
 
@@ -49,10 +52,20 @@ bool mca_pml_spec_agent_leaves_pieces(void);
 /* A counted request is over. */
 void mca_pml_spec_agent_ended(void);
 
-/* Counts a request from its start to its end, if there is an agent and no call that waits for it. Nobody else knows it yet. */
+/* The calling thread has no lock of ours: if the agent pauses, it goes without them from now on (core/spec_bias.h). */
+static inline void mca_pml_spec_agent_accept(void)
+{
+    if (OPAL_UNLIKELY(mca_pml_spec.has_agent)) {
+        spec_bias_accept(&mca_pml_spec.bias);
+    }
+}
+
+/* Counts a request from its start to its end, if there is an agent and no call that waits for it. Nobody else knows it yet, and no lock
+ * is held. */
 static inline void mca_pml_spec_agent_watch(volatile int32_t *life, bool waits, size_t length)
 {
     if (OPAL_UNLIKELY(mca_pml_spec.has_agent) && !waits) {
+        mca_pml_spec_agent_accept();
         *life |= SPEC_LIFE_WATCHED;
         mca_pml_spec_agent_begun(length);
     }

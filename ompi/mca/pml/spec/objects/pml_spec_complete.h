@@ -53,11 +53,28 @@ static inline void mca_pml_spec_complete_call(ompi_request_t *request)
 /* It is complete, there is none, and callbacks may come in several threads. */
 void mca_pml_spec_complete_threaded(ompi_request_t *request);
 
+/* It is complete, there is none, and the agent pauses: true if that is so, and no object waits for it. */
+static inline bool mca_pml_spec_complete_alone(ompi_request_t *request)
+{
+    void **at = mca_pml_spec_completion_at(request);
+    if (!mca_pml_spec_enter()) {
+        return false;
+    }
+    const bool is_plain = REQUEST_PENDING == __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (OPAL_LIKELY(is_plain)) {
+        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+    }
+    mca_pml_spec_leave();
+    return is_plain;
+}
+
 /* It is complete, and there is none. */
 static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
 {
     if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
-        mca_pml_spec_complete_threaded(request);
+        if (!mca_pml_spec_complete_alone(request)) {
+            mca_pml_spec_complete_threaded(request);
+        }
     } else if (OPAL_UNLIKELY(MPI_SUCCESS != request->req_status.MPI_ERROR)) {
         ompi_request_complete(request, true);
     } else { /* what that does, without its atomic operations */

@@ -1,12 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Asks the kernel for the processors of the launcher, whose are all that the job may use on this host, and for those of
- * its children, which are the ranks. Not hwloc: to discover a whole machine takes a large part of MPI_Init. */
+ * its children that are ranks. Not hwloc: to discover a whole machine takes a large part of MPI_Init. */
 #include "pml_spec_compat.h" /* first: it asks for GNU's functions */
 
 #include "pml_spec_processors.h"
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,8 +20,26 @@ static bool allowed(pid_t process, mca_pml_spec_processors_t *processors)
     return 0 == sched_getaffinity(process, sizeof(processors->set), (cpu_set_t *) processors->set);
 }
 
-/* All that the children of a process may use. Returns how many children there are. */
-static unsigned allowed_to_children(pid_t process, mca_pml_spec_processors_t *owned)
+/* Was a process started as a rank? The launcher has other children, too: a remote shell for each other host. */
+static bool is_rank(pid_t process)
+{
+    char name[64], *word = NULL;
+    size_t size = 0;
+    bool is = false;
+    snprintf(name, sizeof(name), "/proc/%ld/environ", (long) process);
+    FILE *in = fopen(name, "re");
+    while (NULL != in && !is && 0 < getdelim(&word, &size, '\0', in)) {
+        is = 0 == strncmp(word, "PMIX_RANK=", strlen("PMIX_RANK="));
+    }
+    if (NULL != in) {
+        fclose(in);
+    }
+    free(word);
+    return is;
+}
+
+/* All that the ranks among the children of a process may use. Returns how many these are. */
+static unsigned allowed_to_ranks(pid_t process, mca_pml_spec_processors_t *owned)
 {
     char name[64];
     unsigned n = 0;
@@ -30,7 +49,7 @@ static unsigned allowed_to_children(pid_t process, mca_pml_spec_processors_t *ow
     memset(owned, 0, sizeof(*owned));
     while (NULL != in && 1 == fscanf(in, "%ld", &child)) {
         mca_pml_spec_processors_t one;
-        if (allowed((pid_t) child, &one)) {
+        if (is_rank((pid_t) child) && allowed((pid_t) child, &one)) {
             ++n;
             for (size_t i = 0; i < WORDS; ++i) {
                 owned->set[i] |= one.set[i];
@@ -64,7 +83,7 @@ spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *proces
         snprintf(why, size, "which processors the job may use is not known");
         return SPEC_AGENT_SHARED;
     }
-    if (allowed_to_children(launcher, &owned) < ranks) {
+    if (allowed_to_ranks(launcher, &owned) < ranks) {
         snprintf(why, size, "which processors the %u ranks of this host own is not known", ranks);
         return beside_mine(processors);
     }

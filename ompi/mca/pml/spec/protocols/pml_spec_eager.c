@@ -7,6 +7,20 @@
 
 enum { NEW, SENDING, WAITING };
 
+bool mca_pml_spec_eager_in_one(mca_bml_base_btl_t *bml_btl, const mca_pml_spec_match_hdr_t *match,
+                               const void *data, size_t length, uint32_t flags)
+{
+    struct {
+        mca_pml_spec_match_hdr_t match;
+        char data[MCA_PML_SPEC_TINY];
+    } packet;
+    packet.match = *match;
+    memcpy(packet.data, data, length);
+    return mca_bml_base_sendi(bml_btl, NULL, &packet, sizeof(packet.match) + length, 0,
+                              MCA_BTL_NO_ORDER, flags, MCA_PML_SPEC_EAGER, NULL)
+           >= 0;
+}
+
 mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                             const void *data, size_t length, int32_t tag,
                                             uint32_t seq, uint32_t flags,

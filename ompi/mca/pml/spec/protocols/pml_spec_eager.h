@@ -25,6 +25,11 @@ typedef enum mca_pml_spec_sent {
     (MCA_PML_SPEC_EAGER_FLAGS | ((sendreq)->gathers ? MCA_BTL_IBX_MORE : 0u)                       \
      | ((sendreq)->blocks ? MCA_BTL_IBX_BLOCKS : 0u))
 
+/* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate, copied behind its header. False: it
+ * has no room now. */
+bool mca_pml_spec_eager_in_one(mca_bml_base_btl_t *bml_btl, const mca_pml_spec_match_hdr_t *match,
+                               const void *data, size_t length, uint32_t flags);
+
 /* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
  * it has none or no room now; else the message needs nothing more of this process. blocks: the caller
  * waits for it (MCA_BTL_IBX_BLOCKS). Inline, because every small message goes this way. */
@@ -55,7 +60,7 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
         rc = mca_bml_base_sendi(bml_btl, &mca_pml_spec.bytes, &packet.match, sizeof(packet.match),
                                 length, MCA_BTL_NO_ORDER, flags, MCA_PML_SPEC_EAGER, NULL);
     } else {
-        return false;
+        return mca_pml_spec_eager_in_one(bml_btl, &packet.match, data, length, flags);
     }
     return OPAL_LIKELY(rc >= 0);
 }
