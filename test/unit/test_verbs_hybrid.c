@@ -462,6 +462,49 @@ static void goodbye_by_connection_is_enough(void **state)
     assert_int_equal(process[0].lost, 0);
 }
 
+static unsigned readies;
+static void count_ready(void *context, vb_peer_t *peer)
+{
+    (void) context, (void) peer;
+    ++readies;
+}
+
+/* A process that said goodbye is met again: messages to it wait for a connection, and are told when it is there. */
+static void met_again_by_connection(void **state)
+{
+    (void) state;
+    process_t *p = add(10, 8), *q = add(10, 8);
+    p->config.ready = count_ready;
+    start(p);
+    start(q);
+    meet(p, q, true);
+    meet(q, p, true);
+    want(0, 1, 50);
+    run();
+    until_way(0, 1, VB_SWITCH_CONNECTED);
+    until_way(1, 0, VB_SWITCH_CONNECTED);
+    vb_port_lock(q->port);
+    vb_peer_close(q->peer[0]);
+    vb_port_unlock(q->port);
+    for (unsigned i = 0; VB_CLOSED != vb_peer_connection(p->peer[1])->state; ++i) {
+        assert_true(i < 1000);
+        settle(1);
+    }
+    meet(q, p, true);
+    meet(p, q, true);
+    assert_int_equal(way(0, 1), VB_SWITCH_CONNECTED);
+    vb_port_lock(p->port);
+    assert_false(post(p, 1)); /* begins to connect */
+    vb_port_unlock(p->port);
+    readies = 0;
+    for (unsigned i = 0; VB_OPEN != vb_peer_connection(p->peer[1])->state; ++i) {
+        assert_true(i < 1000);
+        settle(1);
+    }
+    assert_true(readies > 0);
+    assert_true(vb_inline_max(p->peer[1]) > 0);
+}
+
 static void a_device_that_fails_is_told_of(void **state)
 {
     (void) state;
@@ -604,6 +647,7 @@ int main(void)
         TEST(a_killed_peer_is_told_of),
         TEST(goodbye_is_no_error),
         TEST(goodbye_by_connection_is_enough),
+        TEST(met_again_by_connection),
         TEST(a_device_that_fails_is_told_of),
         TEST(memory_with_a_shared_queue),
         TEST(memory_without),
