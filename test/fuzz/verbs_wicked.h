@@ -221,7 +221,7 @@ iw_status_t __wrap_iw_post_send(iw_peer_t *peer, const struct iovec *piece, unsi
             process_t *to = other(fuzzed[i]);
             to->has_heard_nonsense |=
                 IW_OK == status && IW_ACTIVE == peer->state
-                && !is_message_or_control(to, forged_bytes[i], forged_size[i], VB_LEAVE, VB_RETURN);
+                && !is_message_or_control(to, forged_bytes[i], forged_size[i], VB_LEAVE, VB_GAVE_UP);
             return status;
         }
     }
