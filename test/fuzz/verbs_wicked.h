@@ -237,7 +237,7 @@ static void forge_in_datagrams(process_t *p, script_t *s)
         return;
     }
     vb_hdr_t hdr;
-    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 7), (uint8_t) kind, 0, (uint16_t) (next(s) % 4));
+    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 15), (uint8_t) kind, 0, (uint16_t) (next(s) % 4));
     memcpy(forged_bytes[i], &hdr, sizeof(hdr));
     forged_size[i] = sizeof(hdr) + (3 == kind % 4 ? next(s) % 64 : 0);
 }
