@@ -221,7 +221,7 @@ iw_status_t __wrap_iw_post_send(iw_peer_t *peer, const struct iovec *piece, unsi
             process_t *to = other(fuzzed[i]);
             to->has_heard_nonsense |=
                 IW_OK == status && IW_ACTIVE == peer->state
-                && !is_message_or_control(to, forged_bytes[i], forged_size[i], VB_LEAVE, VB_RETURN);
+                && !is_message_or_control(to, forged_bytes[i], forged_size[i], VB_LEAVE, VB_GAVE_UP);
             return status;
         }
     }
@@ -237,7 +237,7 @@ static void forge_in_datagrams(process_t *p, script_t *s)
         return;
     }
     vb_hdr_t hdr;
-    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 7), (uint8_t) kind, 0, (uint16_t) (next(s) % 4));
+    vb_hdr_write(&hdr, (vb_type_t) (kind >> 2 & 15), (uint8_t) kind, 0, (uint16_t) (next(s) % 4));
     memcpy(forged_bytes[i], &hdr, sizeof(hdr));
     forged_size[i] = sizeof(hdr) + (3 == kind % 4 ? next(s) % 64 : 0);
 }

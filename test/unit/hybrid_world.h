@@ -245,7 +245,7 @@ static inline void progress(process_t *p)
     }
     for (unsigned to = 0; to < processes; ++to) {
         /* At most three long ones under way: their places are used again. */
-        while (p->sent[to] < p->wanted[to]
+        while (p->sent[to] < p->wanted[to] && !vb_peer_is_over(p->peer[to])
                && (p->length <= 200 || p->sent[to] < process[to].got[p->index] + 3)
                && post(p, to)) {
             ++p->sent[to];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vb_after.h"
 #include "vb_conn.h"
 #include "vb_credit.h"
 #include "vb_map.h"
@@ -436,6 +437,37 @@ static void map_finds_what_is_there_and_nothing_else(void **state)
     vb_map_free(&map);
 }
 
+/* ---- datagrams first, or connections ---- */
+
+static void large_jobs_begin_with_datagrams(void **state)
+{
+    (void) state;
+    assert_int_equal(vb_after_of_job(0), 0); /* not known */
+    assert_int_equal(vb_after_of_job(1), 0);
+    assert_int_equal(vb_after_of_job(64), 0);
+    assert_int_equal(vb_after_of_job(513), 0); /* 512 connections are 128 MB */
+    assert_int_equal(vb_after_of_job(514), VB_AFTER_LARGE);
+    assert_int_equal(vb_after_of_job(UINT32_MAX), VB_AFTER_LARGE);
+}
+
+static void after_is_a_number_or_auto(void **state)
+{
+    static const char *const refused[] = {"", "automatic", "-1", " 5", "+5", "5 ", "5x", "4294967296", "99999999999999999999"};
+    uint32_t after = 9;
+    (void) state;
+    assert_true(vb_after_read("auto", 64, &after));
+    assert_int_equal(after, 0);
+    assert_true(vb_after_read("auto", 4096, &after));
+    assert_int_equal(after, VB_AFTER_LARGE);
+    assert_true(vb_after_read("0", 4096, &after));
+    assert_int_equal(after, 0);
+    assert_true(vb_after_read("4294967295", 2, &after));
+    assert_int_equal(after, UINT32_MAX);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); ++i) {
+        assert_false(vb_after_read(refused[i], 64, &after));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +484,8 @@ int main(void)
         cmocka_unit_test(attempts_are_repeated_and_end),
         cmocka_unit_test(an_end_is_an_error_unless_goodbye_was_said),
         cmocka_unit_test(nothing_leads_astray),
+        cmocka_unit_test(large_jobs_begin_with_datagrams),
+        cmocka_unit_test(after_is_a_number_or_auto),
         cmocka_unit_test(map_finds_what_is_there_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

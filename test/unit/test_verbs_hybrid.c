@@ -3,6 +3,8 @@
  * changing over to connections in the middle of traffic, limits, and what it costs in memory. */
 #include "hybrid_world.h"
 
+#include "vb_internal.h"
+
 /* ---- datagrams ---- */
 
 static void messages_go_by_datagrams(void **state)
@@ -405,6 +407,8 @@ static void a_killed_peer_is_told_of(void **state)
     want(0, 1, 50);
     run();
     until_way(0, 1, VB_SWITCH_CONNECTED);
+    want(0, 1, 1); /* in use */
+    run();
     fake_kill(2);
     settle(10);
     assert_int_equal(process[0].lost, 1);
@@ -460,6 +464,125 @@ static void goodbye_by_connection_is_enough(void **state)
     }
     assert_int_equal(status, VB_ENDED);
     assert_int_equal(process[0].lost, 0);
+}
+
+static void end_connection(unsigned from, unsigned to)
+{
+    vb_port_lock(process[from].port);
+    const vb_link_t *link = process[from].peer[to]->link;
+    assert_non_null(link);
+    assert_int_equal(rdma_disconnect(link->id), 0);
+    vb_port_unlock(process[from].port);
+}
+
+/* Between leaving the datagrams and the first message by connection: they go by datagrams again. */
+static void a_connection_ends_before_its_use(void **state)
+{
+    (void) state;
+    begin(2, 10, 8);
+    want(0, 1, 10);
+    run();
+    until_way(0, 1, VB_SWITCH_CONNECTED);
+    until_way(1, 0, VB_SWITCH_CONNECTED);
+    assert_int_equal(vb_inline_max(process[0].peer[1]), VB_INLINE_MAX);
+    end_connection(0, 1);
+    until_way(0, 1, VB_SWITCH_STAYING);
+    until_way(1, 0, VB_SWITCH_STAYING);
+    assert_true(vb_inline_max(process[0].peer[1]) > 0);
+    assert_int_equal(vb_inline_put_max(process[0].peer[1]), 0);
+    want(0, 1, 50);
+    want(1, 0, 50);
+    run();
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_int_equal(process[i].lost, 0);
+        assert_int_equal(vb_port_counters(process[i].port)->stayed, 1);
+        assert_int_equal(vb_port_counters(process[i].port)->bad_messages, 0);
+    }
+}
+
+/* At any moment of the change: a peer is lost only if something went by the connection, and then both know. */
+static void a_connection_ends_at_any_moment(void **state)
+{
+    unsigned survived = 0, lost = 0;
+    for (unsigned moment = 0; moment < 30; ++moment) {
+        begin(2, 10, 8);
+        want(0, 1, 10);
+        while (NULL == process[0].peer[1]->link) {
+            progress(&process[0]);
+            progress(&process[1]);
+        }
+        for (unsigned i = 0; i < moment; ++i) {
+            want(i % 2, 1 - i % 2, moment % 3); /* each third time nothing goes by the connection */
+            progress(&process[i % 2]);
+        }
+        const bool is_there = NULL != process[0].peer[1]->link && NULL != process[1].peer[0]->link;
+        if (is_there && VB_OPEN == process[0].peer[1]->conn.state) {
+            end_connection(moment % 2, 1 - moment % 2);
+        }
+        want(0, 1, 20);
+        want(1, 0, 20);
+        for (unsigned i = 0; i < 400 && !is_done() && 0 == process[0].lost + process[1].lost; ++i) {
+            settle(1);
+        }
+        if (0 == process[0].lost + process[1].lost) {
+            assert_true(is_done());
+            ++survived;
+        } else {
+            assert_true(vb_peer_switch(process[0].peer[1])->is_used || vb_peer_switch(process[1].peer[0])->is_used);
+            process[0].wanted[1] = process[0].sent[1];
+            process[1].wanted[0] = process[1].sent[0];
+            settle(5);
+            assert_int_equal(process[0].lost, 1);
+            assert_int_equal(process[1].lost, 1);
+            ++lost;
+        }
+        assert_int_equal(teardown(state), 0);
+        (void) setup(state);
+    }
+    assert_true(survived > 0 && lost > 0);
+}
+
+static unsigned readies;
+static void count_ready(void *context, vb_peer_t *peer)
+{
+    (void) context, (void) peer;
+    ++readies;
+}
+
+/* A process that said goodbye is met again: messages to it wait for a connection, and are told when it is there. */
+static void met_again_by_connection(void **state)
+{
+    (void) state;
+    process_t *p = add(10, 8), *q = add(10, 8);
+    p->config.ready = count_ready;
+    start(p);
+    start(q);
+    meet(p, q, true);
+    meet(q, p, true);
+    want(0, 1, 50);
+    run();
+    until_way(0, 1, VB_SWITCH_CONNECTED);
+    until_way(1, 0, VB_SWITCH_CONNECTED);
+    vb_port_lock(q->port);
+    vb_peer_close(q->peer[0]);
+    vb_port_unlock(q->port);
+    for (unsigned i = 0; VB_CLOSED != vb_peer_connection(p->peer[1])->state; ++i) {
+        assert_true(i < 1000);
+        settle(1);
+    }
+    meet(q, p, true);
+    meet(p, q, true);
+    assert_int_equal(way(0, 1), VB_SWITCH_CONNECTED);
+    vb_port_lock(p->port);
+    assert_false(post(p, 1)); /* begins to connect */
+    vb_port_unlock(p->port);
+    readies = 0;
+    for (unsigned i = 0; VB_OPEN != vb_peer_connection(p->peer[1])->state; ++i) {
+        assert_true(i < 1000);
+        settle(1);
+    }
+    assert_true(readies > 0);
+    assert_true(vb_inline_max(p->peer[1]) > 0);
 }
 
 static void a_device_that_fails_is_told_of(void **state)
@@ -604,6 +727,9 @@ int main(void)
         TEST(a_killed_peer_is_told_of),
         TEST(goodbye_is_no_error),
         TEST(goodbye_by_connection_is_enough),
+        TEST(a_connection_ends_before_its_use),
+        TEST(a_connection_ends_at_any_moment),
+        TEST(met_again_by_connection),
         TEST(a_device_that_fails_is_told_of),
         TEST(memory_with_a_shared_queue),
         TEST(memory_without),

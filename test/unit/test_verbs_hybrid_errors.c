@@ -402,21 +402,27 @@ static void a_leave_that_waits(void **state)
     assert_int_equal(process[2].got[4], 7);
 }
 
-/* The peer of `from` says something that it must not: it is lost. */
-static void is_lost_for(vb_type_t type, unsigned times, const char *words)
+/* The first process says something by datagrams, of round 1. */
+static void say_of_the_way(vb_type_t type)
 {
-    process_t *p = &process[1], *q = &process[2];
+    process_t *p = &process[1];
     static char nobody;
     vb_hdr_t hdr;
     const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
+    vb_hdr_write(&hdr, type, 0, 0, 1);
+    vb_port_lock(p->port);
+    assert_int_equal(iw_post_send(p->peer[2]->mate->peer, &piece, 1, IW_INLINE | IW_QUIET, &nobody), IW_OK);
+    vb_port_unlock(p->port);
+}
+
+/* It is lost for that; bad: because it must not. */
+static void is_lost_for(vb_type_t type, unsigned times, const char *words, bool bad)
+{
+    process_t *q = &process[2];
     begin_hybrid(2, UINT32_MAX);
     meet_by_datagrams(1, 2);
-    vb_hdr_write(&hdr, type, 0, 0, 1);
     for (unsigned i = 0; i < times; ++i) {
-        vb_port_lock(p->port);
-        assert_int_equal(
-            iw_post_send(p->peer[2]->mate->peer, &piece, 1, IW_INLINE | IW_QUIET, &nobody), IW_OK);
-        vb_port_unlock(p->port);
+        say_of_the_way(type);
     }
     for (unsigned i = 0; i < 4000 && 0 == q->lost; ++i) {
         settle();
@@ -426,7 +432,7 @@ static void is_lost_for(vb_type_t type, unsigned times, const char *words)
     if (NULL == strstr(q->why, words)) {
         fail_msg("'%s' is not in '%s'", words, q->why);
     }
-    assert_int_equal(vb_port_counters(q->port)->bad_messages, 1);
+    assert_int_equal(vb_port_counters(q->port)->bad_messages, bad);
     const struct ibv_sge data = {.addr = (uintptr_t) q->memory, .length = 9, .lkey = q->mr->lkey};
     vb_port_lock(q->port);
     vb_hybrid_lose(q->peer[1], VB_LOST); /* it is */
@@ -441,13 +447,73 @@ static void is_lost_for(vb_type_t type, unsigned times, const char *words)
 static void leaving_twice(void **state)
 {
     (void) state;
-    is_lost_for(VB_LEAVE, 2, "when it could not");
+    is_lost_for(VB_LEAVE, 2, "when it could not", true);
+    /* And hears of it. */
+    assert_int_equal(process[1].lost, 1);
 }
 
 static void a_message_that_cannot_be(void **state)
 {
     (void) state;
-    is_lost_for(VB_CREDIT, 1, "no message of this version");
+    is_lost_for(VB_CREDIT, 1, "no message of this version", true);
+}
+
+static void a_peer_that_gives_up(void **state)
+{
+    (void) state;
+    is_lost_for(VB_GAVE_UP, 1, "broke in use", false);
+}
+
+static void until_connected(unsigned a, unsigned b, bool connected)
+{
+    for (unsigned i = 0; i < 4000 && connected == vb_peer_is_by_datagrams(process[a].peer[b]); ++i) {
+        settle();
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_true(connected != vb_peer_is_by_datagrams(process[a].peer[b]));
+}
+
+/* The fabric says nothing of it, but the peer does. */
+static void a_connection_that_broke_over_there(void **state)
+{
+    (void) state;
+    begin_hybrid(2, 4);
+    meet_by_datagrams(1, 2);
+    for (unsigned i = 0; i < 4; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+    }
+    until_connected(1, 2, true);
+    until_connected(2, 1, true);
+    say_of_the_way(VB_BROKE);
+    until_connected(1, 2, false);
+    until_connected(2, 1, false);
+    settle();
+    assert_int_equal(process[1].lost + process[2].lost, 0);
+    assert_int_equal(say(1, 2, 7), VB_OK);
+    await(2, 5);
+    assert_int_equal(say(2, 1, 8), VB_OK);
+    await(1, 1);
+}
+
+/* When its engine has given the peer up, too, there is no way left. */
+static void no_way_back(void **state)
+{
+    (void) state;
+    begin_hybrid(2, 4);
+    meet_by_datagrams(1, 2);
+    for (unsigned i = 0; i < 4; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+    }
+    until_connected(1, 2, true);
+    until_connected(2, 1, true);
+    posting = (faulty_t){.times = 1};
+    no_post = IW_DEAD;
+    vb_port_lock(process[1].port);
+    vb_peer_cut(process[1].peer[2]);
+    vb_port_unlock(process[1].port);
+    settle();
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(say(1, 2, 7), VB_LOST);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_errors, teardown_faults)
@@ -461,6 +527,8 @@ int main(void)
         TEST(memory_that_is_hidden),    TEST(what_is_not_posted),
         TEST(a_leave_that_waits),       TEST(leaving_twice),
         TEST(a_message_that_cannot_be),
+        TEST(a_peer_that_gives_up),     TEST(a_connection_that_broke_over_there),
+        TEST(no_way_back),
     };
     return cmocka_run_group_tests_name("verbs_hybrid_errors", tests, NULL, NULL);
 }

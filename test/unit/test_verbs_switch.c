@@ -14,9 +14,14 @@ static unsigned step(vb_switch_t *sw, vb_switch_event_t event, uint16_t round)
 static void say(vb_switch_t *sw, unsigned expected, uint16_t round)
 {
     uint16_t r;
-    assert_int_equal(vb_switch_next(sw, &r), expected);
+    assert_int_equal(vb_switch_next(sw, true, &r), expected);
     assert_int_equal(r, round);
     vb_switch_said(sw, expected);
+}
+static void says_nothing(const vb_switch_t *sw)
+{
+    uint16_t r;
+    assert_int_equal(vb_switch_next(sw, true, &r), 0);
 }
 
 static void a_peer_must_be_worth_it(void **state)
@@ -36,7 +41,6 @@ static void a_peer_must_be_worth_it(void **state)
 static void leave_and_arrived(void **state)
 {
     vb_switch_t sw;
-    uint16_t r;
     (void) state;
     vb_switch_init(&sw);
     assert_int_equal(step(&sw, VB_SWITCH_ON_OPEN, 0), 0);
@@ -44,7 +48,7 @@ static void leave_and_arrived(void **state)
     assert_false(vb_switch_is_connected(&sw));
     assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 1), 0); /* to what was not said */
     say(&sw, VB_SWITCH_SAY_LEAVE, 1);
-    assert_int_equal(vb_switch_next(&sw, &r), 0);
+    says_nothing(&sw);
     assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 0), 0); /* of another round */
     assert_int_equal(step(&sw, VB_SWITCH_ON_ARRIVED, 1), VB_SWITCH_GO);
     assert_true(vb_switch_is_connected(&sw));
@@ -58,8 +62,10 @@ static void the_peers_leave_is_answered(void **state)
     vb_switch_init(&sw);
     assert_int_equal(step(&sw, VB_SWITCH_ON_LEAVE, 7), 0);
     assert_true(sw.has_left);
-    say(&sw, VB_SWITCH_SAY_ARRIVED, 7);
+    says_nothing(&sw);                           /* until the connection is there at this end, too */
     assert_true(vb_switch_takes_datagrams(&sw)); /* mine is another matter */
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_ARRIVED, 7);
     assert_int_equal(step(&sw, VB_SWITCH_ON_LEAVE, 8), VB_SWITCH_FAULT);
 }
 
@@ -88,12 +94,11 @@ static void a_return_takes_leave_back(void **state)
 static void a_leave_not_said_needs_no_return(void **state)
 {
     vb_switch_t sw;
-    uint16_t r;
     (void) state;
     vb_switch_init(&sw);
     (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
     assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_GO);
-    assert_int_equal(vb_switch_next(&sw, &r), 0);
+    says_nothing(&sw);
     (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
     say(&sw, VB_SWITCH_SAY_LEAVE, 1);
 }
@@ -101,15 +106,71 @@ static void a_leave_not_said_needs_no_return(void **state)
 static void the_peers_return(void **state)
 {
     vb_switch_t sw;
-    uint16_t r;
     (void) state;
     vb_switch_init(&sw);
     (void) step(&sw, VB_SWITCH_ON_LEAVE, 1);
     assert_int_equal(step(&sw, VB_SWITCH_ON_RETURN, 1), 0);
     assert_false(sw.has_left);
-    assert_int_equal(vb_switch_next(&sw, &r), 0); /* nobody waits for the answer */
+    says_nothing(&sw); /* nobody waits for the answer */
     (void) step(&sw, VB_SWITCH_ON_LEAVE, 2);
     assert_int_equal(step(&sw, VB_SWITCH_ON_RETURN, 1), VB_SWITCH_FAULT);
+}
+
+/* Nothing was sent by it: datagrams it is, again. */
+static void a_connection_not_used_is_no_loss(void **state)
+{
+    vb_switch_t sw;
+    (void) state;
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    (void) step(&sw, VB_SWITCH_ON_ARRIVED, 1);
+    assert_true(vb_switch_is_connected(&sw));
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), 0);
+    say(&sw, VB_SWITCH_SAY_RETURN, 1);
+    assert_true(vb_switch_takes_datagrams(&sw));
+}
+
+/* Whether the peer sent something by it that is lost, the peer knows. */
+static void the_peer_hears_that_it_broke(void **state)
+{
+    vb_switch_t sw;
+    uint16_t r;
+    (void) state;
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    (void) step(&sw, VB_SWITCH_ON_LEAVE, 7);
+    say(&sw, VB_SWITCH_SAY_ARRIVED, 7);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), 0);
+    assert_int_equal(vb_switch_next(&sw, false, &r), VB_SWITCH_SAY_BROKE);
+    assert_int_equal(r, 7);
+    vb_switch_said(&sw, VB_SWITCH_SAY_BROKE);
+    say(&sw, VB_SWITCH_SAY_RETURN, 1);
+    says_nothing(&sw);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_RETURN, 7), 0);
+    assert_false(sw.has_left);
+    /* A leave that comes when the connection is no more is answered so, too. */
+    (void) step(&sw, VB_SWITCH_ON_LEAVE, 8);
+    says_nothing(&sw); /* unless another one is being made */
+    assert_int_equal(vb_switch_next(&sw, false, &r), VB_SWITCH_SAY_BROKE);
+    assert_int_equal(r, 8);
+}
+
+static void hearing_that_it_broke(void **state)
+{
+    vb_switch_t sw;
+    (void) state;
+    vb_switch_init(&sw);
+    (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_BROKE, 1), 0); /* not left yet */
+    say(&sw, VB_SWITCH_SAY_LEAVE, 1);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_BROKE, 0), 0); /* of a former one */
+    assert_int_equal(step(&sw, VB_SWITCH_ON_BROKE, 1), VB_SWITCH_CUT);
+    (void) step(&sw, VB_SWITCH_ON_ARRIVED, 1);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_BROKE, 1), VB_SWITCH_CUT);
+    (void) step(&sw, VB_SWITCH_ON_FAILED, 0);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_BROKE, 1), 0);
 }
 
 static void a_connection_in_use_takes_the_peer_with_it(void **state)
@@ -120,11 +181,15 @@ static void a_connection_in_use_takes_the_peer_with_it(void **state)
     (void) step(&sw, VB_SWITCH_ON_OPEN, 0);
     say(&sw, VB_SWITCH_SAY_LEAVE, 1);
     (void) step(&sw, VB_SWITCH_ON_ARRIVED, 1);
+    vb_switch_used(&sw);
     assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
     assert_int_equal(step(&sw, VB_SWITCH_ON_OPEN, 0), 0);
+    say(&sw, VB_SWITCH_SAY_GIVE_UP, 1);
+    says_nothing(&sw);
     vb_switch_init(&sw);
-    (void) step(&sw, VB_SWITCH_ON_LEAVE, 1); /* the peer may be using it */
-    assert_int_equal(step(&sw, VB_SWITCH_ON_FAILED, 0), VB_SWITCH_LOSE);
+    assert_int_equal(step(&sw, VB_SWITCH_ON_GAVE_UP, 0), VB_SWITCH_LOSE);
+    assert_int_equal(sw.state, VB_SWITCH_BROKEN);
+    says_nothing(&sw);
 }
 
 static void no_connection_to_be_had(void **state)
@@ -169,7 +234,7 @@ typedef struct {
     vb_switch_t sw;
     channel_t datagrams, connection; /* to here */
     uint32_t sent, acked, taken;
-    bool is_open, is_wanted, is_lost;
+    bool has_link, is_open, is_wanted, is_lost;
 } side_t;
 
 static side_t side[2];
@@ -193,7 +258,7 @@ static void deliver(unsigned i, bool by_connection)
 {
     side_t *s = &side[i];
     channel_t *c = by_connection ? &s->connection : &s->datagrams;
-    if (c->first == c->last) {
+    if (c->first == c->last || (by_connection && !s->is_open)) {
         return;
     }
     const word_t w = c->word[c->first++ % QUEUE];
@@ -202,13 +267,18 @@ static void deliver(unsigned i, bool by_connection)
         assert_int_equal(w.number,
                          s->taken); /* nothing overtakes, nothing is lost, nothing comes twice */
         ++s->taken;
+        if (by_connection) {
+            vb_switch_used(&s->sw);
+        }
         return;
     }
     assert_false(by_connection);
     happen(i,
            VB_SWITCH_SAY_LEAVE == w.what     ? VB_SWITCH_ON_LEAVE
            : VB_SWITCH_SAY_ARRIVED == w.what ? VB_SWITCH_ON_ARRIVED
-                                          : VB_SWITCH_ON_RETURN,
+           : VB_SWITCH_SAY_BROKE == w.what   ? VB_SWITCH_ON_BROKE
+           : VB_SWITCH_SAY_RETURN == w.what  ? VB_SWITCH_ON_RETURN
+                                             : VB_SWITCH_ON_GAVE_UP,
            (uint16_t) w.number);
 }
 
@@ -216,6 +286,7 @@ static void post(unsigned i)
 {
     side_t *s = &side[i], *o = &side[1 - i];
     if (vb_switch_is_connected(&s->sw)) {
+        vb_switch_used(&s->sw);
         push(&o->connection, 0, s->sent++);
     } else if (vb_switch_takes_datagrams(&s->sw)) {
         push(&o->datagrams, 0, s->sent++);
@@ -226,7 +297,7 @@ static void post(unsigned i)
 static void speak(unsigned i)
 {
     uint16_t round;
-    const unsigned what = vb_switch_next(&side[i].sw, &round);
+    const unsigned what = vb_switch_next(&side[i].sw, side[i].has_link, &round);
     if (0 != what) {
         push(&side[1 - i].datagrams, what, round);
         vb_switch_said(&side[i].sw, what);
@@ -240,6 +311,7 @@ static void open_or_fail(unsigned i, uint32_t dice, unsigned *connection, bool m
     const bool is_wanted = side[0].is_wanted || side[1].is_wanted;
     if (0 == *connection && is_wanted && !side[0].is_open && !side[1].is_open) {
         *connection = 1; /* it is there */
+        side[0].has_link = side[1].has_link = true;
     }
     if (1 == *connection && !s->is_open) {
         s->is_open = true;
@@ -248,12 +320,16 @@ static void open_or_fail(unsigned i, uint32_t dice, unsigned *connection, bool m
         *connection = 2; /* it ends: what is under way in it is gone */
     }
     if (2 == *connection && s->is_open) {
-        s->is_open = false;
+        s->is_open = s->has_link = false;
         s->connection.first = s->connection.last;
         happen(i, VB_SWITCH_ON_FAILED, 0);
     }
     if (2 == *connection && !side[0].is_open && !side[1].is_open) {
         *connection = 0;
+        for (unsigned k = 0; k < 2; ++k) {
+            side[k].has_link = false;
+            side[k].connection.first = side[k].connection.last;
+        }
     }
 }
 
@@ -330,6 +406,9 @@ int main(void)
         cmocka_unit_test(a_return_takes_leave_back),
         cmocka_unit_test(a_leave_not_said_needs_no_return),
         cmocka_unit_test(the_peers_return),
+        cmocka_unit_test(a_connection_not_used_is_no_loss),
+        cmocka_unit_test(the_peer_hears_that_it_broke),
+        cmocka_unit_test(hearing_that_it_broke),
         cmocka_unit_test(a_connection_in_use_takes_the_peer_with_it),
         cmocka_unit_test(no_connection_to_be_had),
         cmocka_unit_test(names),

@@ -4,9 +4,11 @@
 
 #include "btl_ibx_progress.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
+#include "verbs/vb_after.h"
 
 #include "opal/include/spec/parameters.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <time.h>
@@ -34,13 +36,20 @@ static const mca_base_var_enum_value_t ways[] = {
 
 #define P(field) &mca_btl_ibx_verbs_params.field
 
+static const char *refuse_after(const char *text)
+{
+    uint32_t after;
+    return vb_after_read(text, 0, &after) ? NULL : "auto, or a number from 0 to 4294967295";
+}
+
 static const spec_parameter_t parameters[] = {
-    SPEC_NUMBER("rc_after", 4, P(rc_after), 0, 0, UINT32_MAX,
-                .help = "A peer over InfiniBand or RoCE is reached by datagrams, which need no memory of its own, until "
-                        "this many messages, puts and gets have gone there; then it gets a connection. 0 means connections "
-                        "from the first message on, and no datagrams, which are slower and not yet proven on real "
-                        "adapters; 4294967295 means datagrams only. Large jobs in which most pairs of processes exchange "
-                        "little may gain with 16 or 64. Unit: messages, range 0 to 4294967295, default 0."),
+    SPEC_WORDS("rc_after", 4, P(rc_after), "0", .refuse = refuse_after,
+               .help = "A peer over InfiniBand or RoCE is reached by datagrams, which need no memory of its own, until "
+                       "this many messages, puts and gets have gone there; then it gets a connection. 0 means connections "
+                       "from the first message on, and no datagrams, which are slower and not yet proven on real "
+                       "adapters; 4294967295 means datagrams only; auto means 64 in jobs of so many processes that connections "
+                       "to all would take more than 128 MB of each, at 256 KB a connection, and else 0. Must be the same in "
+                       "the whole job. Unit: messages, auto or a number from 0 to 4294967295, default 0."),
     SPEC_NUMBER("max_rc", 4, P(max_rc), VB_CONNECTIONS_MOST, 0, 65536,
                 .help = "A process has at most this many connections on one port; peers that come later stay with "
                         "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
@@ -153,10 +162,23 @@ static void switch_trace(void *context, const vb_peer_t *peer, vb_switch_state_t
                 vb_switch_state_name(vb_peer_switch(peer)->state), "");
 }
 
+static uint32_t messages_before_connection(void)
+{
+    const uint32_t processes = mca_btl_ibx_job_size();
+    uint32_t after = 0;
+    (void) vb_after_read(mca_btl_ibx_verbs_params.rc_after, processes, &after);
+    SPEC_TELL(20, opal_btl_base_framework.framework_output,
+              "btl/ibx: btl_ibx_rc_after %s: %u (%u processes, of each %" PRIu64 " MB for connections to all, at most %" PRIu64
+              " MB are sensible)",
+              mca_btl_ibx_verbs_params.rc_after, after, processes, processes * VB_CONNECTION_BYTES >> 20,
+              VB_CONNECTIONS_BYTES >> 20);
+    return after;
+}
+
 static bool configure_datagrams(vb_config_t *config)
 {
     struct vb_datagram_config *d = &config->datagram;
-    d->after = mca_btl_ibx_verbs_params.rc_after;
+    d->after = messages_before_connection();
     d->max_connections = mca_btl_ibx_verbs_params.max_rc;
     d->auth = (uint8_t) mca_btl_ibx_component.auth;
     d->peer_timeout_ns = mca_btl_ibx_component.peer_timeout_ms * MS;

@@ -51,7 +51,8 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned inline_max, link_window_max;
     unsigned rnr_timer, ack_timeout, retries, service_level, traffic_class;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
-    unsigned rc_after, max_rc;
+    char *rc_after;
+    unsigned max_rc;
     int connect; /* vb_connect_t */
 } mca_btl_ibx_verbs_params_t;
 

@@ -102,6 +102,9 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
         (void) vb_post_control(peer->link, VB_CREDIT);
     }
     tell_change(peer, event, todo);
+    if (todo & VB_DO_DROP) {
+        vb_hybrid_attempt_ended(peer);
+    }
     if (VB_STEP_FAILED == progress) {
         step(peer, VB_ON_FAILED, NULL);
     } else if (VB_STEP_DONE == progress) {

@@ -279,23 +279,47 @@ static vb_status_t status_of(iw_status_t status)
     return IW_OK == status ? VB_OK : IW_CLOSED == status ? VB_ENDED : VB_LOST;
 }
 
+static bool may_speak(const vb_mate_t *mate)
+{
+    return VB_OK == mate->over || mate->sw.owes & VB_SWITCH_SAY_GIVE_UP;
+}
+
+/* The engine has given it up, or heard its goodbye: there is no way back to datagrams. Of one that is lost already the caller
+ * tells. */
+static void cannot_speak(vb_peer_t *peer, iw_status_t status)
+{
+    vb_mate_t *mate = peer->mate;
+    mate->sw.owes = 0;
+    if (VB_SWITCH_BROKEN != mate->sw.state) {
+        (void) vb_peer_why(peer, "%s", iw_status_name(status));
+        vb_hybrid_lose(peer, status_of(status));
+    }
+}
+
 static void say_owed(vb_peer_t *peer)
 {
     static const vb_type_t types[] = {[VB_SWITCH_SAY_ARRIVED] = VB_ARRIVED,
                                       [VB_SWITCH_SAY_RETURN] = VB_RETURN,
-                                      [VB_SWITCH_SAY_LEAVE] = VB_LEAVE};
+                                      [VB_SWITCH_SAY_LEAVE] = VB_LEAVE,
+                                      [VB_SWITCH_SAY_BROKE] = VB_BROKE,
+                                      [VB_SWITCH_SAY_GIVE_UP] = VB_GAVE_UP};
     vb_mate_t *mate = peer->mate;
     vb_hybrid_t *h = peer->port->hybrid;
     unsigned what;
     uint16_t round;
-    while (VB_OK == mate->over && 0 != (what = vb_switch_next(&mate->sw, &round))) {
+    while (may_speak(mate) && 0 != (what = vb_switch_next(&mate->sw, NULL != peer->link, &round))) {
         vb_hdr_t hdr;
         const struct iovec piece = {.iov_base = &hdr, .iov_len = sizeof(hdr)};
         vb_hdr_write(&hdr, types[what], 0, 0, round);
         /* Leave goes behind the data of the reads, too: what is sent by connection is. */
         const unsigned flags = IW_INLINE | IW_QUIET | (VB_SWITCH_SAY_LEAVE == what ? IW_FENCE : 0);
-        if (IW_OK != iw_post_send(mate->peer, &piece, 1, flags, &control)) {
+        const iw_status_t status = iw_post_send(mate->peer, &piece, 1, flags, &control);
+        if (IW_AGAIN == status || IW_NO_MEMORY == status) {
             h->is_owing = true;
+            return;
+        }
+        if (IW_OK != status) {
+            cannot_speak(peer, status);
             return;
         }
         ++peer->port->counters.way_messages;
@@ -315,6 +339,9 @@ void vb_hybrid_lose(vb_peer_t *peer, vb_status_t how)
     mate->over = how;
     port->config.ready(port->config.context, peer); /* what waits is to fail */
     if (VB_LOST == how) {
+        if (NULL != peer->link) {
+            vb_peer_cut(peer);
+        }
         ++port->counters.lost;
         port->config.down(port->config.context, peer, peer->why);
     }
@@ -354,6 +381,9 @@ static unsigned step(vb_peer_t *peer, vb_switch_event_t event, uint16_t round)
         }
         port->config.ready(port->config.context, peer);
     }
+    if (todo & VB_SWITCH_CUT && NULL != peer->link) {
+        vb_peer_cut(peer);
+    }
     if (todo & VB_SWITCH_FAULT) {
         ++port->counters.bad_messages;
         (void) vb_peer_why(peer, "it left datagrams when it could not");
@@ -382,6 +412,10 @@ void vb_hybrid_give_slot(vb_peer_t *peer)
 
 bool vb_hybrid_opened(vb_peer_t *peer)
 {
+    if (NULL != peer->mate && VB_LOST == peer->mate->over) {
+        vb_peer_cut(peer);
+        return true;
+    }
     if (!vb_peer_is_by_datagrams(peer) || VB_OK != peer->mate->over) {
         return false;
     }
@@ -394,12 +428,13 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
 {
     vb_port_t *port = peer->port;
     if (NULL == peer->mate || VB_OK != peer->mate->over) {
-        return false;
+        return NULL != peer->mate && VB_LOST == peer->mate->over;
     }
     if (step(peer, VB_SWITCH_ON_FAILED, 0) & VB_SWITCH_LOSE) {
         peer->mate->over = VB_LOST; /* told by the one that asks */
         return false;
     }
+    peer->inline_max = IW_INLINE_MAX; /* by datagrams again */
     vb_hybrid_give_slot(peer);
     vb_conn_init(&peer->conn, port->config.name, peer->name); /* the peer may still ask */
     ++port->counters.stayed;
@@ -413,8 +448,16 @@ void vb_hybrid_parted(vb_peer_t *peer)
     }
 }
 
-bool vb_hybrid_has_left(const vb_peer_t *peer)
+void vb_hybrid_attempt_ended(vb_peer_t *peer)
 {
+    if (NULL != peer->mate && 0 != peer->mate->sw.owes) {
+        say_owed(peer);
+    }
+}
+
+bool vb_hybrid_takes(vb_peer_t *peer)
+{
+    vb_hybrid_used(peer);
     return NULL == peer->mate || peer->mate->sw.has_left;
 }
 
@@ -501,6 +544,19 @@ vb_status_t vb_post_datagram_rdma(vb_peer_t *peer, const struct ibv_sge *piece, 
 
 /* ---- completions ---- */
 
+static void on_control(vb_peer_t *peer, const vb_hdr_t *hdr)
+{
+    static const vb_switch_event_t events[] = {[VB_LEAVE] = VB_SWITCH_ON_LEAVE,
+                                               [VB_ARRIVED] = VB_SWITCH_ON_ARRIVED,
+                                               [VB_RETURN] = VB_SWITCH_ON_RETURN,
+                                               [VB_BROKE] = VB_SWITCH_ON_BROKE,
+                                               [VB_GAVE_UP] = VB_SWITCH_ON_GAVE_UP};
+    if (step(peer, events[hdr->type], le16toh(hdr->seen)) & VB_SWITCH_LOSE) {
+        (void) vb_peer_why(peer, "for the peer the connection to this process broke in use");
+        vb_hybrid_lose(peer, VB_LOST);
+    }
+}
+
 /* The header of a message, checked. False: it cannot be, and the peer is lost. True with *is_message
  * false: it was control, and is done. */
 static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c,
@@ -522,12 +578,8 @@ static bool on_message(vb_hybrid_t *h, vb_peer_t *peer, const iw_completion_t *c
         return true;
     }
     return_buffer(h, buffer);
-    if (is_whole && sizeof(hdr) == c->length && hdr.type >= VB_LEAVE && hdr.type <= VB_RETURN) {
-        (void) step(peer,
-                    VB_LEAVE == hdr.type     ? VB_SWITCH_ON_LEAVE
-                    : VB_ARRIVED == hdr.type ? VB_SWITCH_ON_ARRIVED
-                                             : VB_SWITCH_ON_RETURN,
-                    le16toh(hdr.seen));
+    if (is_whole && sizeof(hdr) == c->length && hdr.type >= VB_LEAVE && hdr.type <= VB_GAVE_UP) {
+        on_control(peer, &hdr);
     } else {
         ++h->port->counters.bad_messages;
         (void) vb_peer_why(peer, "it sent something that is no message of this version");

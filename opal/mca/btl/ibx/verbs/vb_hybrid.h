@@ -10,6 +10,7 @@
 #define VB_HYBRID_H
 
 #include "vb_dgram.h"
+#include "vb_internal.h"
 #include "vb_switch.h"
 
 #include "iw_engine.h"
@@ -45,20 +46,29 @@ bool vb_hybrid_needs_tick(const vb_port_t *port);
 
 /* A peer asks for one. False: there are as many as may be. */
 bool vb_hybrid_admits(vb_peer_t *peer);
-/* It is there. True: messages do not take it yet. */
+/* It is there. True: messages do not take it yet, or never. */
 bool vb_hybrid_opened(vb_peer_t *peer);
-/* It has failed. True: the peer is not lost for that. */
+/* It has failed. True: the peer is not lost for that, or has been before. */
 bool vb_hybrid_outlives(vb_peer_t *peer);
+/* An attempt has ended; there may be another one now. */
+void vb_hybrid_attempt_ended(vb_peer_t *peer);
 /* The peer's goodbye came by it; the one by datagrams may be lost, and is not sent again. What waits ends. */
 void vb_hybrid_parted(vb_peer_t *peer);
-/* May a message come by it? */
-bool vb_hybrid_has_left(const vb_peer_t *peer);
+/* A message has come by it. False: none may. */
+bool vb_hybrid_takes(vb_peer_t *peer);
+/* Something goes by it. */
+static inline void vb_hybrid_used(vb_peer_t *peer)
+{
+    if (NULL != peer->mate) {
+        vb_switch_used(&peer->mate->sw);
+    }
+}
 /* The slot of a connection is free again. */
 void vb_hybrid_give_slot(vb_peer_t *peer);
 
 /* ---- the end ---- */
 
-/* It is lost, or has ended: what waits fails with that. Nothing if it is over. */
+/* It is lost, or has ended: what waits fails with that. Nothing if it is over. The connection to one that is lost ends. */
 void vb_hybrid_lose(vb_peer_t *peer, vb_status_t how);
 /* Something is not acknowledged yet, or in the middle of leaving. */
 bool vb_hybrid_is_busy(const vb_port_t *port);

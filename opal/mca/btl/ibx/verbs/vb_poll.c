@@ -122,7 +122,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         }
         return false;
     }
-    if (!vb_hybrid_has_left(peer)) {
+    if (!vb_hybrid_takes(peer)) {
         return refuse(link, rx, buffer, "it sent a message by connection that datagrams may come before");
     }
     ++port->counters.received;

@@ -81,10 +81,20 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
     return VB_OK;
 }
 
+/* What is not control: with it the connection is in use. */
+static vb_status_t post_data(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user)
+{
+    const vb_status_t status = post(peer->link, wr, flags, user);
+    if (VB_OK == status) {
+        vb_hybrid_used(peer);
+    }
+    return status;
+}
+
 static vb_status_t check_and_post(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user)
 {
     const vb_status_t status = check(peer);
-    return VB_OK == status ? post(peer->link, wr, flags, user) : status;
+    return VB_OK == status ? post_data(peer, wr, flags, user) : status;
 }
 
 /* Returns the credits that the header tells of, to be taken back if it is not sent after all. */
@@ -114,7 +124,7 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
     vb_link_t *link = peer->link;
     const uint16_t told = tell(link, hdr, VB_MESSAGE, tag);
     struct ibv_send_wr wr = {.sg_list = piece, .num_sge = pieces, .opcode = IBV_WR_SEND};
-    status = post(link, &wr, flags, request);
+    status = post_data(peer, &wr, flags, request);
     if (VB_OK != status) {
         vb_credit_untell(&link->credit, told);
         return status;

@@ -8,8 +8,13 @@
  *   connection  an RC queue pair (vb_conn.h), in order too; but nothing orders the two ways
  *   leave       the last thing said by datagrams before messages take the connection
  *   arrived     the answer: all that was said before leave has been taken; the connection may be used
+ *   broke       the other answer: the connection has ended here
  *   return      leave is taken back, because the connection broke before it was used
+ *   give up     the connection broke in use: the peer is lost
  *   round       number of a leave, so that an answer to one that was taken back counts for nothing
+ *
+ * Only the side that left knows whether something went by a connection that breaks; so the peer says that it broke, and waits
+ * for return or give up.
  *
  * The two directions of a peer change independently; each side has one vb_switch_t, for what it sends, with what it
  * knows of the other's.
@@ -27,7 +32,7 @@
     X(LEAVING)   /* the connection is there; messages wait for the peer's answer to leave */       \
     X(CONNECTED) /* by connection */                                                               \
     X(STAYING)   /* by datagrams: no connection could be had; if the peer makes one it is used */  \
-    X(BROKEN)    /* the connection broke when it may have been used: the peer is lost */
+    X(BROKEN)    /* the connection broke in use: the peer is lost */
 
 typedef enum vb_switch_state {
 #define X(name) VB_SWITCH_##name,
@@ -41,7 +46,9 @@ typedef enum vb_switch_state {
     X(FAILED)  /* it could not be made, or has ended */                                            \
     X(LEAVE)   /* the peer says so, in its round */                                                \
     X(ARRIVED) /* the peer answers mine of that round */                                           \
-    X(RETURN)  /* the peer takes its leave of that round back */
+    X(BROKE)   /* the same: at its end the connection of that round is no more */                  \
+    X(RETURN)  /* the peer takes its leave of that round back */                                   \
+    X(GAVE_UP) /* for the peer I am lost */
 
 typedef enum vb_switch_event {
 #define X(name) VB_SWITCH_ON_##name,
@@ -55,19 +62,23 @@ enum {
     VB_SWITCH_GO = 2,      /* messages that wait may go */
     VB_SWITCH_LOSE = 4,    /* the peer is lost */
     VB_SWITCH_FAULT = 8,   /* the peer said what it cannot: it is lost */
+    VB_SWITCH_CUT = 16,    /* the connection is of no use: end it, FAILED is next */
 };
 
-/* What is to be said by datagrams, in this order; vb_switch_said when it is posted. */
+/* What is to be said by datagrams; vb_switch_said when it is posted. */
 enum {
     VB_SWITCH_SAY_ARRIVED = 1,
     VB_SWITCH_SAY_RETURN = 2,
     VB_SWITCH_SAY_LEAVE = 4,
+    VB_SWITCH_SAY_BROKE = 8, /* in the place of arrived */
+    VB_SWITCH_SAY_GIVE_UP = 16,
 };
 
 typedef struct vb_switch {
     vb_switch_state_t state;
     bool has_left;  /* the peer's messages come by connection */
-    uint8_t owes;   /* VB_SWITCH_SAY_... */
+    bool is_used;   /* something went or came by the connection */
+    uint8_t owes;   /* VB_SWITCH_SAY_...; ARRIVED stands for either answer */
     uint16_t round; /* of my last leave */
     uint16_t their_round;
     uint32_t sent; /* messages, puts and gets by datagrams */
@@ -83,10 +94,17 @@ static inline void vb_switch_init(vb_switch_t *sw)
 unsigned vb_switch_step(vb_switch_t *sw, vb_switch_event_t event, uint16_t round, uint32_t after,
                      bool has_slot);
 
-/* What to say next: one of VB_SWITCH_SAY_..., and its round; 0: nothing. */
-unsigned vb_switch_next(const vb_switch_t *sw, uint16_t *round);
+/* What to say next: one of VB_SWITCH_SAY_..., and its round; 0: nothing. has_link: a connection is there, or being made. To be
+ * asked after each event, and when an attempt to connect has come to nothing. */
+unsigned vb_switch_next(const vb_switch_t *sw, bool has_link, uint16_t *round);
 /* It is posted. True: messages that wait may go. */
 bool vb_switch_said(vb_switch_t *sw, unsigned what);
+
+/* A message, a put or a get goes, or a message has come, by the connection. */
+static inline void vb_switch_used(vb_switch_t *sw)
+{
+    sw->is_used = true;
+}
 
 static inline bool vb_switch_is_connected(const vb_switch_t *sw)
 {

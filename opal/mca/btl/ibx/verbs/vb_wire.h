@@ -183,10 +183,12 @@ typedef enum vb_type {
     VB_MESSAGE = 1, /* for the callback of its tag */
     VB_CREDIT,      /* only the header; also the first word of the side that connected */
     VB_BYE,         /* only the header; nothing follows, the end of the connection is no error */
-    /* By datagrams only, only the header, `seen` is the round (vb_switch.h): */
+    /* By datagrams only, only the header, `seen` is the round of the leave (vb_switch.h): */
     VB_LEAVE,
     VB_ARRIVED,
     VB_RETURN,
+    VB_BROKE,
+    VB_GAVE_UP,
 } vb_type_t;
 
 typedef struct vb_hdr {
