@@ -17,6 +17,7 @@ static int setup(void **state)
 {
     (void) state;
     spec_cico_reset(&ring);
+    spec_cico_renew(&ring);
     for (size_t i = 0; i < sizeof(from); ++i) {
         from[i] = (char) (i * 7 + (i >> 8) * 13 + (i >> 15));
     }
@@ -115,7 +116,8 @@ static void a_ring_that_is_used_again_was_drained(void **state)
     (void) steps(&s);
     assert_false(spec_cico_is_drained(&s));
     (void) steps(&r);
-    spec_cico_reset(&ring);
+    spec_cico_used(&r);
+    spec_cico_renew(&ring);
     assert_true(spec_cico_is_drained(&s));
     s = sender(RING);
     (void) steps(&s);
@@ -140,23 +142,44 @@ static void a_length_that_cannot_be_is_not_believed(void **state)
     assert_int_equal(to[500], 0x55);
 }
 
-static void each_use_begins_anew(void **state)
+/* Units are numbered on, so that no slot has to be set back. */
+static void one_message_after_the_other(void **state)
 {
     (void) state;
-    spec_cico_end_t s = sender(RING), r = receiver(RING, RING + 1);
-    const uint32_t use = ring.use;
+    for (uint64_t i = 1; i < 40; ++i) {
+        const uint64_t length = i * 17 % 23 * SPEC_CICO_SLOT / 2 + i;
+        const uint32_t use = ring.use;
+        ring.other = 5;
+        spec_cico_renew(&ring);
+        assert_int_not_equal(ring.use, use);
+        assert_int_equal(ring.other, 0);
+        assert_int_equal(ring.message, SPEC_CICO_UNKNOWN);
+        memset(to, 0x55, sizeof(to));
+        spec_cico_end_t r = receiver(MOST, SPEC_CICO_UNKNOWN);
+        assert_int_equal(steps(&r), 0);
+        spec_cico_end_t s = sender(length);
+        assert_false(spec_cico_is_drained(&s));
+        while (steps(&s) + steps(&r) > 0) {}
+        assert_true(spec_cico_is_done(&s) && spec_cico_is_done(&r) && spec_cico_is_drained(&s));
+        assert_memory_equal(from, to, length);
+        assert_int_equal(to[length], 0x55);
+        spec_cico_used(&s);
+    }
+    assert_true(ring.base > 100);
+}
+
+static void after_a_message_that_was_given_up(void **state)
+{
+    (void) state;
+    spec_cico_end_t s = sender(RING - 1), r = receiver(RING, RING);
     (void) steps(&s);
     (void) steps(&r);
-    ring.other = 5;
+    spec_cico_used(&s);
+    spec_cico_renew(&ring);
+    s = sender(2 * RING);
+    assert_int_equal(steps(&s), SPEC_CICO_SLOTS);
     spec_cico_reset(&ring);
-    assert_int_not_equal(ring.use, use);
-    assert_int_equal(ring.other, 0);
-    assert_int_equal(ring.message, SPEC_CICO_UNKNOWN);
-    s = sender(10);
-    r = receiver(10, SPEC_CICO_UNKNOWN);
-    assert_int_equal(steps(&r), 0);
-    assert_int_equal(steps(&s), 1);
-    assert_int_equal(steps(&r), 1);
+    one_message_after_the_other(NULL);
 }
 
 static void who_is_stuck_calls_after_a_moment(void **state)
@@ -212,7 +235,8 @@ int main(void)
         cmocka_unit_test_setup(a_sender_is_done_when_all_is_drained, setup),
         cmocka_unit_test_setup(a_ring_that_is_used_again_was_drained, setup),
         cmocka_unit_test_setup(a_length_that_cannot_be_is_not_believed, setup),
-        cmocka_unit_test_setup(each_use_begins_anew, setup),
+        cmocka_unit_test_setup(one_message_after_the_other, setup),
+        cmocka_unit_test_setup(after_a_message_that_was_given_up, setup),
         cmocka_unit_test(who_is_stuck_calls_after_a_moment),
         cmocka_unit_test_setup(several_threads_at_each_end, setup),
     };

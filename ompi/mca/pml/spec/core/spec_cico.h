@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Copy-in-copy-out: one large message through a ring of slots in memory that both processes map.
  *
- * The message is cut into units of a slot. Unit u goes through slot u modulo the slots: the sender fills it, the receiver drains
- * it. Whose turn a slot is tells its `turn`, which both count up: even, to be filled; odd, to be drained. So any thread of the
+ * The message is cut into units of a slot, which are numbered from message to message. Unit u goes through slot u modulo the slots:
+ * the sender fills it, the receiver drains it. Whose turn a slot is tells its `turn`, which both count up: even, to be filled; odd, to be drained. So any thread of the
  * sender can fill the next unit and any of the receiver drain it, without a lock: it takes the unit's number first, by one
  * compare-and-swap in its own process.
  *
@@ -22,15 +22,18 @@
 enum { SPEC_CICO_SLOTS = 8, SPEC_CICO_SLOT = 32768 };
 
 typedef struct spec_cico_turn {
-    _Alignas(64) uint32_t n;
+    _Alignas(64) uint64_t n;
 } spec_cico_turn_t;
 
-/* Shared. */
+/* Shared. What begins anew with each message is in one line of the caches. */
 typedef struct spec_cico_ring {
-    uint32_t
-        use; /* the owner's: how often it was given out, so that a late packet does not take it for its own */
+    uint64_t
+        base; /* the owner's: number of the message's first unit, among those of all messages */
     uint64_t message; /* the sender's: bytes of the message, and 1; 0: not known yet */
-    uint64_t other;   /* of the process that came second: a name, or 0 */
+    uint64_t other;   /* of the process that came second: its name, or 0 */
+    uint32_t
+        use; /* the owner's: messages so far, so that a late packet does not take this one for its own */
+    uint32_t drained; /* the receiver's: units */
     spec_cico_turn_t turn[SPEC_CICO_SLOTS];
     _Alignas(4096) char slot[SPEC_CICO_SLOTS][SPEC_CICO_SLOT];
 } spec_cico_ring_t;
@@ -52,25 +55,33 @@ enum { SPEC_CICO_UNKNOWN = 0 };
 /* What one process has of it. */
 typedef struct spec_cico_end {
     spec_cico_ring_t *ring;
-    char *data;       /* the message, or where it goes */
-    uint64_t room;    /* bytes of that: of a longer message the end is dropped */
-    bool fills;       /* the sender */
-    uint32_t use;     /* of the ring */
+    char *data;    /* the message, or where it goes */
+    uint64_t room; /* bytes of that: of a longer message the end is dropped */
+    bool fills;    /* the sender */
+    uint32_t use;  /* of the ring, as base */
+    uint64_t base;
     uint64_t message; /* as in the ring; the receiver may not know it when it begins */
     uint32_t next;    /* unit that no thread has taken yet */
     uint32_t done;    /* units that are copied */
 } spec_cico_end_t;
 
-/* The owner: nobody has begun to use it. */
+/* The owner, of memory that is zero, or after a message that did not go through the whole of it: nobody uses it. */
 static inline void spec_cico_reset(spec_cico_ring_t *ring)
 {
-    /* Before the turns: see spec_cico_is_drained. */
-    __atomic_store_n(&ring->use, ring->use + 1, __ATOMIC_RELAXED);
-    ring->message = SPEC_CICO_UNKNOWN;
-    ring->other = 0;
+    ring->base = 0;
     for (unsigned i = 0; i < SPEC_CICO_SLOTS; ++i) {
         __atomic_store_n(&ring->turn[i].n, 0, __ATOMIC_RELEASE);
     }
+}
+
+/* The owner: it is for another message. */
+static inline void spec_cico_renew(spec_cico_ring_t *ring)
+{
+    /* Before the count: see spec_cico_is_drained. */
+    __atomic_store_n(&ring->use, ring->use + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->drained, 0, __ATOMIC_RELEASE);
+    ring->message = SPEC_CICO_UNKNOWN;
+    ring->other = 0;
 }
 
 /* message: its bytes and 1, or SPEC_CICO_UNKNOWN. Other threads know of the end after that. */
@@ -82,6 +93,7 @@ static inline void spec_cico_begin(spec_cico_end_t *end, spec_cico_ring_t *ring,
                              .room = room,
                              .fills = fills,
                              .use = __atomic_load_n(&ring->use, __ATOMIC_RELAXED),
+                             .base = ring->base,
                              .message = message};
     if (fills) {
         __atomic_store_n(&ring->message, message, __ATOMIC_RELEASE);
@@ -109,17 +121,22 @@ static inline uint64_t spec_cico_message(spec_cico_end_t *end)
     return known;
 }
 
-/* What the slot's turn must be for this end to copy the unit. */
-static inline uint32_t spec_cico_turn_for(const spec_cico_end_t *end, uint32_t unit)
+static inline spec_cico_turn_t *spec_cico_turn_of(const spec_cico_end_t *end, uint32_t unit)
 {
-    return unit / SPEC_CICO_SLOTS * 2 + (end->fills ? 0 : 1);
+    return &end->ring->turn[(end->base + unit) % SPEC_CICO_SLOTS];
+}
+
+/* What the turn must be for this end to copy the unit. */
+static inline uint64_t spec_cico_turn_for(const spec_cico_end_t *end, uint32_t unit)
+{
+    return (end->base + unit) / SPEC_CICO_SLOTS * 2 + (end->fills ? 0 : 1);
 }
 
 static inline void spec_cico_copy(const spec_cico_end_t *end, uint64_t length, uint32_t unit)
 {
     const uint64_t offset = (uint64_t) unit * SPEC_CICO_SLOT;
     uint64_t n = length - offset < SPEC_CICO_SLOT ? length - offset : SPEC_CICO_SLOT;
-    char *slot = end->ring->slot[unit % SPEC_CICO_SLOTS];
+    char *slot = end->ring->slot[(end->base + unit) % SPEC_CICO_SLOTS];
     if (offset >= end->room) {
         return;
     }
@@ -138,7 +155,7 @@ static inline bool spec_cico_step(spec_cico_end_t *end)
     uint32_t unit = __atomic_load_n(&end->next, __ATOMIC_RELAXED);
     spec_cico_turn_t *turn;
     do {
-        turn = &end->ring->turn[unit % SPEC_CICO_SLOTS];
+        turn = spec_cico_turn_of(end, unit);
         if (SPEC_CICO_UNKNOWN == message || unit >= spec_cico_units_of(message)
             || __atomic_load_n(&turn->n, __ATOMIC_ACQUIRE) != spec_cico_turn_for(end, unit)) {
             return false;
@@ -147,6 +164,9 @@ static inline bool spec_cico_step(spec_cico_end_t *end)
                                           __ATOMIC_RELAXED));
     spec_cico_copy(end, message - 1, unit);
     __atomic_store_n(&turn->n, spec_cico_turn_for(end, unit) + 1, __ATOMIC_RELEASE);
+    if (!end->fills) {
+        (void) __atomic_add_fetch(&end->ring->drained, 1, __ATOMIC_RELEASE);
+    }
     (void) __atomic_add_fetch(&end->done, 1, __ATOMIC_RELEASE);
     return true;
 }
@@ -160,18 +180,18 @@ static inline bool spec_cico_is_done(const spec_cico_end_t *end)
 }
 
 /* The sender, which has filled all: has the receiver drained all? Until then the sender waits for it: it can call the other process's
- * thread, if that computes, and its own ring is free after that. A receiver that has used its ring for another message had. */
+ * thread, if that computes, and its own ring is free after that. A receiver that has its ring for another message had. */
 static inline bool spec_cico_is_drained(const spec_cico_end_t *end)
 {
-    const spec_cico_ring_t *ring = end->ring;
-    const uint64_t units = spec_cico_units_of(end->message);
-    for (uint64_t i = 0; i < SPEC_CICO_SLOTS; ++i) {
-        const uint64_t uses = (units + SPEC_CICO_SLOTS - 1 - i) / SPEC_CICO_SLOTS;
-        if (__atomic_load_n(&ring->turn[i].n, __ATOMIC_ACQUIRE) != 2 * uses) {
-            return __atomic_load_n(&ring->use, __ATOMIC_RELAXED) != end->use;
-        }
-    }
-    return true;
+    return __atomic_load_n(&end->ring->drained, __ATOMIC_ACQUIRE)
+               == spec_cico_units_of(end->message)
+           || __atomic_load_n(&end->ring->use, __ATOMIC_RELAXED) != end->use;
+}
+
+/* The owner: the message has gone through, from its sender to its receiver. */
+static inline void spec_cico_used(spec_cico_end_t *end)
+{
+    end->ring->base = end->base + spec_cico_units_of(end->message);
 }
 
 /* ---- an end that waits and cannot go on ----

@@ -210,6 +210,11 @@ static void finish(job_t *job, int status)
         *at = job == *at ? NULL : *at; /* a receive may have offered another ring in vain */
     }
     if (job->is_mine) {
+        if (is_lost || NULL == request) {
+            spec_cico_reset(job->end.ring);
+        } else {
+            spec_cico_used(&job->end);
+        }
         mca_pml_spec_rings_give(job->end.ring);
     }
     enter(job, FREE);

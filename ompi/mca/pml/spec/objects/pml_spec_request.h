@@ -140,10 +140,8 @@ typedef struct mca_pml_spec_recv_request {
     volatile int64_t missing;
     volatile int64_t
         owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
-    mca_bml_base_btl_t
-        *rtr_btl;   /* receiver first: the transport that the RTR names; NULL: a ring, */
-    uint64_t ring;  /* of that name */
-    int32_t status; /* first error */
+    mca_bml_base_btl_t *rtr_btl; /* receiver first: what the RTR names; NULL: a ring */
+    int32_t status;              /* first error */
     int32_t keys;
     struct mca_pml_spec_pin *pin; /* as above. What follows no small message touches */
     struct {                      /* registrations of the buffer that were offered to the sender */

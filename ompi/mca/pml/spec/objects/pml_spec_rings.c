@@ -43,6 +43,7 @@ static rings_t *mine;
 static int my_fd = -1;
 static bool has_tried;
 static bool is_taken[RINGS];
+static unsigned taken_n; /* of them; written with it, and read without the lock */
 static mca_pml_spec_rings_of_t *others;
 
 /* ---- of this process ---- */
@@ -77,8 +78,9 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
     for (unsigned i = 0; i < RINGS && NULL == taken && NULL != my_rings(); ++i) {
         if (!is_taken[i]) {
             is_taken[i] = true;
+            __atomic_store_n(&taken_n, taken_n + 1, __ATOMIC_RELAXED);
             taken = &mine->ring[i];
-            spec_cico_reset(taken);
+            spec_cico_renew(taken);
             *name = name_of(i);
         }
     }
@@ -86,10 +88,16 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
     return taken;
 }
 
+bool mca_pml_spec_rings_has_room(void)
+{
+    return __atomic_load_n(&taken_n, __ATOMIC_RELAXED) < RINGS;
+}
+
 void mca_pml_spec_rings_give(const spec_cico_ring_t *ring)
 {
     (void) pthread_mutex_lock(&lock);
     is_taken[ring - mine->ring] = false;
+    __atomic_store_n(&taken_n, taken_n - 1, __ATOMIC_RELAXED);
     (void) pthread_mutex_unlock(&lock);
 }
 

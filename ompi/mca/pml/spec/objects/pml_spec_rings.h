@@ -11,6 +11,9 @@
 #include "../core/spec_cico.h"
 #include "pml_spec_comm.h"
 
+/* Is one free, as it may have been a moment ago? */
+bool mca_pml_spec_rings_has_room(void);
+
 /* Another process. */
 typedef struct mca_pml_spec_rings_of mca_pml_spec_rings_of_t;
 

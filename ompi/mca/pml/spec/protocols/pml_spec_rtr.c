@@ -5,6 +5,7 @@
 
 #include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_explain.h"
+#include "../objects/pml_spec_rings.h"
 #include "../objects/pml_spec_stage.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_claims.h"
@@ -93,8 +94,7 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     recvreq->rtr_btl = bml_btl;
     recvreq->owed = (int64_t) recvreq->capacity;
     if (NULL == bml_btl) {
-        recvreq->ring = mca_pml_spec_cico_offer_recv(recvreq);
-        return 0 != recvreq->ring;
+        return mca_pml_spec_rings_has_room(); /* it is taken when it is needed: the message may be here already */
     }
     if (NULL != bml_btl->btl->btl_register_mem
         && NULL != mca_pml_spec_recv_register(recvreq, bml_btl, 0, recvreq->capacity)) {
@@ -103,11 +103,12 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     return true;
 }
 
-void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
+void mca_pml_spec_rtr_build(mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
                             mca_pml_spec_rtr_packet_t *packet)
 {
     const mca_pml_spec_peer_t *peer = recvreq->peer;
     const bool is_ring = NULL == recvreq->rtr_btl;
+    const uint64_t ring = is_ring ? mca_pml_spec_cico_offer_recv(recvreq) : 0;
     const bool needs_key = !is_ring && NULL != recvreq->rtr_btl->btl->btl_register_mem;
     packet->btl = recvreq->rtr_btl;
     packet->hdr = (mca_pml_spec_rtr_hdr_t){
@@ -120,9 +121,10 @@ void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const sp
         .e = offer->e,
         .k = offer->k,
         .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
-        /* Without a registration the offer is empty: its number must go out all the same. */
-        .length = needs_key && 0 == recvreq->keys ? 0 : recvreq->capacity,
-        .addr = is_ring ? recvreq->ring : (uint64_t) (uintptr_t) recvreq->flat,
+        /* Without a registration or a ring the offer is empty: its number must go out all the same. */
+        .length =
+            (needs_key && 0 == recvreq->keys) || (is_ring && 0 == ring) ? 0 : recvreq->capacity,
+        .addr = is_ring ? ring : (uint64_t) (uintptr_t) recvreq->flat,
         .name = mca_pml_spec.my_name,
     };
     if (needs_key && recvreq->keys > 0) {

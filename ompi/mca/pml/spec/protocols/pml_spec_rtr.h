@@ -18,7 +18,7 @@ bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq);
 /* Get the handle, the word and the registration that an RTR needs. False: it must not be offered. */
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq);
 /* Offer recvreq's buffer to its source: build the packet (under the communicator's lock), send. */
-void mca_pml_spec_rtr_build(const mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
+void mca_pml_spec_rtr_build(mca_pml_spec_recv_request_t *recvreq, const spec_offer_t *offer,
                             mca_pml_spec_rtr_packet_t *packet);
 void mca_pml_spec_rtr_send(mca_pml_spec_peer_t *peer, const mca_pml_spec_rtr_packet_t *packet);
 /* Tell the peer which messages use RTRs, ahead of another packet. */
