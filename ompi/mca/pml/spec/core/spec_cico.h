@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* It fits the caches of the processors that share it. */
-enum { SPEC_CICO_SLOTS = 8, SPEC_CICO_SLOT = 32768 };
+enum { SPEC_CICO_SLOTS = 16, SPEC_CICO_SLOT = 32768 };
 
 typedef struct spec_cico_turn {
     _Alignas(64) uint64_t n;
@@ -199,7 +199,7 @@ static inline void spec_cico_used(spec_cico_end_t *end)
  * The other process computes, or is about to go on. After a moment this one calls the thread of the other that copies while
  * its program computes; and again later, for a call that comes while the thread falls asleep may be lost. */
 
-#define SPEC_CICO_PATIENCE UINT64_C(10000)   /* ns */
+#define SPEC_CICO_PATIENCE UINT64_C(4000)   /* ns */
 #define SPEC_CICO_AGAIN    UINT64_C(1000000) /* ns */
 
 /* stuck: since when; called: when it called last, or 0. */
