@@ -7,7 +7,8 @@
  * once, in place of computing, is seen in the counters of bytes.
  *
  *   --rings 1    no process may copy from another's memory: so through memory that both map, by the thread of the end that
- *                computes */
+ *                computes
+ *   --mixed 1    the sender may copy from the memory of the receiver, which may not */
 #include "testlib.h"
 
 enum { TAG = 5, SENDER = 0, RECEIVER = 1 };
@@ -20,12 +21,12 @@ typedef struct {
     size_t room;  /* of the receive's buffer */
 } case_t;
 
-static bool rings;
+static bool rings, mixed;
 
 /* Bytes that this process has moved itself; -1: not known. */
 static long long moved(void)
 {
-    if (rings) {
+    if (rings || mixed) {
         return -1;
     }
     const long long once = tl_pvar(SENDER == tl.rank ? "pml_spec_bytes_put" : "pml_spec_bytes_get");
@@ -106,8 +107,23 @@ static void one(const case_t *c, uint64_t number)
     FREE(buf);
 }
 
+/* Before MPI_Init. */
+static void mix(int argc, char **argv)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    for (int i = 1; i < argc; ++i) {
+        mixed |= 0 == strcmp("--mixed", argv[i]);
+    }
+    if (mixed && NULL != rank && 0 == strcmp("1", rank)) {
+        (void) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+        (void) setenv("OMPI_MCA_btl_sm_single_copy_mechanism", "none", 1);
+        (void) setenv("OMPI_MCA_smsc", "^cma,knem,xpmem", 1);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    mix(argc, argv);
     tl_start(&argc, &argv, "joint", 60);
     static const size_t sizes[] = {70001, 300001, 2 << 20, 5000000};
     rings = tl_option("--rings", 0) > 0;
@@ -119,10 +135,11 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     tl_outside_start();
     (void) moved();
+    const long long failed = tl_pvar("pml_spec_fallbacks");
     const long long through = tl_pvar("pml_spec_cico"), called = tl_pvar("pml_spec_cico_calls");
     for (int round = 0; round < 3; ++round) {
         for (size_t i = 0; i < TL_N(sizes); ++i) {
-            for (int computes = -1; computes <= RECEIVER; ++computes) {
+            for (int computes = -1; computes <= (mixed ? -1 : RECEIVER); ++computes) {
                 const size_t n = rings && 0 == i ? 131072 : sizes[i];
                 one(&(case_t){.n = n, .room = n, .computes = computes}, ++number);
                 one(&(case_t){.n = n, .room = n, .computes = computes, .probes = true}, ++number);
@@ -131,8 +148,14 @@ int main(int argc, char **argv)
                     ++number);
                 one(&(case_t){.n = n, .room = n + 99, .computes = computes, .receive_first = true},
                     ++number);
+                if (rings) { /* nothing of it is wanted */
+                    one(&(case_t){.n = n, .room = 0, .computes = computes}, ++number);
+                }
             }
         }
+    }
+    if (mixed && failed >= 0 && SENDER == tl.rank) {
+        CHECK(tl_pvar("pml_spec_fallbacks") == failed, "copies failed");
     }
     if (rings && through >= 0) {
         CHECK(tl_pvar("pml_spec_cico") > through, "no message went through a ring");

@@ -56,7 +56,7 @@ enum { SPEC_CICO_UNKNOWN = 0 };
 typedef struct spec_cico_end {
     spec_cico_ring_t *ring;
     char *data;    /* the message, or where it goes */
-    uint64_t room; /* bytes of that: of a longer message the end is dropped */
+    uint64_t room; /* bytes of that: what is behind them in a longer message is dropped */
     bool fills;    /* the sender */
     uint32_t use;  /* of the ring, as base */
     uint64_t base;
@@ -199,7 +199,7 @@ static inline void spec_cico_used(spec_cico_end_t *end)
  * The other process computes, or is about to go on. After a moment this one calls the thread of the other that copies while
  * its program computes; and again later, for a call that comes while the thread falls asleep may be lost. */
 
-#define SPEC_CICO_PATIENCE UINT64_C(4000)   /* ns */
+#define SPEC_CICO_PATIENCE UINT64_C(4000)    /* ns */
 #define SPEC_CICO_AGAIN    UINT64_C(1000000) /* ns */
 
 /* stuck: since when; called: when it called last, or 0. */

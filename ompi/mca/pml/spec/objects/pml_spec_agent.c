@@ -194,7 +194,7 @@ void mca_pml_spec_agent_ended(void)
 
 /* ---- what the agent's does ---- */
 
-/* 0: done. Registered once, it cannot fail. */
+/* 0: done. Else the kernel has no memory for it now. */
 static long membarrier(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0);
@@ -206,7 +206,9 @@ static void claim(void)
     if (!agent.is_biased || spec_bias_claim(&mca_pml_spec.bias)) {
         return;
     }
-    (void) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    while (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+        (void) sched_yield();
+    }
     while (!spec_bias_has(&mca_pml_spec.bias)) {
         (void) sched_yield();
     }

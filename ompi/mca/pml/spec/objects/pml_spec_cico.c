@@ -4,6 +4,7 @@
 
 #include "pml_spec_cico.h"
 
+#include "pml_spec_agent.h"
 #include "pml_spec_rings.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@ enum { JOBS = 16 };
 enum { STEPS = 4 };
 
 /* Without anything to copy the thread goes on for so long before it sleeps, ns. */
-#define LINGER UINT64_C(50000)
+#define LINGER UINT64_C(20000)
 
 /* How far a message is. From OPEN, in which its data may be copied, only one thread takes it. */
 enum { FREE, OPEN, STOPPED, ENDED };
@@ -45,14 +46,15 @@ static job_t jobs[JOBS];
 
 static struct {
     bool begins, is_there; /* under the lock */
-    uint32_t stops;
+    uint32_t stops, has_ended;
     pthread_t thread;
 } copier;
 
 bool mca_pml_spec_cico_may(const mca_pml_spec_peer_t *peer, uint64_t length)
 {
     return SPEC_BY_FRAGMENTS == peer->mover && length >= (uint64_t) mca_pml_spec.cico_min
-           && peer->is_near && !peer->is_self && !mca_pml_spec_outlives();
+           && peer->is_near && !peer->is_self && !MCA_PML_SPEC_GLANCE(peer->ringless)
+           && !mca_pml_spec_outlives();
 }
 
 /* ---- copying ---- */
@@ -111,11 +113,11 @@ static void *run(void *unused)
     uint64_t since = 0;
     (void) unused;
     (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-copier", 0ul, 0ul, 0ul); /* ps -L */
-    if (!mca_pml_spec_rings_attend()) {
-        return NULL;
-    }
-    while (!MCA_PML_SPEC_SEEN(copier.stops)) {
-        const uint32_t calls = mca_pml_spec_rings_calls();
+    for (bool attends = mca_pml_spec_rings_attend(); attends;) {
+        const uint32_t calls = mca_pml_spec_rings_calls(); /* before what a call may be about */
+        if (MCA_PML_SPEC_SEEN(copier.stops)) {
+            break;
+        }
         if (copy_all()) {
             since = spec_now();
         }
@@ -127,6 +129,7 @@ static void *run(void *unused)
         (void) __atomic_add_fetch(&mca_pml_spec.counters.cico_calls, 1, __ATOMIC_RELAXED);
         since = spec_now();
     }
+    __atomic_store_n(&copier.has_ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -187,29 +190,29 @@ static uint64_t owed_by(const job_t *job)
                : 0;
 }
 
-/* What this end has copied no packet of the peer's may account for as well. A send that uses an RTR waits for none. */
-static bool take_owed(void *request, bool fills, bool is_announced, uint64_t bytes)
+/* What this end has copied no packet of the peer's may account for as well: that of an end that has named a ring, which the other might
+ * not have used. The other end waits for no packet. */
+static bool take_owed(void *request, bool fills, uint64_t bytes)
 {
-    if (fills) {
-        return !is_announced
-               || mca_pml_spec_take_owed(&((mca_pml_spec_send_request_t *) request)->owed, bytes);
-    }
-    return mca_pml_spec_take_owed(&((mca_pml_spec_recv_request_t *) request)->owed, bytes);
+    return mca_pml_spec_take_owed(fills ? &((mca_pml_spec_send_request_t *) request)->owed
+                                        : &((mca_pml_spec_recv_request_t *) request)->owed,
+                                  bytes);
 }
 
 /* Accounts for the message, and makes room for another. It is not OPEN. */
 static void finish(job_t *job, int status)
 {
     void *request = job->request;
-    const bool fills = job->end.fills, is_lost = status < 0, is_announced = fills && job->is_mine;
+    mca_pml_spec_comm_t *comm = job->peer->comm;
+    const bool fills = job->end.fills, is_lost = status < 0, is_mine = job->is_mine;
     const uint64_t bytes = NULL == request ? 0 : is_lost ? owed_by(job) : job->want;
     await_users(job);
     if (NULL != request) {
         job_t **at = fills ? &((mca_pml_spec_send_request_t *) request)->cico
                            : &((mca_pml_spec_recv_request_t *) request)->cico;
-        *at = job == *at ? NULL : *at; /* a receive may have offered another ring in vain */
+        *at = NULL;
     }
-    if (job->is_mine) {
+    if (is_mine) {
         if (is_lost || NULL == request) {
             spec_cico_reset(job->end.ring);
         } else {
@@ -218,16 +221,16 @@ static void finish(job_t *job, int status)
         mca_pml_spec_rings_give(job->end.ring);
     }
     enter(job, FREE);
-    if (NULL == request || 0 == bytes) {
-        return;
-    }
-    if (!is_lost && !take_owed(request, fills, is_announced, bytes)) {
+    if (0 == bytes) {
+        /* it has no part in it */
+    } else if (!is_lost && is_mine && !take_owed(request, fills, bytes)) {
         mca_pml_spec_refuse("ring", "a packet has accounted for its message, too");
     } else if (fills) {
         mca_pml_spec_send_account(request, bytes, status);
     } else {
         mca_pml_spec_recv_account(request, bytes, status);
     }
+    mca_pml_spec_comm_put(comm);
 }
 
 /* All is copied by this end; a sender waits for the receiver's, too. */
@@ -248,23 +251,22 @@ static bool turn(mca_pml_spec_pending_t *pending)
     job_t *job = SPEC_ENTRY(pending, job_t, pending);
     const unsigned n = copy(job, STEPS);
     const uint32_t done = MCA_PML_SPEC_GLANCE(job->end.done);
+    int status = OMPI_ERR_UNREACH;
     if (done != job->seen) {
         job->seen = done;
         job->stuck = 0;
     }
     if (is_over(job)) {
-        if (leave_open(job, ENDED)) {
-            finish(job, OMPI_SUCCESS);
-            return true;
-        }
+        status = leave_open(job, ENDED) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
     } else if (OPAL_UNLIKELY(mca_pml_spec_lost(job->peer))) {
         (void) leave_open(job, ENDED);
     }
-    if (OPAL_UNLIKELY(OPEN != state_of(job))) {
-        finish(job, OMPI_ERR_UNREACH);
+    if (OPEN != state_of(job)) {
+        finish(job, status);
         return true;
     }
-    if (0 == n) {
+    if (0 == n
+        && !mca_pml_spec_agent_is_here()) { /* the program's own threads wait, with their processor */
         be_stuck(job);
     }
     return false;
@@ -304,6 +306,7 @@ static job_t *open_job(const asked_t *asked, spec_cico_ring_t *ring, mca_pml_spe
         if (!asked->blocks) {
             begin_thread();
         }
+        mca_pml_spec_comm_retain(asked->peer->comm); /* the request may be gone before its job */
         enter(job, OPEN);
     }
     (void) pthread_mutex_unlock(&lock);
@@ -324,6 +327,9 @@ static job_t *offer(const asked_t *asked, uint64_t *name)
 static job_t *join(const asked_t *asked, uint64_t name)
 {
     mca_pml_spec_rings_of_t *there = mca_pml_spec_rings_find(asked->peer, name);
+    if (NULL == there) {
+        mca_pml_spec_cico_shun(asked->peer);
+    }
     spec_cico_ring_t *ring = NULL == there ? NULL : mca_pml_spec_rings_join(there, name);
     job_t *job = NULL == ring ? NULL : open_job(asked, ring, there);
     if (NULL != job) {
@@ -400,11 +406,31 @@ bool mca_pml_spec_cico_join_recv(mca_pml_spec_recv_request_t *recvreq, uint64_t 
                                  uint64_t length, uint64_t want)
 {
     const asked_t asked = of_recv(recvreq, length + 1, want);
-    job_t *job = join(&asked, name);
+    job_t *job = recvreq->cico = join(&asked, name);
     if (NULL != job) {
         mca_pml_spec_pend(&job->pending, job);
     }
     return NULL != job;
+}
+
+bool mca_pml_spec_cico_reaches(mca_pml_spec_peer_t *peer, uint64_t name)
+{
+    const bool reaches = NULL != mca_pml_spec_rings_find(peer, name);
+    if (!reaches) {
+        mca_pml_spec_cico_shun(peer);
+    }
+    return reaches;
+}
+
+bool mca_pml_spec_cico_has_room(const mca_pml_spec_recv_request_t *recvreq)
+{
+    const bool has_room = mca_pml_spec_rings_has_room();
+    if (has_room && !recvreq->blocks) {
+        (void) pthread_mutex_lock(&lock);
+        begin_thread();
+        (void) pthread_mutex_unlock(&lock);
+    }
+    return has_room;
 }
 
 void mca_pml_spec_cico_stop(job_t *job)
@@ -416,20 +442,24 @@ void mca_pml_spec_cico_stop(job_t *job)
 /* Its next turn frees it. */
 void mca_pml_spec_cico_drop(job_t **at)
 {
-    job_t *job = *at;
-    *at = NULL;
-    job->request = NULL;
-    mca_pml_spec_cico_stop(job);
+    job_t *job = __atomic_exchange_n(at, NULL, __ATOMIC_ACQ_REL);
+    if (NULL != job) {
+        job->request = NULL;
+        mca_pml_spec_cico_stop(job);
+    }
 }
 
 void mca_pml_spec_cico_fini(void)
 {
     if (copier.is_there) {
         __atomic_store_n(&copier.stops, 1, __ATOMIC_RELEASE);
-        mca_pml_spec_rings_rouse();
+        while (!MCA_PML_SPEC_SEEN(copier.has_ended)) {
+            mca_pml_spec_rings_rouse();
+            (void) sched_yield();
+        }
         (void) pthread_join(copier.thread, NULL);
     }
-    copier.is_there = copier.begins = false;
-    copier.stops = 0;
+    memset(&copier, 0, sizeof(copier));
+    memset(jobs, 0, sizeof(jobs));
     mca_pml_spec_rings_fini();
 }

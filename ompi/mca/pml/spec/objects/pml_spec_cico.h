@@ -19,6 +19,19 @@
 /* Do messages of so many bytes from or to this peer go this way, if there is a ring? */
 bool mca_pml_spec_cico_may(const mca_pml_spec_peer_t *peer, uint64_t length);
 
+/* Not any more, for as long as the communicator lives. */
+static inline void mca_pml_spec_cico_shun(mca_pml_spec_peer_t *peer)
+{
+    __atomic_store_n(&peer->ringless, true, __ATOMIC_RELAXED);
+}
+
+/* Does this process reach the ring that the peer has named? If not it names none to the peer either. */
+bool mca_pml_spec_cico_reaches(mca_pml_spec_peer_t *peer, uint64_t name);
+
+/* Is a ring of this process free, as it may have been a moment ago? Called before one is offered under a lock: what is made once
+ * for all of them is there then. */
+bool mca_pml_spec_cico_has_room(const mca_pml_spec_recv_request_t *recvreq);
+
 /* A ring of this process for the request. Returns its name; 0: none is free. It begins to wait for the other end. */
 uint64_t mca_pml_spec_cico_offer_send(mca_pml_spec_send_request_t *sendreq);
 uint64_t mca_pml_spec_cico_offer_recv(mca_pml_spec_recv_request_t *recvreq);
@@ -26,8 +39,8 @@ uint64_t mca_pml_spec_cico_offer_recv(mca_pml_spec_recv_request_t *recvreq);
 /* A send that has offered a ring and blocks: copies what has room there, while the receiver hears of it. */
 void mca_pml_spec_cico_ahead(mca_pml_spec_send_request_t *sendreq);
 
-/* The same by a ring that the peer has named. False: it cannot be reached, or is none. The receiver has set what is missing, and
- * owed, to `want` of the message's `length` bytes. It may end the request. */
+/* The same by a ring that the peer has named. False: it cannot be reached, or is none. The receiver has set what is
+ * missing to `want` of the message's `length` bytes. It may end the request. */
 bool mca_pml_spec_cico_join_send(mca_pml_spec_send_request_t *sendreq, uint64_t name);
 bool mca_pml_spec_cico_join_recv(mca_pml_spec_recv_request_t *recvreq, uint64_t name,
                                  uint64_t length, uint64_t want);

@@ -29,8 +29,9 @@ typedef struct mca_pml_spec_peer {
     bool ctx_known;
     bool greeted; /* a HELLO has been sent (send_lock) */
     bool is_self;
-    bool is_near; /* on this host: pml_spec_claims.h */
-    bool shut;    /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
+    bool is_near;  /* on this host: pml_spec_claims.h */
+    bool ringless; /* rings are of no use: pml_spec_cico.h */
+    bool shut;     /* sends must wait for their turn: pml_spec_flow.h; changed under send_lock */
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     size_t eager_most;  /* the same of the largest packet */
     spec_mover_t mover;

@@ -129,7 +129,7 @@ typedef struct mca_pml_spec_recv_request {
     uint64_t handle;                /* mine on the wire, 0: none */
     uint64_t s;                     /* the sender's handle, once known */
     uint64_t watched_since;         /* speculation is stopped: when this was posted, ns; else 0 */
-    struct mca_pml_spec_cico *cico; /* what it has offered a ring for, or NULL */
+    struct mca_pml_spec_cico *cico; /* through a ring, or offered one; or NULL */
     bool offered;                   /* among the offers of its peer */
     bool blocks;                    /* as above */
     bool starts;                    /* its call has not posted it yet */

@@ -43,7 +43,7 @@ static rings_t *mine;
 static int my_fd = -1;
 static bool has_tried;
 static bool is_taken[RINGS];
-static unsigned taken_n; /* of them; written with it, and read without the lock */
+static unsigned taken_n; /* of them */
 static mca_pml_spec_rings_of_t *others;
 
 /* ---- of this process ---- */
@@ -78,7 +78,7 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
     for (unsigned i = 0; i < RINGS && NULL == taken && NULL != my_rings(); ++i) {
         if (!is_taken[i]) {
             is_taken[i] = true;
-            __atomic_store_n(&taken_n, taken_n + 1, __ATOMIC_RELAXED);
+            ++taken_n;
             taken = &mine->ring[i];
             spec_cico_renew(taken);
             *name = name_of(i);
@@ -90,14 +90,17 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
 
 bool mca_pml_spec_rings_has_room(void)
 {
-    return __atomic_load_n(&taken_n, __ATOMIC_RELAXED) < RINGS;
+    (void) pthread_mutex_lock(&lock);
+    const bool has_room = NULL != my_rings() && taken_n < RINGS;
+    (void) pthread_mutex_unlock(&lock);
+    return has_room;
 }
 
 void mca_pml_spec_rings_give(const spec_cico_ring_t *ring)
 {
     (void) pthread_mutex_lock(&lock);
     is_taken[ring - mine->ring] = false;
-    __atomic_store_n(&taken_n, taken_n - 1, __ATOMIC_RELAXED);
+    --taken_n;
     (void) pthread_mutex_unlock(&lock);
 }
 
@@ -161,7 +164,7 @@ static void futex(uint32_t *at, int what, uint32_t n)
     (void) syscall(SYS_futex, at, what, n, NULL, NULL, 0);
 }
 
-/* It says itself which thread that is: one of its own is believed. */
+/* The process says itself which thread that is. It must be one of its own. */
 bool mca_pml_spec_rings_answers(mca_pml_spec_rings_of_t *of)
 {
     const uint32_t thread = __atomic_load_n(&of->rings->thread, __ATOMIC_ACQUIRE);
@@ -227,8 +230,9 @@ void mca_pml_spec_rings_await(uint32_t calls)
 
 void mca_pml_spec_rings_rouse(void)
 {
-    if (NULL != mine) {
-        call(mine);
+    if (NULL != mine) { /* others may have written what they like there */
+        (void) __atomic_add_fetch(&mine->calls, 1, __ATOMIC_SEQ_CST);
+        futex(&mine->calls, FUTEX_WAKE, 1);
     }
 }
 
@@ -248,4 +252,6 @@ void mca_pml_spec_rings_fini(void)
     }
     mine = NULL;
     has_tried = false;
+    memset(is_taken, 0, sizeof(is_taken));
+    taken_n = 0;
 }

@@ -11,7 +11,7 @@
 #include "../core/spec_cico.h"
 #include "pml_spec_comm.h"
 
-/* Is one free, as it may have been a moment ago? */
+/* Is there memory, and one free, as it may have been a moment ago? */
 bool mca_pml_spec_rings_has_room(void);
 
 /* Another process. */
@@ -39,7 +39,7 @@ bool mca_pml_spec_rings_attend(void);
 /* How often it was called so far; and sleeps until that is another number. */
 uint32_t mca_pml_spec_rings_calls(void);
 void mca_pml_spec_rings_await(uint32_t calls);
-/* Ends an await of this process, or the next one. */
+/* Ends an await of this process, if one has begun. */
 void mca_pml_spec_rings_rouse(void);
 
 void mca_pml_spec_rings_fini(void);

@@ -97,6 +97,9 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
 
     sendreq->r = 0;
+    if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */
+        mca_pml_spec_cico_drop(&sendreq->cico);
+    }
     if (sendreq->announced) {
         sendreq->announced = false;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);

@@ -166,6 +166,7 @@ enum {
     MCA_PML_SPEC_CTS_COPY = 2, /* send FRAGs */
     MCA_PML_SPEC_CTS_JOINT =
         4, /* put pieces of it, as the receiver gets pieces: services/pml_spec_joint.h */
+    MCA_PML_SPEC_CTS_NO_RING = 8, /* of an RTS: the ring that it names cannot be reached */
 };
 
 /* Then: key_len bytes of key. */

@@ -5,7 +5,6 @@
 
 #include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_explain.h"
-#include "../objects/pml_spec_rings.h"
 #include "../objects/pml_spec_stage.h"
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_claims.h"
@@ -53,7 +52,7 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
     return NULL;
 }
 
-/* Without one, may it name a ring? */
+/* May its RTR name a ring, where no transport can put? */
 static bool ring_is_possible(const mca_pml_spec_recv_request_t *recvreq)
 {
     return recvreq->is_flat && mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
@@ -94,7 +93,8 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     recvreq->rtr_btl = bml_btl;
     recvreq->owed = (int64_t) recvreq->capacity;
     if (NULL == bml_btl) {
-        return mca_pml_spec_rings_has_room(); /* it is taken when it is needed: the message may be here already */
+        return mca_pml_spec_cico_has_room(
+            recvreq); /* it is taken when it is needed: the message may be here already */
     }
     if (NULL != bml_btl->btl->btl_register_mem
         && NULL != mca_pml_spec_recv_register(recvreq, bml_btl, 0, recvreq->capacity)) {
@@ -361,6 +361,9 @@ MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t)
                                                     &rtr->ctl.claim))) {
             rtr->ctl.length = 0; /* no message fits, but its number counts */
         }
+        if (rtr->is_ring && !mca_pml_spec_cico_reaches(peer, rtr->addr)) {
+            rtr->ctl.length = 0;
+        }
         MCA_PML_SPEC_COUNT(rtr_arrived);
         control_arrived(peer, rtr);
     }
@@ -592,8 +595,9 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     MCA_PML_SPEC_COUNT(sent_rtr);
     sendreq->waiting = 0;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rtr, WRITING);
-    sendreq->sends_fragments = NULL != rtr->ctl.claim.at && mca_pml_spec_joint_sends(sendreq);
-    if (NULL != rtr->ctl.claim.at
+    const bool may_join = NULL != rtr->ctl.claim.at && !rtr->is_ring;
+    sendreq->sends_fragments = may_join && mca_pml_spec_joint_sends(sendreq);
+    if (may_join
         && mca_pml_spec_joint_may(sendreq->peer, length, sendreq->blocks, sendreq->sends_fragments)
         && write_jointly(sendreq, rtr)) {
         mca_pml_spec_keys_free(&keys);

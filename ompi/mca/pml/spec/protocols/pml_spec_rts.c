@@ -49,7 +49,7 @@ static bool rdma_is_possible(const mca_pml_spec_send_request_t *sendreq)
            && (sendreq->peer->endpoint->btl_flags_or & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
 }
 
-/* May it go through a ring? Then neither. */
+/* May it go through a ring? Then RDMA is not possible, and the RTS carries no data either. */
 static bool ring_is_possible(const mca_pml_spec_send_request_t *sendreq)
 {
     return sendreq->is_flat && !sendreq->fits
@@ -311,6 +311,9 @@ MCA_PML_SPEC_KEY_PACKET(cts, "CTS", mca_pml_spec_cts_hdr_t)
 
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* the receiver has no use for the ring */
         mca_pml_spec_cico_drop(&sendreq->cico);
+        if (cts->flags & MCA_PML_SPEC_CTS_NO_RING) {
+            mca_pml_spec_cico_shun(sendreq->peer);
+        }
     }
     if (cts->flags & MCA_PML_SPEC_CTS_JOINT) {
         answer_jointly(sendreq, cts);
@@ -356,13 +359,17 @@ void mca_pml_spec_rts_ask_copy(void *request, uint64_t offset, uint64_t length)
         mca_pml_spec_recv_account(recvreq, length, OMPI_ERR_UNREACH);
         return;
     }
-    const mca_pml_spec_cts_hdr_t cts = {.type = MCA_PML_SPEC_CTS,
-                                        .flags = MCA_PML_SPEC_CTS_COPY,
-                                        .s = recvreq->s,
-                                        .r = mca_pml_spec_recv_handle(recvreq),
-                                        .offset = offset,
-                                        .length = length,
-                                        .waive = take_waive(recvreq)};
+    const mca_pml_spec_cts_hdr_t cts = {
+        .type = MCA_PML_SPEC_CTS,
+        .flags =
+            (uint8_t) (MCA_PML_SPEC_CTS_COPY
+                       | (MCA_PML_SPEC_GLANCE(recvreq->peer->ringless) ? MCA_PML_SPEC_CTS_NO_RING
+                                                                       : 0)),
+        .s = recvreq->s,
+        .r = mca_pml_spec_recv_handle(recvreq),
+        .offset = offset,
+        .length = length,
+        .waive = take_waive(recvreq)};
     (void) mca_pml_spec_add64(&recvreq->owed, (int64_t) length);
     mca_pml_spec_control_send(recvreq->peer->endpoint, NULL, &cts, sizeof(cts));
 }
@@ -558,12 +565,12 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     recvreq->owed = 0; /* of an RTR that was not used, too */
     recvreq->nxt = inside;
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
-    if ((rts->flags & MCA_PML_SPEC_RTS_RING) && 0 == inside && recvreq->is_flat) {
-        recvreq->owed = (int64_t) want;
-        if (mca_pml_spec_cico_join_recv(recvreq, rts->addr, rts->length, want)) {
-            return;
-        }
-        recvreq->owed = 0;
+    if (NULL != recvreq->cico) {
+        mca_pml_spec_cico_drop(&recvreq->cico); /* of an RTR that was not used */
+    }
+    if ((rts->flags & MCA_PML_SPEC_RTS_RING) && 0 == inside && recvreq->is_flat
+        && mca_pml_spec_cico_join_recv(recvreq, rts->addr, rts->length, want)) {
+        return;
     }
     /* What can be put is worth staging, if nothing of it is in the buffer yet. */
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT)

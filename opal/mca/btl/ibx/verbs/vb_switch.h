@@ -90,7 +90,7 @@ static inline void vb_switch_init(vb_switch_t *sw)
 }
 
 /* after: how many messages make a peer worth a connection. has_slot: one more connection is allowed.
- * round: of LEAVE, ARRIVED and RETURN, else 0. Returns actions. */
+ * round: of LEAVE, ARRIVED, RETURN and BROKE, else 0. Returns actions. */
 unsigned vb_switch_step(vb_switch_t *sw, vb_switch_event_t event, uint16_t round, uint32_t after,
                      bool has_slot);
 
