@@ -65,6 +65,8 @@ AC_DEFUN([SPEC_CHECK_LIBS], [
             [libibverbs-dev (or configure --without-verbs)])
         SPEC_REQUIRE_LIB([RDMACM], [rdma/rdma_cma.h], [rdmacm], [rdma_create_event_channel],
             [librdmacm-dev (or configure --without-verbs)])
+        # rdma-core 34: memory of accelerators.
+        AC_CHECK_LIB([ibverbs], [ibv_reg_dmabuf_mr], [:], [CPPFLAGS="$CPPFLAGS -DSPEC_NO_DMABUF"])
         VERBS=1], [VERBS=0])
     AM_CONDITIONAL([VERBS], [test $VERBS = 1])
     AC_SUBST([VERBS])

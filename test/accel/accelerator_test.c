@@ -524,6 +524,13 @@ void *test_accelerator_address(const void *shadow)
     return arena_device(shadow);
 }
 
+/* As arena_file. */
+PUBLIC int test_accelerator_file(const void *p);
+int test_accelerator_file(const void *p)
+{
+    return arena_file(p);
+}
+
 /* ---- the component ---- */
 
 static int register_parameters(void)

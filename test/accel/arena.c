@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "arena.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@ static struct {
     pthread_mutex_t lock;
     char *device, *shadow;
     size_t size;
+    int file;
     block_t *first;
     uint64_t blocks; /* so many there have been */
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -34,11 +37,11 @@ bool arena_open(size_t size)
     }
     void *device = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
     void *shadow = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    (void) close(file);
     if (MAP_FAILED == device || MAP_FAILED == shadow) {
         return false;
     }
     arena.size = size;
+    arena.file = file;
     arena.shadow = shadow;
     arena.device = device;
     return true;
@@ -91,6 +94,14 @@ static bool is_within(const void *p, const char *base)
 bool arena_is_device(const void *p)
 {
     return is_within(p, arena.device);
+}
+
+int arena_file(const void *p)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", arena.file);
+    const int file = arena_is_device(p) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    return file >= 0 && lseek(file, (const char *) p - arena.device, SEEK_SET) >= 0 ? file : -1;
 }
 
 void *arena_shadow(const void *p)

@@ -30,4 +30,8 @@ void *arena_device(const void *p);
  * ever has. False: there is none. Pointers may be NULL. */
 bool arena_block(const void *p, size_t n, void **base, size_t *size, uint64_t *id);
 
+/* A file of the device's memory that can be mapped, opened anew at this device address; the caller closes it. -1: it is none,
+ * or it cannot be opened. */
+int arena_file(const void *p);
+
 #endif

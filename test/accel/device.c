@@ -7,12 +7,16 @@
  * DEVICE=all: each buffer; some: two of three, so that messages also go between a device and a host. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void *(*take)(size_t);
 static bool (*give)(void *);
@@ -51,6 +55,43 @@ bool device_give(void *p)
 static void *on_device(const void *p)
 {
     return is_here() ? address(p) : (void *) (size_t) p;
+}
+
+/* ---- dma-bufs: what the CUDA driver and a kernel whose adapter takes them would do ---- */
+
+/* A file that begins with the address: its position says where that is. */
+int cuMemGetHandleForAddressRange(void *handle, unsigned long long address, size_t size, int type, unsigned long long flags);
+int cuMemGetHandleForAddressRange(void *handle, unsigned long long address, size_t size, int type, unsigned long long flags)
+{
+    int (*file)(const void *);
+    *(void **) &file = dlsym(RTLD_DEFAULT, "test_accelerator_file");
+    const int opened = NULL == file || 1 != type || 0 != flags || 0 != address % 4096 || 0 != size % 4096
+                           ? -1
+                           : file((const void *) (size_t) address);
+    if (opened >= 0) {
+        *(int *) handle = opened;
+    }
+    return opened >= 0 ? 0 : 1; /* CUDA_ERROR_INVALID_VALUE */
+}
+
+/* The adapter (rxe, siw) registers a mapping of the file, by the device's addresses. The mapping stays. */
+void *ibv_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int file, int access);
+void *ibv_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int file, int access)
+{
+    void *(*reg)(void *, void *, size_t, uint64_t, unsigned);
+    const off_t begins = lseek(file, 0, SEEK_CUR);
+    if (begins < 0) {
+        errno = EBADF;
+        return NULL;
+    }
+    void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    *(void **) &reg = NULL == library ? NULL : dlsym(library, "ibv_reg_mr_iova2");
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, begins + (off_t) offset);
+    if (NULL == reg || MAP_FAILED == memory) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    return reg(pd, memory, length, iova, (unsigned) access);
 }
 
 #define SENDS(name)                                                                                \

@@ -15,6 +15,7 @@
 #    define _GNU_SOURCE /* RUSAGE_THREAD */
 #endif
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -208,6 +209,24 @@ static inline void *bench_buffer(size_t size)
     }
     memset(buffer, 0x5a, size + 8);
     return buffer;
+}
+
+/* The same, but in an accelerator where device.so is loaded (test/accel), which then has MPI take it for that. */
+static inline void *bench_message(size_t size)
+{
+    void *(*take)(size_t);
+    *(void **) &take = dlsym(RTLD_DEFAULT, "device_take");
+    void *device = NULL == take ? NULL : take(size + 8);
+    return NULL == device ? bench_buffer(size) : device;
+}
+
+static inline void bench_message_free(void *buffer)
+{
+    bool (*give)(void *);
+    *(void **) &give = dlsym(RTLD_DEFAULT, "device_give");
+    if (NULL == give || !give(buffer)) {
+        free(buffer);
+    }
 }
 
 static inline uint64_t bench_word(uint64_t key, size_t i)

@@ -294,7 +294,7 @@ int main(int argc, char **argv)
     struct one_case c = {.key = 1, .way = way};
     for (int i = 0; i < n; ++i) {
         c.size = sizes[i];
-        c.buffer = bench_buffer(c.size);
+        c.buffer = bench_message(c.size);
         for (c.side = SIDE_RECEIVE; c.side <= SIDE_SEND; ++c.side) {
             for (c.order = RECEIVER_FIRST; c.order <= SENDER_FIRST; ++c.order) {
                 if ((2 == side || c.side == side) && (2 == order || c.order == order)) {
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
                 }
             }
         }
-        free(c.buffer);
+        bench_message_free(c.buffer);
     }
     return bench_finish();
 }

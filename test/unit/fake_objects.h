@@ -120,6 +120,7 @@ typedef struct id {
 typedef struct mr {
     struct ibv_mr mr;
     int access;
+    char *device; /* of a dma-buf: where the adapter finds the byte at mr.addr; else NULL */
     struct mr *next;
 } mr_t;
 extern node_t fake_nodes[FAKE_NODES + 1];
@@ -177,6 +178,9 @@ int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 void fake_complete(struct ibv_cq *to, uint64_t wr_id, uint32_t qp_num, enum ibv_wc_status status,
                    size_t size);
 bool fake_is_allowed(uint32_t key, uint64_t at, size_t length, int access);
+
+/* Where the adapter finds the byte that work requests name so: elsewhere for memory of a dma-buf. */
+void *fake_memory(uint32_t key, uint64_t at);
 /* What the processor moves of so many bytes, where adapters do it by themselves. */
 size_t fake_moved(size_t size);
 receive_t *fake_take_receive(qp_t *qp);

@@ -173,7 +173,7 @@ sending_t *fake_gather(const struct ibv_send_wr *wr)
         }
         const size_t now = fake_moved(size + sge->length);
         if (now > size) {
-            memcpy(s->data + size, (void *) (uintptr_t) sge->addr, now - size);
+            memcpy(s->data + size, fake_memory(sge->lkey, sge->addr), now - size);
         }
         size += sge->length;
     }
@@ -205,7 +205,7 @@ void fake_finish_writes(void)
 /* The pieces one behind the other. */
 static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
 {
-    char data[65536], *at = (char *) (uintptr_t) wr->wr.rdma.remote_addr;
+    char data[65536], *at = fake_memory(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
     size_t size = 0, now = 0;
     for (int i = 0; i < wr->num_sge; ++i) {
         const struct ibv_sge *sge = &wr->sg_list[i];
@@ -216,14 +216,14 @@ static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
         if (size + sge->length > sizeof(data)) { /* large ones are of one piece */
             break;
         }
-        memcpy(data + size, (void *) (uintptr_t) sge->addr, sge->length);
+        memcpy(data + size, fake_memory(sge->lkey, sge->addr), sge->length);
         size += sge->length;
     }
     if (1 == wr->num_sge) {
-        memcpy(at, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
+        memcpy(at, fake_memory(wr->sg_list->lkey, wr->sg_list->addr), wr->sg_list->length);
         return IBV_WC_SUCCESS;
     }
-    if (!fake_is_allowed(wr->wr.rdma.rkey, (uintptr_t) at, (uint32_t) size,
+    if (!fake_is_allowed(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, (uint32_t) size,
                          IBV_ACCESS_REMOTE_WRITE)) {
         return IBV_WC_REM_ACCESS_ERR;
     }
@@ -243,7 +243,7 @@ static enum ibv_wc_status write_remote(const struct ibv_send_wr *wr)
 static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
 {
     const struct ibv_sge *sge = wr->sg_list;
-    void *local = (void *) (uintptr_t) sge->addr;
+    void *local = fake_memory(sge->lkey, sge->addr);
     const bool is_atomic = IBV_WR_RDMA_WRITE != wr->opcode && IBV_WR_RDMA_READ != wr->opcode;
     const uint64_t at = is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
     const uint32_t key = is_atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
@@ -258,7 +258,7 @@ static enum ibv_wc_status remote(const struct ibv_send_wr *wr)
         && !(wr->send_flags & IBV_SEND_INLINE)) {
         return IBV_WC_LOC_PROT_ERR;
     }
-    uint64_t *word = (uint64_t *) (uintptr_t) at, before;
+    uint64_t *word = fake_memory(key, at), before;
     switch (wr->opcode) {
     case IBV_WR_RDMA_WRITE:
         return fake.hands_off ? IBV_WC_SUCCESS : write_remote(wr);

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 fake_t fake;
 node_t fake_nodes[FAKE_NODES + 1];
@@ -139,10 +140,9 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     free(pd);
     return 0;
 }
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t length, uint64_t iova,
-                                unsigned int access)
+/* Anywhere but in a dma-buf, device is NULL. */
+static struct ibv_mr *make_mr(struct ibv_pd *pd, void *at, size_t length, int access, char *device)
 {
-    (void) iova;
     if (0 == fake.registrations_left) {
         errno = ENOMEM;
         return NULL;
@@ -156,15 +156,41 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t length, uint
                              .length = length,
                              .lkey = fake_next_number,
                              .rkey = fake_next_number};
-    mr->access = (int) access;
+    mr->access = access;
+    mr->device = device;
     mr->next = mrs;
     mrs = mr;
     ++fake.memory_regions;
     return &mr->mr;
 }
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t length, uint64_t iova,
+                                unsigned int access)
+{
+    (void) iova;
+    return make_mr(pd, at, length, (int) access, NULL);
+}
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t length, int access)
 {
-    return ibv_reg_mr_iova2(pd, at, length, (uintptr_t) at, (unsigned) access);
+    return make_mr(pd, at, length, access, NULL);
+}
+/* The adapter's way to the memory is a mapping of its own, whole pages of it. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                                 int file, int access)
+{
+    if (0 != fake.no_dmabufs || file < 0) {
+        errno = 0 != fake.no_dmabufs ? fake.no_dmabufs : EBADF;
+        return NULL;
+    }
+    char *device = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t) offset);
+    if (MAP_FAILED == device) {
+        return NULL;
+    }
+    struct ibv_mr *mr = make_mr(pd, (void *) (uintptr_t) iova, length, access, device);
+    if (NULL == mr) {
+        (void) munmap(device, length);
+        errno = ENOMEM;
+    }
+    return mr;
 }
 int ibv_dereg_mr(struct ibv_mr *gone)
 {
@@ -172,6 +198,9 @@ int ibv_dereg_mr(struct ibv_mr *gone)
         if (&(*at)->mr == gone) {
             mr_t *mr = *at;
             *at = mr->next;
+            if (NULL != mr->device) {
+                (void) munmap(mr->device, mr->mr.length);
+            }
             free(mr);
             --fake.memory_regions;
             return 0;
@@ -192,6 +221,16 @@ bool fake_is_allowed(uint32_t key, uint64_t at, size_t length, int access)
         }
     }
     return false;
+}
+
+void *fake_memory(uint32_t key, uint64_t at)
+{
+    for (mr_t *mr = mrs; NULL != mr; mr = mr->next) {
+        if (mr->mr.lkey == key && NULL != mr->device) {
+            return mr->device + (at - (uintptr_t) mr->mr.addr);
+        }
+    }
+    return (void *) (uintptr_t) at;
 }
 
 size_t fake_moved(size_t size)

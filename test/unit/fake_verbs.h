@@ -28,6 +28,7 @@ typedef struct fake {
     /* What goes wrong. */
     int registrations_left; /* ibv_reg_mr fails after so many; -1: never */
     int queue_pairs_left;   /* likewise */
+    int no_dmabufs;         /* ibv_reg_dmabuf_mr: this errno, whatever it gets; 0: adapters take them */
     bool no_address, no_route,
         no_connect; /* rdma_resolve_addr and so on answer with an error event */
     bool any_address; /* all are of node 1 */

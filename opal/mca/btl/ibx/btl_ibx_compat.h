@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/class/opal_free_list.h"
@@ -27,6 +29,48 @@
 
 /* Declares a function of a module, with the arguments that the interface gives it (its parts: btl.h). */
 #define MCA_BTL_IBX_DECLARE(part, name) __typeof__(*(mca_btl_base_module_##part##_fn_t) NULL) name
+
+/* Memory of an accelerator (GPU): its component's name, NULL: there is none; is an address there? Flags of the BTL that puts and
+ * gets there, and of the registration. */
+#if OPAL_MAJOR_VERSION < 5
+
+#    define MCA_BTL_IBX_FLAG_DEVICES 0
+#    define MCA_BTL_IBX_REG_DEVICE   0
+
+static inline const char *mca_btl_ibx_device_component(void)
+{
+    return NULL;
+}
+
+static inline bool mca_btl_ibx_on_device(const void *p)
+{
+    (void) p;
+    return false;
+}
+
+#else
+
+#    include "opal/mca/accelerator/accelerator.h"
+#    include "opal/mca/accelerator/base/base.h"
+#    include "opal/mca/rcache/rcache.h"
+
+#    define MCA_BTL_IBX_FLAG_DEVICES MCA_BTL_FLAGS_ACCELERATOR_RDMA
+#    define MCA_BTL_IBX_REG_DEVICE   MCA_RCACHE_FLAGS_ACCELERATOR_MEM
+
+static inline const char *mca_btl_ibx_device_component(void)
+{
+    const char *name = opal_accelerator_base_selected_component.base_version.mca_component_name;
+    return NULL != opal_accelerator.check_addr && 0 != strcmp(name, "null") ? name : NULL;
+}
+
+static inline bool mca_btl_ibx_on_device(const void *p)
+{
+    int device;
+    uint64_t flags;
+    return opal_accelerator.check_addr(p, &device, &flags) > 0;
+}
+
+#endif
 
 #if OPAL_MAJOR_VERSION < 5
 

@@ -85,10 +85,10 @@ uint32_t mca_btl_ibx_promises_of_cache(const mca_rcache_base_module_t *rcache)
 }
 
 mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
-                                                         int32_t access, uint32_t flags)
+                                                         int32_t access, uint32_t flags, uint32_t kind)
 {
     mca_rcache_base_registration_t *found = NULL;
-    const int rc = module->rcache->rcache_register(module->rcache, base, size, 0, access, &found);
+    const int rc = module->rcache->rcache_register(module->rcache, base, size, kind, access, &found);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc || NULL == found)) {
         return NULL;
     }

@@ -218,9 +218,10 @@ static inline mca_btl_ibx_reg_t *mca_btl_ibx_reg_of(mca_btl_base_registration_ha
     return (mca_btl_ibx_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_reg_t, handle));
 }
 
-/* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. */
+/* As btl_register_mem and btl_deregister_mem, for a module with a cache. lock is not held. kind: MCA_BTL_IBX_REG_DEVICE,
+ * or 0 for memory of the host. */
 mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *module, void *base, size_t size,
-                                                         int32_t access, uint32_t flags);
+                                                         int32_t access, uint32_t flags, uint32_t kind);
 MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_deregister_mem);
 
 /* What can be promised of registrations (promises.h) that this cache keeps; NULL: none does. */

@@ -26,6 +26,8 @@ AC_DEFUN([MCA_opal_btl_ibx_CONFIG], [
     AS_IF([test "x$with_verbs" != xno],
         [AC_CHECK_HEADERS([infiniband/verbs.h rdma/rdma_cma.h], [VERBS=1], [VERBS=0; break])])
     AC_SUBST([VERBS])
+    AS_IF([test $VERBS = 1],
+        [AC_CHECK_LIB([ibverbs], [ibv_reg_dmabuf_mr], [:], [CPPFLAGS="$CPPFLAGS -DSPEC_NO_DMABUF"])])
     AS_IF([test $VERBS = 1], [IBVERBS_LIBS=-libverbs RDMACM_LIBS=-lrdmacm], [IBVERBS_LIBS= RDMACM_LIBS=])
     SODIUM_LIBS=-lsodium
     btl_ibx_LIBS="$RDMACM_LIBS $IBVERBS_LIBS $SODIUM_LIBS"

@@ -11,18 +11,33 @@
 #include "rcache_lazy_compat.h"
 
 #include "core/lazy_cache.h"
+#include "core/lazy_ids.h"
 #include "opal/include/spec/promises.h"
 #include "opal/include/spec/tell.h"
+
+#include <pthread.h>
 
 typedef struct mca_rcache_lazy_module {
     mca_rcache_base_module_t super;
     mca_rcache_base_resources_t resources;
     char *name;
     lazy_cache_t *cache;
+    lazy_cache_t *device; /* of device memory, where registrations are kept; NULL: there is none, or nothing is kept */
+    lazy_ids_t ids;       /* of `device` */
+    pthread_mutex_t ids_lock;
     bool shares;         /* there are hooks: uses share registrations, and those stay */
     _Atomic int refused; /* what the owner's function said last when it did not register */
     struct mca_rcache_lazy_module *next;
 } mca_rcache_lazy_module_t;
+
+/* Calls function(cache) for each cache of the module. */
+#define MCA_RCACHE_LAZY_EACH(module, function)                                                     \
+    do {                                                                                           \
+        function((module)->cache);                                                                 \
+        if (NULL != (module)->device) {                                                            \
+            function((module)->device);                                                            \
+        }                                                                                          \
+    } while (0)
 
 typedef struct mca_rcache_lazy_component {
     mca_rcache_lazy_public_t public;

@@ -105,6 +105,29 @@ static int code_of(mca_rcache_lazy_module_t *module, lazy_status_t status)
 
 /* ---- for the framework ---- */
 
+/* Memory of an accelerator: it stays registered as long as the block of memory is the same; where the accelerator does not
+ * tell that, until its use ends. */
+static lazy_status_t register_device(mca_rcache_lazy_module_t *module, void *address, size_t size,
+                                     uint32_t access, bool alone, lazy_entry_t **e)
+{
+    void *base;
+    size_t bytes;
+    uint64_t id;
+    if (alone || !mca_rcache_lazy_block(address, &base, &bytes, &id)) {
+        return lazy_acquire_private(module->device, (uintptr_t) address, size, access, e);
+    }
+    pthread_mutex_lock(&module->ids_lock);
+    lazy_ids_use(&module->ids, module->device, id, (uintptr_t) base, bytes);
+    pthread_mutex_unlock(&module->ids_lock);
+    return lazy_acquire(module->device, (uintptr_t) address, size, access, mca_rcache_lazy_now(), e);
+}
+
+/* Is it in the cache of device memory? */
+static bool is_devices(const mca_rcache_lazy_module_t *module, uint32_t flags)
+{
+    return OPAL_UNLIKELY(0 != (flags & MCA_RCACHE_LAZY_FOREIGN)) && NULL != module->device;
+}
+
 static int lazy_register(mca_rcache_base_module_t *rcache, void *address, size_t size,
                          uint32_t flags, int32_t access_flags, mca_rcache_base_registration_t **reg)
 {
@@ -112,7 +135,9 @@ static int lazy_register(mca_rcache_base_module_t *rcache, void *address, size_t
     const uint32_t access = (uint32_t) access_flags | (flags & KIND) << KIND_SHIFT;
     lazy_entry_t *e;
     const lazy_status_t status =
-        OPAL_LIKELY(module->shares && 0 == (flags & ALONE))
+        is_devices(module, flags)
+            ? register_device(module, address, size, access, 0 != (flags & ALONE & ~(uint32_t) MCA_RCACHE_LAZY_FOREIGN), &e)
+        : OPAL_LIKELY(module->shares && 0 == (flags & ALONE))
             ? lazy_acquire(module->cache, (uintptr_t) address, size, access, mca_rcache_lazy_now(), &e)
             : lazy_acquire_private(module->cache, (uintptr_t) address, size, access, &e);
     *reg = NULL == e ? NULL : registration_of(e);
@@ -138,7 +163,9 @@ const mca_rcache_lazy_service_t mca_rcache_lazy_the_service = {
 
 static int lazy_deregister(mca_rcache_base_module_t *rcache, mca_rcache_base_registration_t *reg)
 {
-    lazy_release(((mca_rcache_lazy_module_t *) rcache)->cache, reg->rcache_context);
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    lazy_entry_t *e = reg->rcache_context;
+    lazy_release(is_devices(module, lazy_access(e) >> KIND_SHIFT) ? module->device : module->cache, e);
     return OPAL_SUCCESS;
 }
 
@@ -154,20 +181,27 @@ static int find(mca_rcache_base_module_t *rcache, void *address, size_t size,
 /* From a memory hook, which ends the process if this fails. It does not. */
 static int invalidate_range(mca_rcache_base_module_t *rcache, void *address, size_t size)
 {
-    lazy_invalidate(((mca_rcache_lazy_module_t *) rcache)->cache, (uintptr_t) address, size);
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    lazy_invalidate(module->cache, (uintptr_t) address, size);
+    if (OPAL_UNLIKELY(NULL != module->device)) {
+        lazy_invalidate(module->device, (uintptr_t) address, size);
+    }
     return OPAL_SUCCESS;
 }
 
 static bool evict(mca_rcache_base_module_t *rcache)
 {
-    return lazy_evict(((mca_rcache_lazy_module_t *) rcache)->cache);
+    mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
+    return lazy_evict(module->cache) || (NULL != module->device && lazy_evict(module->device));
 }
 
 static void finalize(mca_rcache_base_module_t *rcache)
 {
     mca_rcache_lazy_module_t *module = (mca_rcache_lazy_module_t *) rcache;
     mca_rcache_lazy_modules_remove(module);
-    const size_t in_use = lazy_destroy(module->cache);
+    const size_t in_use = lazy_destroy(module->cache)
+                          + (NULL == module->device ? 0 : lazy_destroy(module->device));
+    pthread_mutex_destroy(&module->ids_lock);
     if (0 != in_use) {
         VERBOSE(1, "%s: %zu registrations were in use when the cache ended", module->name, in_use);
     }
@@ -219,6 +253,24 @@ static lazy_limits_t limits(const char *name)
     return l;
 }
 
+static lazy_config_t config_of(mca_rcache_lazy_module_t *module, const char *name)
+{
+    const lazy_limits_t l = limits(name);
+    return (lazy_config_t){
+        .make = make,
+        .end = end,
+        .tell = tell,
+        .context = module,
+        .data_size = module->resources.sizeof_reg,
+        .policy = lazy_policy_at((unsigned) mca_rcache_lazy_component.policy),
+        .max_bytes = l.bytes,
+        .max_entries = l.entries,
+        .page = (size_t) sysconf(_SC_PAGESIZE),
+        .merge = MERGE,
+        .seed = 1,
+    };
+}
+
 mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t *resources)
 {
     mca_rcache_lazy_module_t *module = calloc(1, sizeof(*module));
@@ -228,20 +280,7 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
     module->name = strdup(NULL == resources->cache_name ? "?" : resources->cache_name);
     module->resources = *resources;
     module->resources.cache_name = module->name;
-    const lazy_limits_t l = limits(NULL == module->name ? "" : module->name);
-    const lazy_config_t config = {
-        .make = make,
-        .end = end,
-        .tell = tell,
-        .context = module,
-        .data_size = resources->sizeof_reg,
-        .policy = lazy_policy_at((unsigned) mca_rcache_lazy_component.policy),
-        .max_bytes = l.bytes,
-        .max_entries = l.entries,
-        .page = (size_t) sysconf(_SC_PAGESIZE),
-        .merge = MERGE,
-        .seed = 1,
-    };
+    const lazy_config_t config = config_of(module, NULL == module->name ? "" : module->name);
     module->cache = NULL == module->name ? NULL : lazy_create(&config);
     if (NULL == module->cache) {
         free(module->name);
@@ -249,8 +288,11 @@ mca_rcache_base_module_t *mca_rcache_lazy_module_new(mca_rcache_base_resources_t
         return NULL;
     }
     module->shares = has_hooks(module->name);
+    pthread_mutex_init(&module->ids_lock, NULL);
     if (module->shares) {
         mca_rcache_lazy_ucx_listen();
+        /* Without it device memory is registered for each use. */
+        module->device = mca_rcache_lazy_has_devices() ? lazy_create(&config) : NULL;
     }
     mca_rcache_base_module_init(&module->super);
     module->super.rcache_component = &mca_rcache_lazy_component.public.super;

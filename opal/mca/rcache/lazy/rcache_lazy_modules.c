@@ -19,7 +19,7 @@ static void flush(void)
 {
     for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
         if (mca_rcache_lazy_component.fork_flush) {
-            lazy_invalidate_all(m->cache);
+            MCA_RCACHE_LAZY_EACH(m, lazy_invalidate_all);
         }
     }
 }
@@ -39,7 +39,7 @@ static void in_parent(void)
 static void in_child(void)
 {
     for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
-        lazy_disown(m->cache);
+        MCA_RCACHE_LAZY_EACH(m, lazy_disown);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -62,10 +62,20 @@ static void add_up(lazy_counters_t *sum, const lazy_counters_t *n)
     LAZY_COUNTERS(ADD, ADD, ADD)
 }
 
+static lazy_counters_t count(const mca_rcache_lazy_module_t *module)
+{
+    lazy_counters_t n, more;
+    lazy_count(module->cache, &n);
+    if (NULL != module->device) {
+        lazy_count(module->device, &more);
+        add_up(&n, &more);
+    }
+    return n;
+}
+
 void mca_rcache_lazy_modules_remove(mca_rcache_lazy_module_t *module)
 {
-    lazy_counters_t n;
-    lazy_count(module->cache, &n);
+    const lazy_counters_t n = count(module);
     pthread_mutex_lock(&lock);
     for (mca_rcache_lazy_module_t **m = &modules; NULL != *m; m = &(*m)->next) {
         if (*m == module) {
@@ -88,8 +98,7 @@ void mca_rcache_lazy_modules_count(lazy_counters_t *sum)
     pthread_mutex_lock(&lock);
     *sum = gone;
     for (mca_rcache_lazy_module_t *m = modules; NULL != m; m = m->next) {
-        lazy_counters_t n;
-        lazy_count(m->cache, &n);
+        const lazy_counters_t n = count(m);
         add_up(sum, &n);
     }
     pthread_mutex_unlock(&lock);

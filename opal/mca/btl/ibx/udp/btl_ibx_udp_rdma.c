@@ -71,7 +71,7 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_mo
     if (OPAL_LIKELY(NULL != module->base.rcache)) {
         /* All rights at once: most buffers are sent from and received into in turn, and would be
          * registered a second time for the other direction. */
-        return mca_btl_ibx_register(&module->base, base, size, MCA_RCACHE_ACCESS_ANY, flags);
+        return mca_btl_ibx_register(&module->base, base, size, MCA_RCACHE_ACCESS_ANY, flags, 0);
     }
     mca_btl_ibx_reg_t *reg = calloc(1, sizeof(*reg));
     if (NULL == reg) {

@@ -3,6 +3,7 @@
 #include "verbs/btl_ibx_verbs.h"
 
 #include "btl_ibx_progress.h"
+#include "verbs/btl_ibx_verbs_device.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 #include "verbs/vb_after.h"
 
@@ -80,6 +81,11 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("verbs_retries", 9, P(retries), VB_RETRIES, 0, 7,
                 .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
                         "then the peer counts as lost. Unit: times, range 0 to 7, default 7."),
+    SPEC_CHOICE("verbs_dmabuf", 9, P(dmabuf), VB_OFF, choices,
+                .help = "An adapter reads and writes the memory of an accelerator (GPU) by itself if the accelerator's library "
+                        "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with Open MPI 5.0 and 6.0. It was "
+                        "never tried with a real accelerator: auto uses it if it can, off never. No unit, one of auto, off, "
+                        "default off."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
                 .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
                         "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
@@ -401,6 +407,7 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
     }
     module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
     choose_atomics(module);
+    mca_btl_ibx_verbs_device_open(module);
     module->rnr_before = vb_device_rnr(real);
     module->base.super.btl_bandwidth =
         0 != options->standard->btl_bandwidth ? options->standard->btl_bandwidth : real->mbps;

@@ -16,6 +16,7 @@
 
 #include "opal/runtime/opal_params.h"
 #include "verbs/vb_dgram.h"
+#include "verbs/vb_dmabuf.h"
 #include "verbs/vb_map.h"
 #include "verbs/vb_port.h"
 
@@ -54,6 +55,7 @@ typedef struct mca_btl_ibx_verbs_params {
     char *rc_after;
     unsigned max_rc;
     int connect; /* vb_connect_t */
+    int dmabuf;  /* VB_OFF, VB_AUTO */
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
@@ -115,6 +117,7 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
+    vb_export_t export; /* of memory of the accelerator; NULL: the adapter does not reach it */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
     const mca_mpool_freq_service_t *freq;
     mca_mpool_freq_table_t *table;

@@ -36,13 +36,19 @@ int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32
                : access;
 }
 
+/* Is it memory of an accelerator, which the processor may not touch? */
+static bool is_device(const mca_btl_ibx_verbs_reg_t *reg)
+{
+    return 0 != (reg->super.base.flags & MCA_BTL_IBX_REG_DEVICE);
+}
+
 /* ---- memory that may be asked for by atomic operations as messages ---- */
 
 /* Memory was registered. False: out of memory. */
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (!module->base.has_atomics && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC) {
+    if (!module->base.has_atomics && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && !is_device(reg)) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -97,8 +103,10 @@ static int register_memory(void *context, void *base, size_t size,
     if (OPAL_UNLIKELY(mca_btl_ibx_fault_registration())) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    reg->mr =
-        ibv_reg_mr(vb_port_pd(module->port), base, size, rights(module, base_reg->access_flags));
+    struct ibv_pd *pd = vb_port_pd(module->port);
+    const int access = rights(module, base_reg->access_flags);
+    reg->mr = is_device(reg) ? vb_register_device(pd, module->export, base, size, access)
+                             : ibv_reg_mr(pd, base, size, access);
     if (NULL == reg->mr) {
         SPEC_TELL(20, opal_btl_base_framework.framework_output,
                   "btl/ibx: %zu bytes at %p cannot be registered: %s", size, base, strerror(errno));
@@ -160,7 +168,8 @@ mca_btl_ibx_verbs_register_mem(mca_btl_base_module_t *btl, mca_btl_base_endpoint
     mca_btl_ibx_verbs_module_t *module = (mca_btl_ibx_verbs_module_t *) btl;
     (void) endpoint;
     return mca_btl_ibx_register(&module->base, base, size,
-                                mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)), flags);
+                                mca_btl_ibx_verbs_access(module, (int32_t) (flags & MCA_BTL_REG_FLAG_ACCESS_ANY)), flags,
+                                NULL != module->export && mca_btl_ibx_on_device(base) ? MCA_BTL_IBX_REG_DEVICE : 0);
 }
 
 /* ---- jobs ---- */
