@@ -172,7 +172,8 @@ static void receiver_first_wins_where_it_has_better_to_do(void **state)
     assert_true(spec_costs_offers(SPEC_BY_RDMA, true) && spec_costs_offers(SPEC_BY_RDMA, false));
     assert_true(spec_costs_offers(SPEC_BY_SINGLE, false));
     assert_false(spec_costs_offers(SPEC_BY_SINGLE, true));
-    assert_false(spec_costs_offers(SPEC_BY_FRAGMENTS, false));
+    assert_true(spec_costs_offers(SPEC_BY_FRAGMENTS, false));
+    assert_false(spec_costs_offers(SPEC_BY_FRAGMENTS, true));
 }
 
 static void a_byte_costs_the_difference(void **state)
