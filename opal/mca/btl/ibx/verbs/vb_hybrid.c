@@ -428,7 +428,11 @@ bool vb_hybrid_outlives(vb_peer_t *peer)
 {
     vb_port_t *port = peer->port;
     if (NULL == peer->mate || VB_OK != peer->mate->over) {
-        return NULL != peer->mate && VB_LOST == peer->mate->over;
+        const bool is_told = NULL != peer->mate && VB_LOST == peer->mate->over;
+        if (is_told) { /* what waited for the end of the connection is to fail, too */
+            port->config.ready(port->config.context, peer);
+        }
+        return is_told;
     }
     if (step(peer, VB_SWITCH_ON_FAILED, 0) & VB_SWITCH_LOSE) {
         peer->mate->over = VB_LOST; /* told by the one that asks */
