@@ -125,10 +125,15 @@ bool mca_pml_spec_parts_wait(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
     mca_pml_spec_lock(&comm->slot->lock);
     const bool waits = !spec_parts_is_whole(&frag->parts);
-    if (waits) {
+    const bool comes = !mca_pml_spec_lost(recvreq->peer);
+    if (waits && comes) {
         frag->receiver = recvreq;
     }
     mca_pml_spec_unlock(&comm->slot->lock);
+    if (OPAL_UNLIKELY(waits && !comes)) { /* its sender is lost */
+        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
+        mca_pml_spec_frag_free(frag);
+    }
     return waits;
 }
 

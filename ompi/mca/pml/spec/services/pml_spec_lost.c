@@ -9,6 +9,27 @@
 
 /* ---- ending what was going on with it ---- */
 
+/* Receives whose message was coming from it in parts, into *receives; no more parts come. The communicator's lock is held. */
+static void take_parts(mca_pml_spec_peer_t *peer, spec_node_t *receives)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(&peer->parts))) {
+        spec_parts_t *parts = SPEC_ENTRY(n, spec_parts_t, node);
+        mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(n, mca_pml_spec_recv_request_t, parts.node);
+        if (parts->is_kept) {
+            mca_pml_spec_frag_t *frag = SPEC_ENTRY(parts, mca_pml_spec_frag_t, parts);
+            recvreq = frag->receiver;
+            if (NULL != recvreq) { /* else it is in the queue of unexpected messages */
+                mca_pml_spec_frag_free(frag);
+            }
+        }
+        if (NULL != recvreq) {
+            spec_list_append(receives, &recvreq->posted.node);
+        }
+    }
+}
+
 /* Receives that wait for the process in one communicator, and sends that wait to know its number. */
 static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
 {
@@ -24,6 +45,9 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
                                   -(int32_t) spec_recv_answer_all(&peer->recv));
     }
     spec_match_take_source(&comm->match, rank, &receives);
+    if (NULL != peer) {
+        take_parts(peer, &receives);
+    }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (NULL != peer) {
         mca_pml_spec_lock(&peer->send_lock);
@@ -112,8 +136,8 @@ static void tell(const mca_pml_spec_lost_t *lost, const opal_proc_t *proc, const
              (unsigned) lost->name.vpid);
     mca_pml_spec_explain_surely("process lost", about, (unsigned) lost->name.vpid,
                                 is_of_this_job ? "this job" : "another job", spec_host_of(proc),
-                                mca_pml_spec_my_rank(),
-                                spec_host_of(&ompi_proc_local()->super), transport, why);
+                                mca_pml_spec_my_rank(), spec_host_of(&ompi_proc_local()->super),
+                                transport, why);
 }
 
 void mca_pml_spec_lost_report(opal_proc_t *proc, const char *transport, const char *why)
