@@ -11,6 +11,8 @@
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_pin.h"
 
+#include "opal/include/spec/promises.h"
+
 static mca_pml_spec_send_request_t *
 request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, mca_pml_spec_peer_t *peer,
@@ -120,7 +122,8 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
         return NEEDS_REQUEST; /* which is complete when others have taken it along */
     }
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
-    if (gathers && NULL == bml_btl->btl->btl_sendi) {
+    if ((gathers && NULL == bml_btl->btl->btl_sendi)
+        || (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
         return NEEDS_REQUEST;
     }
     if (OPAL_UNLIKELY(opal_lifo_is_empty(&mca_pml_base_send_requests.super))) {
