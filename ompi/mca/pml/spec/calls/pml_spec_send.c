@@ -229,15 +229,17 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     const size_t length = sendreq->req_send.req_bytes_packed;
-    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
     uint32_t seq;
     if (length > mca_pml_spec.copy_limit || !mca_pml_spec_fits_packet(peer, length)
         || !(sendreq->is_flat || 0 == length)
         || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode
         || MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode
         || (NULL != peer->polls && !sendreq->blocks) /* it may gather others */
-        || (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))
-        || OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)
+        || OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
+        return false;
+    }
+    mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
+    if ((length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))
         || !mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
         return false;
     }

@@ -2,14 +2,14 @@
 /* Copy-in-copy-out: one large message through a ring of slots in memory that both processes map.
  *
  * The message is cut into units of a slot, which are numbered from message to message. Unit u goes through slot u modulo the slots:
- * the sender fills it, the receiver drains it. Whose turn a slot is tells its `turn`, which both count up: even, to be filled; odd, to be drained. So any thread of the
- * sender can fill the next unit and any of the receiver drain it, without a lock: it takes the unit's number first, by one
- * compare-and-swap in its own process.
+ * the sender fills it, the receiver drains it. Whose turn a slot is tells its `turn`, which both count up: even, to be filled;
+ * odd, to be drained. So any thread of the sender can fill the next unit and any of the receiver drain it, without a lock: it
+ * takes the unit's number first, by one compare-and-swap in its own process.
  *
  * What the other process writes here is not relied on: the length that a receiver learns from the ring is checked against its
  * buffer, and all else that it uses is its own. The other can spoil the message, which is its own, and nothing else.
  *
- * Pure; bytes. Threads: any, in both processes, but for spec_cico_reset and spec_cico_begin. */
+ * Pure; bytes. Threads: any, in both processes, but for the owner's functions and spec_cico_begin. */
 #ifndef SPEC_CICO_H
 #define SPEC_CICO_H
 
