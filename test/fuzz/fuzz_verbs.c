@@ -439,6 +439,7 @@ static void check_usable(world_t *w)
     fake.deaf = 0;
     w->may_lose = w->is_wicked = true;
     memset(forged, 0, sizeof(forged));
+    w->third = 0; /* somebody may have taken its name before */
     start(third);
     meet_other(p, third);
     meet_other(third, p);
