@@ -7,12 +7,12 @@
 #include "../core/spec_agent.h"
 #include "pml_spec_bell.h"
 #include "pml_spec_processors.h"
+#include "spec_thread.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -136,15 +136,10 @@ static void wake(void)
 
 static void *run(void *unused);
 
-/* Signals are the program's: the thread begins with all of them blocked. */
 static void start(void)
 {
-    sigset_t all, mine;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &mine);
     agent.born = spec_now();
-    const int error = pthread_create(&agent.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &mine, NULL);
+    const int error = spec_thread_create(&agent.thread, run, NULL);
     agent.there = 0 == error;
     if (!agent.there) {
         mca_pml_spec.has_agent = false;
@@ -300,7 +295,7 @@ static void *run(void *unused)
     atomic_store(&agent.self, (unsigned long) pthread_self());
     claim();
     mca_pml_spec_processors_use(&agent.processors);
-    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-agent", 0ul, 0ul, 0ul); /* ps -L */
+    spec_thread_settle("spec-agent");
     (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
     view_now(&view);
     spec_agent_init(&state, &view, agent.home);

@@ -6,11 +6,10 @@
 
 #include "pml_spec_agent.h"
 #include "pml_spec_rings.h"
+#include "spec_thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
 
 /* Messages beyond these go in fragments. */
 enum { JOBS = 16 };
@@ -112,7 +111,7 @@ static void *run(void *unused)
 {
     uint64_t since = 0;
     (void) unused;
-    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) "spec-copier", 0ul, 0ul, 0ul); /* ps -L */
+    spec_thread_settle("spec-copier");
     for (bool attends = mca_pml_spec_rings_attend(); attends;) {
         const uint32_t calls = mca_pml_spec_rings_calls(); /* before what a call may be about */
         if (MCA_PML_SPEC_SEEN(copier.stops)) {
@@ -133,18 +132,13 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* Signals are the program's: the thread begins with all of them blocked. The lock is held. */
+/* The lock is held. */
 static void begin_thread(void)
 {
-    sigset_t all, before;
-    if (copier.begins) {
-        return;
+    if (!copier.begins) {
+        copier.begins = true;
+        copier.is_there = 0 == spec_thread_create(&copier.thread, run, NULL);
     }
-    copier.begins = true;
-    sigfillset(&all);
-    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-    copier.is_there = 0 == pthread_create(&copier.thread, NULL, run, NULL);
-    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- a message, from progress ---- */

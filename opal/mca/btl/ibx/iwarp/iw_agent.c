@@ -5,18 +5,17 @@
 #include "iw_rtt.h"
 #include "iw_idle.h"
 #include "spec_now.h"
+#include "spec_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,11 +30,6 @@
 #define PAUSE_LEAST (50 * IW_US)
 #define PAUSE_MOST  (3 * IW_PTO_EARLY / 4)
 #define PAUSE_BYTES (128u * 1024)
-
-/* How long the thread may run before another one's turn. Not for its own sake: a scheduler that goes by
- * deadlines (EEVDF, Linux 6.12) lets a thread with a short slice begin at once when it wakes, where one with
- * the usual slice waits for the end of that of a computing thread: milliseconds. */
-#define SLICE (100 * IW_US)
 
 /* Being impatient costs an application that calls all the time a change of threads each bulk_patience: not
  * for longer than this after the last large transfer began, and not where processes share processors: the others would pay
@@ -218,31 +212,14 @@ static void be_in_charge(iw_agent_t *a)
     }
 }
 
-/* As described at SLICE. Where the kernel does not know of it nothing changes. */
-static void take_short_slices(void)
-{
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } attributes = {.size = sizeof(attributes)};
-    if (0 == syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0)
-        && SCHED_OTHER == attributes.policy) {
-        attributes.runtime = SLICE;
-        (void) syscall(SYS_sched_setattr, 0, &attributes, 0);
-    }
-}
-
 static void *run(void *argument)
 {
     iw_agent_t *a = argument;
     unsigned long seen = atomic_load(&a->calls);
+    spec_thread_settle("ibx-engine");
     if (NULL != a->config.started) {
         a->config.started(a->config.context);
     }
-    take_short_slices();
     while (!atomic_load(&a->stop)) {
         unsigned long calls = atomic_load_explicit(&a->calls, memory_order_relaxed);
         if (IW_AGENT_BACKUP == a->config.mode && calls != seen) {
@@ -288,7 +265,7 @@ bool iw_agent_start(iw_agent_t *a)
     if (atomic_load(&a->stop)) {
         return true;
     }
-    const int error = a->started ? 0 : pthread_create(&a->thread, NULL, run, a);
+    const int error = a->started ? 0 : spec_thread_create(&a->thread, run, a);
     a->started = 0 == error;
     errno = error;
     return a->started;

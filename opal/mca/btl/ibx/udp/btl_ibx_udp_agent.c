@@ -6,9 +6,7 @@
 
 #include "udp/btl_ibx_udp_module.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,9 +76,6 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 void mca_btl_ibx_udp_agent_bind(void *context)
 {
     (void) context;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     if (chosen >= 0) {
         processors_t one;
         cpu_set_t *set = (cpu_set_t *) (void *) one.set;

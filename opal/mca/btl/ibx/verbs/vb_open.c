@@ -3,9 +3,10 @@
 #include "vb_connect.h"
 #include "vb_hybrid.h"
 
+#include "spec_thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -104,6 +105,7 @@ struct ibv_pd *vb_port_pd(const vb_port_t *port)
 static void *run(void *argument)
 {
     vb_port_t *port = argument;
+    spec_thread_settle("ibx-verbs");
     while (!atomic_load(&port->is_closing)) {
         vb_port_events(port, -1);
     }
@@ -112,12 +114,7 @@ static void *run(void *argument)
 
 static bool start_thread(vb_port_t *port)
 {
-    /* Signals are the application's. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    const int rc = pthread_create(&port->thread, NULL, run, port);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int rc = spec_thread_create(&port->thread, run, port);
     errno = rc;
     port->has_thread = 0 == rc;
     return port->has_thread;
