@@ -61,13 +61,13 @@ void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spe
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
     mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, hdr->src);
     if (OPAL_UNLIKELY(frag->in_parts)) {
-        __atomic_store_n(&recvreq->peer, mca_pml_spec_peer(comm, hdr->src), __ATOMIC_RELEASE);
-        if (mca_pml_spec_parts_wait(recvreq, frag)) {
-            return;
-        }
+        __atomic_store_n(&recvreq->peer, peer, __ATOMIC_RELEASE);
+        mca_pml_spec_parts_deliver_kept(recvreq, frag);
+        return;
     }
-    deliver(recvreq, mca_pml_spec_peer(comm, hdr->src), &packet, protocol_of(hdr->type));
+    deliver(recvreq, peer, &packet, protocol_of(hdr->type));
     mca_pml_spec_frag_free(frag);
 }
 
@@ -186,7 +186,7 @@ static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *p
     mca_pml_spec_frag_t *frag = keep(peer, packet, proto);
     frag->item.no = mca_pml_spec_frag_hdr(frag)->seq;
     if (!spec_stream_keep(&peer->recv.msgs, &frag->item)) {
-        if (frag->in_parts) {
+        if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
             spec_list_remove(&frag->parts.node);
         }
         mca_pml_spec_frag_free(frag);

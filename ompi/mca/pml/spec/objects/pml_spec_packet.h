@@ -37,10 +37,7 @@ typedef struct mca_pml_spec_frag {
     mca_btl_base_segment_t seg;
     union {
         _Alignas(8) char space[MCA_PML_SPEC_FRAG_INLINE];
-        struct {
-            spec_parts_t parts;
-            struct mca_pml_spec_recv_request *receiver; /* waits for its last part; or NULL */
-        };
+        spec_parts_t parts;
     };
 } mca_pml_spec_frag_t;
 OBJ_CLASS_DECLARATION(mca_pml_spec_frag_t);

@@ -74,11 +74,16 @@ const char *mca_pml_spec_parts_check(const mca_pml_spec_packet_t *packet)
                                   MCA_PML_SPEC_FRAG_INLINE, SPEC_COSTS_IN_PARTS);
 }
 
-static void begin(spec_parts_t *parts, mca_pml_spec_peer_t *peer,
+/* More parts are to come. False: its sender is lost, and none will. The communicator's lock is held. */
+static bool begin(spec_parts_t *parts, mca_pml_spec_peer_t *peer,
                   const mca_pml_spec_parts_hdr_t *hdr, size_t first)
 {
+    if (OPAL_UNLIKELY(mca_pml_spec_lost(peer))) {
+        return false;
+    }
     spec_parts_begin(parts, &peer->parts, hdr->match.seq, hdr->match.epoch, hdr->length,
                      (uint32_t) first);
+    return true;
 }
 
 mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
@@ -89,11 +94,21 @@ mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
     const size_t first = packet->size - sizeof(*hdr);
     if (OPAL_LIKELY(first < hdr->length)) {
         frag->in_parts = true;
-        frag->receiver = NULL;
-        frag->parts.is_kept = true;
-        begin(&frag->parts, peer, hdr, first);
+        frag->parts = (spec_parts_t){.is_kept = true};
+        (void) begin(&frag->parts, peer, hdr, first); /* whoever wants it finds out */
     }
     return frag;
+}
+
+/* Its message, of which nothing is in place yet. */
+static void matched(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_parts_hdr_t *hdr)
+{
+    mca_pml_spec_recv_matched(recvreq, &hdr->match, hdr->length);
+    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
+        mca_pml_spec_adapt_judge(recvreq, hdr->match.seq, 0, false, 0);
+    }
+    recvreq->owed = 0; /* of an RTR that was not used */
+    recvreq->parts.is_kept = false;
 }
 
 void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
@@ -103,56 +118,57 @@ void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
     const size_t first = packet->size - sizeof(*hdr);
     mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_comm_t *comm = peer->comm;
-    mca_pml_spec_recv_matched(recvreq, &hdr->match, hdr->length);
+    matched(recvreq, hdr);
     mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), 0, first);
-    if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
-        mca_pml_spec_adapt_judge(recvreq, hdr->match.seq, 0, false, 0);
-    }
-    recvreq->owed = 0; /* of an RTR that was not used */
     recvreq->missing = (int64_t) (hdr->length - first);
     if (0 == recvreq->missing) {
         mca_pml_spec_recv_done(recvreq);
         return;
     }
-    recvreq->parts.is_kept = false;
     mca_pml_spec_lock(&comm->slot->lock);
-    begin(&recvreq->parts, peer, hdr, first);
+    const bool comes = begin(&recvreq->parts, peer, hdr, first);
     mca_pml_spec_unlock(&comm->slot->lock);
-}
-
-bool mca_pml_spec_parts_wait(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag)
-{
-    mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(recvreq->req_recv.req_base.req_comm);
-    mca_pml_spec_lock(&comm->slot->lock);
-    const bool waits = !spec_parts_is_whole(&frag->parts);
-    const bool comes = !mca_pml_spec_lost(recvreq->peer);
-    if (waits && comes) {
-        frag->receiver = recvreq;
-    }
-    mca_pml_spec_unlock(&comm->slot->lock);
-    if (OPAL_UNLIKELY(waits && !comes)) { /* its sender is lost */
+    if (OPAL_UNLIKELY(!comes)) {
         mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
-        mca_pml_spec_frag_free(frag);
     }
-    return waits;
 }
 
-/* Into the memory that is kept for it. Returns the receive that waited for this part, if it was the last. The communicator's lock
- * is held. */
-static mca_pml_spec_recv_request_t *store_kept(mca_pml_spec_frag_t *frag,
-                                               const mca_pml_spec_packet_t *packet, size_t offset,
-                                               size_t bytes)
+/* What is there under the lock, for the next part may come in another thread, and a convertor takes them in order. */
+void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
+                                     mca_pml_spec_frag_t *frag)
+{
+    const mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+    const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    mca_pml_spec_comm_t *comm = peer->comm;
+    matched(recvreq, hdr);
+    mca_pml_spec_lock(&comm->slot->lock);
+    const uint32_t first = frag->parts.nxt;
+    const bool is_whole = hdr->length == first;
+    bool comes = spec_node_is_queued(&frag->parts.node);
+    if (comes) {
+        spec_list_remove(&frag->parts.node);
+        comes = begin(&recvreq->parts, peer, hdr, first);
+    }
+    if (OPAL_LIKELY(is_whole || comes)) {
+        mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), 0, first);
+        recvreq->missing = (int64_t) (hdr->length - first);
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    if (is_whole) {
+        mca_pml_spec_recv_done(recvreq);
+    } else if (OPAL_UNLIKELY(!comes)) { /* its sender is lost */
+        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
+    }
+    mca_pml_spec_frag_free(frag);
+}
+
+/* Into the memory that is kept for it. The communicator's lock is held. */
+static void store_kept(mca_pml_spec_frag_t *frag, const mca_pml_spec_packet_t *packet,
+                       size_t offset, size_t bytes)
 {
     char *data = (char *) frag->seg.seg_addr.pval + sizeof(mca_pml_spec_parts_hdr_t);
     mca_pml_spec_packet_copy(packet, sizeof(mca_pml_spec_part_hdr_t), data + offset, bytes);
-    return spec_parts_is_whole(&frag->parts) ? frag->receiver : NULL;
-}
-
-static void deliver_kept(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag)
-{
-    const mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
-    mca_pml_spec_parts_deliver(recvreq, &packet);
-    mca_pml_spec_frag_free(frag);
 }
 
 /* A checked packet. The communicator's lock is held and is released. */
@@ -166,21 +182,17 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
                                        : spec_parts_take(&peer->parts, hdr->seq, hdr->epoch,
                                                          hdr->offset, bytes, &wrong);
     mca_pml_spec_recv_request_t *recvreq = NULL;
-    mca_pml_spec_frag_t *frag = NULL;
     if (NULL != parts && !parts->is_kept) {
         recvreq = SPEC_ENTRY(parts, mca_pml_spec_recv_request_t, parts);
     } else if (NULL != parts) {
-        frag = SPEC_ENTRY(parts, mca_pml_spec_frag_t, parts);
-        recvreq = store_kept(frag, packet, hdr->offset, bytes);
+        store_kept(SPEC_ENTRY(parts, mca_pml_spec_frag_t, parts), packet, hdr->offset, bytes);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(NULL == parts)) {
         mca_pml_spec_refuse("PART", wrong);
-    } else if (NULL == frag) {
+    } else if (NULL != recvreq) {
         mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, bytes);
         mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
-    } else if (NULL != recvreq) {
-        deliver_kept(recvreq, frag);
     }
 }
 

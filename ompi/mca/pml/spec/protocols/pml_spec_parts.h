@@ -28,8 +28,10 @@ mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
 void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet);
 
-/* A receive gets a message that is kept. True: it waits for the last part, and then it gets it; false: the message is whole. */
-bool mca_pml_spec_parts_wait(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag);
+/* A receive, whose peer is set, gets a message that was kept: at once what has come of it, and what is still to come as it comes. Ends the
+ * frag. */
+void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
+                                     mca_pml_spec_frag_t *frag);
 
 extern const mca_pml_spec_packet_type_t mca_pml_spec_parts_packets[];
 

@@ -14,18 +14,9 @@ static void take_parts(mca_pml_spec_peer_t *peer, spec_node_t *receives)
 {
     spec_node_t *n;
     while (NULL != (n = spec_list_pop(&peer->parts))) {
-        spec_parts_t *parts = SPEC_ENTRY(n, spec_parts_t, node);
-        mca_pml_spec_recv_request_t *recvreq =
-            SPEC_ENTRY(n, mca_pml_spec_recv_request_t, parts.node);
-        if (parts->is_kept) {
-            mca_pml_spec_frag_t *frag = SPEC_ENTRY(parts, mca_pml_spec_frag_t, parts);
-            recvreq = frag->receiver;
-            if (NULL != recvreq) { /* else it is in the queue of unexpected messages */
-                mca_pml_spec_frag_free(frag);
-            }
-        }
-        if (NULL != recvreq) {
-            spec_list_append(receives, &recvreq->posted.node);
+        if (!SPEC_ENTRY(n, spec_parts_t, node)->is_kept) { /* else no receive has taken it yet */
+            spec_list_append(
+                receives, &SPEC_ENTRY(n, mca_pml_spec_recv_request_t, parts.node)->posted.node);
         }
     }
 }
