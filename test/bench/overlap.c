@@ -7,9 +7,15 @@
  * alone, so that the other side can finish the transfer within it, and with --compute-least US,... at least so long, for each of
  * the sizes: so two runs whose transfers take different times are asked the same. Every message is checked.
  *
- * With '--by sleep' the measured side sleeps instead of computing: nothing then competes for its processor.
+ * With '--by sleep' the measured side sleeps instead of computing: nothing then competes for its processor, as if there were
+ * another for the threads of the library.
  *
- * A line per case:  overlap size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
+ * --kind exact, any-source, any-tag   how the receive names its message
+ *        gaps-receive, gaps-send      that side's data is in blocks of 4 KiB with gaps between them
+ *        ibcast, iallreduce, ialltoall, iallgather   a collective operation, of so many bytes at each rank in all, on any number
+ *                                     of ranks; all are measured, and the slowest rank's times are shown
+ *
+ * A line per case:  overlap kind= size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
  *                   threads_us= account= iterations= disturbed= noisy= errors=
  * overlap = (comm + compute - total) / comm of the medians, within 0..1; raw = the same as it is; q1, q3 = quartiles of
  * raw over the iterations; wait_us = time in the wait after the computation; threads_us = processor time of the process's other threads;
@@ -21,16 +27,22 @@
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
 static const char *const sides[] = {"receive", "send", "both", NULL};
 static const char *const ways[] = {"compute", "sleep", NULL};
+static const char *const kinds[] = {"exact",  "any-source", "any-tag",   "gaps-receive", "gaps-send",
+                                    "ibcast", "iallreduce", "ialltoall", "iallgather",   NULL};
+enum { EXACT, ANY_SOURCE, ANY_TAG, GAPS_RECEIVE, GAPS_SEND, IBCAST, IALLREDUCE, IALLTOALL, IALLGATHER };
 enum { RECEIVER_FIRST, SENDER_FIRST };
 enum { SIDE_RECEIVE, SIDE_SEND };
 enum { BY_COMPUTING, BY_SLEEPING };
-enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, PATIENCE = 2, ROOM = 8 };
+enum { TAG = 7, ATTEMPTS = 2, WARM = 10, WARM_PAIRS = 3, PATIENCE = 2, ROOM = 8, BLOCK = 4096 };
 static const double enough = 1.5, shortest_us = 20.0;
 
 struct one_case {
     size_t size;
-    int order, side;
-    char *buffer;
+    int kind, order, side;
+    char *buffer;         /* the message, or what a collective operation gives */
+    char *out;            /* what it takes */
+    MPI_Datatype type;    /* of this side's data, `count` of them */
+    int count;
     uint64_t key;     /* of the next message */
     bool early, measured;
     int way;
@@ -66,29 +78,158 @@ static double threads_us(void)
     return cpu_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
+static bool is_collective(const struct one_case *c)
+{
+    return c->kind >= IBCAST;
+}
+
+/* ---- data ---- */
+
+/* In how many pieces, each with a key of its own, the bytes are of which this rank has `buffer` or `out`. */
+static size_t pieces(const struct one_case *c)
+{
+    return IALLTOALL == c->kind || IALLGATHER == c->kind        ? (size_t) bench.size
+           : GAPS_RECEIVE == c->kind || GAPS_SEND == c->kind ? c->size / BLOCK
+                                                                : 1;
+}
+
+/* Where the i-th is. */
+static char *piece(const struct one_case *c, char *data, size_t i)
+{
+    const size_t bytes = c->size / pieces(c);
+    return data + i * bytes * (MPI_BYTE == c->type ? 1 : 2);
+}
+
+static uint64_t key_of(uint64_t key, int from, size_t i)
+{
+    return key * 4096 + (uint64_t) from * 64 + i;
+}
+
+static void fill_sum(const struct one_case *c)
+{
+    uint64_t *words = (uint64_t *) (void *) c->out;
+    for (size_t i = 0; i < c->size / 8; ++i) {
+        words[i] = c->key + i + (uint64_t) bench.rank;
+    }
+}
+
+static void verify_sum(const struct one_case *c)
+{
+    const uint64_t *words = (const uint64_t *) (const void *) c->buffer, n = (uint64_t) bench.size;
+    for (size_t i = 0; i < c->size / 8; ++i) {
+        bench.errors += words[i] != n * (c->key + i) + n * (n - 1) / 2;
+    }
+}
+
+/* What this rank gives. */
+static void fill(const struct one_case *c)
+{
+    const size_t n = pieces(c), bytes = c->size / n;
+    if (IALLREDUCE == c->kind) {
+        fill_sum(c);
+    } else if (IALLGATHER == c->kind) {
+        bench_fill(c->out, bytes, key_of(c->key, bench.rank, 0));
+    } else if (IALLTOALL == c->kind || 0 == bench.rank) {
+        char *data = IALLTOALL == c->kind ? c->out : c->buffer;
+        for (size_t i = 0; i < n; ++i) {
+            bench_fill(piece(c, data, i), bytes, key_of(c->key, bench.rank, i));
+        }
+    }
+    if (0 != bench.rank || c->kind > IBCAST) {
+        bench_clear(c->buffer, c->size * (MPI_BYTE == c->type ? 1 : 2));
+    }
+}
+
+/* What it gets. */
+static void verify(const struct one_case *c)
+{
+    const size_t n = pieces(c), bytes = c->size / n;
+    if (IALLREDUCE == c->kind) {
+        verify_sum(c);
+    } else if (IALLTOALL == c->kind || IALLGATHER == c->kind) {
+        for (size_t i = 0; i < n; ++i) {
+            bench_verify(piece(c, c->buffer, i), bytes,
+                         key_of(c->key, (int) i, IALLTOALL == c->kind ? (size_t) bench.rank : 0));
+        }
+    } else if (0 != bench.rank) {
+        for (size_t i = 0; i < n; ++i) {
+            bench_verify(piece(c, c->buffer, i), bytes, key_of(c->key, 0, i));
+        }
+    }
+}
+
+static void begin_collective(const struct one_case *c, MPI_Request *request)
+{
+    const int n = (int) c->size, part = n / bench.size;
+    if (IBCAST == c->kind) {
+        MPI_Ibcast(c->buffer, n, MPI_BYTE, 0, bench.comm, request);
+    } else if (IALLREDUCE == c->kind) {
+        MPI_Iallreduce(c->out, c->buffer, n / 8, MPI_UINT64_T, MPI_SUM, bench.comm, request);
+    } else if (IALLTOALL == c->kind) {
+        MPI_Ialltoall(c->out, part, MPI_BYTE, c->buffer, part, MPI_BYTE, bench.comm, request);
+    } else {
+        MPI_Iallgather(c->out, part, MPI_BYTE, c->buffer, part, MPI_BYTE, bench.comm, request);
+    }
+}
+
+static void begin(const struct one_case *c, MPI_Request *request)
+{
+    if (is_collective(c)) {
+        begin_collective(c, request);
+    } else if (0 == bench.rank) {
+        MPI_Isend(c->buffer, c->count, c->type, 1, TAG, bench.comm, request);
+    } else {
+        MPI_Irecv(c->buffer, c->count, c->type, ANY_SOURCE == c->kind ? MPI_ANY_SOURCE : 0,
+                  ANY_TAG == c->kind ? MPI_ANY_TAG : TAG, bench.comm, request);
+    }
+}
+
+/* Buffers and types of this rank for the kind and the size. */
+static void case_open(struct one_case *c)
+{
+    const bool gaps = c->kind == (0 == bench.rank ? GAPS_SEND : GAPS_RECEIVE);
+    if ((GAPS_RECEIVE == c->kind || GAPS_SEND == c->kind) && 0 != c->size % BLOCK) {
+        bench_usage("with gaps sizes are multiples of %d", BLOCK);
+    }
+    if (is_collective(c)) {
+        c->size = c->size / ((size_t) bench.size * 8) * (size_t) bench.size * 8;
+    }
+    c->type = MPI_BYTE;
+    c->count = (int) c->size;
+    if (gaps) {
+        c->count = 1;
+        MPI_Type_vector((int) (c->size / BLOCK), BLOCK, 2 * BLOCK, MPI_BYTE, &c->type);
+        MPI_Type_commit(&c->type);
+    }
+    c->buffer = bench_message(gaps ? 2 * c->size : c->size);
+    c->out = is_collective(c) ? bench_message(c->size) : NULL;
+}
+
+static void case_close(struct one_case *c)
+{
+    bench_message_free(c->buffer);
+    if (NULL != c->out) {
+        bench_message_free(c->out);
+    }
+    if (MPI_BYTE != c->type) {
+        MPI_Type_free(&c->type);
+    }
+}
+
 /* One message, with the computation on the measured side. */
 static struct times transfer(struct one_case *c, uint64_t steps)
 {
     struct times t;
     MPI_Request request;
-    uint64_t key = c->key++;
-    if (0 == bench.rank) {
-        bench_fill(c->buffer, c->size, key);
-    } else {
-        bench_clear(c->buffer, c->size);
-    }
+    fill(c);
     long preemptions = bench_preemptions(); /* one in the barrier makes the other side wait, too */
     MPI_Barrier(bench.ctl);
-    if (!c->early) {
+    if (!c->early && !is_collective(c)) {
         bench_await();
     }
     double threads = threads_us(), start = bench_now();
-    if (0 == bench.rank) {
-        MPI_Isend(c->buffer, (int) c->size, MPI_BYTE, 1, TAG, bench.comm, &request);
-    } else {
-        MPI_Irecv(c->buffer, (int) c->size, MPI_BYTE, 0, TAG, bench.comm, &request);
-    }
-    if (c->early) {
+    begin(c, &request);
+    if (c->early && !is_collective(c)) {
         bench_tell();
     }
     if (c->measured) {
@@ -102,9 +243,8 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     t.threads = threads_us() - threads;
     /* While the other side computes, the one that waits may give its processor to a thread of that one: this is no disturbance. */
     t.disturbed = (c->measured || 0 == steps) && bench_preemptions() != preemptions;
-    if (1 == bench.rank) {
-        bench_verify(c->buffer, c->size, key);
-    }
+    verify(c);
+    ++c->key;
     return t;
 }
 
@@ -200,7 +340,7 @@ static void measure(struct one_case *c, struct series *series, uint64_t steps, s
 static void run_case(struct one_case *c, int iterations, double factor, double least, double seconds)
 {
     int measured_rank = SIDE_SEND == c->side ? 0 : 1;
-    c->measured = bench.rank == measured_rank;
+    c->measured = is_collective(c) || bench.rank == measured_rank;
     c->early = (SENDER_FIRST == c->order) == (0 == bench.rank);
     size_t room = (size_t) iterations * ROOM, n[KINDS];
     double warm[WARM], middle[KINDS], wait_us = 0, spent_us = 0;
@@ -243,6 +383,9 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     for (int k = 0; k < KINDS; ++k) {
         noisy = noisy || (series[k].clean < BENCH_FEWEST && series[k].disturbed > 0);
     }
+    if (is_collective(c)) { /* all wait for the slowest */
+        MPI_Allreduce(MPI_IN_PLACE, middle, KINDS, MPI_DOUBLE, MPI_MAX, bench.ctl);
+    }
     double ratio = overlap_ratio(middle[COMM], middle[COMPUTE], middle[TOTAL]);
     for (size_t i = 0; i < n[TOTAL]; ++i) {
         raw[i] = overlap_ratio(middle[COMM], middle[COMPUTE], raw[i]);
@@ -252,10 +395,10 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     bench_to_rank0(measured_rank, result, 8);
     long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("overlap size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f wait_us=%.2f "
+        printf("overlap kind=%s size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f wait_us=%.2f "
                "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f threads_us=%.2f account=%.3f iterations=%zu disturbed=%zu noisy=%d "
                "errors=%ld\n",
-               c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[3],
+               kinds[c->kind], c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[3],
                overlap_shown(result[4]), result[4], result[5], result[6], result[7], 1.0 - (result[3] + result[7]) / result[0], n[TOTAL],
                series[TOTAL].disturbed, noisy, errors);
         fflush(stdout);
@@ -280,7 +423,11 @@ static double number_of(const char *list, int k)
 
 int main(int argc, char **argv)
 {
-    bench_init(&argc, &argv, 2, true);
+    bench_init(&argc, &argv, 2, false);
+    int kind = bench_choice("--kind", EXACT, kinds);
+    if (kind < IBCAST && 2 != bench.size) {
+        bench_usage("needs 2 processes");
+    }
     size_t sizes[BENCH_SIZES];
     int n = bench_sizes("--sizes", "64K,128K,256K,512K,1M,2M,4M", sizes);
     int order = bench_choice("--order", 2, orders), side = bench_choice("--side", 2, sides);
@@ -291,10 +438,14 @@ int main(int argc, char **argv)
     int way = bench_choice("--by", BY_COMPUTING, ways);
     bench_options_end();
 
-    struct one_case c = {.key = 1, .way = way};
+    struct one_case c = {.kind = kind, .key = 1, .way = way};
+    if (is_collective(&c)) {
+        side = SIDE_RECEIVE; /* no sides and no order: one case */
+        order = RECEIVER_FIRST;
+    }
     for (int i = 0; i < n; ++i) {
         c.size = sizes[i];
-        c.buffer = bench_message(c.size);
+        case_open(&c);
         for (c.side = SIDE_RECEIVE; c.side <= SIDE_SEND; ++c.side) {
             for (c.order = RECEIVER_FIRST; c.order <= SENDER_FIRST; ++c.order) {
                 if ((2 == side || c.side == side) && (2 == order || c.order == order)) {
@@ -302,7 +453,7 @@ int main(int argc, char **argv)
                 }
             }
         }
-        bench_message_free(c.buffer);
+        case_close(&c);
     }
     return bench_finish();
 }
