@@ -30,7 +30,7 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
                                            !stopped && wins && mca_pml_spec_adapt_may(peer, tag),
                                        .wins = wins};
     plan = spec_policy_before_recv(&before);
-    if (plan.poll) {
+    if (plan.poll && (plan.offers || spec_policy_polls(&peer->policy, spec_now()))) {
         (void) mca_pml_spec_poll(peer);
         if (!blocking) {
             mca_pml_spec_patience_for_rts(recvreq);

@@ -89,6 +89,13 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
     return issue;
 }
 
+/* A large message was announced. Does the program go on, and a receive has left its poll to this send? */
+static bool follows(mca_pml_spec_peer_t *peer, mca_pml_spec_by_t by)
+{
+    return OPAL_UNLIKELY(spec_policy_is_followed(&peer->policy))
+           && spec_policy_announced(&peer->policy, spec_now()) && MCA_PML_SPEC_BY_ISEND == by;
+}
+
 /* What follows from that, under no lock. */
 static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, const issue_t *issue)
 {
@@ -118,8 +125,9 @@ static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, c
     }
     const bool polls =
         NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_polls(peer, length);
+    const bool is_announced = NULL == rtr && sendreq->first < length;
     mca_pml_spec_send_begin(sendreq, rtr);
-    if (polls) {
+    if (polls || (is_announced && follows(peer, by))) {
         (void) mca_pml_spec_poll(peer);
     }
 }

@@ -8,6 +8,7 @@
 #define SPEC_POLICY_H
 
 #include "spec_burst.h"
+#include "spec_follow.h"
 #include "spec_costs.h"
 #include "spec_patience.h"
 #include "spec_run.h"
@@ -18,6 +19,7 @@ typedef struct spec_policy {
     spec_run_t run;
     spec_patience_t for_rtr; /* of sends */
     spec_patience_t for_rts; /* of receives */
+    spec_follow_t follow;
 } spec_policy_t;
 
 /* ---- before a message is sent ---- */
@@ -61,6 +63,24 @@ static inline spec_recv_plan_t spec_policy_before_recv(const spec_before_recv_t 
     return (spec_recv_plan_t){.poll = offers || (!recv->waits && recv->capacity >= SPEC_POLL_LEAST),
                               .offers = offers,
                               .watches = !recv->offers && recv->wins};
+}
+
+/* A receive that is to poll, though it sends no RTR. Does it, or the send that follows? Without the lock. */
+static inline bool spec_policy_polls(spec_policy_t *p, uint64_t now)
+{
+    return spec_follow_polls(&p->follow, now);
+}
+
+/* Are sends asked the next? */
+static inline bool spec_policy_is_followed(const spec_policy_t *p)
+{
+    return spec_follow_waits(&p->follow);
+}
+
+/* A large send was announced. Does it poll for what a receive has left to it? Without the lock. */
+static inline bool spec_policy_announced(spec_policy_t *p, uint64_t now)
+{
+    return spec_follow_sent(&p->follow, now);
 }
 
 /* ---- what happened ---- */
