@@ -23,6 +23,7 @@ enum { DEVICE = 0 };
 static struct {
     unsigned queries; /* until an event is complete */
     unsigned long long fails, copies;
+    const char *bad; /* a byte whose copies fail, or NULL */
     size_t size;
     pthread_mutex_t lock; /* of the streams, and the copies that are counted */
 } test = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -41,10 +42,16 @@ static void must_be_whole(const void *p, size_t n, const char *what)
     }
 }
 
-/* Is this the one that fails? The lock is held. */
-static bool fails(void)
+static bool is_in(const char *byte, const void *p, size_t n)
 {
-    return ++test.copies == test.fails;
+    return (uintptr_t) byte - (uintptr_t) p < n;
+}
+
+/* Is this one that fails? The lock is held. */
+static bool fails(const void *to, const void *from, size_t n)
+{
+    const bool is_bad = NULL != test.bad && (is_in(test.bad, to, n) || is_in(test.bad, from, n));
+    return ++test.copies == test.fails || is_bad;
 }
 
 static void copy_now(void *to, const void *from, size_t n)
@@ -59,7 +66,7 @@ static int copy(int to_device, int from_device, void *to, const void *from, size
 {
     (void) to_device, (void) from_device, (void) type;
     (void) pthread_mutex_lock(&test.lock);
-    const bool failed = fails();
+    const bool failed = fails(to, from, n);
     (void) pthread_mutex_unlock(&test.lock);
     if (failed) {
         return OPAL_ERROR;
@@ -167,7 +174,7 @@ static int copy_late(int to_device, int from_device, void *to, const void *from,
     }
     *late = (late_t){.to = to, .from = from, .n = n};
     (void) pthread_mutex_lock(&test.lock);
-    late->fails = fails();
+    late->fails = fails(to, from, n);
     *stream->last = late;
     stream->last = &late->next;
     ++stream->given;
@@ -466,6 +473,15 @@ void test_accelerator_fail(unsigned long long n)
 }
 
 /* Copies so far, of all kinds. */
+/* Each copy from or to this byte of the device fails; NULL: none does. */
+PUBLIC void test_accelerator_fail_at(const void *byte);
+void test_accelerator_fail_at(const void *byte)
+{
+    (void) pthread_mutex_lock(&test.lock);
+    test.bad = byte;
+    (void) pthread_mutex_unlock(&test.lock);
+}
+
 PUBLIC unsigned long long test_accelerator_copies(void);
 unsigned long long test_accelerator_copies(void)
 {
