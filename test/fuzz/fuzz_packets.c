@@ -310,6 +310,7 @@ static void note_handles(const uint8_t *data, size_t size)
         break;
     case MCA_PML_SPEC_RTR:
     case MCA_PML_SPEC_RTR_RING:
+    case MCA_PML_SPEC_RTR_STAGED:
         place[0] = offsetof(mca_pml_spec_rtr_hdr_t, r);
         break;
     case MCA_PML_SPEC_CTS:
@@ -355,7 +356,7 @@ static void forge_one(script_t *s)
     uint8_t data[FORGED];
     const unsigned how = next(s);
     const uint8_t type =
-        (uint8_t) (MCA_PML_SPEC_EAGER + next(s) % (MCA_PML_SPEC_RTR_RING - MCA_PML_SPEC_EAGER + 1));
+        (uint8_t) (MCA_PML_SPEC_EAGER + next(s) % (MCA_PML_SPEC_RTR_STAGED - MCA_PML_SPEC_EAGER + 1));
     size_t size = next(s);
     size = how & 4 ? size * 2 : size;
     w.lies = true;

@@ -19,6 +19,7 @@
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_lost.h"
 #include "../services/pml_spec_pin.h"
+#include "../services/pml_spec_pipe.h"
 #include "../services/pml_spec_transfer.h"
 #include "../services/pml_spec_why.h"
 #include "pml_spec_report.h"
@@ -35,13 +36,14 @@ static const struct {
 } lists[] = {
     LIST(mca_pml_spec.frags, mca_pml_spec_frag_t),
     LIST(mca_pml_spec.transfers, mca_pml_spec_transfer_t),
+    LIST(mca_pml_spec.pipes, mca_pml_spec_pipe_t),
     LIST(mca_pml_spec.ranges, mca_pml_spec_range_t),
     LIST(mca_pml_spec.rtrs, mca_pml_spec_rtr_t),
     LIST(mca_pml_base_send_requests, mca_pml_spec_send_request_t),
     LIST(mca_pml_base_recv_requests, mca_pml_spec_recv_request_t),
 };
 /* A list begins with a page of objects at most, so that the first message need not wait for more. */
-enum { OWN_LISTS = 4, FIRST_OBJECTS = 4, LIST_GROWTH = 64 };
+enum { OWN_LISTS = 5, FIRST_OBJECTS = 4, LIST_GROWTH = 64 };
 
 int mca_pml_spec_enable(bool enable)
 {

@@ -291,7 +291,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
-        (void) mca_pml_spec_stage_send(sendreq);
+        mca_pml_spec_stage_send(sendreq);
     }
     before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {

@@ -85,9 +85,11 @@ size_t spec_stage_piece(const spec_stage_costs_t *costs, size_t length)
     if (!costs->known) {
         piece = PIECE_USUAL;
     } else {
-        /* Of powers of two the first whose square, in time, is not less than the calls of all. */
-        const double calls = (double) length * (double) costs->call_ns * 1000;
-        while (piece < length && (double) piece * (double) piece * (double) costs->ps < calls) {
+        /* The least sum is where half of it is the pieces' price; of powers of two the next to that. */
+        const double prices =
+            (double) length * (double) (costs->call_ns + SPEC_STAGE_PACKET_NS) * 1000;
+        while (piece < length
+               && 4 * (double) piece * (double) piece * (double) costs->ps < prices) {
             piece *= 2;
         }
     }

@@ -1,8 +1,9 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Staging: host memory through which a message goes whose buffer is on a device, so that a transport can put it.
  *
- * The sender copies a piece, puts it, and copies the next while the transport moves the last. How long a piece should be follows
- * from what copies cost: each has its own price, which long pieces share out; but the transport waits for the first.
+ * The sender copies a piece, puts it, and copies the next while the transport moves the last; the receiver copies a piece while
+ * the transport brings the next (spec_pipe.h). How long a piece should be follows from what copies cost: each has its own
+ * price, which long pieces share out; but the transport waits for the first, and the receiver copies the last when it is done.
  *
  * The memory comes in powers of two from SPEC_STAGE_LEAST on. What comes back waits for its next use, since it is registered
  * with the transports: as much as `keep` bytes, what is more goes back to the system. No more than `most` bytes are in use.
@@ -49,8 +50,13 @@ typedef struct spec_stage_costs {
 /* Two samples, in nanoseconds, of which the second copied `bytes` more. */
 spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t bytes);
 
-/* How long the pieces of a message should be, at most its length: n pieces cost n calls, and the transport waits for the
- * first; the sum is least where length * call = piece * piece * ps. */
+/* What it costs an end, besides the copy, that a piece is put and told by itself. It needs a second processor to be measured: the
+ * usual, over sockets. */
+#define SPEC_STAGE_PACKET_NS 5000u
+
+/* How long the pieces of a message should be, at most its length: n pieces cost n times their price, and nothing else happens
+ * while the first is copied from one device and the last to the other. The sum is least where
+ * length * (call + packet) = 2 * piece * piece * ps. */
 size_t spec_stage_piece(const spec_stage_costs_t *costs, size_t length);
 
 #endif

@@ -86,6 +86,7 @@ typedef struct mca_pml_spec_module {
 
     opal_free_list_t frags;     /* mca_pml_spec_frag_t */
     opal_free_list_t transfers; /* mca_pml_spec_transfer_t */
+    opal_free_list_t pipes;     /* mca_pml_spec_pipe_t */
     opal_free_list_t ranges;    /* mca_pml_spec_range_t */
     opal_convertor_t bytes;     /* single-threaded use: a block of bytes to be sent */
     opal_free_list_t rtrs;      /* mca_pml_spec_rtr_t */

@@ -51,6 +51,7 @@ typedef struct mca_pml_spec_rtr {
     uint64_t addr;
     uint8_t back_epoch; /* of a REVOKE */
     bool is_ring;       /* addr is the name of one */
+    bool is_staged;     /* what is put there goes in pieces */
     uint16_t key_len;
     char key[MCA_PML_SPEC_KEY_MAX];
 } mca_pml_spec_rtr_t;

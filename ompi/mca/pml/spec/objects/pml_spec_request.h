@@ -64,7 +64,7 @@ typedef struct mca_pml_spec_send_request {
     char *flat; /* the data if it is one block (also of size 0), else NULL */
     bool is_flat;
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
-    bool staged;    /* then flat is host memory that stands in for it: pml_spec_stage.h */
+    bool staged;    /* it goes through host memory: pml_spec_stage.h */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool
@@ -124,6 +124,7 @@ typedef struct mca_pml_spec_recv_request {
     bool is_flat;
     bool on_device, staged;         /* as above */
     bool converts;                  /* the convertor is prepared */
+    volatile int64_t delivered;     /* bytes of a staged one that are on the device */
     volatile int32_t stage;         /* mca_pml_spec_recv_stage_t */
     size_t capacity;                /* bytes that fit the buffer */
     uint64_t handle;                /* mine on the wire, 0: none */
@@ -197,6 +198,13 @@ static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_
 }
 
 /* ---- send requests: pml_spec_sendreq.c ---- */
+
+/* Where a transport finds the data of a send from one block, from offset on. NULL: a staged one's is not there yet. */
+static inline char *mca_pml_spec_send_at(const mca_pml_spec_send_request_t *sendreq,
+                                         uint64_t offset)
+{
+    return OPAL_UNLIKELY(sendreq->staged) ? NULL : sendreq->flat + offset;
+}
 
 /* It is not wanted. */
 static inline void mca_pml_spec_ahead_drop(mca_pml_spec_send_request_t *sendreq)

@@ -3,7 +3,6 @@
 #include "pml_spec_cico.h"
 #include "pml_spec_complete.h"
 #include "pml_spec_request.h"
-#include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
 static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_request_t *sendreq)
@@ -113,9 +112,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(sendreq->has_ahead)) {
         mca_pml_spec_ahead_drop(sendreq);
     }
-    if (OPAL_UNLIKELY(sendreq->staged)) {
-        mca_pml_spec_stage_end(sendreq);
-    }
+    sendreq->staged = false;
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }

@@ -2,6 +2,7 @@
 /* Host memory that stands in for device buffers, and the copies between both. */
 #include "pml_spec_stage.h"
 
+#include "../core/spec_pipe.h"
 #include "pml_spec_device.h"
 
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 static opal_mutex_t lock; /* innermost; covers all of these */
 static spec_stage_t stage;
 static spec_stage_costs_t costs;
+static uint32_t slots; /* pieces at a time: core/spec_pipe.h */
 
 static void *map(size_t size)
 {
@@ -26,6 +28,7 @@ void mca_pml_spec_stage_init(void)
     OBJ_CONSTRUCT(&lock, opal_mutex_t);
     spec_stage_init(&stage, mca_pml_spec.staging_max, MCA_PML_SPEC_STAGE_KEEP, map, unmap);
     costs = (spec_stage_costs_t){.known = false};
+    slots = SPEC_PIPE_FEW;
 }
 
 void mca_pml_spec_stage_fini(void)
@@ -90,39 +93,41 @@ static char *device_of(const mca_pml_base_request_t *base)
     return mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 }
 
-bool mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
-{
-    const size_t length = sendreq->req_send.req_bytes_packed;
-    char *memory = take(length);
-    if (NULL == memory) {
-        return false;
-    }
-    measure(memory, device_of(&sendreq->req_send.req_base));
-    sendreq->staged = true;
-    sendreq->is_flat = true;
-    sendreq->flat = memory;
-    MCA_PML_SPEC_COUNT(staged);
-    return true;
-}
-
-size_t mca_pml_spec_stage_piece(const mca_pml_spec_send_request_t *sendreq)
+mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length)
 {
     mca_pml_spec_lock(&lock);
-    const size_t piece = spec_stage_piece(&costs, sendreq->req_send.req_bytes_packed);
+    const mca_pml_spec_stage_plan_t plan = {.piece = spec_stage_piece(&costs, length),
+                                            .slots = slots};
     mca_pml_spec_unlock(&lock);
-    return piece;
+    return plan;
 }
 
-bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, uint64_t offset, size_t n)
+void mca_pml_spec_stage_learn(uint32_t n)
+{
+    mca_pml_spec_lock(&lock);
+    slots = n > slots ? n : slots;
+    mca_pml_spec_unlock(&lock);
+}
+
+char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t size)
+{
+    char *memory = take(size);
+    if (NULL != memory && size >= SPEC_STAGE_LEAST) {
+        measure(memory, device_of(&sendreq->req_send.req_base));
+    }
+    return memory;
+}
+
+void mca_pml_spec_stage_put(char *memory, size_t size)
+{
+    put(memory, size);
+}
+
+bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, uint64_t offset,
+                              size_t n)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    return mca_pml_spec_device_move(base, sendreq->flat + offset, device_of(base) + offset, n);
-}
-
-void mca_pml_spec_stage_end(mca_pml_spec_send_request_t *sendreq)
-{
-    put(sendreq->flat, sendreq->req_send.req_bytes_packed);
-    sendreq->staged = false;
+    return mca_pml_spec_device_move(base, to, device_of(base) + offset, n);
 }
 
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
@@ -137,16 +142,23 @@ bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
     recvreq->staged = true;
     recvreq->is_flat = true;
     recvreq->flat = memory;
+    recvreq->delivered = 0;
     MCA_PML_SPEC_COUNT(staged);
     return true;
 }
 
-void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t length)
+void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    (void) mca_pml_spec_device_move(base, device_of(base) + offset, recvreq->flat + offset, n);
+    (void) mca_pml_spec_add64(&recvreq->delivered, (int64_t) n);
+}
+
+void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t length)
+{
     length = length < recvreq->capacity ? length : recvreq->capacity;
-    if (length > 0) {
-        (void) mca_pml_spec_device_move(base, device_of(base), recvreq->flat, length);
+    if (length > 0 && length != (uint64_t) recvreq->delivered) {
+        mca_pml_spec_stage_copy_in(recvreq, 0, length);
     }
     put(recvreq->flat, recvreq->capacity);
     recvreq->staged = false;

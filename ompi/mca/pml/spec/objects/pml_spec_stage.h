@@ -1,7 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Staging: a large message from or to one block of device memory, over a transport that moves data by itself, goes through host
- * memory that stands in for the buffer (docs/design/protocol.md, "Buffers in an accelerator"): it is what is registered, offered,
- * put and got. `flat` of a request that is staged points there, and `is_flat` is true.
+ * memory (docs/design/protocol.md, "Buffers in an accelerator"): it is what is registered, offered, put and got. A receive has
+ * as much as its buffer, and `flat` points there; a send has some pieces of it while it is put (services/pml_spec_pipe.h), and its
+ * `flat` is NULL. Of both `is_flat` is true.
  *
  * Threads: the memory, any; a request's, as the request's. */
 #ifndef PML_SPEC_STAGE_H
@@ -32,22 +33,54 @@ static inline bool mca_pml_spec_recv_stages(const mca_pml_spec_recv_request_t *r
                                   recvreq->capacity);
 }
 
-/* Staging for a send or receive that could have it, unless it has it already. False: there is no memory for it, and nothing
+/* Staging for a send that could have it. */
+static inline void mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
+{
+    sendreq->staged = true;
+    sendreq->is_flat = true;
+    sendreq->flat = NULL;
+    MCA_PML_SPEC_COUNT(staged);
+}
+
+/* Staging for a receive that could have it, unless it has it already. False: there is no memory for it, and nothing
  * has changed. */
-bool mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq);
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq);
 
-/* How many bytes of a staged send are brought at a time. */
-size_t mca_pml_spec_stage_piece(const mca_pml_spec_send_request_t *sendreq);
+/* How the pieces of a staged message of so many bytes are moved: pieces of the same length but the last, some at a time. */
+typedef struct mca_pml_spec_stage_plan {
+    size_t piece;
+    uint32_t slots;
+} mca_pml_spec_stage_plan_t;
 
-/* Bytes of a staged send are brought: from now on they can be put. False: the device failed, as the request's status says. */
-bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, uint64_t offset, size_t n);
+mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length);
 
-/* A staged receive is over, and no transport uses its memory: length bytes of it go to the device (a failure is noted
- * in the request's status), and the memory goes back. */
+/* So many pieces at a time were of use to the transport. */
+void mca_pml_spec_stage_learn(uint32_t slots);
+
+/* Memory for pieces of a staged send, until it goes back by the next with the same size. NULL: there is none. The
+ * first time in a process the device's copies are measured with it. */
+char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t size);
+void mca_pml_spec_stage_put(char *memory, size_t size);
+
+/* Bytes of a staged send from offset on are copied to host memory. False: the device failed, as the request's status says. */
+bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, uint64_t offset,
+                              size_t n);
+
+/* Slow path of the next. */
+void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n);
+
+/* Bytes of a receive, within its capacity, are in host memory for good, and not accounted for yet: if it is staged they go on to
+ * the device (a failure is noted in the request's status). Any thread. */
+static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvreq, uint64_t offset,
+                                              uint64_t n)
+{
+    if (OPAL_UNLIKELY(recvreq->staged)) {
+        mca_pml_spec_stage_copy_in(recvreq, offset, n);
+    }
+}
+
+/* A staged receive is over, and no transport uses its memory. Unless all of its length bytes have arrived as above they go to the
+ * device now, all again; the memory goes back. */
 void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t length);
-
-/* The memory of a staged send goes back. */
-void mca_pml_spec_stage_end(mca_pml_spec_send_request_t *sendreq);
 
 #endif

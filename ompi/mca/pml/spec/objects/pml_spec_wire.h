@@ -39,6 +39,8 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_PART,
     /* An RTR whose addr is the name of a ring: objects/pml_spec_cico.h. */
     MCA_PML_SPEC_RTR_RING,
+    /* An RTR whose buffer is staged: what is put there goes in pieces, each told by its FIN. */
+    MCA_PML_SPEC_RTR_STAGED,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -167,6 +169,7 @@ enum {
     MCA_PML_SPEC_CTS_JOINT =
         4, /* put pieces of it, as the receiver gets pieces: services/pml_spec_joint.h */
     MCA_PML_SPEC_CTS_NO_RING = 8, /* of an RTS: the ring that it names cannot be reached */
+    MCA_PML_SPEC_CTS_STAGED = 16, /* with PUT: in pieces, each told by its FIN */
 };
 
 /* Then: key_len bytes of key. */
@@ -195,16 +198,18 @@ typedef struct mca_pml_spec_frag_hdr {
 /* A status of a FIN: the sender's communicator was revoked. It is none of Open MPI's own. */
 #define MCA_PML_SPEC_ERR_REVOKED (-0x5eed)
 
-/* To a sender whose whole message is complete it ends before `bytes`. */
+/* To a sender whose whole message is complete it ends before `bytes`; it has an offset only to a receive, after a put. */
 typedef struct mca_pml_spec_fin_hdr {
     uint8_t type;
     uint8_t to_sender; /* 1: handle is a sender's, 0: a receive's */
     uint16_t joint;    /* 1: both ends move the message */
     int32_t status;    /* 0, or a negative error of the side that moved the data */
     uint64_t handle;
-    uint64_t bytes; /* complete with this FIN */
+    uint64_t bytes;  /* complete with this FIN, */
+    uint64_t offset; /* from here on in the message */
 } mca_pml_spec_fin_hdr_t;
 #define MCA_PML_SPEC_FIN_WHOLE offsetof(mca_pml_spec_fin_hdr_t, bytes)
+#define MCA_PML_SPEC_FIN_SUM   offsetof(mca_pml_spec_fin_hdr_t, offset)
 
 typedef struct mca_pml_spec_ping_hdr {
     uint8_t type;
@@ -252,7 +257,7 @@ SPEC_WIRE_SIZE(revoke_hdr_t, 40);
 SPEC_WIRE_SIZE(revoked_hdr_t, 20);
 SPEC_WIRE_SIZE(cts_hdr_t, 64);
 SPEC_WIRE_SIZE(frag_hdr_t, 24);
-SPEC_WIRE_SIZE(fin_hdr_t, 24);
+SPEC_WIRE_SIZE(fin_hdr_t, 32);
 SPEC_WIRE_SIZE(ping_hdr_t, 16);
 SPEC_WIRE_SIZE(pong_hdr_t, 24);
 SPEC_WIRE_SIZE(hello_hdr_t, 24);
@@ -263,6 +268,6 @@ _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, r) == 24, "RTR layout");
 _Static_assert(offsetof(mca_pml_spec_rtr_hdr_t, key_len) == 56, "RTR layout");
 _Static_assert(offsetof(mca_pml_spec_cts_hdr_t, s) == 8, "CTS layout");
 _Static_assert(offsetof(mca_pml_spec_fin_hdr_t, handle) == 8, "FIN layout");
-_Static_assert(MCA_PML_SPEC_FIN_WHOLE == 16, "FIN layout");
+_Static_assert(MCA_PML_SPEC_FIN_WHOLE == 16 && MCA_PML_SPEC_FIN_SUM == 24, "FIN layout");
 
 #endif

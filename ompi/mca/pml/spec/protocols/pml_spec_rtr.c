@@ -14,7 +14,7 @@
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_keys.h"
-#include "../services/pml_spec_transfer.h"
+#include "../services/pml_spec_pipe.h"
 #include "../services/pml_spec_why.h"
 #include "pml_spec_rts.h"
 
@@ -112,7 +112,9 @@ void mca_pml_spec_rtr_build(mca_pml_spec_recv_request_t *recvreq, const spec_off
     const bool needs_key = !is_ring && NULL != recvreq->rtr_btl->btl->btl_register_mem;
     packet->btl = recvreq->rtr_btl;
     packet->hdr = (mca_pml_spec_rtr_hdr_t){
-        .type = is_ring ? MCA_PML_SPEC_RTR_RING : MCA_PML_SPEC_RTR,
+        .type = is_ring           ? MCA_PML_SPEC_RTR_RING
+                : recvreq->staged ? MCA_PML_SPEC_RTR_STAGED
+                                  : MCA_PML_SPEC_RTR,
         .epoch = peer->recv.epoch,
         .ctx = peer->ctx,
         .src = peer->comm->my_rank,
@@ -355,6 +357,7 @@ MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t)
         rtr->r = hdr->r;
         rtr->addr = hdr->addr;
         rtr->is_ring = MCA_PML_SPEC_RTR_RING == hdr->type;
+        rtr->is_staged = MCA_PML_SPEC_RTR_STAGED == hdr->type;
         rtr->key_len = hdr->key_len;
         memcpy(rtr->key, hdr + 1, hdr->key_len);
         if (OPAL_UNLIKELY(!mca_pml_spec_claims_find(peer, hdr->r, hdr->page_pid, hdr->page_fd,
@@ -545,9 +548,7 @@ static void put_tell(mca_pml_spec_transfer_t *transfer)
         mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &match,
                                   sizeof(match));
     } else {
-        const mca_pml_spec_fin_hdr_t fin = {
-            .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->args.length};
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
+        mca_pml_spec_put_tell(transfer);
     }
 }
 
@@ -564,8 +565,10 @@ static void put(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *
     const mca_pml_spec_rtr_t *key = key_for(stripe->btl->btl, rtr, keys);
     const mca_pml_spec_transfer_args_t args = {.is_put = true,
                                                .is_timed = true,
+                                               .in_pieces = sendreq->staged || rtr->is_staged,
                                                .btl = stripe->btl,
-                                               .local = sendreq->flat + stripe->offset,
+                                               .local =
+                                                   mca_pml_spec_send_at(sendreq, stripe->offset),
                                                .remote = rtr->addr + stripe->offset,
                                                .offset = stripe->offset,
                                                .length = stripe->length,
@@ -574,7 +577,7 @@ static void put(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_rtr_t *
                                                .request = sendreq,
                                                .tell = put_tell,
                                                .by_copy = write_by_copy};
-    mca_pml_spec_transfer_start(&args);
+    mca_pml_spec_pipe_start(&args);
 }
 
 void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
@@ -624,7 +627,8 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         rtr_free(rtr);
         return;
     }
-    if (is_passed(usable, n, length)) {
+    /* A MATCH has no offset, so it tells of no piece. */
+    if (sendreq->staged || rtr->is_staged || is_passed(usable, n, length)) {
         tell_match(sendreq);
     }
     const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
@@ -638,6 +642,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
 const mca_pml_spec_packet_type_t mca_pml_spec_rtr_packets[] = {
     {MCA_PML_SPEC_RTR, mca_pml_spec_recv_rtr, rtr_arrived},
     {MCA_PML_SPEC_RTR_RING, mca_pml_spec_recv_rtr, rtr_arrived},
+    {MCA_PML_SPEC_RTR_STAGED, mca_pml_spec_recv_rtr, rtr_arrived},
     {MCA_PML_SPEC_REVOKE, mca_pml_spec_recv_revoke, revoke_arrived},
     {0, NULL, NULL},
 };

@@ -18,7 +18,7 @@
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_patience.h"
-#include "../services/pml_spec_transfer.h"
+#include "../services/pml_spec_pipe.h"
 
 enum { NEW, ANNOUNCED, ANSWERED };
 
@@ -193,13 +193,14 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     }
 }
 
-/* A range that the receiver asked to be put is there: tell it by the same transport, so that the
- * FIN follows the data. */
-static void cts_put_tell(mca_pml_spec_transfer_t *transfer)
+/* By the transport of the data, so that it follows the data. */
+void mca_pml_spec_put_tell(mca_pml_spec_transfer_t *transfer)
 {
     const mca_pml_spec_send_request_t *sendreq = transfer->args.request;
-    const mca_pml_spec_fin_hdr_t fin = {
-        .type = MCA_PML_SPEC_FIN, .handle = sendreq->r, .bytes = transfer->args.length};
+    const mca_pml_spec_fin_hdr_t fin = {.type = MCA_PML_SPEC_FIN,
+                                        .handle = sendreq->r,
+                                        .bytes = transfer->args.length,
+                                        .offset = transfer->args.offset};
     mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
 }
 
@@ -249,7 +250,7 @@ static void refuse_cts(mca_pml_spec_send_request_t *sendreq, const mca_pml_spec_
                                         .handle = cts->r,
                                         .bytes = cts->length};
     if (cts->length > 0) {
-        mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));
+        mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, MCA_PML_SPEC_FIN_SUM);
     }
     mca_pml_spec_send_account(sendreq, cts->length + cts->waive + 1, OMPI_ERR_UNREACH);
 }
@@ -276,21 +277,23 @@ static void answer_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_s
 static void answer_by_put(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
                           const mca_pml_spec_cts_hdr_t *cts)
 {
-    const mca_pml_spec_transfer_args_t args = {.is_put = true,
-                                               .btl = bml_btl,
-                                               .local = sendreq->flat + cts->offset,
-                                               .remote = cts->addr,
-                                               .offset = cts->offset,
-                                               .length = cts->length,
-                                               .key = cts + 1,
-                                               .key_len = cts->key_len,
-                                               .request = sendreq,
-                                               .tell = cts_put_tell,
-                                               .by_copy = mca_pml_spec_copy_send};
+    const mca_pml_spec_transfer_args_t args = {
+        .is_put = true,
+        .in_pieces = sendreq->staged || (cts->flags & MCA_PML_SPEC_CTS_STAGED),
+        .btl = bml_btl,
+        .local = mca_pml_spec_send_at(sendreq, cts->offset),
+        .remote = cts->addr,
+        .offset = cts->offset,
+        .length = cts->length,
+        .key = cts + 1,
+        .key_len = cts->key_len,
+        .request = sendreq,
+        .tell = mca_pml_spec_put_tell,
+        .by_copy = mca_pml_spec_copy_send};
     if (NULL != bml_btl
         && mca_pml_spec_can_rdma(bml_btl, true, (uintptr_t) args.local, cts->addr, cts->length,
                                  cts->key_len > 0)) {
-        mca_pml_spec_transfer_start(&args);
+        mca_pml_spec_pipe_start(&args);
     } else {
         mca_pml_spec_fall_back(&args);
     }
@@ -337,7 +340,7 @@ static void fin_to_sender(mca_pml_spec_recv_request_t *recvreq, mca_bml_base_btl
     const bool whole = bytes == recvreq->req_recv.req_bytes_packed;
     if (OPAL_LIKELY(NULL != endpoint)) {
         mca_pml_spec_control_send(endpoint, bml_btl, &fin,
-                                  whole ? MCA_PML_SPEC_FIN_WHOLE : sizeof(fin));
+                                  whole ? MCA_PML_SPEC_FIN_WHOLE : MCA_PML_SPEC_FIN_SUM);
     }
 }
 
@@ -380,7 +383,8 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
         mca_pml_spec_cts_hdr_t hdr;
         char key[MCA_PML_SPEC_KEY_MAX];
     } cts = {.hdr = {.type = MCA_PML_SPEC_CTS,
-                     .flags = MCA_PML_SPEC_CTS_PUT,
+                     .flags = (uint8_t) (MCA_PML_SPEC_CTS_PUT
+                                         | (recvreq->staged ? MCA_PML_SPEC_CTS_STAGED : 0)),
                      .s = recvreq->s,
                      .r = mca_pml_spec_recv_handle(recvreq),
                      .offset = stripe->offset,
@@ -485,8 +489,9 @@ static bool fetch(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
             ask_put(recvreq, &stripe[i]);
             continue;
         }
-        mca_pml_spec_transfer_start(
+        mca_pml_spec_pipe_start(
             &(mca_pml_spec_transfer_args_t){.is_timed = true,
+                                            .in_pieces = recvreq->staged,
                                             .btl = stripe[i].btl,
                                             .local = recvreq->flat + stripe[i].offset,
                                             .remote = from,
@@ -618,12 +623,12 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
     (void) btl;
     const mca_pml_spec_fin_hdr_t *fin = 0 == nseg ? NULL : seg[0].seg_addr.pval;
     if (NULL == fin || seg[0].seg_len < MCA_PML_SPEC_FIN_WHOLE
-        || (seg[0].seg_len < sizeof(*fin) && !fin->to_sender)) {
+        || (seg[0].seg_len < MCA_PML_SPEC_FIN_SUM && !fin->to_sender)) {
         mca_pml_spec_refuse("FIN", "it is shorter than its header");
         return;
     }
     if (fin->to_sender) {
-        const fin_t told = {.bytes = seg[0].seg_len < sizeof(*fin) ? WHOLE : fin->bytes,
+        const fin_t told = {.bytes = seg[0].seg_len < MCA_PML_SPEC_FIN_SUM ? WHOLE : fin->bytes,
                             .joint = fin->joint};
         mca_pml_spec_send_request_t *sendreq =
             mca_pml_spec_send_claim(fin->handle, "FIN", &told, fin_take);
@@ -632,9 +637,13 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
         }
         return;
     }
+    const bool has_offset = seg[0].seg_len >= sizeof(*fin);
     mca_pml_spec_recv_request_t *recvreq =
-        mca_pml_spec_recv_claim(fin->handle, "FIN", 0, fin->bytes);
+        mca_pml_spec_recv_claim(fin->handle, "FIN", has_offset ? fin->offset : 0, fin->bytes);
     if (NULL != recvreq) {
+        if (has_offset && 0 == fin->status) {
+            mca_pml_spec_stage_arrived(recvreq, fin->offset, fin->bytes);
+        }
         mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
     }
 }

@@ -3,6 +3,7 @@
 #ifndef PML_SPEC_RTS_H
 #define PML_SPEC_RTS_H
 
+#include "../services/pml_spec_transfer.h"
 #include "pml_spec_protocol.h"
 
 static inline bool mca_pml_spec_rts_probe(const mca_pml_spec_send_request_t *sendreq, bool has_rtr)
@@ -19,6 +20,8 @@ size_t mca_pml_spec_rts_length(const mca_pml_spec_packet_t *packet);
 uint32_t mca_pml_spec_rts_cost(const mca_pml_spec_packet_t *packet);
 void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
                               const mca_pml_spec_packet_t *packet);
+/* Tells the receiver of a send's range that was put: FIN. */
+void mca_pml_spec_put_tell(mca_pml_spec_transfer_t *transfer);
 /* Asks the sender of a receive whose message is known for this range, by copy. */
 void mca_pml_spec_rts_ask_copy(void *recvreq, uint64_t offset, uint64_t length);
 extern const mca_pml_spec_packet_type_t mca_pml_spec_rts_packets[];

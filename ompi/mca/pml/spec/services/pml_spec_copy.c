@@ -184,7 +184,7 @@ static void give_up(mca_pml_spec_send_request_t *sendreq)
             .type = MCA_PML_SPEC_FIN, .status = OMPI_ERROR, .handle = sendreq->r, .bytes = length};
         advance(sendreq, range, length);
         if (!lost) {
-            mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, sizeof(fin));
+            mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, MCA_PML_SPEC_FIN_SUM);
         }
         mca_pml_spec_send_account(sendreq, length, lost ? OMPI_ERR_UNREACH : OMPI_ERROR);
     }

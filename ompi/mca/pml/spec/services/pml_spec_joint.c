@@ -99,7 +99,7 @@ static void tell(mca_pml_spec_transfer_t *transfer)
                                         .bytes = args->length};
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(joint->peer);
     if (OPAL_LIKELY(NULL != endpoint)) {
-        mca_pml_spec_control_send(endpoint, args->btl, &fin, sizeof(fin));
+        mca_pml_spec_control_send(endpoint, args->btl, &fin, MCA_PML_SPEC_FIN_SUM);
     }
 }
 

@@ -65,17 +65,9 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
     return used;
 }
 
-/* Puts are of sends, gets of receives. */
-static mca_pml_spec_peer_t *peer_of(const mca_pml_spec_transfer_args_t *args)
-{
-    const mca_pml_spec_send_request_t *sendreq = args->request;
-    const mca_pml_spec_recv_request_t *recvreq = args->request;
-    return args->is_put ? sendreq->peer : recvreq->peer;
-}
-
 void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args)
 {
-    if (!mca_pml_spec_lost(peer_of(args))) {
+    if (!mca_pml_spec_lost(mca_pml_spec_transfer_peer(args))) {
         MCA_PML_SPEC_COUNT(fallbacks);
     }
     args->by_copy(args->request, args->offset, args->length);
@@ -84,18 +76,27 @@ void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args)
 static void account(const mca_pml_spec_transfer_t *t)
 {
     const uint64_t length = t->args.length;
-    mca_pml_spec_patience_moved(peer_of(&t->args), length, t->started);
+    mca_pml_spec_patience_moved(mca_pml_spec_transfer_peer(&t->args), length, t->started);
     if (t->args.is_put) {
         MCA_PML_SPEC_COUNT_N(bytes_put, length);
         mca_pml_spec_send_account(t->args.request, length, OMPI_SUCCESS);
     } else {
         MCA_PML_SPEC_COUNT_N(bytes_get, length);
+        mca_pml_spec_stage_arrived(t->args.request, t->args.offset, length);
         mca_pml_spec_recv_account(t->args.request, length, OMPI_SUCCESS);
+    }
+}
+
+static void ended(const mca_pml_spec_transfer_args_t *args)
+{
+    if (OPAL_UNLIKELY(NULL != args->ended)) {
+        args->ended(args->pipe, args->slot);
     }
 }
 
 static void finish(mca_pml_spec_transfer_t *transfer)
 {
+    const mca_pml_spec_transfer_args_t args = transfer->args;
     if (NULL != transfer->local_key) {
         mca_bml_base_deregister_mem(transfer->args.btl, transfer->local_key);
     }
@@ -108,6 +109,7 @@ static void finish(mca_pml_spec_transfer_t *transfer)
         account(transfer);
     }
     mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
+    ended(&args);
 }
 
 static void release(mca_pml_spec_transfer_t *transfer)
@@ -136,59 +138,29 @@ static bool keeps_order(const mca_pml_spec_transfer_t *t)
            & (t->args.is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
-static bool is_staged(const mca_pml_spec_transfer_t *t)
-{
-    return t->args.is_put && ((const mca_pml_spec_send_request_t *) t->args.request)->staged;
-}
-
-/* A staged send is put in pieces; each is brought right before. */
-static size_t most_at_once(const mca_pml_spec_transfer_t *t)
-{
-    const mca_btl_base_module_t *btl = t->args.btl->btl;
-    const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
-    if (OPAL_LIKELY(!is_staged(t))) {
-        return limit;
-    }
-    const size_t piece = mca_pml_spec_stage_piece(t->args.request);
-    return 0 == limit || piece < limit ? piece : limit;
-}
-
-/* False: it cannot be read. */
-static bool bring(mca_pml_spec_transfer_t *t, size_t n)
-{
-    const uint64_t end = t->issued + n;
-    if (OPAL_LIKELY(!is_staged(t)) || t->brought >= end) {
-        return true;
-    }
-    t->brought = end;
-    return mca_pml_spec_stage_bring(t->args.request, t->args.offset + t->issued, n);
-}
-
 /* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
 static bool issue(mca_pml_spec_transfer_t *t)
 {
-    const size_t limit = most_at_once(t);
+    const mca_btl_base_module_t *btl = t->args.btl->btl;
+    const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
+    mca_btl_base_registration_handle_t *local_key =
+        NULL == t->local_key ? t->args.local_key : t->local_key;
     /* The program may have its memory back, and another transport would still work. */
-    if (mca_pml_spec_lost(peer_of(&t->args))) {
+    if (mca_pml_spec_lost(mca_pml_spec_transfer_peer(&t->args))) {
         t->status = OMPI_ERR_UNREACH;
     }
     while (t->issued < t->args.length && t->status >= 0) {
         const uint64_t left = t->args.length - t->issued;
         const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
-        if (!bring(t, n)) {
-            t->status = OMPI_ERROR;
-            break;
-        }
         char *local = t->args.local + t->issued;
         const uint64_t remote = t->args.remote + t->issued;
         void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
         (void) mca_pml_spec_add32(&t->refs, 1);
         t->issued += n;
-        const int rc = t->args.is_put
-                           ? mca_bml_base_put(t->args.btl, local, remote, t->local_key, key, n, 0,
-                                              MCA_BTL_NO_ORDER, operation_done, t)
-                           : mca_bml_base_get(t->args.btl, local, remote, t->local_key, key, n, 0,
-                                              MCA_BTL_NO_ORDER, operation_done, t);
+        const int rc = t->args.is_put ? mca_bml_base_put(t->args.btl, local, remote, local_key, key,
+                                                         n, 0, MCA_BTL_NO_ORDER, operation_done, t)
+                                      : mca_bml_base_get(t->args.btl, local, remote, local_key, key,
+                                                         n, 0, MCA_BTL_NO_ORDER, operation_done, t);
         if (OPAL_LIKELY(rc >= 0)) {
             if (OPAL_UNLIKELY(1 == rc)) {
                 (void) mca_pml_spec_add32(&t->refs, -1); /* complete, no callback follows */
@@ -220,20 +192,27 @@ static bool retry(mca_pml_spec_pending_t *pending)
     return true;
 }
 
-/* The local side's registration, if the transport needs one. False: refused. */
-static bool register_local(mca_pml_spec_transfer_t *t)
+bool mca_pml_spec_transfer_register(const mca_pml_spec_transfer_args_t *args,
+                                    mca_btl_base_registration_handle_t **key)
 {
-    const mca_btl_base_module_t *btl = t->args.btl->btl;
-    const size_t unregistered = t->args.is_put ? btl->btl_put_local_registration_threshold
-                                               : btl->btl_get_local_registration_threshold;
-    t->local_key = NULL;
-    if (NULL == btl->btl_register_mem || t->args.length <= unregistered) {
+    const mca_btl_base_module_t *btl = args->btl->btl;
+    const size_t unregistered = args->is_put ? btl->btl_put_local_registration_threshold
+                                             : btl->btl_get_local_registration_threshold;
+    *key = NULL;
+    if (NULL == btl->btl_register_mem || args->length <= unregistered || NULL != args->local_key) {
         return true;
     }
     /* a get writes here, a put reads here */
-    mca_bml_base_register_mem(t->args.btl, t->args.local, t->args.length,
-                              t->args.is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, &t->local_key);
-    return NULL != t->local_key;
+    mca_bml_base_register_mem(args->btl, args->local, args->length,
+                              args->is_put ? 0 : MCA_BTL_REG_FLAG_LOCAL_WRITE, key);
+    return NULL != *key;
+}
+
+/* Not by a transfer. */
+static void refused(const mca_pml_spec_transfer_args_t *args)
+{
+    mca_pml_spec_fall_back(args);
+    ended(args);
 }
 
 void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
@@ -241,18 +220,17 @@ void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
     mca_pml_spec_transfer_t *t =
         (mca_pml_spec_transfer_t *) mca_pml_spec_get(&mca_pml_spec.transfers);
     if (OPAL_UNLIKELY(NULL == t)) {
-        mca_pml_spec_fall_back(args);
+        refused(args);
         return;
     }
     t->args = *args;
     memcpy(t->remote_key.bytes, args->key, args->key_len);
-    if (!register_local(t)) {
+    if (!mca_pml_spec_transfer_register(args, &t->local_key)) {
         mca_pml_spec_put_back(&mca_pml_spec.transfers, &t->super);
-        mca_pml_spec_fall_back(args);
+        refused(args);
         return;
     }
     t->issued = 0;
-    t->brought = 0;
     t->told = false;
     t->status = OMPI_SUCCESS;
     t->refs = 1; /* the issuer */

@@ -10,7 +10,8 @@ struct mca_pml_spec_transfer;
 /* What a transfer is to move. */
 typedef struct mca_pml_spec_transfer_args {
     bool is_put;
-    bool is_timed; /* pml_spec_patience.h learns from it how long transfers take */
+    bool is_timed;  /* pml_spec_patience.h learns from it how long transfers take */
+    bool in_pieces; /* either end is staged: pml_spec_pipe.h */
     mca_bml_base_btl_t *btl;
     char *local;
     uint64_t remote;
@@ -26,6 +27,11 @@ typedef struct mca_pml_spec_transfer_args {
     void (*tell)(struct mca_pml_spec_transfer *transfer);
     /* Move the range by copy: called in its place if the transfer cannot be set up, or fails. */
     void (*by_copy)(void *request, uint64_t offset, uint64_t length);
+    /* Of a piece of a pipeline (pml_spec_pipe.h), else NULL: it is accounted for, or moved by copy. */
+    void (*ended)(void *pipe, uint32_t slot);
+    void *pipe;
+    uint32_t slot;
+    mca_btl_base_registration_handle_t *local_key; /* the pipeline's registration, if it has one */
 } mca_pml_spec_transfer_args_t;
 
 /* A transfer moves one range of a message with put or get of one transport, in as many operations
@@ -35,11 +41,10 @@ typedef struct mca_pml_spec_transfer {
     mca_pml_spec_pending_t pending;
     mca_pml_spec_transfer_args_t args; /* but the key, which is below */
     uint64_t issued;
-    uint64_t brought;      /* of a staged send */
     uint64_t started;      /* ns, or 0: not timed, or done by this processor */
     volatile int32_t refs; /* operations under way, and the issuer */
     volatile int32_t status;
-    mca_btl_base_registration_handle_t *local_key; /* NULL: none was needed */
+    mca_btl_base_registration_handle_t *local_key; /* its own, or NULL */
     bool told;
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];
@@ -71,6 +76,18 @@ size_t mca_pml_spec_share(mca_bml_base_btl_t **candidate, size_t candidates, uin
 
 /* Start a transfer. What could not be set up (no memory, registration refused) is moved by copy. */
 void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args);
+
+/* Registers the local side until it is deregistered, if the transport needs that (else *key is NULL). False: refused. */
+bool mca_pml_spec_transfer_register(const mca_pml_spec_transfer_args_t *args,
+                                    mca_btl_base_registration_handle_t **key);
+
+/* A put is of a send, a get of a receive: its peer. */
+static inline mca_pml_spec_peer_t *
+mca_pml_spec_transfer_peer(const mca_pml_spec_transfer_args_t *args)
+{
+    return args->is_put ? ((const mca_pml_spec_send_request_t *) args->request)->peer
+                        : ((const mca_pml_spec_recv_request_t *) args->request)->peer;
+}
 
 /* It cannot be: by copy, which is counted. */
 void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args);

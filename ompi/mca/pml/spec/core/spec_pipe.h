@@ -1,0 +1,54 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* A pipeline: a range of a message is moved in pieces, so that one is copied while the transport has others.
+ *
+ * One caller at a time drives it: takes piece after piece, each with a slot, until all slots are in use. Then it leaves, and whoever
+ * completes a piece next drives on. The pieces may complete in any order, in any thread, and inside the call that started them.
+ *
+ * How many slots there are follows from what is seen: where a piece completes and the transport has no other, although some are
+ * left, it had to wait, and the pipeline gets a slot more. The lowest free slot is taken, whose memory was used last; so slots that
+ * a transport does not need cost nothing.
+ *
+ * Pure. Threads: spec_pipe_done any, the others the one that drives. */
+#ifndef SPEC_PIPE_H
+#define SPEC_PIPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Slots at first, and at most. */
+#define SPEC_PIPE_FEW  2u
+#define SPEC_PIPE_MOST 8u
+
+typedef struct spec_pipe {
+    uint64_t length, piece; /* bytes; the last piece is what is left */
+    uint64_t nxt;           /* the first byte that nobody has taken */
+    uint32_t slots;
+    uint32_t state; /* a bit for each slot in use, and some more: spec_pipe.c */
+} spec_pipe_t;
+
+typedef enum spec_pipe_step {
+    SPEC_PIPE_PIECE, /* move this piece, then ask again */
+    SPEC_PIPE_LEAVE, /* another drives, now or later: the pipeline is not to be touched again */
+    SPEC_PIPE_DRIVE, /* the caller is the one that drives now */
+    SPEC_PIPE_OVER,  /* all is moved, and nobody else has the pipeline */
+} spec_pipe_step_t;
+
+/* What is to be moved. */
+typedef struct spec_pipe_piece {
+    uint64_t offset, length; /* in the range */
+    uint32_t slot;
+} spec_pipe_piece_t;
+
+/* length and piece are not 0. The caller drives. */
+void spec_pipe_init(spec_pipe_t *p, uint64_t length, uint64_t piece, uint32_t slots);
+
+/* PIECE, LEAVE or OVER. */
+spec_pipe_step_t spec_pipe_next(spec_pipe_t *p, spec_pipe_piece_t *piece);
+
+/* The piece that was taken last goes another way, and so does all behind it: from now on it is as long as that. */
+void spec_pipe_divert(spec_pipe_t *p, spec_pipe_piece_t *piece);
+
+/* A piece is where it belongs, or has gone another way. LEAVE, DRIVE or OVER. */
+spec_pipe_step_t spec_pipe_done(spec_pipe_t *p, uint32_t slot);
+
+#endif

@@ -1,0 +1,120 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Moves a range of a staged message in pieces, some at a time. */
+#include "pml_spec_pipe.h"
+
+#include "../objects/pml_spec_stage.h"
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_pipe_t, opal_free_list_item_t, NULL, NULL);
+
+static void end(mca_pml_spec_pipe_t *p)
+{
+    if (NULL != p->key) {
+        mca_bml_base_deregister_mem(p->args.btl, p->key);
+    }
+    if (NULL != p->memory) {
+        mca_pml_spec_stage_put(p->memory, p->size);
+    }
+    mca_pml_spec_put_back(&mca_pml_spec.pipes, &p->super);
+}
+
+static void drive(mca_pml_spec_pipe_t *p);
+
+static void piece_ended(void *pipe, uint32_t slot)
+{
+    mca_pml_spec_pipe_t *p = pipe;
+    switch (spec_pipe_done(&p->pipe, slot)) {
+    case SPEC_PIPE_DRIVE:
+        drive(p);
+        break;
+    case SPEC_PIPE_OVER:
+        end(p);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The piece of a send is copied to its slot. False: it cannot be read, or the program may have its memory back. */
+static bool bring(const mca_pml_spec_pipe_t *p, const mca_pml_spec_transfer_args_t *piece)
+{
+    return NULL == p->memory
+           || (!mca_pml_spec_lost(mca_pml_spec_transfer_peer(piece))
+               && mca_pml_spec_stage_bring(piece->request, piece->local, piece->offset,
+                                           piece->length));
+}
+
+static void move(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
+{
+    mca_pml_spec_transfer_args_t args = p->args;
+    args.local =
+        NULL == p->memory ? args.local + piece->offset : p->memory + piece->slot * p->pipe.piece;
+    args.remote += piece->offset;
+    args.offset += piece->offset;
+    args.length = piece->length;
+    args.is_timed &= 0 == piece->offset; /* others wait for those before them */
+    args.slot = piece->slot;
+    if (OPAL_LIKELY(bring(p, &args))) {
+        mca_pml_spec_transfer_start(&args);
+        return;
+    }
+    spec_pipe_divert(&p->pipe, piece);
+    args.length = piece->length;
+    mca_pml_spec_fall_back(&args);
+    piece_ended(p, piece->slot);
+}
+
+static void drive(mca_pml_spec_pipe_t *p)
+{
+    spec_pipe_piece_t piece;
+    spec_pipe_step_t step;
+    while (SPEC_PIPE_PIECE == (step = spec_pipe_next(&p->pipe, &piece))) {
+        mca_pml_spec_stage_learn(p->pipe.slots);
+        move(p, &piece);
+    }
+    if (SPEC_PIPE_OVER == step) {
+        end(p);
+    }
+}
+
+/* Memory for the slots of a send, and the registration of what the transfers use. False: there is none. */
+static bool prepare(mca_pml_spec_pipe_t *p)
+{
+    const mca_pml_spec_transfer_args_t *args = &p->args;
+    mca_pml_spec_transfer_args_t local = *args;
+    p->memory = NULL;
+    p->key = NULL;
+    if (args->is_put && ((const mca_pml_spec_send_request_t *) args->request)->staged) {
+        const uint64_t pieces = (args->length + p->pipe.piece - 1) / p->pipe.piece;
+        p->size = p->pipe.piece * (pieces < SPEC_PIPE_MOST ? pieces : SPEC_PIPE_MOST);
+        p->memory = mca_pml_spec_stage_take(args->request, p->size);
+        if (NULL == p->memory) {
+            return false;
+        }
+        local.local = p->memory;
+        local.length = p->size;
+    }
+    return mca_pml_spec_transfer_register(&local, &p->key);
+}
+
+void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
+{
+    mca_pml_spec_pipe_t *p = (mca_pml_spec_pipe_t *) mca_pml_spec_get(&mca_pml_spec.pipes);
+    if (OPAL_UNLIKELY(NULL == p)) {
+        mca_pml_spec_fall_back(args);
+        return;
+    }
+    const mca_pml_spec_stage_plan_t plan = mca_pml_spec_stage_plan(args->length);
+    spec_pipe_init(&p->pipe, args->length, plan.piece, plan.slots);
+    p->args = *args;
+    memcpy(p->remote_key.bytes, args->key, args->key_len);
+    p->args.key = p->remote_key.bytes;
+    if (!prepare(p)) {
+        end(p);
+        mca_pml_spec_fall_back(args);
+        return;
+    }
+    p->args.ended = piece_ended;
+    p->args.pipe = p;
+    p->args.local_key = p->key;
+    drive(p);
+}

@@ -1,0 +1,271 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Pipelines (core/spec_pipe.h): each byte once, one driver at a time, one end, and more slots where the transport had to wait. */
+#include "spec_unit.h"
+
+#include "spec_pipe.h"
+
+#include <pthread.h>
+
+#define KIB UINT64_C(1024)
+
+/* Takes the next piece; it is there. */
+static spec_pipe_piece_t taken(spec_pipe_t *p)
+{
+    spec_pipe_piece_t piece;
+    assert_int_equal(SPEC_PIPE_PIECE, spec_pipe_next(p, &piece));
+    return piece;
+}
+
+static spec_pipe_step_t next(spec_pipe_t *p)
+{
+    spec_pipe_piece_t piece;
+    return spec_pipe_next(p, &piece);
+}
+
+static void pieces_are_moved_in_their_order_by_two(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 250, 100, 2);
+    const spec_pipe_piece_t a = taken(&p), b = taken(&p);
+    assert_true(0 == a.offset && 100 == a.length && 0 == a.slot);
+    assert_true(100 == b.offset && 100 == b.length && 1 == b.slot);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, b.slot));
+    const spec_pipe_piece_t c = taken(&p);
+    assert_true(200 == c.offset && 50 == c.length && b.slot == c.slot);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p)); /* nothing is left to take */
+    assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, c.slot));
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
+}
+
+static void a_range_may_be_one_piece(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 100, 100, 2);
+    const spec_pipe_piece_t a = taken(&p);
+    assert_int_equal(100, a.length);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
+}
+
+/* A transport may be done with a piece inside the call that it gets it with: one slot does, and nobody else drives. */
+static void what_is_done_at_once_is_driven_on_by_the_same(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 1000, 100, 2);
+    for (int i = 0; i < 10; ++i) {
+        const spec_pipe_piece_t piece = taken(&p);
+        assert_int_equal(0, piece.slot);
+        assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, piece.slot));
+    }
+    assert_int_equal(SPEC_PIPE_OVER, next(&p));
+}
+
+/* While one drives whoever completes a piece leaves it to that one, which sees the slot. */
+static void only_one_drives(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 1000, 100, 3);
+    const spec_pipe_piece_t a = taken(&p), b = taken(&p), c = taken(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, b.slot));
+    assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, a.slot));
+    assert_int_equal(a.slot, taken(&p).slot);
+    assert_int_equal(b.slot, taken(&p).slot);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, c.slot));
+}
+
+static void a_transport_that_waits_gets_more(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, UINT64_MAX, 100, SPEC_PIPE_FEW);
+    (void) taken(&p), (void) taken(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, 0)); /* it has another */
+    (void) taken(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_FEW, p.slots);
+    for (uint32_t slots = SPEC_PIPE_FEW; slots < SPEC_PIPE_MOST + 3; ++slots) {
+        for (uint32_t slot = 0; slot < p.slots; ++slot) {
+            const spec_pipe_step_t step = spec_pipe_done(&p, slot);
+            assert_int_equal(0 == slot ? SPEC_PIPE_DRIVE : SPEC_PIPE_LEAVE, step);
+        }
+        while (SPEC_PIPE_PIECE == next(&p)) {
+        }
+        assert_int_equal(slots < SPEC_PIPE_MOST ? slots + 1 : SPEC_PIPE_MOST, p.slots);
+    }
+    spec_pipe_init(&p, 1000, 100, SPEC_PIPE_MOST + 1); /* what is asked for is bounded, too */
+    assert_int_equal(SPEC_PIPE_MOST, p.slots);
+}
+
+/* At the end it does not wait. */
+static void the_last_piece_is_not_waited_for(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 200, 100, 2);
+    (void) taken(&p), (void) taken(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    (void) spec_pipe_done(&p, 0);
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, 1));
+    assert_int_equal(2, p.slots);
+}
+
+static void what_cannot_be_brought_takes_the_rest_along(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 1050, 100, 2);
+    const spec_pipe_piece_t a = taken(&p);
+    spec_pipe_piece_t b = taken(&p);
+    spec_pipe_divert(&p, &b);
+    assert_true(100 == b.offset && 950 == b.length);
+    assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, b.slot));
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
+}
+
+/* Any order of completions, some inside the call: each byte once, in slots that nobody has, and one end. */
+static void any_order_moves_each_byte_once(void **state)
+{
+    (void) state;
+    uint64_t seed = 40;
+    for (int run = 0; run < 2000; ++run) {
+        uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, over = 0;
+        uint64_t moved = 0;
+        spec_pipe_t p;
+#define RANDOM(most) ((uint32_t) ((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % (most))
+        const uint64_t length = 1 + RANDOM(5000);
+        spec_pipe_init(&p, length, 1 + RANDOM(500), 1 + RANDOM(SPEC_PIPE_MOST));
+        bool drives = true;
+        while (0 == over) {
+            spec_pipe_step_t step;
+            if (drives && (0 == n || RANDOM(3) > 0)) {
+                spec_pipe_piece_t piece;
+                step = spec_pipe_next(&p, &piece);
+                if (SPEC_PIPE_PIECE == step) {
+                    assert_int_equal(moved, piece.offset);
+                    assert_true(piece.length > 0 && piece.slot < p.slots);
+                    assert_false(used >> piece.slot & 1);
+                    used |= 1u << piece.slot;
+                    slot[n++] = piece.slot;
+                    moved += piece.length;
+                    continue;
+                }
+                drives = false;
+            } else {
+                assert_true(n > 0);
+                const uint32_t i = RANDOM(n), one = slot[i];
+                slot[i] = slot[--n];
+                used &= ~(1u << one);
+                step = spec_pipe_done(&p, one);
+                assert_true(!drives || SPEC_PIPE_LEAVE == step);
+                drives |= SPEC_PIPE_DRIVE == step;
+            }
+            over += SPEC_PIPE_OVER == step;
+        }
+        assert_int_equal(length, moved);
+        assert_true(0 == n && !drives);
+    }
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 3, PIECES = 20000 };
+
+static struct {
+    spec_pipe_t pipe;
+    uint32_t under_way; /* a bit for each slot that a thread may complete */
+    uint32_t drivers, overs;
+    uint64_t moved;
+} shared;
+
+static void drive(void)
+{
+    spec_pipe_piece_t piece;
+    spec_pipe_step_t step;
+    assert_int_equal(1, __atomic_add_fetch(&shared.drivers, 1, __ATOMIC_SEQ_CST));
+    while (true) {
+        /* Down before the step that leaves: from then on another may drive. */
+        __atomic_sub_fetch(&shared.drivers, 1, __ATOMIC_SEQ_CST);
+        step = spec_pipe_next(&shared.pipe, &piece);
+        if (SPEC_PIPE_PIECE != step) {
+            break;
+        }
+        assert_int_equal(1, __atomic_add_fetch(&shared.drivers, 1, __ATOMIC_SEQ_CST));
+        shared.moved += piece.length; /* plain: the pipeline hands it from driver to driver */
+        __atomic_or_fetch(&shared.under_way, 1u << piece.slot, __ATOMIC_SEQ_CST);
+    }
+    if (SPEC_PIPE_OVER == step) {
+        __atomic_add_fetch(&shared.overs, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void *completes(void *arg)
+{
+    (void) arg;
+    while (0 == __atomic_load_n(&shared.overs, __ATOMIC_SEQ_CST)) {
+        uint32_t some = __atomic_load_n(&shared.under_way, __ATOMIC_SEQ_CST);
+        if (0 == some) {
+            (void) sched_yield();
+            continue;
+        }
+        const uint32_t bit = some & -some;
+        if (!(__atomic_fetch_and(&shared.under_way, ~bit, __ATOMIC_SEQ_CST) & bit)) {
+            continue; /* another thread has it */
+        }
+        switch (spec_pipe_done(&shared.pipe, (uint32_t) __builtin_ctz(bit))) {
+        case SPEC_PIPE_DRIVE:
+            drive();
+            break;
+        case SPEC_PIPE_OVER:
+            __atomic_add_fetch(&shared.overs, 1, __ATOMIC_SEQ_CST);
+            break;
+        default:
+            break;
+        }
+    }
+    return NULL;
+}
+
+static void threads_hand_it_on(void **state)
+{
+    (void) state;
+    for (uint32_t slots = 1; slots <= 4; ++slots) {
+        pthread_t thread[THREADS];
+        shared.under_way = shared.drivers = shared.overs = 0;
+        shared.moved = 0;
+        spec_pipe_init(&shared.pipe, PIECES * KIB, KIB, slots);
+        for (int i = 0; i < THREADS; ++i) {
+            assert_int_equal(0, pthread_create(&thread[i], NULL, completes, NULL));
+        }
+        drive();
+        for (int i = 0; i < THREADS; ++i) {
+            assert_int_equal(0, pthread_join(thread[i], NULL));
+        }
+        assert_int_equal(1, shared.overs);
+        assert_int_equal(PIECES * KIB, shared.moved);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_are_moved_in_their_order_by_two),
+        cmocka_unit_test(a_range_may_be_one_piece),
+        cmocka_unit_test(what_is_done_at_once_is_driven_on_by_the_same),
+        cmocka_unit_test(only_one_drives),
+        cmocka_unit_test(a_transport_that_waits_gets_more),
+        cmocka_unit_test(the_last_piece_is_not_waited_for),
+        cmocka_unit_test(what_cannot_be_brought_takes_the_rest_along),
+        cmocka_unit_test(any_order_moves_each_byte_once),
+        cmocka_unit_test(threads_hand_it_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
