@@ -127,7 +127,15 @@ bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, ui
                               size_t n)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    return mca_pml_spec_device_move(base, to, device_of(base) + offset, n);
+    const uint64_t start = spec_now();
+    if (!mca_pml_spec_device_move(base, to, device_of(base) + offset, n)) {
+        return false;
+    }
+    const uint64_t took = spec_now() - start;
+    mca_pml_spec_lock(&lock);
+    spec_stage_saw(&costs, n, took);
+    mca_pml_spec_unlock(&lock);
+    return true;
 }
 
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
