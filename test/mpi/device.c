@@ -110,6 +110,9 @@ static void a_stream_is_late(void)
     buffer_free(&b);
 }
 
+/* Messages that are staged, where any are. */
+#define STAGED_LEAST ((size_t) 64 << 10)
+
 static const size_t sizes[] = {1, 64, 65, 256, 257, 4000, 33000, 70000, 300001, 3 << 20};
 
 /* One message; the receive is posted before it is sent, or after it has been announced. */
@@ -121,6 +124,7 @@ static void one(size_t n, bool from_device, bool to_device, bool early)
     const bool on_device = 0 == tl.rank ? from_device : to_device;
     buffer_t b = buffer(n, on_device);
     const long long before = tl_pvar("pml_spec_bytes_device");
+    const long long pieces = tl_pvar("pml_spec_staged_pieces");
     if (0 == tl.rank) {
         tl_fill(b.see, n, key);
         if (early) {
@@ -143,6 +147,10 @@ static void one(size_t n, bool from_device, bool to_device, bool early)
     if (before >= 0 && tl.rank < 2) {
         CHECK(copied == (on_device ? (long long) n : 0), "%lld bytes went through the device",
               copied);
+        const bool arrives =
+            1 == tl.rank && to_device && n >= STAGED_LEAST && tl_option("--staged", 0);
+        CHECK((tl_pvar("pml_spec_staged_pieces") > pieces) == arrives,
+              "%s piece went on to the device when it arrived", arrives ? "no" : "a");
     }
     buffer_free(&b);
 }

@@ -22,6 +22,7 @@
     X(bytes_device, "bytes copied from or to the memory of an accelerator")                        \
     X(staged,                                                                                      \
       "sends and receives of device memory that went through host memory standing in for it")      \
+    X(staged_pieces, "pieces of staged messages that were copied to the device when they arrived") \
     X(device_faults, "copies from or to the memory of an accelerator that failed")                 \
     X(joint, "large messages that both ends were to move: the one that waits, or both")            \
     X(cico, "large messages copied through memory that both processes share (pml_spec_cico_min)")  \

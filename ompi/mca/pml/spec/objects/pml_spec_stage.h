@@ -75,6 +75,7 @@ static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvr
                                               uint64_t n)
 {
     if (OPAL_UNLIKELY(recvreq->staged)) {
+        MCA_PML_SPEC_COUNT(staged_pieces);
         mca_pml_spec_stage_copy_in(recvreq, offset, n);
     }
 }
