@@ -87,16 +87,11 @@ static void account(const mca_pml_spec_transfer_t *t)
     }
 }
 
-static void ended(const mca_pml_spec_transfer_args_t *args)
-{
-    if (OPAL_UNLIKELY(NULL != args->ended)) {
-        args->ended(args->pipe, args->slot);
-    }
-}
-
 static void finish(mca_pml_spec_transfer_t *transfer)
 {
-    const mca_pml_spec_transfer_args_t args = transfer->args;
+    void (*const ended)(void *, uint32_t) = transfer->args.ended;
+    void *pipe = transfer->args.pipe;
+    const uint32_t slot = transfer->args.slot;
     if (NULL != transfer->local_key) {
         mca_bml_base_deregister_mem(transfer->args.btl, transfer->local_key);
     }
@@ -109,7 +104,9 @@ static void finish(mca_pml_spec_transfer_t *transfer)
         account(transfer);
     }
     mca_pml_spec_put_back(&mca_pml_spec.transfers, &transfer->super);
-    ended(&args);
+    if (OPAL_UNLIKELY(NULL != ended)) {
+        ended(pipe, slot);
+    }
 }
 
 static void release(mca_pml_spec_transfer_t *transfer)
@@ -212,7 +209,9 @@ bool mca_pml_spec_transfer_register(const mca_pml_spec_transfer_args_t *args,
 static void refused(const mca_pml_spec_transfer_args_t *args)
 {
     mca_pml_spec_fall_back(args);
-    ended(args);
+    if (NULL != args->ended) {
+        args->ended(args->pipe, args->slot);
+    }
 }
 
 void mca_pml_spec_transfer_start(const mca_pml_spec_transfer_args_t *args)
