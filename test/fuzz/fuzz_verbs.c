@@ -34,7 +34,7 @@ static uint32_t check_link(const vb_link_t *link)
     MUST(vb_sendq_outstanding(&link->sendq) <= link->sendq.depth);
     for (uint32_t i = link->sendq.una; i != link->sendq.nxt; ++i) {
         const vb_request_t *request = &link->requests[i % link->sendq.depth];
-        reads += request->is_read && !request->is_done;
+        reads += VB_SENT_READ == request->sent.kind && !request->is_done;
     }
     MUST(reads == link->reads);
     MUST(link->credit.have <= VB_CREDITS_MAX);
@@ -322,6 +322,7 @@ static void set_up(world_t *w, script_t *s)
         c->rules.backoff_ns = 1000000;
         c->rules.tries = 1 + (more >> 1) % 4;
         c->rules.word_ns = 1000000;
+        c->rules.resume_ns = more & 16 ? 0 : UINT64_C(2000000000);
         c->datagram.after = hybrid & 1 ? 1 + (hybrid >> 1) % 8 : 0;
         c->datagram.max_connections = (hybrid >> 4) % 4;
         c->datagram.auth = hybrid & 64 ? IW_AUTH_TAG : IW_AUTH_OFF;

@@ -351,6 +351,27 @@ static bool is_known_there(const qp_t *qp)
                && to->path_mtu == qp->path_mtu && to->pkey_index == qp->pkey_index);
 }
 
+/* Does this request break its connection? Then it is done, if its sender only does not hear of it. */
+static bool breaks(qp_t *qp, struct ibv_send_wr *wr)
+{
+    const bool it_does = 0 == fake.requests_left;
+    fake.requests_left -= fake.requests_left >= 0;
+    if (!it_does) {
+        return false;
+    }
+    if (fake.is_unheard && IBV_WR_SEND != wr->opcode) {
+        (void) remote(wr);
+    } else if (fake.is_unheard && NULL == qp->waiting.first) {
+        sending_t *s = fake_gather(wr);
+        s->is_signalled = false;
+        (void) deliver(qp, s);
+        free(s);
+    }
+    fake_complete(qp->qp.send_cq, wr->wr_id, qp->qp.qp_num, IBV_WC_RETRY_EXC_ERR, 0);
+    fake_break_pair(qp);
+    return true;
+}
+
 int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     qp_t *qp = (qp_t *) to;
@@ -366,6 +387,9 @@ int fake_post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr
         fake_complete(to->send_cq, wr->wr_id, to->qp_num,
                       qp->is_broken ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR, 0);
         fake_break_pair(qp);
+        return 0;
+    }
+    if (breaks(qp, wr)) {
         return 0;
     }
     if (IBV_WR_RDMA_READ == wr->opcode && fake.late_reads) {

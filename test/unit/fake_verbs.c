@@ -27,6 +27,7 @@ void fake_reset(void)
                     .seed = 1,
                     .modifies_left = -1,
                     .registrations_left = -1,
+                    .requests_left = -1,
                     .queue_pairs_left = -1};
     fake_next_port = 5000;
     fake_datagrams_reset();
@@ -432,7 +433,11 @@ int fake_post_recv(struct ibv_qp *to, struct ibv_recv_wr *wr, struct ibv_recv_wr
     qp_t *qp = (qp_t *) to;
     (void) bad;
     for (; NULL != wr; wr = wr->next) {
-        add_receive(&qp->posted, wr, qp->max_recv);
+        if (qp->is_broken) {
+            fake_complete(to->recv_cq, wr->wr_id, to->qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+        } else {
+            add_receive(&qp->posted, wr, qp->max_recv);
+        }
     }
     fake_go_on(to->context);
     return 0;

@@ -66,6 +66,8 @@ typedef struct fake {
      * the adapter says that it was the last. */
     bool takes_ahead;
     bool no_last; /* that is never said */
+    int requests_left; /* so many requests of connections go well, the next breaks its connection; -1: none does */
+    bool is_unheard;   /* that one is done, but its sender does not hear of it */
     bool is_timed; /* messages that found no buffer wait for fake_repeat, not for the next buffer */
     uint64_t now;  /* nanoseconds, then */
     /* What happened. */

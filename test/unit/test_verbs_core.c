@@ -16,15 +16,17 @@
 
 static void hello_has_golden_bytes(void **state)
 {
-    static const uint8_t golden[32] = {'I',  'B',  'X',  'v',  4,    1,    0x01, 0x02,
+    static const uint8_t golden[32] = {'I',  'B',  'X',  'v',  5,    1,    0x01, 0x02,
                                        0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
                                        0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
-                                       0x00, 0x00, 0x20, 0x40, 0,    0,    0,    0};
+                                       0x00, 0x00, 0x20, 0x40, 0x31, 0x32, 1,    0};
     const vb_hello_t hello = {.answer = VB_WELCOME,
                               .credits = 0x0102,
                               .buffer = 0x2040,
                               .name = UINT64_C(0x1112131415161718),
-                              .key = UINT64_C(0x2122232425262728)};
+                              .key = UINT64_C(0x2122232425262728),
+                              .received = 0x3132,
+                              .is_again = true};
     vb_hello_wire_t wire;
     vb_hello_t back = {.answer = VB_ASK};
     (void) state;
@@ -35,6 +37,7 @@ static void hello_has_golden_bytes(void **state)
     assert_int_equal(back.credits, hello.credits);
     assert_int_equal(back.buffer, hello.buffer);
     assert_true(back.name == hello.name && back.key == hello.key);
+    assert_true(0x3132 == back.received && back.is_again);
 }
 
 static void hello_is_refused_unless_whole_and_ours(void **state)
@@ -52,6 +55,9 @@ static void hello_is_refused_unless_whole_and_ours(void **state)
         ((uint8_t *) &bad)[i] ^= 0x80;
         assert_false(vb_hello_read(&back, &bad, sizeof(bad)));
     }
+    wire.is_again = 2;
+    assert_false(vb_hello_read(&back, &wire, sizeof(wire)));
+    wire.is_again = 0;
     wire.answer = VB_ANSWERS;
     assert_false(vb_hello_read(&back, &wire, sizeof(wire)));
 }
@@ -370,21 +376,186 @@ static void an_end_is_an_error_unless_goodbye_was_said(void **state)
     assert_int_equal(on(&c, VB_ON_DISCONNECTED, 6), 0);
 }
 
+/* ---- resuming ---- */
+
+static const vb_conn_rules_t resumes = {.attempt_ns = 1000, .backoff_ns = 10, .tries = 3, .resume_ns = 100000};
+
+static unsigned on_resuming(vb_conn_t *c, vb_conn_event_t event, uint64_t now)
+{
+    return vb_conn_step(c, event, now, &resumes);
+}
+
+/* Opened at 3. */
+static void open_resumable(vb_conn_t *c)
+{
+    vb_conn_init(c, 1, 2);
+    (void) on_resuming(c, VB_ON_WANTED, 0);
+    (void) on_resuming(c, VB_ON_ADDRESS, 1);
+    (void) on_resuming(c, VB_ON_ROUTE, 2);
+    assert_int_equal(on_resuming(c, VB_ON_ESTABLISHED, 3), VB_DO_FIRST | VB_DO_READY);
+    assert_false(c->is_resumed);
+}
+
+static void what_breaks_in_use_is_made_again(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    open_resumable(&c);
+    assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, 10), VB_DO_BREAK);
+    assert_int_equal(c.state, VB_BREAKING);
+    assert_int_equal(c.deadline, 0); /* as long as it takes to take what came */
+    assert_false(vb_conn_is_over(&c));
+    assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, 11), 0);
+    assert_int_equal(on_resuming(&c, VB_ON_ASKED_AGAIN, 12), VB_DO_BUSY);
+    assert_int_equal(on_resuming(&c, VB_ON_ASKED, 12), VB_DO_BUSY);
+    assert_int_equal(on_resuming(&c, VB_ON_STILL, 20), VB_DO_DROP);
+    assert_int_equal(c.state, VB_WAITING);
+    assert_int_equal(c.deadline, 30);
+    vb_conn_t asked = c;
+    assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, 30), VB_DO_RESOLVE); /* whether or not something is wanted */
+    assert_int_equal(on_resuming(&asked, VB_ON_ASKED_AGAIN, 25), VB_DO_ACCEPT);
+    assert_int_equal(on_resuming(&asked, VB_ON_ARRIVED, 26), VB_DO_READY);
+    assert_true(asked.is_resumed);
+    (void) on_resuming(&asked, VB_ON_DISCONNECTED, 40);
+    asked.is_wanted = false; /* who only listens would not hear that the other is gone */
+    assert_int_equal(on_resuming(&asked, VB_ON_STILL, 41), VB_DO_DROP);
+    assert_int_equal(asked.state, VB_WAITING);
+    assert_int_equal(asked.deadline, 51);
+}
+
+/* As many attempts as there is time for, which an answer begins anew. */
+static void silence_ends_resuming(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    for (int answers = 0; answers < 2; ++answers) {
+        uint64_t now = 1000, longest = 0;
+        unsigned attempts = 0;
+        open_resumable(&c);
+        (void) on_resuming(&c, VB_ON_FAILED, now);
+        (void) on_resuming(&c, VB_ON_STILL, now);
+        while (VB_WAITING == c.state && attempts < 1000) {
+            const uint64_t pause = c.deadline - now;
+            longest = pause > longest ? pause : longest;
+            now = c.deadline;
+            if (VB_DO_RESOLVE != on_resuming(&c, VB_ON_TIMEOUT, now)) {
+                break;
+            }
+            ++attempts;
+            (void) on_resuming(&c, answers ? VB_ON_REJECTED : VB_ON_FAILED, now);
+        }
+        assert_int_equal(longest, resumes.backoff_ns << 4);
+        if (answers) {
+            assert_int_equal(attempts, 1000);
+        } else {
+            assert_int_equal(c.state, VB_DEAD);
+            assert_true(now >= 1000 + resumes.resume_ns && now < 1000 + resumes.resume_ns + 2 * longest);
+        }
+    }
+    open_resumable(&c);
+    (void) on_resuming(&c, VB_ON_FAILED, 10);
+    (void) on_resuming(&c, VB_ON_STILL, 10);
+    (void) on_resuming(&c, VB_ON_TIMEOUT, 20);
+    assert_int_equal(on_resuming(&c, VB_ON_ABSENT, 21), VB_DO_DROP | VB_DO_REPORT); /* its end is known */
+    vb_conn_init(&c, 1, 2);
+    (void) on_resuming(&c, VB_ON_WANTED, 0);
+    assert_int_equal(on_resuming(&c, VB_ON_ABSENT, 1), VB_DO_DROP); /* it may still be beginning */
+    assert_int_equal(c.state, VB_WAITING);
+}
+
+/* A connection that breaks soon after it was made again has no more time than the first. */
+static void what_breaks_again_has_broken_once(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    open_resumable(&c);
+    for (uint64_t now = 10;; now += 30000) {
+        assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, now), VB_DO_BREAK);
+        (void) on_resuming(&c, VB_ON_STILL, now);
+        if (0 == on_resuming(&c, VB_ON_TIMEOUT, c.deadline) || VB_DEAD == c.state) {
+            break;
+        }
+        assert_true(now < 10 + resumes.resume_ns);
+        (void) on_resuming(&c, VB_ON_ADDRESS, now + 30);
+        (void) on_resuming(&c, VB_ON_ROUTE, now + 30);
+        (void) on_resuming(&c, VB_ON_ESTABLISHED, now + 30);
+        assert_int_equal(c.opened_at, now + 30);
+    }
+    assert_int_equal(c.state, VB_DEAD);
+    open_resumable(&c);
+    for (uint64_t now = 10, i = 0; i < 9; ++i, now += 200000) { /* and one that lasted has as much */
+        (void) on_resuming(&c, VB_ON_DISCONNECTED, now);
+        assert_int_equal(c.resume_until, now + resumes.resume_ns);
+        (void) on_resuming(&c, VB_ON_STILL, now);
+        assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, now + 10), VB_DO_RESOLVE);
+        (void) on_resuming(&c, VB_ON_ADDRESS, now + 10);
+        (void) on_resuming(&c, VB_ON_ROUTE, now + 10);
+        (void) on_resuming(&c, VB_ON_ESTABLISHED, now + 10);
+    }
+}
+
+/* What I have accepted may have brought messages before it broke, if the other side had it open: only then it asks again. */
+static void what_was_accepted_is_taken_first(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    vb_conn_init(&c, 2, 1);
+    assert_int_equal(on_resuming(&c, VB_ON_ASKED, 0), VB_DO_ACCEPT);
+    vb_conn_t given_up = c, broken = c;
+    assert_int_equal(on_resuming(&given_up, VB_ON_ASKED, 5), VB_DO_DROP | VB_DO_ACCEPT);
+    assert_int_equal(on_resuming(&c, VB_ON_ASKED_AGAIN, 5), VB_DO_BREAK | VB_DO_BUSY);
+    assert_int_equal(on_resuming(&c, VB_ON_STILL, 6), VB_DO_DROP);
+    assert_int_equal(c.state, VB_IDLE);
+    assert_int_equal(on_resuming(&c, VB_ON_ASKED_AGAIN, 7), VB_DO_ACCEPT);
+    assert_int_equal(on_resuming(&broken, VB_ON_TIMEOUT, 1000), VB_DO_BREAK);
+    vb_conn_t anew = broken;
+    assert_int_equal(on_resuming(&anew, VB_ON_ASKED, 1001), VB_DO_DROP | VB_DO_ACCEPT);
+    (void) on_resuming(&broken, VB_ON_WANTED, 1001);
+    assert_int_equal(on_resuming(&broken, VB_ON_STILL, 1002), VB_DO_DROP);
+    assert_int_equal(broken.state, VB_WAITING);
+}
+
+static void what_ends_is_not_resumed(void **state)
+{
+    static const vb_conn_event_t ends[] = {VB_ON_GOODBYE, VB_ON_CLOSE, VB_ON_REFUSED};
+    vb_conn_t c;
+    (void) state;
+    for (size_t e = 0; e < sizeof(ends) / sizeof(*ends); ++e) {
+        const bool is_lost = VB_ON_REFUSED == ends[e];
+        open_resumable(&c);
+        (void) on_resuming(&c, VB_ON_FAILED, 5);
+        assert_int_equal(on_resuming(&c, ends[e], 6), VB_DO_DROP | (is_lost ? VB_DO_REPORT : 0u));
+        assert_int_equal(c.state, is_lost ? VB_DEAD : VB_CLOSED);
+        assert_int_equal(on_resuming(&c, VB_ON_ASKED_AGAIN, 7), VB_DO_REFUSE); /* it need not come again */
+        assert_int_equal(on_resuming(&c, VB_ON_ASKED, 7), VB_DO_BUSY);
+    }
+    open_resumable(&c);
+    assert_int_equal(on_resuming(&c, VB_ON_REFUSED, 5), VB_DO_DROP | VB_DO_REPORT);
+    open_resumable(&c);
+    (void) on_resuming(&c, VB_ON_GOODBYE, 5);
+    assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, 6), VB_DO_DROP);
+    assert_int_equal(c.state, VB_CLOSED);
+}
+
 /* Any sequence of events: never an action that the state before has nothing for, and a deadline wherever the
  * other side or the fabric could keep silent. */
 static void nothing_leads_astray(void **state)
 {
     (void) state;
     srand(7);
-    for (unsigned run = 0; run < 2000; ++run) {
+    for (unsigned run = 0; run < 4000; ++run) {
         vb_conn_t c;
         bool has_link = false;
+        const vb_conn_rules_t *const by = run < 2000 ? &rules : &resumes;
         uint64_t now = 1;
         vb_conn_init(&c, run & 1, 1 - (run & 1));
         for (unsigned i = 0; i < 60; ++i) {
             const vb_conn_event_t event = (vb_conn_event_t) (rand() % (VB_ON_CLOSE + 1));
             const vb_conn_state_t before = c.state;
-            const unsigned todo = on(&c, event, now++);
+            const unsigned todo = vb_conn_step(&c, event, now++, by);
+            if (todo & VB_DO_BREAK) {
+                assert_true(has_link && by == &resumes && VB_BREAKING == c.state);
+            }
             if (todo & VB_DO_DROP) {
                 has_link = false;
             }
@@ -483,6 +654,11 @@ int main(void)
         cmocka_unit_test(crossed_attempts_become_one),
         cmocka_unit_test(attempts_are_repeated_and_end),
         cmocka_unit_test(an_end_is_an_error_unless_goodbye_was_said),
+        cmocka_unit_test(what_breaks_in_use_is_made_again),
+        cmocka_unit_test(silence_ends_resuming),
+        cmocka_unit_test(what_breaks_again_has_broken_once),
+        cmocka_unit_test(what_was_accepted_is_taken_first),
+        cmocka_unit_test(what_ends_is_not_resumed),
         cmocka_unit_test(nothing_leads_astray),
         cmocka_unit_test(large_jobs_begin_with_datagrams),
         cmocka_unit_test(after_is_a_number_or_auto),

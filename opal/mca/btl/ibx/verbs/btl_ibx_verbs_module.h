@@ -50,7 +50,7 @@ typedef struct mca_btl_ibx_verbs_modex {
 typedef struct mca_btl_ibx_verbs_params {
     int shared_queue;
     unsigned inline_max, link_window_max;
-    unsigned rnr_timer, ack_timeout, retries, service_level, traffic_class;
+    unsigned rnr_timer, ack_timeout, retries, resume_timeout_ms, service_level, traffic_class;
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     char *rc_after;
     unsigned max_rc;

@@ -24,6 +24,9 @@
       "connection requests by datagrams over adapters that were sent again for want of an answer") \
     X(repeated, c->repeated, "first messages of connections over adapters that were sent again")   \
     X(lost, c->lost, "processes that adapters reached and that were lost")                         \
+    X(resumed, c->resumed, "connections over adapters that broke in use and were made again")      \
+    X(posted_again, c->posted_again,                                                               \
+      "messages, puts and gets over adapters that were posted again after their connection broke") \
     X(bad_messages, c->bad_messages,                                                               \
       "messages over adapters that ended a connection because they made no sense")                 \
     X(stale, c->stale, "completions of adapters for connections that were gone")                   \

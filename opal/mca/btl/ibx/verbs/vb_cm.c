@@ -278,6 +278,7 @@ static void on_event(vb_port_t *port, const struct rdma_cm_event *event)
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        link->is_final |= RDMA_CM_EVENT_DEVICE_REMOVAL == event->event;
         vb_connect_ended(peer, RDMA_CM_EVENT_DISCONNECTED == event->event ? "it closed the connection"
                                                                           : "the device is gone");
         break;

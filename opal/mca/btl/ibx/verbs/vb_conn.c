@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* Pauses between attempts to resume double so often: by default to 0.8 s, as the peer may be back at any time. */
+#define RESUME_DOUBLINGS 4u
+
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
 {
     *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer};
@@ -23,13 +26,19 @@ static unsigned begin(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rule
     return enter(conn, VB_RESOLVING, now + rules->attempt_ns, VB_DO_RESOLVE);
 }
 
+static bool may_try(const vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
+{
+    return conn->is_resumed ? now < conn->resume_until : conn->tries < rules->tries;
+}
+
 /* An attempt of mine came to nothing. */
 static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
-    if (conn->tries >= rules->tries) {
+    if (!may_try(conn, now, rules)) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
     }
-    const unsigned doublings = conn->tries > 0 && conn->tries < 8 ? conn->tries - 1 : 0;
+    const unsigned most = conn->is_resumed ? RESUME_DOUBLINGS : 7;
+    const unsigned doublings = 0 == conn->tries ? 0 : conn->tries <= most ? conn->tries - 1 : conn->is_resumed ? most : 0;
     return enter(conn, VB_WAITING, now + (rules->backoff_ns << doublings), VB_DO_DROP);
 }
 
@@ -70,6 +79,8 @@ static const struct transition {
     {IN(OPEN), ON(GOODBYE), VB_PARTED, NONE, 0},
     {IN(OPEN), ON(FAILED) | ON(DISCONNECTED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
     {IN(OPEN), ON(CLOSE), VB_CLOSED, NONE, VB_DO_BYE | VB_DO_DROP},
+    {IN(BREAKING), ON(GOODBYE) | ON(CLOSE), VB_CLOSED, NONE, VB_DO_DROP}, /* there is nobody to speak to */
+    {IN(OPEN) | IN(BREAKING), ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
     {IN(PARTED), ON(FAILED) | ON(DISCONNECTED), VB_CLOSED, NONE, VB_DO_DROP},
     {MINE | IN(ACCEPTING) | IN(PARTED), ON(CLOSE), VB_CLOSED, NONE, VB_DO_DROP},
 };
@@ -88,7 +99,49 @@ static unsigned by_table(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, c
                             t->actions);
 }
 
-unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
+/* ---- resuming ---- */
+
+static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules, unsigned actions)
+{
+    if (VB_OPEN == conn->state) {
+        const bool is_new = !conn->is_resumed || now - conn->opened_at >= rules->resume_ns;
+        conn->resume_until = is_new ? now + rules->resume_ns : conn->resume_until;
+        conn->is_resumed = true;
+        conn->tries = 0;
+    }
+    return enter(conn, VB_BREAKING, 0, VB_DO_BREAK | actions);
+}
+
+/* What is another thing where connections are resumed. False: nothing is. */
+static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules, unsigned *todo)
+{
+    const unsigned in = 1u << conn->state, on = 1u << event;
+    *todo = 0;
+    if (conn->is_resumed && on & (ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
+        conn->resume_until = now + rules->resume_ns; /* it is alive, and may only be computing */
+    }
+    if (in & IN(BREAKING) && on & ON(STILL)) {
+        *todo = enter(conn, conn->is_resumed || conn->is_wanted ? VB_WAITING : VB_IDLE,
+                      conn->is_resumed || conn->is_wanted ? now + rules->backoff_ns : 0, VB_DO_DROP);
+    } else if (in & IN(BREAKING) && on & ON(ASKED) && !conn->is_resumed) {
+        *todo = enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
+    } else if (in & (IN(OPEN) | IN(ACCEPTING)) && on & ON(ASKED_AGAIN)) {
+        *todo = break_off(conn, now, rules, VB_DO_BUSY); /* what I know of has broken, and may have brought something */
+    } else if ((in & IN(OPEN) && on & (ON(FAILED) | ON(DISCONNECTED))) || (in & IN(ACCEPTING) && on & FAILURES)) {
+        *todo = break_off(conn, now, rules, 0);
+    } else if (conn->state >= VB_PARTED && on & ON(ASKED_AGAIN)) {
+        *todo = VB_DO_REFUSE;
+    } else if (in & MINE && on & ON(ABSENT) && conn->is_resumed) {
+        *todo = enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT); /* it was there */
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
     const bool is_mine = 0 != (MINE & 1u << conn->state), fails = 0 != (FAILURES & 1u << event);
     conn->is_wanted |= VB_ON_WANTED == event;
@@ -103,8 +156,8 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, cons
                                : enter(conn, VB_IDLE, 0, VB_DO_DROP);
     }
     if (VB_WAITING == conn->state && VB_ON_TIMEOUT == event) {
-        return conn->tries < rules->tries ? begin(conn, now, rules)
-                                          : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
+        return may_try(conn, now, rules) ? begin(conn, now, rules)
+                                         : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
     }
     if (VB_IDLE == conn->state && VB_ON_WANTED == event) {
         return begin(conn, now, rules);
@@ -118,6 +171,21 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, cons
         return say(conn, now, rules, 0);
     }
     return by_table(conn, event, now, rules);
+}
+
+unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
+{
+    const vb_conn_state_t before = conn->state;
+    unsigned todo;
+    if (0 == rules->resume_ns || !resume(conn, event, now, rules, &todo)) {
+        todo = step(conn,
+                    VB_ON_ASKED_AGAIN == event ? VB_ON_ASKED
+                    : VB_ON_ABSENT == event    ? VB_ON_REJECTED
+                                               : event,
+                    now, rules);
+    }
+    conn->opened_at = VB_OPEN == conn->state && VB_OPEN != before ? now : conn->opened_at;
+    return todo;
 }
 
 #define NAME(name) #name,

@@ -7,6 +7,8 @@
  *             rejects the other's, and the other gives its own up when it hears of that or is asked
  *   first     the side that asked sends first, on all fabrics; the other keeps its messages until something has arrived. The
  *             first word is repeated a few times while nothing arrives
+ *   resume    a connection that broke in use is made again. What it has brought is taken before (BREAKING), because each side
+ *             tells the other how many messages it has when it asks and when it answers (vb_sent.h)
  *
  * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table, and the reasons. */
 #ifndef VB_CONN_H
@@ -23,6 +25,7 @@
     X(WAITING)    /* no attempt: for the peer's, or until the next of mine */                      \
     X(ACCEPTING)  /* the peer's: accepted, nothing has arrived yet */                              \
     X(OPEN)       /* messages may go */                                                            \
+    X(BREAKING)   /* it broke, or what I accepted did: what it has brought is being taken */       \
     X(PARTED)     /* the peer said goodbye */                                                      \
     X(CLOSED)     /* ended in order */                                                             \
     X(DEAD)       /* ended otherwise */
@@ -40,12 +43,15 @@ typedef enum vb_conn_state {
     X(ESTABLISHED)  /* by the fabric */                                                            \
     X(ARRIVED)      /* the first message */                                                        \
     X(ASKED)        /* the peer's request */                                                       \
+    X(ASKED_AGAIN)  /* likewise; it had a connection, which broke */                               \
     X(REJECTED)     /* mine, for now */                                                            \
+    X(ABSENT)       /* mine: nobody listens there */                                               \
     X(CROSS)        /* mine, because the peer's stands */                                          \
-    X(REFUSED)      /* mine, for good */                                                           \
+    X(REFUSED)      /* mine, for good; or the connection cannot go on */                           \
     X(FAILED)       /* the attempt or the connection */                                            \
     X(TIMEOUT)      /* vb_conn_is_late */                                                          \
     X(DISCONNECTED) /* by the peer or the fabric */                                                \
+    X(STILL)        /* nothing comes any more of the connection that broke */                      \
     X(GOODBYE)      /* the peer's last message */                                                  \
     X(CLOSE)        /* I end it */
 
@@ -57,6 +63,7 @@ typedef enum vb_conn_event {
 
 /* Actions, to be done in this order. */
 enum {
+    VB_DO_BREAK = 2048,  /* disconnect, and take what has arrived; STILL follows */
     VB_DO_DROP = 1,      /* give the attempt or connection up */
     VB_DO_RESOLVE = 2,   /* begin an attempt: resolve the address */
     VB_DO_ROUTE = 4,     /* resolve the route */
@@ -64,6 +71,7 @@ enum {
     VB_DO_ACCEPT = 16,   /* the peer's attempt */
     VB_DO_CROSSED = 32,  /* reject it: mine stands */
     VB_DO_BUSY = 64,     /* reject it: not now */
+    VB_DO_REFUSE = 4096, /* reject it for good */
     VB_DO_FIRST = 128,   /* send the first word, perhaps again */
     VB_DO_READY = 256,   /* messages may go */
     VB_DO_BYE = 512,     /* say goodbye, then drop */
@@ -76,6 +84,9 @@ typedef struct vb_conn_rules {
     uint32_t tries;      /* so many attempts of mine, at least 1 */
     uint64_t word_ns; /* the first word is said again after this, then after 8 times as long, ... */
     uint32_t words;   /* so many times */
+    /* A connection that breaks in use is made again if the peer gives an answer within this; 0: the peer is lost. One that
+     * breaks again within this has broken once: a way that carries small things only does not keep a process for ever. */
+    uint64_t resume_ns;
 } vb_conn_rules_t;
 
 typedef struct vb_conn {
@@ -85,6 +96,9 @@ typedef struct vb_conn {
     uint32_t tries;
     uint32_t words;    /* said again */
     uint64_t deadline; /* 0: none */
+    bool is_resumed;       /* it was open once, and broke */
+    uint64_t opened_at;    /* when it was opened last */
+    uint64_t resume_until; /* then the peer is lost, if it gives no answer */
 } vb_conn_t;
 
 /* me and peer are names of processes, and not the same. */

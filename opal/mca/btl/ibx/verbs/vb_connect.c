@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Why a request is rejected by the fabric: nobody listens (InfiniBand specification, 12.6.7.2, invalid service ID). */
+#define NO_SERVICE 8
+
 bool vb_fails(char *why, size_t size, const char *format, ...)
 {
     va_list arguments;
@@ -38,11 +41,21 @@ static bool answer_request(vb_peer_t *peer, unsigned todo, const vb_asked_t *ask
         ++port->counters.crossed;
         asked->by->reject(port, asked, VB_CROSSED);
     }
-    if (todo & VB_DO_BUSY) {
+    if (todo & (VB_DO_BUSY | VB_DO_REFUSE)) {
         ++port->counters.rejected;
-        asked->by->reject(port, asked, VB_BUSY);
+        asked->by->reject(port, asked, todo & VB_DO_BUSY ? VB_BUSY : VB_STRANGER);
     }
     return is_good;
+}
+
+/* What was kept goes first. */
+static void open_for_more(vb_peer_t *peer)
+{
+    if (vb_link_post_again(peer->link)) {
+        peer->port->config.ready(peer->port->config.context, peer);
+    } else {
+        vb_peer_wait(peer);
+    }
 }
 
 /* The actions that say what has become of the connection. */
@@ -51,10 +64,15 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
     vb_port_t *port = peer->port;
     if (todo & VB_DO_READY) {
         ++port->counters.connected;
+        port->counters.resumed += peer->conn.is_resumed;
+        peer->why[0] = '\0'; /* of what broke */
         if (!vb_hybrid_opened(peer)) {
             vb_peer_use(peer, peer->link);
-            port->config.ready(port->config.context, peer);
+            open_for_more(peer);
         }
+    }
+    if (vb_conn_is_over(&peer->conn)) {
+        vb_peer_fail_kept(peer, status_of(&peer->conn));
     }
     if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
         ++port->counters.lost;
@@ -84,6 +102,10 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
         peer->link->owes_bye = !vb_post_control(peer->link, VB_BYE);
         port->has_cut = true;
     }
+    if (todo & VB_DO_BREAK && NULL != peer->link) {
+        vb_peer_use(peer, NULL);
+        vb_link_break(peer->link);
+    }
     if (todo & VB_DO_DROP && NULL != peer->link && !(todo & VB_DO_BYE)) {
         vb_link_drop(peer->link, status_of(&peer->conn));
     }
@@ -105,7 +127,9 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     if (todo & VB_DO_DROP) {
         vb_hybrid_attempt_ended(peer);
     }
-    if (VB_STEP_FAILED == progress) {
+    if (todo & VB_DO_BREAK && NULL == peer->link) {
+        step(peer, VB_ON_STILL, NULL);
+    } else if (VB_STEP_FAILED == progress) {
         step(peer, VB_ON_FAILED, NULL);
     } else if (VB_STEP_DONE == progress) {
         step(peer, todo & VB_DO_RESOLVE ? VB_ON_ADDRESS : VB_ON_ROUTE, NULL);
@@ -173,7 +197,7 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, VB_FULL);
         return;
     }
-    step(peer, VB_ON_ASKED, asked);
+    step(peer, hello->is_again ? VB_ON_ASKED_AGAIN : VB_ON_ASKED, asked);
 }
 
 bool vb_connect_is_welcome(vb_link_t *link, const vb_hello_t *hello)
@@ -202,8 +226,9 @@ void vb_connect_rejected(vb_peer_t *peer, const vb_hello_t *hello, int status)
                                                   : "it is busy");
     } else {
         (void) vb_peer_why(peer, "nobody listens there (status %d)", status);
+        what = NO_SERVICE == status ? VB_ON_ABSENT : what;
     }
-    peer->port->counters.retried += VB_ON_REJECTED == what;
+    peer->port->counters.retried += VB_ON_REJECTED == what || VB_ON_ABSENT == what;
     step(peer, what, NULL);
 }
 

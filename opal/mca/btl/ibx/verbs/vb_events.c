@@ -41,6 +41,7 @@ static void fail_all(vb_port_t *port)
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         if (NULL != peer->link) {
             (void) vb_peer_why(peer, "the device %s failed", port->able.device);
+            peer->link->is_final = true;
             vb_peer_cut(peer);
         }
         if (NULL != peer->mate) {
@@ -89,6 +90,7 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
         link = vb_map_get(&port->by_qp, event->element.qp->qp_num);
         if (NULL != link && link->qp == event->element.qp) {
             (void) vb_peer_why(link->peer, "%s", ibv_event_type_str(event->event_type));
+            link->is_final |= IBV_EVENT_QP_FATAL != event->event_type; /* it was asked for what may not be */
             vb_peer_cut(link->peer);
         }
         break;

@@ -7,6 +7,7 @@
 #include "vb_credit.h"
 #include "vb_handshake.h"
 #include "vb_map.h"
+#include "vb_sent.h"
 #include "vb_rx.h"
 
 #include "spec_list.h"
@@ -43,10 +44,23 @@ static inline uint32_t vb_wr_number(uint64_t id)
 /* A work request that is outstanding. */
 typedef struct vb_request {
     void *user; /* NULL: nobody is told */
-    bool is_read;
+    vb_sent_t sent;
     bool is_signalled; /* has a completion of its own */
     bool is_done;
+    /* What is needed to post it again; only where connections are resumed. */
+    uint8_t flags, pieces;
+    uint32_t rkey;
+    uint64_t remote;
+    struct ibv_sge piece[2];
 } vb_request_t;
+
+/* What a connection that broke had not been told to be there, the oldest first. */
+typedef struct vb_kept {
+    uint32_t n, next; /* not posted again yet: next to n - 1 */
+    uint32_t stride;
+    char *copies; /* of inline data, stride bytes each; behind the requests */
+    vb_request_t request[];
+} vb_kept_t;
 
 /* One attempt or connection. A peer has at most one; those given up lie in the port's graveyard until
  * the port's thread takes them apart, because rdma_destroy_id waits for that thread, and until nothing
@@ -69,6 +83,9 @@ struct vb_link {
     vb_sendq_t sendq;
     uint32_t reads;         /* outstanding */
     vb_request_t *requests; /* of the send queue, by number modulo its depth */
+    char *copies;           /* of their inline data, where connections are resumed, or NULL */
+    bool is_broken;         /* disconnected; what it brought is being taken */
+    bool is_final;          /* it broke by a fault of one side, not of the fabric: not to be resumed */
     bool is_counted;        /* in port->links */
     bool owes_bye;          /* goodbye had no room yet */
     uint32_t delivering;    /* messages in memory of the link that are being delivered */
@@ -88,6 +105,8 @@ struct vb_peer {
     const vb_connector_t *connector; /* of attempts of mine */
     struct vb_ud_target *target;              /* where it takes requests in datagrams, or NULL */
     vb_handshake_t handshake;        /* by these */
+    uint16_t messages_sent, messages_received; /* by all its connections */
+    vb_kept_t *kept;         /* NULL: nothing is to be posted again */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
@@ -134,6 +153,7 @@ struct vb_port {
     uint32_t attempts;  /* of mine to connect, under way, each the first to a peer */
     spec_node_t queue; /* of peers whose attempt begins when another one has ended */
     bool has_cut;
+    bool has_broken; /* a link whose peer is BREAKING */
     vb_peer_t *waiting;
     vb_link_t *graveyard;
     bool has_draining; /* links there that wait for the completion queue */
@@ -170,6 +190,26 @@ static inline void vb_peer_cut(vb_peer_t *peer)
     peer->port->has_cut = true;
 }
 
+/* ---- vb_resume.c ---- */
+
+static inline bool vb_port_resumes(const vb_port_t *port)
+{
+    return 0 != port->config.rules.resume_ns;
+}
+/* A request that has been posted, so that it can be posted again; nothing where connections are not resumed. */
+void vb_link_note(vb_link_t *link, uint32_t number, const struct ibv_send_wr *wr, unsigned flags);
+/* What is outstanding belongs to the peer from now on, and is posted by the next link. False: that cannot be (atomic
+ * operations may have been done, or there is no memory). */
+bool vb_link_keep(vb_link_t *link);
+/* The other side says how many messages it has: what is there ends well. False: it cannot have so many. */
+bool vb_peer_has_received(vb_peer_t *peer, uint16_t received);
+/* Posts what was kept, as far as there is room. True: nothing is left. */
+bool vb_link_post_again(vb_link_t *link);
+/* The peer is lost, or has ended. */
+void vb_peer_fail_kept(vb_peer_t *peer, vb_status_t status);
+/* The one kept next is posted, with the header that a message begins with renewed (vb_post.c). */
+vb_status_t vb_post_kept(vb_link_t *link, const vb_request_t *kept);
+
 /* ---- vb_events.c ---- */
 
 /* Takes the graveyard apart, but for links with messages being delivered; not with the lock. */
@@ -203,6 +243,10 @@ void vb_link_drop(vb_link_t *link, vb_status_t status);
  * it. And buffers that the adapter took out of the shared queue are lost if the queue pair goes before it has given them back
  * (InfiniBand specification, affiliated asynchronous event 'Last WQE Reached'). */
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port);
+/* The same for a link that broke, whose messages are still the peer's. */
+bool vb_link_is_drained(vb_link_t *link, const vb_port_t *port);
+/* Disconnects; the link stays the peer's. */
+void vb_link_break(vb_link_t *link);
 /* The queue pair is gone. */
 void vb_link_free(vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);

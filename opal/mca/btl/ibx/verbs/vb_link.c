@@ -65,6 +65,12 @@ bool vb_link_prepare(vb_link_t *link)
         return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
     }
+    if (vb_port_resumes(port)) {
+        link->copies = malloc((size_t) port->send_depth * link->inline_max + 1); /* never NULL for none */
+        if (NULL == link->copies) {
+            return vb_peer_why(peer, "out of memory");
+        }
+    }
     if (link->inline_max < sizeof(*link->controls)) {
         const size_t bytes = port->send_depth * sizeof(*link->controls);
         link->controls = malloc(bytes);
@@ -108,7 +114,9 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
                                   NULL == link->rx ? VB_UNCOUNTED : (uint16_t) vb_rx_free(link->rx),
                               .buffer = port->config.buffer_size,
                               .name = port->config.name,
-                              .key = link->peer->key};
+                              .key = link->peer->key,
+                              .received = vb_port_resumes(port) ? link->peer->messages_received : 0,
+                              .is_again = VB_ASK == answer && link->peer->conn.is_resumed};
     vb_hello_write(wire, &hello);
 }
 
@@ -129,14 +137,25 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
     /* What fills before the hello is part of it, not of the next header. */
     link->credit.owed = 0;
     vb_credit_open(&link->credit, counted, hello->credits);
-    return true;
+    return !vb_port_resumes(link->peer->port) || vb_peer_has_received(link->peer, hello->received)
+           || vb_peer_why(link->peer, "it says that it has received what cannot be");
+}
+
+void vb_link_break(vb_link_t *link)
+{
+    if (!link->is_broken) {
+        link->is_broken = true;
+        link->last_at = spec_now() + LAST_NS;
+        link->by->disconnect(link);
+        link->peer->port->has_broken = true;
+    }
 }
 
 void vb_link_drop(vb_link_t *link, vb_status_t status)
 {
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
-    link->by->disconnect(link);
+    vb_link_break(link);
     if (NULL != link->qp) {
         vb_map_remove(&port->by_qp, link->qp->qp_num);
         port->links -= link->is_counted;
@@ -151,7 +170,6 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     }
     peer->is_cut = false;
     link->peer = NULL;
-    link->last_at = spec_now() + LAST_NS;
     link->next = port->graveyard;
     port->graveyard = link;
     vb_port_wake(port);
@@ -159,11 +177,19 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
 
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
 {
-    if (NULL == link->qp || NULL == port->srq) {
+    return NULL == port->srq || vb_link_is_drained(link, port);
+}
+
+/* What an adapter has acknowledged is in the completion queue before it says that it was the last, or flushes the buffers
+ * behind it. */
+bool vb_link_is_drained(vb_link_t *link, const vb_port_t *port)
+{
+    if (NULL == link->qp) {
         return true;
     }
     if (!link->drains) {
-        if (!link->has_last && spec_now() < link->last_at) {
+        const bool has_last = NULL == link->rx ? link->has_last : 0 == link->rx->posted;
+        if (!has_last && spec_now() < link->last_at) {
             return false;
         }
         /* The first may have been found before now. */
@@ -183,6 +209,7 @@ void vb_link_free(vb_link_t *link)
         (void) ibv_dereg_mr(link->controls_mr);
     }
     free(link->controls);
+    free(link->copies);
     free(link->requests);
     free(link);
 }

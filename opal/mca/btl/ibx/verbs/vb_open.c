@@ -31,7 +31,8 @@ void vb_config_default(vb_config_t *config)
                   .backoff_ns = UINT64_C(50000000),
                   .tries = 8,
                   .word_ns = UINT64_C(100000000),
-                  .words = 2}, /* with the first one below VB_CONTROL_MAX */
+                  .words = 2, /* with the first one below VB_CONTROL_MAX */
+                  .resume_ns = UINT64_C(30000000000)},
         .attempts = 2,
         .datagram = {.after = 0,
                      .max_connections = VB_CONNECTIONS_MOST,
@@ -245,6 +246,10 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
         port->able.datagrams = NULL != port->hybrid;
         is_good = open_ways(port, why, size);
     }
+    if (VB_IWARP == port->able.fabric || NULL != port->hybrid) {
+        /* A completion of iWARP does not say that the data is there (RFC 5040, 5.5); datagrams have their own rules. */
+        port->config.rules.resume_ns = 0;
+    }
     if (is_good) {
         vb_port_enlist(port);
         is_good = !config->thread || start_thread(port) || vb_fails(why, size, "no thread: %s", strerror(errno));
@@ -378,6 +383,7 @@ void vb_port_close(vb_port_t *port)
     while (NULL != port->peers) {
         vb_peer_t *peer = port->peers;
         port->peers = peer->next;
+        free(peer->kept);
         free(peer);
     }
     vb_map_free(&port->by_name);
@@ -411,6 +417,7 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
     }
     if (VB_CLOSED == peer->conn.state && NULL == peer->link) { /* met again */
         vb_conn_init(&peer->conn, port->config.name, name);
+        peer->messages_sent = peer->messages_received = 0;
         peer->why[0] = '\0';
     }
     if (NULL != address) {

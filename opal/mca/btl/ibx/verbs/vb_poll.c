@@ -9,6 +9,7 @@ static void cut(vb_link_t *link, enum ibv_wc_status status)
     if (IBV_WC_WR_FLUSH_ERR != status || '\0' == peer->why[0]) {
         (void) vb_peer_why(peer, "%s", ibv_wc_status_str(status));
     }
+    link->is_final |= IBV_WC_WR_FLUSH_ERR != status && IBV_WC_RETRY_EXC_ERR != status;
     vb_peer_cut(peer);
 }
 
@@ -20,6 +21,7 @@ static bool refuse(vb_link_t *link, vb_rx_t *rx, uint32_t buffer, const char *wh
     (void) vb_rx_fill(rx);
     ++peer->port->counters.bad_messages;
     (void) vb_peer_why(peer, "%s", why);
+    link->is_final = true;
     vb_peer_cut(peer);
     return false;
 }
@@ -38,6 +40,9 @@ static void control_done(vb_rx_t *rx, uint32_t buffer)
 /* A connection's own queue has as many buffers again as it is to have, and its peer hears of them. */
 static void refill(vb_link_t *link)
 {
+    if (link->is_broken) {
+        return; /* it takes none */
+    }
     vb_credit_posted(&link->credit, vb_rx_fill(link->rx));
     if (vb_credit_is_due(&link->credit, vb_rx_given(link->rx))
         && VB_OPEN == link->peer->conn.state) {
@@ -126,6 +131,7 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
         return refuse(link, rx, buffer, "it sent a message by connection that datagrams may come before");
     }
     ++port->counters.received;
+    ++peer->messages_received;
     *received = (vb_received_t){.peer = peer,
                                 .data = (void *) (uintptr_t) (wire + 1),
                                 .length = wc->byte_len - (uint32_t) sizeof(hdr),
@@ -164,8 +170,9 @@ static void end_links(vb_port_t *port)
             continue;
         }
         if (peer->is_cut) {
+            const bool is_over = peer->link->is_final && (VB_OPEN == peer->conn.state || VB_BREAKING == peer->conn.state);
             peer->is_cut = false;
-            vb_peer_step(peer, VB_ON_DISCONNECTED);
+            vb_peer_step(peer, is_over ? VB_ON_REFUSED : VB_ON_DISCONNECTED);
             if (VB_CLOSED == peer->conn.state && NULL != peer->link) {
                 vb_link_drop(peer->link, VB_ENDED);
             }
@@ -182,6 +189,24 @@ static void end_links(vb_port_t *port)
     }
 }
 
+/* Connections that broke: what has not arrived by now has not arrived by them. */
+static void end_broken(vb_port_t *port)
+{
+    port->has_broken = false;
+    for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
+        if (VB_BREAKING != peer->conn.state) {
+            continue;
+        }
+        if (!vb_link_is_drained(peer->link, port)) {
+            port->has_broken = true;
+        } else if (vb_link_keep(peer->link)) {
+            vb_peer_step(peer, VB_ON_STILL);
+        } else {
+            vb_peer_step(peer, VB_ON_REFUSED);
+        }
+    }
+}
+
 static void tell_waiting(vb_port_t *port)
 {
     vb_peer_t *peer = port->waiting;
@@ -189,7 +214,11 @@ static void tell_waiting(vb_port_t *port)
     while (NULL != peer) {
         vb_peer_t *next = peer->next_waiting;
         peer->is_waiting = false;
-        port->config.ready(port->config.context, peer);
+        if (NULL == peer->link || vb_link_post_again(peer->link)) {
+            port->config.ready(port->config.context, peer);
+        } else {
+            vb_peer_wait(peer);
+        }
         peer = next;
     }
 }
@@ -231,6 +260,9 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     /* What arrived before the end comes before the end. */
     if (port->has_cut && messages < max && completions < VB_BATCH) {
         end_links(port);
+    }
+    if (port->has_broken && messages < max && completions < VB_BATCH) {
+        end_broken(port);
     }
     if (NULL != port->waiting) {
         tell_waiting(port);

@@ -151,7 +151,7 @@ void vb_config_default(vb_config_t *config);
 /* What each counts: btl_ibx_verbs_stats.c, where people read it. */
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
-        queued, strangers, full, asked_again;
+        queued, strangers, full, asked_again, resumed, posted_again;
     uint64_t bad_messages, stale;
     uint64_t starved, grown, shrunk, no_credit, no_room, credit_messages;
     uint64_t sent, received, written, read, atomics, inlined;

@@ -34,6 +34,10 @@ static vb_status_t check(vb_peer_t *peer)
     if (peer->is_cut) {
         return VB_AGAIN; /* until its end is told */
     }
+    if (NULL != peer->kept) {
+        vb_peer_wait(peer);
+        return VB_AGAIN; /* what was posted to the connection that broke goes first */
+    }
     if (!vb_sendq_has_room(&peer->link->sendq, 1, CONTROL_SLOTS) || !vb_entries_take(&port->entries, 1)) {
         ++port->counters.no_room;
         vb_peer_wait(peer);
@@ -43,7 +47,7 @@ static vb_status_t check(vb_peer_t *peer)
 }
 
 /* Posts it. One entry of the completion queue has been taken for it, which is given back on failure. */
-static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags, void *user)
+static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags, void *user, vb_sent_t sent)
 {
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
@@ -73,28 +77,35 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
         vb_peer_cut(peer);
         return VB_AGAIN; /* the connection's end is told in order, with what has arrived before */
     }
-    vb_request_t *request =
-        &link->requests[vb_sendq_post(&link->sendq, signal) % link->sendq.depth];
-    *request = (vb_request_t){
-        .user = user, .is_read = IBV_WR_RDMA_READ == wr->opcode, .is_signalled = signal};
-    link->reads += request->is_read;
+    const uint32_t number = vb_sendq_post(&link->sendq, signal);
+    vb_request_t *request = &link->requests[number % link->sendq.depth];
+    request->user = user;
+    request->sent = sent;
+    request->is_signalled = signal;
+    request->is_done = false;
+    link->reads += VB_SENT_READ == sent.kind;
+    if (NULL != link->copies) {
+        vb_link_note(link, number, wr, flags);
+    }
     return VB_OK;
 }
 
 /* What is not control: with it the connection is in use. */
-static vb_status_t post_data(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user)
+static vb_status_t post_data(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user, vb_sent_kind_t kind)
 {
-    const vb_status_t status = post(peer->link, wr, flags, user);
+    const vb_sent_t sent = vb_sent(kind, peer->messages_sent);
+    const vb_status_t status = post(peer->link, wr, flags, user, sent);
     if (VB_OK == status) {
         vb_hybrid_used(peer);
+        peer->messages_sent = VB_SENT_MESSAGE == kind ? sent.mark : peer->messages_sent;
     }
     return status;
 }
 
-static vb_status_t check_and_post(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user)
+static vb_status_t check_and_post(vb_peer_t *peer, struct ibv_send_wr *wr, unsigned flags, void *user, vb_sent_kind_t kind)
 {
     const vb_status_t status = check(peer);
-    return VB_OK == status ? post_data(peer, wr, flags, user) : status;
+    return VB_OK == status ? post_data(peer, wr, flags, user, kind) : status;
 }
 
 /* Returns the credits that the header tells of, to be taken back if it is not sent after all. */
@@ -124,7 +135,7 @@ vb_status_t vb_post_send(vb_peer_t *peer, vb_hdr_t *hdr, uint8_t tag, struct ibv
     vb_link_t *link = peer->link;
     const uint16_t told = tell(link, hdr, VB_MESSAGE, tag);
     struct ibv_send_wr wr = {.sg_list = piece, .num_sge = pieces, .opcode = IBV_WR_SEND};
-    status = post_data(peer, &wr, flags, request);
+    status = post_data(peer, &wr, flags, request, VB_SENT_MESSAGE);
     if (VB_OK != status) {
         vb_credit_untell(&link->credit, told);
         return status;
@@ -154,7 +165,7 @@ bool vb_post_control(vb_link_t *link, vb_type_t type)
         flags &= ~(unsigned) VB_INLINE;
     }
     struct ibv_send_wr wr = {.sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND};
-    if (VB_OK != post(link, &wr, flags, NULL)) {
+    if (VB_OK != post(link, &wr, flags, NULL, vb_sent(VB_SENT_CONTROL, 0))) {
         vb_credit_untell(&link->credit, told);
         return false;
     }
@@ -172,7 +183,7 @@ vb_status_t vb_post_rdma(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remote
                              .num_sge = 1,
                              .opcode = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                              .wr.rdma = {.remote_addr = remote, .rkey = rkey}};
-    const vb_status_t status = check_and_post(peer, &wr, flags, request);
+    const vb_status_t status = check_and_post(peer, &wr, flags, request, reads ? VB_SENT_READ : VB_SENT_WRITE);
     *(reads ? &counters->read : &counters->written) += VB_OK == status ? piece->length : 0;
     return status;
 }
@@ -191,8 +202,34 @@ vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remo
                                            .compare_add = operand,
                                            .swap = NULL == swap ? 0 : *swap,
                                            .rkey = rkey}};
-    const vb_status_t status = check_and_post(peer, &wr, flags, request);
+    const vb_status_t status = check_and_post(peer, &wr, flags, request, VB_SENT_ATOMIC);
     peer->port->counters.atomics += VB_OK == status;
+    return status;
+}
+
+vb_status_t vb_post_kept(vb_link_t *link, const vb_request_t *kept)
+{
+    const bool is_message = VB_SENT_MESSAGE == kept->sent.kind;
+    struct ibv_sge piece[2] = {kept->piece[0], kept->piece[1]};
+    vb_hdr_t *hdr = (vb_hdr_t *) (uintptr_t) piece[0].addr; /* of a message */
+    struct ibv_send_wr wr = {.sg_list = piece,
+                             .num_sge = kept->pieces,
+                             .opcode = is_message                          ? IBV_WR_SEND
+                                       : VB_SENT_READ == kept->sent.kind ? IBV_WR_RDMA_READ
+                                                                         : IBV_WR_RDMA_WRITE,
+                             .wr.rdma = {.remote_addr = kept->remote, .rkey = kept->rkey}};
+    if ((is_message && !vb_credit_may_send(&link->credit)) || !vb_sendq_has_room(&link->sendq, 1, CONTROL_SLOTS)
+        || !vb_entries_take(&link->peer->port->entries, 1)) {
+        return VB_AGAIN;
+    }
+    const uint16_t told =
+        is_message ? tell(link, hdr, VB_MESSAGE, hdr->tag) : 0;
+    const vb_status_t status = post(link, &wr, kept->flags, kept->user, kept->sent);
+    if (VB_OK != status) {
+        vb_credit_untell(&link->credit, told);
+    } else if (is_message) {
+        vb_credit_sent(&link->credit, false);
+    }
     return status;
 }
 
@@ -202,7 +239,7 @@ static void end(vb_link_t *link, vb_request_t *request, vb_status_t status)
     void *user = request->user;
     request->is_done = true;
     request->user = NULL;
-    link->reads -= request->is_read;
+    link->reads -= VB_SENT_READ == request->sent.kind;
     if (NULL != user) {
         port->config.done(port->config.context, link->peer, user, status);
     }

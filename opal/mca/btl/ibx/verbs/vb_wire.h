@@ -16,7 +16,7 @@
 
 /* ---- private data of a connection: at most 56 bytes travel with a request on InfiniBand ---- */
 
-#define VB_VERSION 4
+#define VB_VERSION 5
 
 /* What an answer says; a request has VB_ASK. */
 typedef enum vb_answer {
@@ -42,7 +42,9 @@ typedef struct vb_hello_wire {
     iw_be64_t name;    /* of the process that says hello */
     iw_be64_t key;     /* of the process it is said to, from the modex: proof of being in the job */
     iw_be32_t buffer;  /* bytes of a receive buffer, header included */
-    uint8_t reserved[4];
+    iw_be16_t received; /* messages that the process that says hello has had from the other, modulo 2^16 */
+    uint8_t is_again;   /* a request: 1 in place of a connection that broke, else 0 */
+    uint8_t reserved;
 } vb_hello_wire_t;
 _Static_assert(sizeof(vb_hello_wire_t) == 32, "a hello has no holes");
 _Static_assert(sizeof(vb_hello_wire_t) <= 56, "fits the private data of an InfiniBand request");
@@ -53,6 +55,8 @@ typedef struct vb_hello {
     uint32_t buffer;
     uint64_t name;
     uint64_t key;
+    uint16_t received;
+    bool is_again;
 } vb_hello_t;
 
 static inline void vb_hello_write(vb_hello_wire_t *wire, const vb_hello_t *hello)
@@ -63,7 +67,9 @@ static inline void vb_hello_write(vb_hello_wire_t *wire, const vb_hello_t *hello
                               .credits = iw_be16(hello->credits),
                               .name = iw_be64(hello->name),
                               .key = iw_be64(hello->key),
-                              .buffer = iw_be32(hello->buffer)};
+                              .buffer = iw_be32(hello->buffer),
+                              .received = iw_be16(hello->received),
+                              .is_again = hello->is_again};
 }
 
 /* size is what arrived; fabrics pad with zeros, so there may be more. False: not a hello. */
@@ -75,14 +81,16 @@ static inline bool vb_hello_read(vb_hello_t *hello, const void *data, size_t siz
     }
     memcpy(&wire, data, sizeof(wire));
     if (0 != memcmp(wire.magic, "IBXv", 4) || VB_VERSION != wire.version
-        || wire.answer >= VB_ANSWERS) {
+        || wire.answer >= VB_ANSWERS || wire.is_again > 1) {
         return false;
     }
     *hello = (vb_hello_t){.answer = (vb_answer_t) wire.answer,
                           .credits = iw_get16(wire.credits),
                           .buffer = iw_get32(wire.buffer),
                           .name = iw_get64(wire.name),
-                          .key = iw_get64(wire.key)};
+                          .key = iw_get64(wire.key),
+                          .received = iw_get16(wire.received),
+                          .is_again = 1 == wire.is_again};
     return true;
 }
 

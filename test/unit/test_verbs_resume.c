@@ -1,0 +1,508 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Connections that break in use and are made again: nothing is lost, nothing comes twice, nothing is overtaken, whichever
+ * request breaks them, and whether that was done or not. */
+#include "verbs_processes.h"
+
+#include "vb_dgram.h"
+
+#include <stdlib.h>
+
+#define MESSAGES 48u /* each way */
+#define SLOTS    32u /* puts go here by turns */
+#define WORD     8u
+
+/* What a process of the talk has done, besides process_t. */
+typedef struct {
+    unsigned posted;   /* requests that somebody waits for */
+    unsigned messages; /* sent */
+    unsigned puts;     /* of them are to go before the message of the same number; */
+    unsigned gets;
+    bool atomics;
+} talk_t;
+static talk_t talk[FAKE_NODES + 1];
+
+/* Where puts arrive, and where gets take from and go to. */
+static char *place(unsigned node, unsigned n)
+{
+    return process[node].memory + 32768 + (n % SLOTS) * WORD;
+}
+static char *source(unsigned node)
+{
+    return process[node].memory + 49152;
+}
+
+static struct ibv_sge piece_of(unsigned node, char *at, uint32_t length)
+{
+    return (struct ibv_sge){
+        .addr = (uintptr_t) at, .length = length, .lkey = process[node].mr->lkey};
+}
+
+/* Every third from the stack, which is used again at once. */
+static vb_status_t post_message(unsigned from, unsigned to)
+{
+    process_t *p = &process[from];
+    const unsigned n = talk[from].messages;
+    const bool is_inline = 0 == n % 3;
+    _Alignas(8) char packet[sizeof(vb_hdr_t) + 1];
+    char *at = is_inline ? packet : p->memory + (n % 64) * 64;
+    struct ibv_sge piece = piece_of(from, at, sizeof(packet));
+    at[sizeof(vb_hdr_t)] = (char) n;
+    const vb_status_t status =
+        vb_post_send(p->peer[to], (vb_hdr_t *) at, 9, &piece, 1, is_inline ? VB_INLINE : VB_SIGNAL,
+                     is_inline ? NULL : p);
+    memset(packet, 0x77, sizeof(packet));
+    talk[from].posted += VB_OK == status && !is_inline;
+    return status;
+}
+
+static vb_status_t post_put(unsigned from, unsigned to)
+{
+    char *at = process[from].memory + 16384 + (talk[from].puts % 64) * WORD;
+    struct ibv_sge piece = piece_of(from, at, WORD);
+    memset(at, (int) (talk[from].puts + 1), WORD);
+    const vb_status_t status =
+        vb_post_rdma(process[from].peer[to], &piece, (uintptr_t) place(to, talk[from].puts),
+                     process[to].mr->rkey, VB_SIGNAL, &process[from]);
+    talk[from].posted += VB_OK == status;
+    return status;
+}
+
+static vb_status_t post_get(unsigned from, unsigned to)
+{
+    struct ibv_sge piece = piece_of(from, source(from) + 64 + (talk[from].gets % 64) * WORD, WORD);
+    const vb_status_t status =
+        vb_post_rdma(process[from].peer[to], &piece, (uintptr_t) source(to), process[to].mr->rkey,
+                     VB_SIGNAL | VB_READ, &process[from]);
+    talk[from].posted += VB_OK == status;
+    return status;
+}
+
+/* A put, a message behind it, and now and then a get, as far as there is room. */
+static void speak(unsigned from, unsigned to)
+{
+    talk_t *t = &talk[from];
+    vb_port_lock(process[from].port);
+    while (t->messages < MESSAGES && t->posted - process[from].done < 16) {
+        if (t->puts == t->messages) {
+            if (VB_OK != post_put(from, to)) {
+                break;
+            }
+            ++t->puts;
+        }
+        if (t->gets * 5 <= t->messages) {
+            if (VB_OK != post_get(from, to)) {
+                break;
+            }
+            ++t->gets;
+        }
+        if (VB_OK != post_message(from, to)) {
+            break;
+        }
+        ++t->messages;
+    }
+    vb_port_unlock(process[from].port);
+}
+
+/* What was put before a message is there when that comes, and is not put again after it. */
+static void hear(unsigned node)
+{
+    process_t *p = &process[node];
+    vb_received_t r[4];
+    int events;
+    vb_port_events(p->port, 0);
+    vb_port_lock(p->port);
+    const int n = vb_port_poll(p->port, r, 4, &events);
+    for (int i = 0; i < n; ++i) {
+        assert_int_equal(r[i].length, 1);
+        assert_int_equal(*(uint8_t *) r[i].data, (uint8_t) p->received);
+        assert_int_equal((uint8_t) *place(node, p->received), (uint8_t) (p->received + 1));
+        memset(place(node, p->received), 0xee, WORD);
+        ++p->received;
+    }
+    vb_port_return(p->port, r, n);
+    vb_port_unlock(p->port);
+}
+
+static bool is_done(void)
+{
+    for (unsigned node = 1; node <= 2; ++node) {
+        if (process[node].received < MESSAGES || talk[node].messages < MESSAGES
+            || process[node].done < talk[node].posted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How the two are connected. */
+typedef struct {
+    bool has_srq, by_datagrams;
+} kind_t;
+
+static void begin_resumable(const kind_t *kind)
+{
+    fake.has_srq = kind->has_srq;
+    memset(talk, 0, sizeof(talk));
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.rules.resume_ns = UINT64_C(20000000000);
+        c.rules.attempt_ns = UINT64_C(200000000);
+        c.rules.backoff_ns = 100000;
+        c.connect = kind->by_datagrams ? VB_CONNECT_DATAGRAMS : VB_CONNECT_CM;
+        assert_true(start(i, &c, NULL));
+    }
+    meet(1, 2);
+    for (unsigned i = 1; kind->by_datagrams && i <= 2; ++i) {
+        vb_dgram_address_t there;
+        assert_true(vb_port_mailbox(process[3 - i].port, &there));
+        vb_port_lock(process[i].port);
+        assert_true(vb_peer_add_mailbox(process[i].peer[3 - i], &there));
+        vb_port_unlock(process[i].port);
+    }
+}
+
+/* again: after how many requests the next one breaks a connection; 0: none does. */
+static void exchange(unsigned again)
+{
+    for (unsigned i = 0; i < 20000 && !is_done(); ++i) {
+        speak(1, 2);
+        speak(2, 1);
+        hear(1);
+        hear(2);
+        if (again > 0 && fake.requests_left < 0) {
+            fake.requests_left = (int) again;
+            fake.is_unheard = !fake.is_unheard;
+        }
+        if (i > 200) {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
+    }
+    for (unsigned node = 1; node <= 2; ++node) {
+        assert_int_equal(process[node].received, MESSAGES);
+        assert_int_equal(process[node].done, talk[node].posted);
+        assert_int_equal(process[node].failed, 0);
+        assert_int_equal(process[node].lost, 0);
+        for (unsigned n = 0; n < SLOTS; ++n) {
+            assert_int_equal((uint8_t) *place(node, n), 0xee);
+        }
+        for (unsigned n = 0; n < talk[node].gets; ++n) {
+            assert_int_equal(source(node)[64 + n * WORD], 0x5a);
+        }
+    }
+}
+
+static void fill_sources(void)
+{
+    memset(source(1), 0x5a, WORD);
+    memset(source(2), 0x5a, WORD);
+}
+
+static const kind_t kinds[] = {{.has_srq = true},
+                               {.has_srq = false},
+                               {.has_srq = true, .by_datagrams = true},
+                               {.has_srq = false, .by_datagrams = true}};
+
+static void each(void **state, void (*run)(const kind_t *))
+{
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); ++k) {
+        run(&kinds[k]);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+/* ---- tests ---- */
+
+static void marks_say_what_is_there(void **state)
+{
+    (void) state;
+    const vb_sent_t message = vb_sent(VB_SENT_MESSAGE, 9), write = vb_sent(VB_SENT_WRITE, 9);
+    assert_int_equal(message.mark, 10);
+    assert_false(vb_sent_has_arrived(message, 9));
+    assert_true(vb_sent_has_arrived(message, 10));
+    assert_false(vb_sent_has_arrived(write, 9)); /* none behind it */
+    assert_true(vb_sent_has_arrived(write, 10));
+    assert_false(vb_sent_has_arrived(vb_sent(VB_SENT_READ, 9), 10));
+    assert_false(vb_sent_has_arrived(vb_sent(VB_SENT_ATOMIC, 9), 10));
+    assert_false(vb_sent_has_arrived(vb_sent(VB_SENT_CONTROL, 9), 10));
+    /* Around the wrap. */
+    assert_false(vb_sent_has_arrived(vb_sent(VB_SENT_MESSAGE, 65535), 65535));
+    assert_true(vb_sent_has_arrived(vb_sent(VB_SENT_MESSAGE, 65535), 0));
+    assert_true(vb_sent_has_arrived(vb_sent(VB_SENT_MESSAGE, 65530), 5));
+    assert_true(vb_sent_is_possible(7, 7, 0));
+    assert_false(vb_sent_is_possible(8, 7, 0));
+    assert_false(vb_sent_is_possible(6, 7, 0));
+    assert_true(vb_sent_is_possible(6, 7, 1));
+    assert_false(vb_sent_is_possible(5, 7, 1));
+    assert_true(vb_sent_is_possible(65534, 1, 3));
+    assert_false(vb_sent_is_possible(65533, 1, 3));
+}
+
+/* Once, at each request of the talk. */
+static void break_at_each(const kind_t *kind)
+{
+    void *none = NULL;
+    const unsigned all = 2 * (2 * MESSAGES + MESSAGES / 5);
+    for (unsigned at = 0; at < all; at += at < 40 ? 1 : 3) {
+        for (unsigned unheard = 0; unheard < 2; ++unheard) {
+            begin_resumable(kind);
+            fill_sources();
+            fake.requests_left = (int) at;
+            fake.is_unheard = unheard;
+            exchange(0);
+            assert_int_equal(process[1].port->counters.resumed + process[2].port->counters.resumed
+                                 > 0,
+                             fake.requests_left < 0);
+            assert_int_equal(teardown(&none), 0);
+            assert_int_equal(setup(&none), 0);
+        }
+    }
+}
+
+static void one_break_is_not_felt(void **state)
+{
+    each(state, break_at_each);
+}
+
+/* Again and again, also while what was kept is being posted. */
+static void break_often(const kind_t *kind)
+{
+    void *none = NULL;
+    for (unsigned every = 4; every < 24; ++every) {
+        begin_resumable(kind);
+        fill_sources();
+        fake.requests_left = (int) every;
+        exchange(every);
+        assert_true(process[1].port->counters.posted_again > 0);
+        assert_int_equal(teardown(&none), 0);
+        assert_int_equal(setup(&none), 0);
+    }
+}
+
+static void many_breaks_are_not_felt(void **state)
+{
+    each(state, break_often);
+}
+
+/* The new connection has fewer credits than what was kept needs. */
+static void what_was_kept_goes_first(void **state)
+{
+    static const kind_t queues = {.has_srq = false};
+    (void) state;
+    begin_resumable(&queues);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    settle();
+    process[2].port->config.window_initial = 2;
+    fake.requests_left = 0;
+    for (uint8_t i = 1; i <= 6; ++i) {
+        assert_int_equal(say(1, 2, i), VB_OK);
+    }
+    for (unsigned i = 0; i < 20000 && 0 == process[1].port->counters.resumed; ++i) {
+        progress(1);
+        if (VB_ACCEPTING != process[2].peer[1]->conn.state) {
+            progress(2);
+        } else {
+            vb_port_events(process[2].port, 0);
+        }
+    }
+    assert_int_equal(process[1].port->counters.posted_again, 2);
+    vb_port_lock(process[1].port);
+    assert_int_equal(post_put(1, 2), VB_AGAIN);
+    vb_port_unlock(process[1].port);
+    settle();
+    assert_int_equal(process[1].port->counters.posted_again, 6);
+    assert_int_equal(process[2].received, 6);
+    for (uint8_t i = 1; i <= 6; ++i) {
+        assert_int_equal(process[2].got[i - 1], i);
+    }
+    assert_int_equal(fake.rnr, 0);
+    vb_port_lock(process[1].port);
+    assert_int_equal(post_put(1, 2), VB_OK);
+    vb_port_unlock(process[1].port);
+}
+
+/* ---- what cannot be resumed ---- */
+
+static const kind_t plain = {.has_srq = true};
+
+static void opened(void)
+{
+    begin_resumable(&plain);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+}
+
+static vb_status_t add_one(void)
+{
+    struct ibv_sge piece = piece_of(1, source(1), WORD);
+    vb_port_lock(process[1].port);
+    const vb_status_t status = vb_post_atomic(process[1].peer[2], &piece, (uintptr_t) source(2),
+                                              process[2].mr->rkey, 1, NULL, VB_SIGNAL, &process[1]);
+    vb_port_unlock(process[1].port);
+    return status;
+}
+
+/* Nobody knows whether it was done. */
+static void atomics_are_not_done_twice(void **state)
+{
+    (void) state;
+    opened();
+    fake.requests_left = 0;
+    fake.is_unheard = true;
+    assert_int_equal(add_one(), VB_OK);
+    until(1, 2, VB_DEAD);
+    until(2, 1, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(process[2].lost, 1);
+    assert_int_equal(process[1].last, VB_LOST);
+    assert_int_equal(process[1].done, 1);
+    assert_int_equal(*(uint64_t *) (void *) source(2), 1);
+}
+
+/* Those that were heard of are no hindrance. */
+static void atomics_that_are_done_are_done(void **state)
+{
+    (void) state;
+    opened();
+    assert_int_equal(add_one(), VB_OK);
+    settle();
+    assert_int_equal(process[1].done, 1);
+    fake.requests_left = 0;
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    settle();
+    until(1, 2, VB_OPEN);
+    settle();
+    assert_int_equal(process[2].got[process[2].received - 1], 5);
+    assert_int_equal(process[1].lost, 0);
+    assert_int_equal(*(uint64_t *) (void *) source(2), 1);
+}
+
+/* A request that may not be is not made again and again. */
+static void a_fault_of_the_program_is_final(void **state)
+{
+    (void) state;
+    opened();
+    struct ibv_sge piece = piece_of(1, source(1), WORD);
+    vb_port_lock(process[1].port);
+    assert_int_equal(vb_post_rdma(process[1].peer[2], &piece, (uintptr_t) source(2), 12345,
+                                  VB_SIGNAL, &process[1]),
+                     VB_OK);
+    vb_port_unlock(process[1].port);
+    until(1, 2, VB_DEAD);
+    until(2, 1, VB_DEAD);
+    assert_int_equal(process[1].last, VB_LOST);
+    assert_int_equal(process[1].port->counters.resumed, 0);
+}
+
+/* Its port is no more: that is known at once, and what was posted fails. */
+static void who_is_gone_is_not_waited_for(void **state)
+{
+    (void) state;
+    opened();
+    const uint64_t start_ns = spec_now();
+    fake_kill(2);
+    assert_int_equal(send_flags(1, 2, 5, 64, VB_SIGNAL), VB_OK);
+    until(1, 2, VB_DEAD);
+    assert_true(spec_now() - start_ns
+                < UINT64_C(15000000000)); /* of the 20 that silence is waited for */
+    assert_int_equal(process[1].lost, 1);
+    assert_int_equal(process[1].failed, 1);
+    assert_int_equal(process[1].done, 1);
+    assert_null(process[1].peer[2]->kept);
+}
+
+/* Who said goodbye does not come back, and what was kept for it ends. */
+static void goodbyes_are_heard_in_what_broke(void **state)
+{
+    (void) state;
+    opened();
+    vb_port_lock(process[2].port);
+    vb_peer_close(process[2].peer[1]);
+    vb_port_unlock(process[2].port);
+    fake.requests_left = 0; /* with the goodbye in the queue */
+    assert_int_equal(send_flags(1, 2, 5, 64, VB_SIGNAL), VB_OK);
+    until(1, 2, VB_CLOSED);
+    assert_int_equal(process[1].lost, 0);
+    assert_int_equal(process[1].last, VB_ENDED);
+}
+
+/* What a peer says is not believed. */
+static void counts_that_cannot_be_are_refused(void **state)
+{
+    (void) state;
+    opened();
+    process[2].peer[1]->messages_received += 3;
+    fake.requests_left = 0;
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    until(1, 2, VB_DEAD);
+    assert_int_equal(process[1].lost, 1);
+    assert_non_null(strstr(process[1].why, "what cannot be"));
+}
+
+/* It computes: nothing is taken, so nothing is made again, and nobody is lost for that. */
+static void who_computes_is_waited_for(void **state)
+{
+    (void) state;
+    begin_resumable(&plain);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    fake.requests_left = 0;
+    assert_int_equal(say(1, 2, 5), VB_OK);
+    while (process[2].port->counters.rejected < 10) {
+        progress(1);
+        vb_port_events(process[2].port, 0); /* its thread only */
+    }
+    assert_int_equal(process[1].lost, 0);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    settle();
+    assert_int_equal(process[2].got[process[2].received - 1], 5);
+}
+
+/* Without the parameter a break is the end, as ever; over iWARP and with datagrams in any case. */
+static void who_does_not_resume_loses(void **state)
+{
+    for (int kind = 0; kind < 3; ++kind) {
+        fake.is_iwarp = 1 == kind;
+        fake.has_atomics = 1 != kind;
+        for (unsigned i = 1; i <= 2; ++i) {
+            vb_config_t c = config_of(&process[i]);
+            c.rules.resume_ns = 0 == kind ? 0 : UINT64_C(20000000000);
+            c.datagram.after = 2 == kind ? 1000 : 0;
+            assert_true(start(i, &c, NULL));
+            assert_false(vb_port_resumes(process[i].port));
+        }
+        if (2 != kind) {
+            open_up(1, 2);
+            fake_break(2);
+            (void) say(1, 2, 1);
+            until(1, 2, VB_DEAD);
+            assert_int_equal(process[1].lost, 1);
+        }
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marks_say_what_is_there),
+        cmocka_unit_test_setup_teardown(one_break_is_not_felt, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_breaks_are_not_felt, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_kept_goes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(atomics_are_not_done_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(atomics_that_are_done_are_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_fault_of_the_program_is_final, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_gone_is_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(goodbyes_are_heard_in_what_broke, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_that_cannot_be_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_computes_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_does_not_resume_loses, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
