@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long such a thread may run before another one's turn, ns. Not for its own sake: a scheduler that goes by deadlines (EEVDF, Linux
- * 6.12) lets a thread with a short slice begin at once when it wakes, where one with the usual slice waits for
- * the end of that of a computing thread: milliseconds. */
+/* A short slice, ns. Not for its own sake: a scheduler that goes by deadlines (EEVDF, Linux 6.12) lets a thread with a short slice
+ * begin at once when it wakes, where one with the usual slice waits for the end of that of a computing thread:
+ * milliseconds. That one is interrupted then, so not for a thread that may as well wait. */
 #define SPEC_THREAD_SLICE UINT64_C(100000)
 
 /* A thread of which nothing is heard: signals are the program's. 0, or an error of errno.h. Any thread may call it. */
@@ -27,9 +27,15 @@ static inline int spec_thread_create(pthread_t *thread, void *(*run)(void *), vo
     return error;
 }
 
-/* The first thing that such a thread does. name: as `ps -L` shows it, at most 15 characters. What the kernel does not know of it
- * leaves as it is. */
-static inline void spec_thread_settle(const char *name)
+/* The calling thread's name, as `ps -L` shows it: at most 15 characters. */
+static inline void spec_thread_name(const char *name)
+{
+    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) name, 0ul, 0ul, 0ul);
+}
+
+/* How long the calling thread runs before another one's turn, ns; 0: the usual time. A kernel that does not know of it leaves it as it
+ * is. */
+static inline void spec_thread_slices(uint64_t ns)
 {
     struct {
         uint32_t size, policy;
@@ -38,10 +44,9 @@ static inline void spec_thread_settle(const char *name)
         uint32_t priority;
         uint64_t runtime, deadline, period;
     } attributes = {.size = sizeof(attributes)};
-    (void) prctl(PR_SET_NAME, (unsigned long) (uintptr_t) name, 0ul, 0ul, 0ul);
     if (0 == syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0)
         && SCHED_OTHER == attributes.policy) {
-        attributes.runtime = SPEC_THREAD_SLICE;
+        attributes.runtime = ns;
         (void) syscall(SYS_sched_setattr, 0, &attributes, 0);
     }
 }

@@ -287,15 +287,27 @@ static void call_progress(spec_agent_view_t *view)
     }
 }
 
+/* One-sided operations wait for an agent that has no processor of its own as long as the program's slice lasts, unless it interrupts
+ * the program; messages wait for what else goes on as well, and would interrupt it all the time. */
+static void be_brisk(bool *is_brisk)
+{
+    const bool brisk = mca_pml_spec_has_windows();
+    if (*is_brisk != brisk) {
+        *is_brisk = brisk;
+        spec_thread_slices(brisk ? SPEC_THREAD_SLICE : 0);
+    }
+}
+
 static void *run(void *unused)
 {
     spec_agent_t state;
     spec_agent_view_t view = {.took = 0};
+    bool is_brisk = false;
     (void) unused;
     atomic_store(&agent.self, (unsigned long) pthread_self());
     claim();
     mca_pml_spec_processors_use(&agent.processors);
-    spec_thread_settle("spec-agent");
+    spec_thread_name("spec-agent");
     (void) prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* pauses are short */
     view_now(&view);
     spec_agent_init(&state, &view, agent.home);
@@ -303,6 +315,7 @@ static void *run(void *unused)
     while (!atomic_load(&agent.stops)) {
         uint64_t ns = 0;
         const bool ran = SPEC_AGENT_RUN == state.last;
+        be_brisk(&is_brisk);
         view_now(&view);
         if (SPEC_AGENT_RUN == spec_agent_next(&state, &view, &ns)) {
             call_progress(&view);

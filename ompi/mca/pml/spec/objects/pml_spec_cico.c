@@ -111,7 +111,7 @@ static void *run(void *unused)
 {
     uint64_t since = 0;
     (void) unused;
-    spec_thread_settle("spec-copier");
+    spec_thread_name("spec-copier");
     for (bool attends = mca_pml_spec_rings_attend(); attends;) {
         const uint32_t calls = mca_pml_spec_rings_calls(); /* before what a call may be about */
         if (MCA_PML_SPEC_SEEN(copier.stops)) {

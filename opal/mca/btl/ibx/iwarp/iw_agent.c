@@ -216,7 +216,8 @@ static void *run(void *argument)
 {
     iw_agent_t *a = argument;
     unsigned long seen = atomic_load(&a->calls);
-    spec_thread_settle("ibx-engine");
+    spec_thread_name("ibx-engine");
+    spec_thread_slices(SPEC_THREAD_SLICE);
     if (NULL != a->config.started) {
         a->config.started(a->config.context);
     }

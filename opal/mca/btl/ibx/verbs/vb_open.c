@@ -106,7 +106,7 @@ struct ibv_pd *vb_port_pd(const vb_port_t *port)
 static void *run(void *argument)
 {
     vb_port_t *port = argument;
-    spec_thread_settle("ibx-verbs");
+    spec_thread_name("ibx-verbs");
     while (!atomic_load(&port->is_closing)) {
         vb_port_events(port, -1);
     }
