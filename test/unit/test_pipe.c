@@ -131,6 +131,12 @@ static void what_cannot_be_brought_takes_the_rest_along(void **state)
     assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
 }
 
+static uint32_t random_below(uint64_t *seed, uint32_t most)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) (*seed >> 33) % most;
+}
+
 /* Any order of completions, some inside the call: each byte once, in slots that nobody has, and one end. */
 static void any_order_moves_each_byte_once(void **state)
 {
@@ -140,13 +146,13 @@ static void any_order_moves_each_byte_once(void **state)
         uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, over = 0;
         uint64_t moved = 0;
         spec_pipe_t p;
-#define RANDOM(most) ((uint32_t) ((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % (most))
-        const uint64_t length = 1 + RANDOM(5000);
-        spec_pipe_init(&p, length, 1 + RANDOM(500), 1 + RANDOM(SPEC_PIPE_MOST));
+        const uint64_t length = 1 + random_below(&seed, 5000);
+        const uint64_t piece_size = 1 + random_below(&seed, 500);
+        spec_pipe_init(&p, length, piece_size, 1 + random_below(&seed, SPEC_PIPE_MOST));
         bool drives = true;
         while (0 == over) {
             spec_pipe_step_t step;
-            if (drives && (0 == n || RANDOM(3) > 0)) {
+            if (drives && (0 == n || random_below(&seed, 3) > 0)) {
                 spec_pipe_piece_t piece;
                 step = spec_pipe_next(&p, &piece);
                 if (SPEC_PIPE_PIECE == step) {
@@ -161,7 +167,7 @@ static void any_order_moves_each_byte_once(void **state)
                 drives = false;
             } else {
                 assert_true(n > 0);
-                const uint32_t i = RANDOM(n), one = slot[i];
+                const uint32_t i = random_below(&seed, n), one = slot[i];
                 slot[i] = slot[--n];
                 used &= ~(1u << one);
                 step = spec_pipe_done(&p, one);
