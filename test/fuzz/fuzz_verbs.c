@@ -323,6 +323,7 @@ static void set_up(world_t *w, script_t *s)
         c->rules.tries = 1 + (more >> 1) % 4;
         c->rules.word_ns = 1000000;
         c->rules.resume_ns = more & 16 ? 0 : UINT64_C(2000000000);
+        c->rules.breaks = more;
         c->datagram.after = hybrid & 1 ? 1 + (hybrid >> 1) % 8 : 0;
         c->datagram.max_connections = (hybrid >> 4) % 4;
         c->datagram.auth = hybrid & 64 ? IW_AUTH_TAG : IW_AUTH_OFF;

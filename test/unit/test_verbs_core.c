@@ -378,7 +378,7 @@ static void an_end_is_an_error_unless_goodbye_was_said(void **state)
 
 /* ---- resuming ---- */
 
-static const vb_conn_rules_t resumes = {.attempt_ns = 1000, .backoff_ns = 10, .tries = 3, .resume_ns = 100000};
+static const vb_conn_rules_t resumes = {.attempt_ns = 1000, .backoff_ns = 10, .tries = 3, .resume_ns = 100000, .breaks = 8};
 
 static unsigned on_resuming(vb_conn_t *c, vb_conn_event_t event, uint64_t now)
 {
@@ -469,29 +469,45 @@ static void what_breaks_again_has_broken_once(void **state)
     vb_conn_t c;
     (void) state;
     open_resumable(&c);
-    for (uint64_t now = 10;; now += 30000) {
+    uint64_t now = 10;
+    for (unsigned i = 0; i < resumes.breaks; ++i, now += 30000) {
         assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, now), VB_DO_BREAK);
         (void) on_resuming(&c, VB_ON_STILL, now);
-        if (0 == on_resuming(&c, VB_ON_TIMEOUT, c.deadline) || VB_DEAD == c.state) {
-            break;
-        }
-        assert_true(now < 10 + resumes.resume_ns);
+        assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_RESOLVE);
+        (void) on_resuming(&c, VB_ON_REJECTED, now + 20); /* it is alive: so it is in each turn */
+        assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_RESOLVE);
         (void) on_resuming(&c, VB_ON_ADDRESS, now + 30);
         (void) on_resuming(&c, VB_ON_ROUTE, now + 30);
         (void) on_resuming(&c, VB_ON_ESTABLISHED, now + 30);
         assert_int_equal(c.opened_at, now + 30);
     }
+    vb_conn_t asked = c;
+    assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, now), VB_DO_DROP | VB_DO_REPORT);
     assert_int_equal(c.state, VB_DEAD);
+    assert_int_equal(on_resuming(&asked, VB_ON_ASKED_AGAIN, now), VB_DO_DROP | VB_DO_REPORT | VB_DO_REFUSE);
     open_resumable(&c);
-    for (uint64_t now = 10, i = 0; i < 9; ++i, now += 200000) { /* and one that lasted has as much */
-        (void) on_resuming(&c, VB_ON_DISCONNECTED, now);
-        assert_int_equal(c.resume_until, now + resumes.resume_ns);
+    now = 10;
+    for (unsigned i = 0; i < 2 * resumes.breaks; ++i, now += 200000) { /* one that lasted begins anew */
+        assert_int_equal(on_resuming(&c, VB_ON_DISCONNECTED, now), VB_DO_BREAK);
         (void) on_resuming(&c, VB_ON_STILL, now);
+        assert_int_equal(c.resume_until, now + resumes.resume_ns);
         assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, now + 10), VB_DO_RESOLVE);
         (void) on_resuming(&c, VB_ON_ADDRESS, now + 10);
         (void) on_resuming(&c, VB_ON_ROUTE, now + 10);
         (void) on_resuming(&c, VB_ON_ESTABLISHED, now + 10);
     }
+}
+
+/* A program that computes takes what the connection has brought long after it broke. The time for answers begins then. */
+static void a_break_that_is_taken_late_is_asked_about(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    open_resumable(&c);
+    assert_int_equal(on_resuming(&c, VB_ON_FAILED, 10), VB_DO_BREAK);
+    const uint64_t late = 10 + 2 * resumes.resume_ns;
+    (void) on_resuming(&c, VB_ON_STILL, late);
+    assert_int_equal(on_resuming(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_RESOLVE);
 }
 
 /* What I have accepted may have brought messages before it broke, if the other side had it open: only then it asks again. */
@@ -657,6 +673,7 @@ int main(void)
         cmocka_unit_test(what_breaks_in_use_is_made_again),
         cmocka_unit_test(silence_ends_resuming),
         cmocka_unit_test(what_breaks_again_has_broken_once),
+        cmocka_unit_test(a_break_that_is_taken_late_is_asked_about),
         cmocka_unit_test(what_was_accepted_is_taken_first),
         cmocka_unit_test(what_ends_is_not_resumed),
         cmocka_unit_test(nothing_leads_astray),

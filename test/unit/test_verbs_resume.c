@@ -146,6 +146,7 @@ static void begin_resumable(const kind_t *kind)
     for (unsigned i = 1; i <= 2; ++i) {
         vb_config_t c = config_of(&process[i]);
         c.rules.resume_ns = UINT64_C(20000000000);
+        c.rules.breaks = 1000;
         c.rules.attempt_ns = UINT64_C(200000000);
         c.rules.backoff_ns = 100000;
         c.connect = kind->by_datagrams ? VB_CONNECT_DATAGRAMS : VB_CONNECT_CM;
@@ -323,6 +324,46 @@ static void what_was_kept_goes_first(void **state)
     vb_port_unlock(process[1].port);
 }
 
+/* Some of what was kept is posted again and arrives, then the credit is gone and the connection breaks again: the next hello counts these,
+ * and they have ended already. */
+static void what_was_posted_again_ends_once(void **state)
+{
+    static const kind_t queues = {.has_srq = false};
+    (void) state;
+    begin_resumable(&queues);
+    assert_int_equal(say(1, 2, 0), VB_AGAIN);
+    until(1, 2, VB_OPEN);
+    until(2, 1, VB_OPEN);
+    settle();
+    process[2].port->config.window_initial = 2;
+    fake.requests_left = 0;
+    for (uint8_t i = 1; i <= 6; ++i) {
+        assert_int_equal(send_flags(1, 2, i, 64, VB_SIGNAL), VB_OK);
+    }
+    for (unsigned i = 0; i < 20000 && 0 == process[1].port->counters.resumed; ++i) {
+        progress(1);
+        if (VB_ACCEPTING != process[2].peer[1]->conn.state) {
+            progress(2);
+        } else {
+            vb_port_events(process[2].port, 0);
+        }
+    }
+    assert_int_equal(process[1].port->counters.posted_again, 2);
+    for (unsigned i = 0; i < 10; ++i) {
+        progress(1);
+    }
+    assert_int_equal(process[1].done, 2);
+    fake.requests_left = 0; /* the other side's next, which gives credit */
+    for (unsigned i = 0; i < 20000 && process[1].port->counters.resumed < 2; ++i) {
+        progress(2);
+        progress(1);
+    }
+    settle();
+    assert_int_equal(process[1].port->counters.resumed, 2);
+    assert_int_equal(process[1].done, 6);
+    assert_int_equal(process[2].received, 6);
+}
+
 /* ---- what cannot be resumed ---- */
 
 static const kind_t plain = {.has_srq = true};
@@ -495,6 +536,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_break_is_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(many_breaks_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_kept_goes_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_posted_again_ends_once, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_are_not_done_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_that_are_done_are_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_fault_of_the_program_is_final, setup, teardown),

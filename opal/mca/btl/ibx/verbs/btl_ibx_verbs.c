@@ -81,12 +81,12 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("verbs_retries", 9, P(retries), VB_RETRIES, 0, 7,
                 .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
                         "then the connection breaks. Unit: times, range 0 to 7, default 7."),
-    SPEC_NUMBER("verbs_resume_timeout", 9, P(resume_timeout_ms), 30000, 0, INT_MAX,
+    SPEC_NUMBER("verbs_resume_timeout", 9, P(resume_timeout_ms), 0, 0, INT_MAX,
                 .help = "A connection that breaks in use is made again, and goes on where it was; a peer that has given no "
-                        "answer for this time then counts as lost, and so does one whose connections break again and again for so "
-                        "long. 0 means at once. Not over iWARP, and not with btl_ibx_rc_after: there a peer whose "
+                        "answer for this time then counts as lost, and so does one whose connections break nine times in a row, each "
+                        "sooner than that. 0 means that a peer is lost when its connection breaks. 30000 is a good value to try. Not over iWARP, and not with btl_ibx_rc_after: there a peer whose "
                         "connection breaks is lost. Must be 0, or not 0, in the whole job. Unit: milliseconds, range 0 to "
-                        "2147483647, default 30000."),
+                        "2147483647, default 0."),
     SPEC_CHOICE("verbs_dmabuf", 9, P(dmabuf), VB_OFF, choices,
                 .help = "An adapter reads and writes the memory of an accelerator (GPU) by itself if the accelerator's library "
                         "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with Open MPI 5.0 and 6.0. It was "

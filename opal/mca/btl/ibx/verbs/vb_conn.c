@@ -104,10 +104,13 @@ static unsigned by_table(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, c
 static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules, unsigned actions)
 {
     if (VB_OPEN == conn->state) {
-        const bool is_new = !conn->is_resumed || now - conn->opened_at >= rules->resume_ns;
-        conn->resume_until = is_new ? now + rules->resume_ns : conn->resume_until;
+        const bool lasted = now - conn->opened_at >= rules->resume_ns;
+        conn->breaks = lasted ? 1 : conn->breaks + 1;
         conn->is_resumed = true;
         conn->tries = 0;
+    }
+    if (conn->breaks > rules->breaks) {
+        return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT | (0 == actions ? 0 : VB_DO_REFUSE));
     }
     return enter(conn, VB_BREAKING, 0, VB_DO_BREAK | actions);
 }
@@ -121,6 +124,7 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
         conn->resume_until = now + rules->resume_ns; /* it is alive, and may only be computing */
     }
     if (in & IN(BREAKING) && on & ON(STILL)) {
+        conn->resume_until = now + rules->resume_ns; /* until now nobody was asked */
         *todo = enter(conn, conn->is_resumed || conn->is_wanted ? VB_WAITING : VB_IDLE,
                       conn->is_resumed || conn->is_wanted ? now + rules->backoff_ns : 0, VB_DO_DROP);
     } else if (in & IN(BREAKING) && on & ON(ASKED) && !conn->is_resumed) {
@@ -177,6 +181,9 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, cons
 {
     const vb_conn_state_t before = conn->state;
     unsigned todo;
+    if (0 == rules->resume_ns && VB_ON_ASKED_AGAIN == event) {
+        return VB_DO_REFUSE;
+    }
     if (0 == rules->resume_ns || !resume(conn, event, now, rules, &todo)) {
         todo = step(conn,
                     VB_ON_ASKED_AGAIN == event ? VB_ON_ASKED

@@ -84,9 +84,10 @@ typedef struct vb_conn_rules {
     uint32_t tries;      /* so many attempts of mine, at least 1 */
     uint64_t word_ns; /* the first word is said again after this, then after 8 times as long, ... */
     uint32_t words;   /* so many times */
-    /* A connection that breaks in use is made again if the peer gives an answer within this; 0: the peer is lost. One that
-     * breaks again within this has broken once: a way that carries small things only does not keep a process for ever. */
+    /* A connection that breaks in use is made again if the peer gives an answer within this; 0: the peer is lost. So it is after more
+     * than `breaks` in a row that broke within this: a way that carries small things only does not keep a process for ever. */
     uint64_t resume_ns;
+    uint32_t breaks;
 } vb_conn_rules_t;
 
 typedef struct vb_conn {
@@ -97,6 +98,7 @@ typedef struct vb_conn {
     uint32_t words;    /* said again */
     uint64_t deadline; /* 0: none */
     bool is_resumed;       /* it was open once, and broke */
+    uint32_t breaks;       /* in a row, each soon after it was opened */
     uint64_t opened_at;    /* when it was opened last */
     uint64_t resume_until; /* then the peer is lost, if it gives no answer */
 } vb_conn_t;

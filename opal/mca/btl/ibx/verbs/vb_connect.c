@@ -179,7 +179,12 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, VB_STRANGER);
         return;
     }
-    vb_peer_t *peer = vb_peer_add(port, hello->name, NULL, 0, NULL);
+    vb_peer_t *peer = vb_map_get(&port->by_name, hello->name);
+    if (hello->is_again && (NULL == peer || vb_conn_is_over(&peer->conn))) {
+        asked->by->reject(port, asked, VB_STRANGER); /* what it wants to go on with has ended */
+        return;
+    }
+    peer = vb_peer_add(port, hello->name, NULL, 0, NULL);
     if (NULL == peer) {
         asked->by->reject(port, asked, VB_BUSY);
         return;
@@ -221,8 +226,8 @@ void vb_connect_rejected(vb_peer_t *peer, const vb_hello_t *hello, int status)
         const bool is_final = VB_STRANGER == hello->answer || VB_FULL == hello->answer;
         what = VB_CROSSED == hello->answer ? VB_ON_CROSS : is_final ? VB_ON_REFUSED : VB_ON_REJECTED;
         (void) vb_peer_why(peer, VB_FULL == hello->answer ? "it has connections enough (btl_ibx_max_rc)"
-                          : VB_ON_REFUSED == what ? "it does not know this process, or its "
-                                                    "btl_ibx_verbs_max_send_size or version is another"
+                          : VB_ON_REFUSED == what ? "it does not know this process or has given it up, or its "
+                                                    "btl_ibx_verbs_max_send_size, btl_ibx_verbs_resume_timeout or version is another"
                                                   : "it is busy");
     } else {
         (void) vb_peer_why(peer, "nobody listens there (status %d)", status);

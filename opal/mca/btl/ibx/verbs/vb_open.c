@@ -32,7 +32,8 @@ void vb_config_default(vb_config_t *config)
                   .tries = 8,
                   .word_ns = UINT64_C(100000000),
                   .words = 2, /* with the first one below VB_CONTROL_MAX */
-                  .resume_ns = UINT64_C(30000000000)},
+                  .resume_ns = UINT64_C(30000000000),
+                  .breaks = 8},
         .attempts = 2,
         .datagram = {.after = 0,
                      .max_connections = VB_CONNECTIONS_MOST,

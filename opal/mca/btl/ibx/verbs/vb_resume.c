@@ -118,13 +118,14 @@ bool vb_peer_has_received(vb_peer_t *peer, uint16_t received)
 {
     vb_kept_t *kept = peer->kept;
     uint32_t unknown = 0;
-    for (uint32_t i = 0; NULL != kept && i < kept->n; ++i) {
+    const uint32_t first = NULL == kept ? 0 : kept->next; /* those before were posted again, and completed */
+    for (uint32_t i = first; NULL != kept && i < kept->n; ++i) {
         unknown += !kept->request[i].is_done && VB_SENT_MESSAGE == kept->request[i].sent.kind;
     }
     if (!vb_sent_is_possible(received, peer->messages_sent, unknown)) {
         return false;
     }
-    for (uint32_t i = 0; NULL != kept && i < kept->n; ++i) {
+    for (uint32_t i = first; NULL != kept && i < kept->n; ++i) {
         vb_request_t *request = &kept->request[i];
         if (!request->is_done && vb_sent_has_arrived(request->sent, received)) {
             done(peer, request, VB_OK);
@@ -157,7 +158,13 @@ bool vb_link_post_again(vb_link_t *link)
                 vb_peer_cut(peer);
                 return vb_peer_why(peer, "the adapter takes less into a work request than before");
             }
-            if (VB_OK != vb_post_kept(link, request)) {
+            const vb_status_t status = vb_post_kept(link, request);
+            if (VB_FAULT == status) {
+                link->is_final = true;
+                vb_peer_cut(peer);
+                return vb_peer_why(peer, "the adapter does not take again what it took before");
+            }
+            if (VB_OK != status) {
                 return false;
             }
             ++peer->port->counters.posted_again;
