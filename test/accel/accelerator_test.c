@@ -472,7 +472,6 @@ void test_accelerator_fail(unsigned long long n)
     (void) pthread_mutex_unlock(&test.lock);
 }
 
-/* Copies so far, of all kinds. */
 /* Each copy from or to this byte of the device fails; NULL: none does. */
 PUBLIC void test_accelerator_fail_at(const void *byte);
 void test_accelerator_fail_at(const void *byte)
@@ -482,6 +481,7 @@ void test_accelerator_fail_at(const void *byte)
     (void) pthread_mutex_unlock(&test.lock);
 }
 
+/* Copies so far, of all kinds. */
 PUBLIC unsigned long long test_accelerator_copies(void);
 unsigned long long test_accelerator_copies(void)
 {

@@ -5,8 +5,8 @@
  * completes a piece next drives on. The pieces may complete in any order, in any thread, and inside the call that started them.
  *
  * How many slots there are follows from what is seen: where a piece completes and the transport has no other, although some are
- * left, it had to wait, and the pipeline gets a slot more. The lowest free slot is taken, whose memory was used last; so slots that
- * a transport does not need cost nothing.
+ * left, it had nothing to do, and the pipeline gets a slot more (also where pieces complete in the call that starts them). The lowest
+ * free slot is taken, whose memory was used last; so slots that a transport does not need cost nothing.
  *
  * Pure. Threads: spec_pipe_done any, the others the one that drives. */
 #ifndef SPEC_PIPE_H

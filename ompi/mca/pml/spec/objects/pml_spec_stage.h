@@ -70,11 +70,13 @@ bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, ui
 void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n);
 
 /* Bytes of a receive, within its capacity, are in host memory for good, and not accounted for yet: if it is staged they go on to
- * the device (a failure is noted in the request's status). Any thread. */
+ * the device (a failure is noted in the request's status), unless the program was told that the peer is lost, and may have its buffer
+ * back. Any thread. */
 static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvreq, uint64_t offset,
                                               uint64_t n)
 {
-    if (OPAL_UNLIKELY(recvreq->staged)) {
+    if (OPAL_UNLIKELY(recvreq->staged)
+        && OPAL_LIKELY(!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST))) {
         MCA_PML_SPEC_COUNT(staged_pieces);
         mca_pml_spec_stage_copy_in(recvreq, offset, n);
     }

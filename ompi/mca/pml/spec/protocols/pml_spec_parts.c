@@ -133,7 +133,7 @@ void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
     }
 }
 
-/* What is there under the lock, for the next part may come in another thread, and a convertor takes them in order. */
+/* Under the lock while more is to come: the next part may come in another thread, and a convertor takes them in order. */
 void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
                                      mca_pml_spec_frag_t *frag)
 {
@@ -150,12 +150,13 @@ void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
         spec_list_remove(&frag->parts.node);
         comes = begin(&recvreq->parts, peer, hdr, first);
     }
-    if (OPAL_LIKELY(is_whole || comes)) {
+    if (comes) {
         mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), 0, first);
         recvreq->missing = (int64_t) (hdr->length - first);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (is_whole) {
+        mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), 0, first);
         mca_pml_spec_recv_done(recvreq);
     } else if (OPAL_UNLIKELY(!comes)) { /* its sender is lost */
         mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);

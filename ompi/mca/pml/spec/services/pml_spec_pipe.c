@@ -37,10 +37,11 @@ static void piece_ended(void *pipe, uint32_t slot)
 /* The piece of a send is copied to its slot. False: it cannot be read, or the program may have its memory back. */
 static bool bring(const mca_pml_spec_pipe_t *p, const mca_pml_spec_transfer_args_t *piece)
 {
+    mca_pml_spec_send_request_t *sendreq = piece->request; /* if there are slots */
     return NULL == p->memory
-           || (!mca_pml_spec_lost(mca_pml_spec_transfer_peer(piece))
-               && mca_pml_spec_stage_bring(piece->request, piece->local, piece->offset,
-                                           piece->length));
+           || (!mca_pml_spec_lost(sendreq->peer)
+               && !(MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST)
+               && mca_pml_spec_stage_bring(sendreq, piece->local, piece->offset, piece->length));
 }
 
 static void move(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
