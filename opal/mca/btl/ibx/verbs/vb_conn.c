@@ -37,8 +37,8 @@ static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rule
     if (!may_try(conn, now, rules)) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
     }
-    const unsigned most = conn->is_resumed ? RESUME_DOUBLINGS : 7;
-    const unsigned doublings = 0 == conn->tries ? 0 : conn->tries <= most ? conn->tries - 1 : conn->is_resumed ? most : 0;
+    const unsigned most = conn->is_resumed ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
+    const unsigned doublings = before < most ? before : most;
     return enter(conn, VB_WAITING, now + (rules->backoff_ns << doublings), VB_DO_DROP);
 }
 

@@ -179,14 +179,11 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, VB_STRANGER);
         return;
     }
-    vb_peer_t *peer = vb_map_get(&port->by_name, hello->name);
-    if (hello->is_again && (NULL == peer || vb_conn_is_over(&peer->conn))) {
-        asked->by->reject(port, asked, VB_STRANGER); /* what it wants to go on with has ended */
-        return;
-    }
-    peer = vb_peer_add(port, hello->name, NULL, 0, NULL);
+    /* One that wants to go on with a connection is not met anew. */
+    vb_peer_t *peer = hello->is_again ? vb_map_get(&port->by_name, hello->name)
+                                      : vb_peer_add(port, hello->name, NULL, 0, NULL);
     if (NULL == peer) {
-        asked->by->reject(port, asked, VB_BUSY);
+        asked->by->reject(port, asked, hello->is_again ? VB_STRANGER : VB_BUSY);
         return;
     }
     if (NULL != port->hybrid && !peer->is_met) {
