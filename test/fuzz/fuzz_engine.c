@@ -20,7 +20,7 @@ typedef struct world {
     uint32_t posted[2]; /* receives, not completed */
     uint32_t requests[2];
     bool injected;
-    uint8_t memory[2][MEMORY];
+    _Alignas(8) uint8_t memory[2][MEMORY];
     uint8_t buffer[2][BUFFER];
     uint8_t sink[2][MEMORY];
     uint8_t roomy[2][IW_HEADROOM_SIZE + MEMORY];
@@ -67,6 +67,11 @@ static unsigned check_peer(const iw_peer_t *p)
         MUST(l->next == &p->rx.early || spec_seq_before(ssn, SPEC_ENTRY(l->next, iw_early_t, link)->ssn));
     }
     MUST(out == of_requests);
+    for (l = p->tx.atomics.next; l != &p->tx.atomics; l = l->next) {
+        const iw_request_t *r = SPEC_ENTRY(l, iw_request_t, queue);
+        MUST(IW_DO_ATOMIC == r->operation && !r->reported);
+    }
+    MUST(count(&p->tx.atomics) <= p->tx.reads_out);
     if (IW_ACTIVE == p->state) {
         MUST(cost == p->path.cc.in_flight && resent == p->loss.resent_out);
         MUST(p->tx.next_ssn - p->tx.una_ssn <= IW_SSN_WINDOW);
@@ -109,7 +114,7 @@ static void poll_all(world_t *w, unsigned i)
             --w->posted[i];
         } else if (IW_PEER_SILENT == c.what) {
             MUST(NULL == c.peer || 1 <= c.length);
-        } else if (IW_SENT == c.what || IW_WRITTEN == c.what || IW_READ == c.what) {
+        } else if (IW_SENT == c.what || IW_WRITTEN == c.what || IW_READ == c.what || IW_ATOMIC == c.what) {
             MUST(w->requests[i]-- > 0);
             if (NULL != c.context) {
                 *(bool *) c.context = false;
@@ -163,6 +168,10 @@ static void post(world_t *w, unsigned i, script_t *s)
     case 4:
         status = iw_post_write(p, piece, 2, w->stag[1 - i], to, flags, NULL);
         break;
+    case 7:
+        status = iw_post_atomic(p, (iw_atomic_op_t) (length % IW_ATOMIC_OPS), 0 != (length & 16), w->stag[1 - i], to, length,
+                                to, w->sink[i], flags, NULL);
+        break;
     default:
         status = iw_post_read(p, w->sink[i], length, w->stag[1 - i], to, flags, NULL);
         break;
@@ -195,7 +204,7 @@ static void inject(world_t *w, unsigned i, script_t *s)
             memcpy(bytes + length, &q, sizeof(q));
             length += sizeof(q);
             bytes[length++] = (uint8_t) next(s);
-            bytes[length++] = (uint8_t) (IW_RDMAP_VERSION | next(s) % 8);
+            bytes[length++] = (uint8_t) (IW_RDMAP_VERSION | next(s) % 16);
             continue;
         }
         for (n %= 64; n > 0; --n) {

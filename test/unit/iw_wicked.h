@@ -20,7 +20,7 @@ typedef struct wicked {
     uint64_t pn;
     uint16_t lag;                      /* of the floor behind the number */
     uint8_t buffer[BUFFERS][2 * SIZE]; /* posted with SIZE: the rest must stay */
-    uint8_t memory[MEMORY];
+    _Alignas(8) uint8_t memory[MEMORY];
     uint32_t stag;
 } wicked_t;
 

@@ -289,23 +289,6 @@ static void requests_that_are_too_long(void **state)
     wicked_fini(&w);
 }
 
-static void an_address_is_told_within_its_rights(void **state)
-{
-    (void) state;
-    wicked_t w;
-    uint8_t *at = NULL;
-    wicked_init(&w);
-    assert_int_equal(iw_locate(w.peer, w.stag, IW_REMOTE_WRITE, 8, MEMORY - 8, &at), IW_OK);
-    assert_ptr_equal(at, w.memory + 8);
-    at = NULL;
-    assert_int_equal(iw_locate(NULL, w.stag, IW_REMOTE_WRITE, 0, 8, &at), IW_REMOTE_ACCESS);
-    assert_int_equal(iw_locate(w.peer, w.stag, IW_REMOTE_WRITE, 8, MEMORY, &at), IW_REMOTE_ACCESS);
-    assert_int_equal(iw_locate(w.peer, w.stag, IW_READ_SINK, 0, 8, &at), IW_REMOTE_ACCESS);
-    assert_int_equal(iw_locate(w.peer, w.stag ^ 1, IW_REMOTE_WRITE, 0, 8, &at), IW_REMOTE_ACCESS);
-    assert_null(at);
-    wicked_fini(&w);
-}
-
 static void every_status_has_a_name(void **state)
 {
     (void) state;
@@ -334,7 +317,6 @@ int main(void)
         cmocka_unit_test(a_terminate_among_the_segments),
         cmocka_unit_test(terminates_that_make_no_sense),
         cmocka_unit_test(requests_that_are_too_long),
-        cmocka_unit_test(an_address_is_told_within_its_rights),
         cmocka_unit_test(every_status_has_a_name),
     };
     return cmocka_run_group_tests_name("iw_invalid", tests, NULL, NULL);

@@ -84,7 +84,8 @@ static void golden_bytes(void **state)
     (void) state;
     scene_t s;
     scene_init(&s);
-    uint8_t memory[64] = "abcdefgh", sink[8], buffer[8][16];
+    _Alignas(8) uint8_t memory[64] = "abcdefgh";
+    uint8_t sink[8], buffer[8][16];
     uint32_t stag =
         iw_register(s.link.engine[1], memory, sizeof(memory), IW_REMOTE_READ | IW_REMOTE_WRITE, NULL);
     assert_int_equal(stag, 0x966);
@@ -134,19 +135,38 @@ static void golden_bytes(void **state)
              NULL});
     assert_memory_equal(sink, "cdef", 4);
 
+    uint64_t before = 0;
+    iw_post_atomic(s.a, IW_ATOMIC_CSWAP, false, stag, 16, 7, 0, &before, 0, NULL);
+    play(&s,
+         (const char *const[]){
+             /* ssn 3, 54 bytes: untagged last, Atomic Request, queue 1, msn 2; 64 bits, compare and swap, number 2, STag,
+                  * offset 16, 7 is stored where 0 is */
+             "0 21000000 80100000 0000000000000005 00000000000003e9"
+             "  00000003 0036 41 4a 00000000 00000001 00000002 00000000"
+             "  0000 00 02 00000002 00000966 0000000000000010 0000000000000007 0000000000000000",
+             /* with the ACK: 30 bytes: untagged last, Atomic Response, queue 3, msn 1; number 2, the word was 0 */
+             "1 21020000 c6700000 0000000000000004 00000000000003e9"
+             "  00000005 00000004 00100000 0000 0001 0000 0001"
+             "  00000001 001e 41 4b 00000000 00000003 00000001 00000000"
+             "  00000002 0000000000000000",
+             "0 23020000 80100000 0000000000000006 00000000000003e9"
+             "  00000004 00000002 00100000 0064 0001 0000 0001",
+             NULL});
+    assert_int_equal(memory[16], 7);
+
     /* No receive buffer is left: ACK and RNR. */
     s.link.cut[1] = true;
     iw_post_send(s.a, &piece, 1, IW_INLINE, NULL);
     s.expected =
-        (const char *const[]){"0 21000000 80100000 0000000000000005 00000000000003e9"
-                              "  00000003 0014 41 43 00000000 00000000 00000002 00000000 6869",
+        (const char *const[]){"0 21000000 80100000 0000000000000007 00000000000003e9"
+                              "  00000004 0014 41 43 00000000 00000000 00000002 00000000 6869",
                               NULL};
     s.link.cut[1] = false;
     link_drain(&s.link);
     s.expected = NULL;
     link_run(&s.link, s.link.now + 6000);
-    s.expected = (const char *const[]){"1 23060000 c6700000 0000000000000004 00000000000003e9"
-                                       "  00000004 00000003 00100000 26a1 0001 0000 0001 00000005",
+    s.expected = (const char *const[]){"1 23060000 c6700000 0000000000000005 00000000000003e9"
+                                       "  00000006 00000004 00100000 26a1 0001 0000 0001 00000007",
                                        NULL};
     link_drain(&s.link);
     s.expected = NULL;
@@ -304,13 +324,16 @@ static void ddp_headers(void **state)
                 bool last = ddp & 0x40;
                 size_t length = tagged                         ? 20
                                 : opcode == IW_OP_READ_REQUEST ? 18 + 28
+                                : opcode == IW_OP_ATOMIC_REQUEST  ? 18 + 36
+                                : opcode == IW_OP_ATOMIC_RESPONSE ? 18 + 12
                                 : opcode == IW_OP_TERMINATE    ? 18 + 8
                                                                : 20;
                 bool good =
                     version
                     && (tagged ? 0 == opcode || 2 == opcode
                                : (3 == opcode && 0 == qn) || (1 == opcode && 1 == qn && last)
-                                     || (7 == opcode && 2 == qn));
+                                     || (7 == opcode && 2 == qn) || (10 == opcode && 1 == qn && last)
+                                     || (11 == opcode && 3 == qn && last));
                 assert_int_equal(IW_TERM_NONE == iw_ddp_check(body, length, &d), good);
                 assert_true(IW_TERM_NONE != iw_ddp_check(body, tagged ? 13 : 17, &d));
             }

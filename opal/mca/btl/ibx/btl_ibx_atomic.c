@@ -1,6 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Atomic operations: the adapter's, or messages, for both transports: a question to the process that has the memory, and
- * its answer. */
+/* Atomic operations: the transport's own, or messages: a question to the process that has the memory, and its answer. */
 #include "btl_ibx_atomic.h"
 
 #include "btl_ibx_endpoint.h"
@@ -22,64 +21,37 @@ void mca_btl_ibx_atomic_unlock(void)
 
 /* ---- the operation itself ---- */
 
-static bool is_less(uint64_t a, uint64_t b, bool is_32)
+/* As the BTL interface has it; IW_ATOMIC_OPS: there is none. */
+static iw_atomic_op_t op_of(mca_btl_base_atomic_op_t op)
 {
-    return is_32 ? (int32_t) a < (int32_t) b : (int64_t) a < (int64_t) b;
-}
-
-/* What becomes of the word; *is_known false: there is no such operation. */
-static uint64_t result_of(uint64_t old, const mca_btl_ibx_atomic_ask_t *ask, bool *is_known)
-{
-    const uint64_t operand = ask->operand;
-    *is_known = true;
-    switch (ask->op) {
+    switch (op) {
     case MCA_BTL_ATOMIC_ADD:
-        return old + operand;
+        return IW_ATOMIC_ADD;
     case MCA_BTL_ATOMIC_AND:
-        return old & operand;
+        return IW_ATOMIC_AND;
     case MCA_BTL_ATOMIC_OR:
-        return old | operand;
+        return IW_ATOMIC_OR;
     case MCA_BTL_ATOMIC_XOR:
-        return old ^ operand;
+        return IW_ATOMIC_XOR;
     case MCA_BTL_ATOMIC_SWAP:
-        return operand;
+        return IW_ATOMIC_SWAP;
     case MCA_BTL_ATOMIC_MIN:
-        return is_less(old, operand, ask->is_32) ? old : operand;
+        return IW_ATOMIC_MIN;
     case MCA_BTL_ATOMIC_MAX:
-        return is_less(operand, old, ask->is_32) ? old : operand;
-    case MCA_BTL_IBX_CSWAP:
-        return old == operand ? ask->value : old;
+        return IW_ATOMIC_MAX;
     default:
-        *is_known = false;
-        return old;
+        return IW_ATOMIC_OPS;
     }
 }
 
-/* On a word of this process; *before is the word before. The lock of atomic operations is held. */
-static int perform(char *at, mca_btl_ibx_atomic_ask_t *ask, uint64_t *before)
+void mca_btl_ibx_atomic_here(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, const mca_btl_ibx_atomic_ask_t *ask)
 {
-    uint32_t word32 = 0;
-    uint64_t word;
-    if (ask->is_32) {
-        memcpy(&word32, at, sizeof(word32));
-        word = word32;
-        ask->operand &= UINT32_MAX;
-    } else {
-        memcpy(&word, at, sizeof(word));
+    const uint64_t before = iw_atomic_do((iw_atomic_op_t) ask->op, 0 != ask->is_32, (void *) (uintptr_t) job->remote,
+                                          ask->operand, ask->compare);
+    if (NULL != job->local) {
+        mca_btl_ibx_atomic_keep(job->local, before, 0 != ask->is_32);
     }
-    bool is_known;
-    *before = word;
-    word = result_of(word, ask, &is_known);
-    if (!is_known) {
-        return OPAL_ERR_NOT_SUPPORTED;
-    }
-    if (ask->is_32) {
-        word32 = (uint32_t) word;
-        memcpy(at, &word32, sizeof(word32));
-    } else {
-        memcpy(at, &word, sizeof(word));
-    }
-    return OPAL_SUCCESS;
+    mca_btl_ibx_job_end(module, job);
 }
 
 /* ---- asking ---- */
@@ -92,19 +64,6 @@ static mca_btl_base_descriptor_t *message_of(mca_btl_base_module_t *btl, mca_btl
         memcpy(des->des_segments[0].seg_addr.pval, data, size);
     }
     return des;
-}
-
-static int ask_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl_ibx_atomic_ask_t *ask)
-{
-    uint64_t before = 0;
-    mca_btl_ibx_atomic_lock();
-    job->status = perform((char *) (uintptr_t) job->remote, ask, &before);
-    mca_btl_ibx_atomic_unlock();
-    if (NULL != job->local) {
-        memcpy(job->local, &before, job->length);
-    }
-    mca_btl_ibx_job_end(module, job);
-    return OPAL_SUCCESS;
 }
 
 /* The job that waits for this answer of the endpoint, and waits no more; NULL: none. lock is held. */
@@ -158,6 +117,9 @@ static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *
                  mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
+    if (OPAL_UNLIKELY(ask->op >= IW_ATOMIC_OPS || !iw_atomic_is_aligned((void *) (uintptr_t) remote, 0 != ask->is_32))) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
     mca_btl_ibx_job_t *job = mca_btl_ibx_job_new(module, MCA_BTL_IBX_ASK, to, local, ask->is_32 ? 4 : 8, local_handle,
                                                  callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == job)) {
@@ -165,7 +127,7 @@ static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *
     }
     job->remote = remote;
     const int rc = module->has_atomics ? module->transport->atomic_starts(module, job, ask, remote_handle, order)
-                   : to->is_self       ? ask_self(module, job, ask)
+                   : to->is_self       ? (mca_btl_ibx_atomic_here(module, job, ask), OPAL_SUCCESS)
                                        : ask_for(module, job, ask, remote_handle);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         mca_btl_ibx_item_return(&module->jobs, &job->super);
@@ -187,7 +149,7 @@ int mca_btl_ibx_atomic_fop(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
                            int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     mca_btl_ibx_atomic_ask_t ask = {
-        .op = (uint8_t) op, .operand = operand, .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
+        .op = (uint8_t) op_of(op), .operand = operand, .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
     return start(btl, endpoint, local, remote, local_handle, remote_handle, &ask, order, callback, context, cbdata);
 }
 
@@ -196,9 +158,9 @@ int mca_btl_ibx_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t
                              mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
                              int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
-    mca_btl_ibx_atomic_ask_t ask = {.op = MCA_BTL_IBX_CSWAP,
-                                    .operand = compare,
-                                    .value = value,
+    mca_btl_ibx_atomic_ask_t ask = {.op = IW_ATOMIC_CSWAP,
+                                    .operand = value,
+                                    .compare = compare,
                                     .is_32 = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)};
     return start(btl, endpoint, local, remote, local_handle, remote_handle, &ask, order, callback, context, cbdata);
 }
@@ -240,9 +202,12 @@ static void asked(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoin
     mca_btl_ibx_atomic_answer_t answer = {.number = ask.number, .status = OPAL_ERR_BAD_PARAM};
     mca_btl_ibx_lock(module);
     mca_btl_ibx_atomic_lock();
-    char *at = ask.is_32 <= 1 ? module->transport->word(endpoint, ask.stag, ask.offset, ask.is_32 ? 4 : 8) : NULL;
-    if (NULL != at) {
-        answer.status = perform(at, &ask, &answer.value);
+    char *at = ask.is_32 <= 1 && ask.op < IW_ATOMIC_OPS
+                   ? module->transport->word(endpoint, ask.stag, ask.offset, ask.is_32 ? 4 : 8)
+                   : NULL;
+    if (NULL != at && iw_atomic_is_aligned(at, 0 != ask.is_32)) {
+        answer.status = OPAL_SUCCESS;
+        answer.value = iw_atomic_do((iw_atomic_op_t) ask.op, 0 != ask.is_32, at, ask.operand, ask.compare);
     }
     mca_btl_ibx_atomic_unlock();
     module->atomics.done += OPAL_SUCCESS == answer.status;
@@ -276,7 +241,7 @@ static void answered(mca_btl_ibx_module_t *module, const mca_btl_base_endpoint_t
     }
     job->status = answer.status;
     if (OPAL_SUCCESS == answer.status && NULL != job->local) {
-        memcpy(job->local, &answer.value, job->length);
+        mca_btl_ibx_atomic_keep(job->local, answer.value, sizeof(uint32_t) == job->length);
     }
     mca_btl_ibx_job_end(module, job);
 }

@@ -86,7 +86,7 @@ typedef struct mca_btl_ibx_transport {
      * it cannot be, and the job is the caller's again. lock is not held. */
     int (*job_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                       const mca_btl_base_registration_handle_t *remote_handle, int order);
-    /* The same for an atomic operation as the adapter does it; only if module->has_atomics. */
+    /* The same for an atomic operation as the transport does it, to this process, too; only if module->has_atomics. */
     int (*atomic_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, const struct mca_btl_ibx_atomic_ask *ask,
                          const mca_btl_base_registration_handle_t *remote_handle, int order);
     /* Post a fragment, or what is left of a put or get that has begun. No room: OPAL_ERR_RESOURCE_BUSY, or false. lock
@@ -100,7 +100,7 @@ typedef struct mca_btl_ibx_transport {
     /* The connection as text, for people: which way the endpoint was reached. */
     void (*describe)(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size);
     /* The word of `size` bytes at `offset` of a region, if the endpoint's process may change it by atomic operations; else
-     * NULL. lock and the lock of atomic operations are held. */
+     * NULL. Only if not module->has_atomics. lock and the lock of atomic operations are held. */
     char *(*word)(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
 
     /* For progress (btl_ibx_progress.h). Is there a reason to poll? NULL: always. lock is not held. */
@@ -144,7 +144,7 @@ struct mca_btl_ibx_module {
     mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
     opal_list_t ended;  /* fragments and jobs that failed, or waited: to be told */
     opal_list_t asking; /* jobs that wait for the answer to an atomic operation */
-    bool has_atomics; /* the adapter's, atomic with the processor's; else atomic operations are messages */
+    bool has_atomics; /* the transport's; else atomic operations are messages */
     uint32_t ask_number;
     struct {
         uint64_t asked, done, refused;

@@ -22,6 +22,8 @@ static size_t header_size(const iw_request_t *r)
         return sizeof(iw_tagged_t);
     case IW_DO_READ:
         return sizeof(iw_untagged_t) + sizeof(iw_read_request_t);
+    case IW_DO_ATOMIC:
+        return sizeof(iw_untagged_t) + sizeof(iw_atomic_request_t);
     default:
         return sizeof(iw_untagged_t);
     }
@@ -255,6 +257,19 @@ static void put_read_request(iw_packet_t *k, const iw_request_t *r)
                              .source_to = iw_be64(r->to)};
 }
 
+static void put_atomic_request(iw_packet_t *k, const iw_request_t *r)
+{
+    put_untagged(k, IW_OP_ATOMIC_REQUEST, true, IW_QN_READ, r->msn, 0);
+    iw_atomic_request_t *q = iw_build_put(k, sizeof(*q));
+    *q = (iw_atomic_request_t){.is_32 = sizeof(uint32_t) == r->length,
+                               .op = r->atomic.op,
+                               .number = iw_be32(r->msn),
+                               .stag = iw_be32(r->stag),
+                               .to = iw_be64(r->to),
+                               .operand = iw_be64(r->atomic.operand),
+                               .compare = iw_be64(r->atomic.compare)};
+}
+
 bool iw_build_segment(iw_packet_t *k, const iw_segment_t *s)
 {
     const iw_request_t *r = s->request;
@@ -270,6 +285,13 @@ bool iw_build_segment(iw_packet_t *k, const iw_segment_t *s)
         return true;
     case IW_DO_READ:
         put_read_request(k, r);
+        return true;
+    case IW_DO_ATOMIC:
+        put_atomic_request(k, r);
+        return true;
+    case IW_DO_ANSWER:
+        put_untagged(k, IW_OP_ATOMIC_RESPONSE, true, IW_QN_ATOMIC, r->msn, 0);
+        put_payload(k, r, 0, s->length);
         return true;
     default:
         /* Checked for each segment, each time it is sent: the owner may have taken the memory back. */

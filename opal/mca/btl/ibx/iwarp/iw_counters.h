@@ -31,6 +31,7 @@
     X(messages_out, "messages given to be sent")                                                   \
     X(messages_in, "messages delivered to receive buffers")                                        \
     X(reads_in, "RDMA Read Requests served")                                                       \
+    X(atomics_in, "atomic operations done for peers")                                              \
     X(peers_down, "connections that ended with an error (not by a goodbye)")                       \
     X(peers_silent, "times a peer was silent for btl_ibx_iwarp_peer_timeout (a sixth of it if it had " \
                     "never answered) and was not given up")                                        \

@@ -175,17 +175,6 @@ bool iw_deregister(iw_engine_t *e, uint32_t stag)
     return iw_memory_remove(&e->memory, stag);
 }
 
-iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
-                      uint64_t length, uint8_t **at)
-{
-    return NULL != peer
-                   && IW_ACCESS_OK
-                          == iw_memory_check(&peer->engine->memory, stag, peer, rights, to, length,
-                                             at, NULL)
-               ? IW_OK
-               : IW_REMOTE_ACCESS;
-}
-
 bool iw_engine_is_connected(const iw_engine_t *e)
 {
     return e->active > 0;

@@ -10,7 +10,7 @@
  * Words: as in verbs. A peer is another process; its connection is made when the first datagram
  * goes either way. Messages to one peer arrive in the order of the calls, a send is delivered after
  * the data of the writes before it is in place, and with IW_FENCE after the data of the reads
- * before it. Reads overtake writes, unless they have IW_FENCE, or something posted before them and not sent has. Writes
+ * before it. Reads and atomic operations overtake writes, unless they have IW_FENCE, or something posted before them and not sent has. Writes
  * with IW_BULK are overtaken by what is posted behind them, unless it has IW_BEHIND.
  *
  * Memory: a peer is allocated when it is added, which the caller does when it first wants to talk,
@@ -23,6 +23,7 @@
 #include "iw_auth.h"
 #include "iw_counters.h"
 #include "iw_direct.h"
+#include "iw_atomic.h"
 #include "iw_wire.h"
 
 #include <netinet/in.h>
@@ -96,7 +97,7 @@ typedef struct iw_config {
     uint32_t quota;           /* receive buffers that one peer may hold until they are polled */
     uint32_t requests_max;    /* requests (sends, writes, reads, and reads served) at a time */
     uint32_t early_max;       /* segments kept in all that came ahead of missing ones */
-    uint8_t reads;            /* RDMA Reads that one peer may have outstanding here, and we there */
+    uint8_t reads;            /* RDMA Reads and atomic operations that one peer may have outstanding here, and we there */
 
     /* A process that was not added says hello: add it with iw_peer_add and return it, or NULL to
      * refuse. May be NULL. */
@@ -117,6 +118,7 @@ typedef enum iw_what {
     IW_SENT,          /* the peer has the message in a receive buffer, or will have it in order */
     IW_WRITTEN,       /* the data is in place at the peer */
     IW_READ,          /* the data is in place here */
+    IW_ATOMIC,        /* the word was changed at the peer, and what it was is here */
     IW_RECEIVED,      /* a message is in a receive buffer */
     IW_LIMIT_REACHED, /* the shared receive queue is below its limit; one shot */
     IW_PEER_DOWN,     /* the connection has ended; status says why */
@@ -203,6 +205,11 @@ iw_status_t iw_post_write(iw_peer_t *peer, const struct iovec *piece, unsigned c
                           uint64_t to, unsigned flags, void *context);
 iw_status_t iw_post_read(iw_peer_t *peer, void *sink, uint32_t length, uint32_t stag, uint64_t to,
                          unsigned flags, void *context);
+/* An atomic operation on an aligned word of 32 or 64 bits at the peer, which does it without a call of its program (RFC 7306). What the
+ * word was before is written to *before, unless that is NULL. Operations and reads to one peer happen in the order of the calls. Of the flags
+ * only IW_QUIET. */
+iw_status_t iw_post_atomic(iw_peer_t *peer, iw_atomic_op_t op, bool is_32, uint32_t stag, uint64_t to, uint64_t operand,
+                           uint64_t compare, void *before, unsigned flags, void *context);
 /* A buffer for one message of any peer. The one posted last is used first. */
 iw_status_t iw_post_receive(iw_engine_t *engine, void *buffer, uint32_t length, void *context);
 /* IW_LIMIT_REACHED when fewer than limit buffers are left; again after the next call. 0: never. */
@@ -221,10 +228,6 @@ void iw_set_receive_space(iw_engine_t *engine, uint32_t bytes);
 /* Let peers reach memory; rights and uses as in iw_memory.h. 0: no room. */
 uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const atomic_uint *uses);
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
-/* May peer do this with length bytes at offset `to` of a region? IW_OK and *at is where; or IW_REMOTE_ACCESS. For operations
- * that iWARP has not, as atomics, which the layer above does by messages. */
-iw_status_t iw_locate(const iw_peer_t *peer, uint32_t stag, unsigned rights, uint64_t to,
-                      uint64_t length, uint8_t **at);
 
 /* Up to max completions, in no order between peers and kinds. Returns how many. */
 unsigned iw_engine_poll(iw_engine_t *engine, iw_completion_t *completion, unsigned max);

@@ -80,6 +80,18 @@ static int tagged_check(const uint8_t *body, size_t length, iw_ddp_t *d)
                                                                         : IW_TERM_OPCODE;
 }
 
+/* A message of the protocol's own, which one segment holds. */
+static int whole_check(const iw_ddp_t *d, uint32_t qn, size_t length)
+{
+    if (qn != d->qn) {
+        return IW_TERM_DDP_QN;
+    }
+    if (0 != d->mo || !d->last) {
+        return IW_TERM_DDP_MO;
+    }
+    return length == d->length ? IW_TERM_NONE : IW_TERM_LENGTH;
+}
+
 static int untagged_check(const uint8_t *body, size_t length, iw_ddp_t *d)
 {
     const iw_untagged_t *h = (const iw_untagged_t *) body;
@@ -95,13 +107,11 @@ static int untagged_check(const uint8_t *body, size_t length, iw_ddp_t *d)
     case IW_OP_SEND:
         return IW_QN_SEND == d->qn ? IW_TERM_NONE : IW_TERM_DDP_QN;
     case IW_OP_READ_REQUEST:
-        if (IW_QN_READ != d->qn) {
-            return IW_TERM_DDP_QN;
-        }
-        if (0 != d->mo || !d->last) {
-            return IW_TERM_DDP_MO;
-        }
-        return sizeof(iw_read_request_t) == d->length ? IW_TERM_NONE : IW_TERM_LENGTH;
+        return whole_check(d, IW_QN_READ, sizeof(iw_read_request_t));
+    case IW_OP_ATOMIC_REQUEST:
+        return whole_check(d, IW_QN_READ, sizeof(iw_atomic_request_t));
+    case IW_OP_ATOMIC_RESPONSE:
+        return whole_check(d, IW_QN_ATOMIC, sizeof(iw_atomic_response_t));
     case IW_OP_TERMINATE:
         if (IW_QN_TERMINATE != d->qn) {
             return IW_TERM_DDP_QN;

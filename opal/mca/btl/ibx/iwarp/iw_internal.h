@@ -2,7 +2,8 @@
 /* Requests, segments, peers and the engine as its own files see them. Not for anybody else.
  *
  * Places. A request is in its peer's list `requests` from posting until it is freed; until all of
- * it has been cut into segments it is also in `sends`, `asks` or, serving a peer's read, in `responses`.
+ * it has been cut into segments it is also in `sends`, `asks` or, serving a peer, in `responses`; then an atomic operation is
+ * in `atomics` until it is answered.
  * A segment is in `in_flight` (sent, ordered by packet number, which is also the order of sending)
  * or in `lost` (to be sent again) until it is acknowledged, then free. A receive buffer is in the
  * shared queue, in a message under way, or in a completion. */
@@ -52,7 +53,16 @@
 #define IW_PAYLOAD_MAX    57344u /* whole pages */
 #define IW_WINDOW_INITIAL (16u * 1024) /* until the peer says what it can take; RFC 9002, 7.2 */
 
-enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE };
+/* ANSWER: to an atomic operation of the peer. */
+enum iw_operation { IW_DO_SEND, IW_DO_WRITE, IW_DO_READ, IW_DO_RESPONSE, IW_DO_ATOMIC, IW_DO_ANSWER };
+
+/* An atomic operation that we ask for. */
+typedef struct iw_atomic_ask {
+    uint64_t operand;
+    uint64_t compare;
+    void *before; /* NULL: nobody wants it */
+    uint8_t op;
+} iw_atomic_ask_t;
 
 typedef struct iw_request {
     spec_node_t all;
@@ -64,8 +74,8 @@ typedef struct iw_request {
     uint32_t out;        /* segments not acknowledged */
     uint32_t got;        /* READ: bytes that have arrived */
     uint32_t front;      /* READ: nothing has arrived from here on */
-    uint32_t msn;        /* SEND, READ */
-    uint32_t stag;       /* the peer's: WRITE target, READ source, RESPONSE sink */
+    uint32_t msn;        /* SEND, READ, ATOMIC, ANSWER */
+    uint32_t stag;       /* the peer's: WRITE and ATOMIC target, READ source, RESPONSE sink */
     uint32_t local_stag; /* READ sink, RESPONSE source */
     uint64_t to;         /* with stag */
     uint64_t local_to;   /* with local_stag */
@@ -74,12 +84,26 @@ typedef struct iw_request {
     uint8_t count;
     bool last_got; /* READ: the last segment has arrived */
     bool spoiled;  /* READ: its memory was written while it was verified there: copy */
+    bool is_behind; /* READ, ATOMIC: in sends, as a fence is there */
     bool reported; /* completed; freed when no segment refers to it */
     union {
         struct iovec piece[IW_IOV_MAX];
         uint8_t data[IW_INLINE_MAX];
+        iw_atomic_ask_t atomic;
     };
 } iw_request_t;
+
+/* Is it one datagram that asks the peer for something, and done when that is here? */
+static inline bool iw_request_asks(const iw_request_t *r)
+{
+    return IW_DO_READ == r->operation || IW_DO_ATOMIC == r->operation;
+}
+
+/* Is it what the peer asked for? */
+static inline bool iw_request_serves(const iw_request_t *r)
+{
+    return IW_DO_RESPONSE == r->operation || IW_DO_ANSWER == r->operation;
+}
 
 /* Earlier transmissions of a segment that are remembered: the first ones, which a path that is longer than was thought
  * answers first, and the last. */
@@ -133,13 +157,20 @@ typedef struct iw_message {
     uint32_t total; /* UINT32_MAX: not known yet */
 } iw_message_t;
 
-enum iw_delivery { IW_DELIVER_NOTHING, IW_DELIVER_MESSAGE, IW_DELIVER_READ };
+enum iw_delivery { IW_DELIVER_NOTHING, IW_DELIVER_MESSAGE, IW_DELIVER_READ, IW_DELIVER_ATOMIC, IW_DELIVER_ANSWER };
+
+/* What a segment says that has its turn in the order of the segments. */
+typedef union iw_word {
+    iw_read_request_t read;
+    iw_atomic_request_t atomic;
+    iw_atomic_response_t answer;
+} iw_word_t;
 
 /* What is to happen when a segment's turn comes. */
 typedef struct iw_early {
     spec_node_t link;
     iw_message_t *message;
-    iw_read_request_t read;
+    iw_word_t word;
     uint32_t ssn;
     uint32_t msn;
     uint8_t delivery;
@@ -170,10 +201,11 @@ typedef struct iw_peer_tx {
     uint32_t una_ssn;
     uint32_t send_msn;
     uint32_t read_msn;
+    uint32_t answer_msn;
     uint32_t window;     /* bytes the peer can take */
-    uint32_t reads_out;  /* our reads not complete */
-    uint32_t fences;     /* in sends */
-    uint8_t peer_reads;  /* reads that the peer serves at a time */
+    uint32_t reads_out;  /* our reads and atomic operations not complete */
+    uint32_t fences;     /* in sends: requests that no later one that asks may pass */
+    uint8_t peer_reads;  /* of these that the peer serves at a time */
     uint8_t allowance;   /* probe packets that may leave whatever the window says */
     uint8_t rnr_count;   /* times in a row that it had no receive buffer */
     bool limited;        /* the window was what held back */
@@ -187,9 +219,10 @@ typedef struct iw_peer_tx {
     uint64_t window_at;  /* when the peer told it last */
     spec_node_t requests;
     spec_node_t sends;
-    spec_node_t asks; /* reads ahead of sends: no fence was in there when they came */
+    spec_node_t asks; /* reads and atomic operations, ahead of sends: no fence was in there when they came */
     spec_node_t bulk; /* writes that others may pass, and what must not pass these */
     spec_node_t responses;
+    spec_node_t atomics; /* that have left and are not answered */
 } iw_peer_tx_t;
 
 /* What is in flight, and when it counts as lost. */
@@ -232,10 +265,11 @@ typedef struct iw_peer_rx {
     uint32_t expected;    /* ssn */
     uint32_t expected_msn;
     uint32_t expected_read;
+    uint32_t expected_answer;
     uint32_t unacked; /* packets to be acknowledged */
     uint32_t unacked_bytes;
     uint32_t held;    /* receive buffers taken and not polled */
-    uint32_t serving; /* reads of the peer not sent yet */
+    uint32_t serving; /* answers to the peer not sent yet */
     bool ack_now;
     bool rnr;
     bool is_near;  /* one came that is larger than any network's: from within the host, where there is no queue but the socket's */
@@ -321,7 +355,7 @@ struct iw_engine {
     uint64_t ahead; /* of the user's clock; may be negative */
 
     iw_pool_t requests;
-    iw_pool_t served; /* requests too: the peers' reads, which must not wait for our own */
+    iw_pool_t served; /* requests too: what peers asked for, which must not wait for our own */
     iw_pool_t segments;
     iw_pool_t messages;
     iw_pool_t early;
@@ -390,8 +424,10 @@ bool iw_peer_silence(iw_peer_t *p, uint64_t ns);
 uint64_t iw_peer_patience(const iw_peer_t *p);
 
 /* iw_request.c */
+/* False: no memory, and nothing was done. */
 bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read);
-void iw_request_dequeue(iw_request_t *r); /* out of `sends`, `asks` or `responses` */
+bool iw_request_serve_atomic(iw_peer_t *p, const iw_atomic_request_t *ask, void *word); /* does it */
+void iw_request_dequeue(iw_request_t *r); /* out of the queue it is in */
 void iw_request_report(iw_request_t *r, iw_status_t status);
 void iw_request_release(iw_request_t *r); /* frees it if reported and no segment refers to it */
 

@@ -94,9 +94,9 @@ static bool arrived(iw_peer_t *p, acked_t *a, const iw_segment_t *s)
 static void request_acked(iw_request_t *r)
 {
     --r->out;
-    /* A read is complete when its data is here; a request whose segments are not all cut is still
+    /* What asks is complete when the answer is here; a request whose segments are not all cut is still
      * in its queue. */
-    if (0 == r->out && IW_DO_READ != r->operation && !spec_node_is_queued(&r->queue)) {
+    if (0 == r->out && !iw_request_asks(r) && !spec_node_is_queued(&r->queue)) {
         iw_request_report(r, IW_OK);
     }
     iw_request_release(r);

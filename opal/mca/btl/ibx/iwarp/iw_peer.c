@@ -80,6 +80,7 @@ iw_peer_t *iw_peer_add(iw_engine_t *e, uint64_t identity, const iw_address_t *ad
     spec_list_init(&p->tx.asks);
     spec_list_init(&p->tx.bulk);
     spec_list_init(&p->tx.responses);
+    spec_list_init(&p->tx.atomics);
     spec_list_init(&p->loss.in_flight);
     spec_list_init(&p->loss.lost);
     spec_list_init(&p->rx.messages);
@@ -200,7 +201,8 @@ bool iw_peer_activate(iw_peer_t *p, uint64_t now)
     p->generation = ++e->last_generation;
     p->tx.next_pn = 1; /* so that a floor below it fits */
     p->tx.next_ssn = p->tx.una_ssn = p->rx.expected = 0;
-    p->tx.send_msn = p->tx.read_msn = p->rx.expected_msn = p->rx.expected_read = 1; /* RFC 5041, 5.2 */
+    p->tx.send_msn = p->tx.read_msn = p->tx.answer_msn = 1; /* RFC 5041, 5.2 */
+    p->rx.expected_msn = p->rx.expected_read = p->rx.expected_answer = 1;
     p->tx.window = e->config.peer_space;
     p->loss.reorder = IW_REORDER_MIN;
     p->tx.peer_reads = 1;

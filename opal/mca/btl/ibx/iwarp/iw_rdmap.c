@@ -4,14 +4,14 @@
  * The LLP has verified the datagram and found it new. A tagged segment's data is placed as it comes,
  * in any order (RFC 5041, 5.3). An untagged segment's data goes to the receive buffer of its message,
  * which is taken from the shared queue when the first segment of that message arrives. What a message
- * means - deliver it, serve a read - happens in the order of the segments. */
+ * means - deliver it, serve a read, do an atomic operation - happens in the order of the segments. */
 #include "iw_internal.h"
 
 /* What remains to be done when the segment's turn comes. */
 typedef struct turn {
     enum iw_delivery delivery;
     iw_message_t *message;
-    const iw_read_request_t *read;
+    const void *word; /* what it says, of the kind that `delivery` has (iw_word_t) */
     uint32_t msn;
 } turn_t;
 
@@ -59,6 +59,16 @@ static int place(iw_peer_t *p, const iw_ddp_t *d, unsigned rights, const iw_regi
     return term;
 }
 
+/* What we asked for is here. */
+static void asked_done(iw_request_t *r)
+{
+    iw_peer_t *p = r->peer;
+    --p->tx.reads_out;
+    iw_request_report(r, IW_OK);
+    iw_request_release(r);
+    iw_ready(p); /* another one or a fenced send may follow */
+}
+
 static int read_response(iw_peer_t *p, const iw_ddp_t *d)
 {
     const iw_region_t *region;
@@ -71,10 +81,7 @@ static int read_response(iw_peer_t *p, const iw_ddp_t *d)
     r->last_got |= d->last;
     iw_direct_note(p->engine, r, d);
     if (r->last_got && r->got >= r->length) {
-        --p->tx.reads_out;
-        iw_request_report(r, IW_OK);
-        iw_request_release(r);
-        iw_ready(p); /* another read or a fenced send may follow */
+        asked_done(r);
     }
     return IW_TERM_NONE;
 }
@@ -198,13 +205,91 @@ static iw_verdict_t send_segment(iw_peer_t *p, const iw_frame_t *f, const iw_ddp
 
 /* ---- in order ---- */
 
+/* May the peer ask for one more read or atomic operation, and is it the next? */
+static int may_ask(const iw_peer_t *p, const turn_t *t)
+{
+    if (t->msn != p->rx.expected_read) {
+        return IW_TERM_DDP_MSN;
+    }
+    return p->rx.serving >= p->engine->config.reads ? IW_TERM_READS : IW_TERM_NONE;
+}
+
+static int serve_read(iw_peer_t *p, const turn_t *t)
+{
+    const iw_read_request_t *ask = t->word;
+    uint8_t *at;
+    int term = may_ask(p, t);
+    if (IW_TERM_NONE == term) {
+        term = term_of(iw_memory_check(&p->engine->memory, iw_get32(ask->source_stag), p, IW_REMOTE_READ,
+                                       iw_get64(ask->source_to), iw_get32(ask->length), &at, NULL));
+    }
+    if (IW_TERM_NONE == term && !iw_request_serve(p, ask)) {
+        term = IW_TERM_LOCAL;
+    }
+    if (IW_TERM_NONE == term) {
+        ++p->rx.expected_read;
+        ++p->engine->count.reads_in;
+    }
+    return term;
+}
+
+/* The word that the peer asks to change, if it may. */
+static int word_of(const iw_peer_t *p, const iw_atomic_request_t *ask, uint8_t **at)
+{
+    if (ask->op >= IW_ATOMIC_OPS || ask->is_32 > 1 || 0 != ask->reserved[0] || 0 != ask->reserved[1]) {
+        return IW_TERM_OPCODE;
+    }
+    const int term =
+        term_of(iw_memory_check(&p->engine->memory, iw_get32(ask->stag), p, IW_REMOTE_READ | IW_REMOTE_WRITE,
+                                iw_get64(ask->to), ask->is_32 ? sizeof(uint32_t) : sizeof(uint64_t), at, NULL));
+    return IW_TERM_NONE != term || iw_atomic_is_aligned(*at, 0 != ask->is_32) ? term : IW_TERM_BOUNDS;
+}
+
+static int serve_atomic(iw_peer_t *p, const turn_t *t)
+{
+    const iw_atomic_request_t *ask = t->word;
+    uint8_t *at = NULL;
+    int term = may_ask(p, t);
+    if (IW_TERM_NONE == term) {
+        term = word_of(p, ask, &at);
+    }
+    if (IW_TERM_NONE == term && !iw_request_serve_atomic(p, ask, at)) {
+        term = IW_TERM_LOCAL;
+    }
+    if (IW_TERM_NONE == term) {
+        ++p->rx.expected_read;
+        ++p->engine->count.atomics_in;
+    }
+    return term;
+}
+
+/* The peer answers the first of our atomic operations that it has not answered, as it does them in their order. */
+static int answered(iw_peer_t *p, const turn_t *t)
+{
+    const iw_atomic_response_t *answer = t->word;
+    if (t->msn != p->rx.expected_answer || spec_list_is_empty(&p->tx.atomics)) {
+        return IW_TERM_DDP_MSN;
+    }
+    iw_request_t *r = SPEC_ENTRY(p->tx.atomics.next, iw_request_t, queue);
+    if (r->msn != iw_get32(answer->number)) {
+        return IW_TERM_DDP_MSN;
+    }
+    ++p->rx.expected_answer;
+    const uint64_t before = iw_get64(answer->before);
+    const uint32_t before_32 = (uint32_t) before;
+    if (NULL != r->atomic.before) {
+        memcpy(r->atomic.before, sizeof(before) == r->length ? (const void *) &before : &before_32, r->length);
+    }
+    asked_done(r);
+    return IW_TERM_NONE;
+}
+
 /* False: the connection ended over it. */
 static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
 {
     iw_engine_t *e = p->engine;
     iw_message_t *m = t->message;
-    uint8_t *at;
-    int term;
+    int term = IW_TERM_NONE;
     switch (t->delivery) {
     case IW_DELIVER_MESSAGE:
         /* All segments before have arrived, so all of the message has; if not, they overlapped. */
@@ -219,26 +304,21 @@ static bool deliver(iw_peer_t *p, const turn_t *t, uint32_t ssn)
         iw_pool_put(&e->messages, m);
         return true;
     case IW_DELIVER_READ:
-        term = term_of(iw_memory_check(&e->memory, iw_get32(t->read->source_stag), p,
-                                       IW_REMOTE_READ, iw_get64(t->read->source_to),
-                                       iw_get32(t->read->length), &at, NULL));
-        if (t->msn != p->rx.expected_read) {
-            term = IW_TERM_DDP_MSN;
-        } else if (IW_TERM_NONE == term && p->rx.serving >= e->config.reads) {
-            term = IW_TERM_READS;
-        } else if (IW_TERM_NONE == term && !iw_request_serve(p, t->read)) {
-            term = IW_TERM_LOCAL;
-        }
-        if (IW_TERM_NONE != term) {
-            refuse(p, term, ssn);
-            return false;
-        }
-        ++p->rx.expected_read;
-        ++e->count.reads_in;
-        return true;
+        term = serve_read(p, t);
+        break;
+    case IW_DELIVER_ATOMIC:
+        term = serve_atomic(p, t);
+        break;
+    case IW_DELIVER_ANSWER:
+        term = answered(p, t);
+        break;
     default:
-        return true;
+        break;
     }
+    if (IW_TERM_NONE != term) {
+        refuse(p, term, ssn);
+    }
+    return IW_TERM_NONE == term;
 }
 
 /* Segments that were waiting for the one that has just been delivered. */
@@ -250,7 +330,7 @@ static bool deliver_early(iw_peer_t *p)
             break;
         }
         iw_early_t copy = *early;
-        turn_t turn = {(enum iw_delivery) copy.delivery, copy.message, &copy.read, copy.msn};
+        turn_t turn = {(enum iw_delivery) copy.delivery, copy.message, &copy.word, copy.msn};
         spec_list_remove(&early->link);
         iw_pool_put(&p->engine->early, early);
         if (!deliver(p, &turn, p->rx.expected)) {
@@ -298,9 +378,13 @@ static iw_verdict_t act(iw_peer_t *p, const iw_frame_t *f, const iw_ddp_t *d, tu
         term = read_response(p, d);
         break;
     case IW_OP_READ_REQUEST:
-        *turn = (turn_t){.delivery = IW_DELIVER_READ,
-                         .read = (const iw_read_request_t *) d->payload,
-                         .msn = d->msn};
+        *turn = (turn_t){.delivery = IW_DELIVER_READ, .word = d->payload, .msn = d->msn};
+        break;
+    case IW_OP_ATOMIC_REQUEST:
+        *turn = (turn_t){.delivery = IW_DELIVER_ATOMIC, .word = d->payload, .msn = d->msn};
+        break;
+    case IW_OP_ATOMIC_RESPONSE:
+        *turn = (turn_t){.delivery = IW_DELIVER_ANSWER, .word = d->payload, .msn = d->msn};
         break;
     default:
         term = IW_TERM_OPCODE;
@@ -352,8 +436,8 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
                               .ssn = f->ssn,
                               .msn = turn.msn,
                               .delivery = (uint8_t) turn.delivery};
-        if (NULL != turn.read) {
-            early->read = *turn.read;
+        if (NULL != turn.word) {
+            memcpy(&early->word, turn.word, d.length);
         }
         spec_list_insert_after(at, &early->link);
         return IW_ACCEPTED;

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Requests: posting, serving a peer's reads, completing. */
+/* Requests: posting, serving a peer, completing. */
 #include "iw_internal.h"
 
 static iw_status_t check_pieces(const struct iovec *piece, unsigned count, unsigned flags,
@@ -24,7 +24,7 @@ static iw_status_t check_pieces(const struct iovec *piece, unsigned count, unsig
 
 static iw_pool_t *pool_of(iw_engine_t *e, unsigned operation)
 {
-    return IW_DO_RESPONSE == operation ? &e->served : &e->requests;
+    return IW_DO_RESPONSE == operation || IW_DO_ANSWER == operation ? &e->served : &e->requests;
 }
 
 /* A request of this peer, in no queue yet. */
@@ -73,19 +73,21 @@ static void fill(iw_request_t *r, const struct iovec *piece, unsigned count, uin
     }
 }
 
-/* A read is one small packet, and its answer uses the other direction: behind a large write it would not begin before
- * that has left. A fence behind which it was posted it must not overtake, which would wait for it.
+/* What asks is one small packet, and its answer uses the other direction: behind a large write it would not begin before
+ * that has left. A fence behind which it was posted it must not overtake, which would wait for it, and
+ * nothing that asks another one.
  * Segments are numbered when they are cut, and messages delivered in that order: what is behind a write in its queue, or
  * comes when that is empty, is delivered after its data. */
 static void enqueue(iw_peer_t *p, iw_request_t *r)
 {
-    const bool is_fenced = 0 != (r->flags & IW_FENCE);
-    if (IW_DO_READ == r->operation && !is_fenced && 0 == p->tx.fences) {
+    const bool is_fenced = 0 != (r->flags & IW_FENCE), asks = iw_request_asks(r);
+    if (asks && !is_fenced && 0 == p->tx.fences) {
         spec_list_append(&p->tx.asks, &r->queue);
     } else {
         const bool is_bulk =
             r->flags & IW_BULK || (r->flags & IW_BEHIND && !spec_list_is_empty(&p->tx.bulk));
-        p->tx.fences += is_fenced;
+        r->is_behind = asks;
+        p->tx.fences += is_fenced || asks;
         spec_list_append(is_bulk ? &p->tx.bulk : &p->tx.sends, &r->queue);
     }
     iw_ready(p);
@@ -93,7 +95,8 @@ static void enqueue(iw_peer_t *p, iw_request_t *r)
 
 void iw_request_dequeue(iw_request_t *r)
 {
-    r->peer->tx.fences -= 0 != (r->flags & IW_FENCE);
+    r->peer->tx.fences -= 0 != (r->flags & IW_FENCE) || r->is_behind;
+    r->is_behind = false;
     spec_list_remove(&r->queue);
 }
 
@@ -150,6 +153,33 @@ iw_status_t iw_post_read(iw_peer_t *p, void *sink, uint32_t length, uint32_t sta
     return IW_OK;
 }
 
+iw_status_t iw_post_atomic(iw_peer_t *p, iw_atomic_op_t op, bool is_32, uint32_t stag, uint64_t to, uint64_t operand,
+                           uint64_t compare, void *before, unsigned flags, void *context)
+{
+    iw_request_t *r = NULL;
+    const iw_status_t status = begin(p, IW_DO_ATOMIC, flags & IW_QUIET, context, &r);
+    if (IW_OK == status) {
+        r->length = is_32 ? sizeof(uint32_t) : sizeof(uint64_t);
+        r->stag = stag;
+        r->to = to;
+        r->atomic = (iw_atomic_ask_t){.operand = operand, .compare = compare, .before = before, .op = (uint8_t) op};
+        enqueue(p, r);
+    }
+    return status;
+}
+
+/* The answer to an atomic operation is short, and goes before what is read. */
+static void serve(iw_peer_t *p, iw_request_t *r)
+{
+    spec_node_t *const all = &p->tx.responses, *at = IW_DO_ANSWER == r->operation ? all : all->prev;
+    while (at->next != all && IW_DO_ANSWER == SPEC_ENTRY(at->next, iw_request_t, queue)->operation) {
+        at = at->next;
+    }
+    spec_list_insert_after(at, &r->queue);
+    ++p->rx.serving;
+    iw_ready(p);
+}
+
 bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
 {
     iw_request_t *r = NULL;
@@ -161,15 +191,31 @@ bool iw_request_serve(iw_peer_t *p, const iw_read_request_t *read)
     r->to = iw_get64(read->sink_to);
     r->local_stag = iw_get32(read->source_stag);
     r->local_to = iw_get64(read->source_to);
-    spec_list_append(&p->tx.responses, &r->queue);
-    ++p->rx.serving;
-    iw_ready(p);
+    serve(p, r);
+    return true;
+}
+
+bool iw_request_serve_atomic(iw_peer_t *p, const iw_atomic_request_t *ask, void *word)
+{
+    iw_request_t *r = NULL;
+    if (IW_OK != begin(p, IW_DO_ANSWER, IW_QUIET | IW_INLINE, NULL, &r)) {
+        return false;
+    }
+    iw_atomic_response_t *const answer = (iw_atomic_response_t *) r->data;
+    answer->number = ask->number;
+    answer->before = iw_be64(iw_atomic_do((iw_atomic_op_t) ask->op, 0 != ask->is_32, word, iw_get64(ask->operand),
+                                           iw_get64(ask->compare)));
+    r->length = sizeof(*answer);
+    serve(p, r);
     return true;
 }
 
 void iw_request_report(iw_request_t *r, iw_status_t status)
 {
-    static const iw_what_t what[] = {[IW_DO_SEND] = IW_SENT, [IW_DO_WRITE] = IW_WRITTEN, [IW_DO_READ] = IW_READ};
+    static const iw_what_t what[] = {[IW_DO_SEND] = IW_SENT,
+                                     [IW_DO_WRITE] = IW_WRITTEN,
+                                     [IW_DO_READ] = IW_READ,
+                                     [IW_DO_ATOMIC] = IW_ATOMIC};
     iw_peer_t *p = r->peer;
     if (r->reported) {
         return;
@@ -182,7 +228,7 @@ void iw_request_report(iw_request_t *r, iw_status_t status)
         iw_memory_remove(&p->engine->memory, r->local_stag);
         iw_direct_forget(r);
     }
-    if (IW_DO_RESPONSE != r->operation && (IW_OK != status || !(r->flags & IW_QUIET))) {
+    if (!iw_request_serves(r) && (IW_OK != status || !(r->flags & IW_QUIET))) {
         iw_complete(p->engine, r->context, p, what[r->operation], status, r->length);
     }
 }

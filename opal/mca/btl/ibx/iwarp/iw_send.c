@@ -28,7 +28,7 @@ static iw_request_t *first_send(const iw_peer_t *p)
     iw_request_t *r = first_of(&p->tx.sends);
     const bool blocked = NULL != r
                          && (((r->flags & IW_FENCE) && p->tx.reads_out > 0)
-                             || (IW_DO_READ == r->operation && !may_ask));
+                             || (iw_request_asks(r) && !may_ask));
     return blocked ? NULL : r;
 }
 
@@ -53,7 +53,7 @@ static bool is_told_to_wait(const iw_peer_t *p, uint64_t now)
 /* What is left of it goes in one datagram, whatever the path carries. */
 static bool is_small(const iw_peer_t *p, const iw_request_t *r)
 {
-    return IW_DO_READ == r->operation || r->length - r->cut <= p->engine->config.datagram_min / 2;
+    return iw_request_asks(r) || r->length - r->cut <= p->engine->config.datagram_min / 2;
 }
 
 /* NULL: there is none, or none that may be sent now, and then *waits. */
@@ -88,6 +88,18 @@ static iw_request_t *next_request(iw_peer_t *p, uint64_t now, bool *waits)
     return NULL;
 }
 
+/* Its message, if it is an untagged one, is the next of its queue (RFC 5041, 5.2). */
+static void number(iw_peer_t *p, iw_request_t *r)
+{
+    if (IW_DO_SEND == r->operation) {
+        r->msn = p->tx.send_msn++;
+    } else if (iw_request_asks(r)) {
+        r->msn = p->tx.read_msn++;
+    } else if (IW_DO_ANSWER == r->operation) {
+        r->msn = p->tx.answer_msn++;
+    }
+}
+
 /* The next segment of a request; NULL: out of memory. */
 static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
 {
@@ -95,14 +107,14 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     if (NULL == s) {
         return NULL;
     }
-    uint32_t left = IW_DO_READ == r->operation ? 0 : r->length - r->cut;
+    uint32_t left = iw_request_asks(r) ? 0 : r->length - r->cut;
     *s = (iw_segment_t){.peer = p,
                         .request = r,
                         .ssn = p->tx.next_ssn++,
                         .offset = r->cut,
                         .length = (uint16_t) iw_build_payload(p, r, left)};
-    if (IW_DO_SEND == r->operation && 0 == r->cut) {
-        r->msn = p->tx.send_msn++;
+    if (0 == r->cut) {
+        number(p, r);
     }
     r->cut += s->length;
     s->last = s->length == left;
@@ -112,11 +124,13 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
         return s;
     }
     iw_request_dequeue(r);
-    if (IW_DO_READ == r->operation) {
-        r->msn = p->tx.read_msn++;
+    if (iw_request_asks(r)) {
         ++p->tx.reads_out;
-    } else if (IW_DO_RESPONSE == r->operation) {
+    } else if (iw_request_serves(r)) {
         --p->rx.serving;
+    }
+    if (IW_DO_ATOMIC == r->operation) {
+        spec_list_append(&p->tx.atomics, &r->queue);
     }
     return s;
 }

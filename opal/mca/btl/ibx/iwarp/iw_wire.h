@@ -157,9 +157,16 @@ enum iw_opcode { /* RFC 5040, figure 4 */
                  IW_OP_READ_RESPONSE = 2,
                  IW_OP_SEND = 3,
                  IW_OP_TERMINATE = 7,
+                 IW_OP_ATOMIC_REQUEST = 10, /* these two: RFC 7306, 4 */
+                 IW_OP_ATOMIC_RESPONSE = 11,
 };
 
-enum iw_queue { IW_QN_SEND = 0, IW_QN_READ = 1, IW_QN_TERMINATE = 2 }; /* RFC 5040, 4.2 */
+enum iw_queue { /* RFC 5040, 4.2 and RFC 7306, 5 */
+                IW_QN_SEND = 0,
+                IW_QN_READ = 1, /* requests for atomic operations, too */
+                IW_QN_TERMINATE = 2,
+                IW_QN_ATOMIC = 3, /* their responses */
+};
 
 typedef struct iw_tagged { /* RFC 5041, 4.2 */
     uint8_t ddp;
@@ -184,6 +191,23 @@ typedef struct iw_read_request { /* RFC 5040, 4.4 */
     iw_be32_t source_stag;
     iw_be64_t source_to;
 } iw_read_request_t;
+
+/* RFC 7306, 5.2, without masks; the operations from 3 on and words of 32 bits are ours. */
+typedef struct iw_atomic_request {
+    uint8_t reserved[2]; /* zero */
+    uint8_t is_32;       /* 1: the word has 32 bits; 0: 64 */
+    uint8_t op;          /* iw_atomic_op_t */
+    iw_be32_t number;    /* comes back with the response */
+    iw_be32_t stag;
+    iw_be64_t to; /* of an aligned word */
+    iw_be64_t operand;
+    iw_be64_t compare; /* of compare and swap */
+} iw_atomic_request_t;
+
+typedef struct iw_atomic_response { /* RFC 7306, 5.3 */
+    iw_be32_t number;
+    iw_be64_t before; /* the word before the operation */
+} iw_atomic_response_t;
 
 /* RFC 5040, 4.8, without copies of headers (its M, D and R bits are zero): the segment is named by
  * its number instead, as the peer has it. */
@@ -222,7 +246,7 @@ enum iw_term {
 #define IW_PREFIX_MAX                                                                              \
     (sizeof(iw_head_t) + sizeof(iw_hello_t) + sizeof(iw_ack_t) + sizeof(iw_rnr_t)                  \
      + IW_RANGES_MAX * sizeof(iw_range_t) + sizeof(iw_seq_t) + sizeof(iw_untagged_t)               \
-     + sizeof(iw_read_request_t))
+     + sizeof(iw_atomic_request_t))
 
 /* The 64-bit packet number nearest to near whose low half is low: all of one that an acknowledgement has. */
 static inline uint64_t iw_pn_expand(uint64_t near, uint32_t low)
@@ -253,6 +277,10 @@ IW_AT(iw_tagged_t, to, 6);
 IW_SIZE(iw_untagged_t, 18);
 IW_AT(iw_untagged_t, qn, 6);
 IW_SIZE(iw_read_request_t, 28);
+IW_SIZE(iw_atomic_request_t, 36);
+IW_AT(iw_atomic_request_t, op, 3);
+IW_AT(iw_atomic_request_t, to, 12);
+IW_SIZE(iw_atomic_response_t, 12);
 IW_SIZE(iw_terminate_t, 8);
 _Static_assert(IW_PREFIX_MAX + 64 <= IW_DATAGRAM_LEAST, "no room for payload");
 #undef IW_SIZE

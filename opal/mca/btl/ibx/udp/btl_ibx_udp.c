@@ -132,7 +132,7 @@ static bool open_lists(mca_btl_ibx_udp_module_t *module)
     int failed = mca_btl_ibx_udp_buffers_init(&module->frags, module->base.super.btl_max_send_size);
     failed |= mca_btl_ibx_udp_buffers_init(&module->smalls, MCA_BTL_IBX_UDP_SMALL_ROOM);
     failed |= mca_btl_ibx_udp_buffers_init(&module->headers, MCA_BTL_IBX_UDP_HEADER_ROOM);
-    failed |= mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_job_t), OBJ_CLASS(mca_btl_ibx_job_t));
+    failed |= mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_udp_job_t), OBJ_CLASS(mca_btl_ibx_udp_job_t));
     if (OPAL_SUCCESS != failed) {
         mca_btl_ibx_no_memory(module->base.interface.name, "the lists of buffers to send from", 0);
     }
@@ -264,6 +264,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
     module->base.public.polls = &mca_btl_ibx_component.polls;
+    module->base.has_atomics = true;
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }

@@ -2,7 +2,6 @@
 /* Which address another process is reached at over UDP; what becomes of its connection. */
 #include "udp/btl_ibx_udp_endpoint.h"
 
-#include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
 #include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_message.h"
@@ -85,7 +84,6 @@ void mca_btl_ibx_udp_part(mca_btl_base_endpoint_t *base)
         iw_agent_flush(module->agent); /* says goodbye */
     }
     mca_btl_ibx_drop_waiting(base->module, &module->waiting, base);
-    mca_btl_ibx_fail_atomics(base);
 }
 
 void mca_btl_ibx_udp_describe(const mca_btl_base_endpoint_t *endpoint, char *text, size_t size)
@@ -161,7 +159,6 @@ void mca_btl_ibx_udp_lost(mca_btl_base_endpoint_t *endpoint, iw_status_t status)
     /* A peer that closed is done with us, mostly because it is in MPI_Finalize. */
     const bool is_news = !endpoint->is_dead && IW_CLOSED != status;
     endpoint->is_dead |= is_news; /* before its jobs end: no more of them begin */
-    mca_btl_ibx_fail_atomics(endpoint);
     mca_btl_ibx_unlock(endpoint->module);
     if (is_news) {
         if (IW_DEAD == status) {

@@ -34,6 +34,16 @@ typedef struct mca_btl_ibx_udp_endpoint {
 } mca_btl_ibx_udp_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_endpoint_t);
 
+/* Beside those of btl_ibx_module.h. */
+enum { MCA_BTL_IBX_UDP_ATOMIC = MCA_BTL_IBX_JOB_TYPES };
+
+typedef struct mca_btl_ibx_udp_job {
+    mca_btl_ibx_job_t base;
+    uint64_t operand, compare; /* these of an atomic operation */
+    uint8_t op;                /* iw_atomic_op_t */
+} mca_btl_ibx_udp_job_t;
+OBJ_CLASS_DECLARATION(mca_btl_ibx_udp_job_t);
+
 /* iw_reach_partner has no more. */
 #define MCA_BTL_IBX_UDP_EARLY 64
 
@@ -137,7 +147,7 @@ static inline int mca_btl_ibx_udp_rc(iw_status_t status)
                : OPAL_ERROR;
 }
 
-/* ---- btl_ibx_udp_rdma.c: registered memory, put and get. Atomic operations are messages (btl_ibx_atomic.h) ---- */
+/* ---- btl_ibx_udp_rdma.c: registered memory, put, get and atomic operations ---- */
 
 /* Give the module the cache that btl_ibx_rcache names. Without one (none is wanted, or to be had:
  * told) module->base.rcache stays NULL, and each use of memory is registered by itself. */
@@ -145,11 +155,13 @@ void mca_btl_ibx_udp_rcache_open(mca_btl_ibx_udp_module_t *module);
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_udp_register_mem);
 MCA_BTL_IBX_DECLARE(deregister_mem, mca_btl_ibx_udp_deregister_mem);
 
-/* The transport's `job_starts`, `job_issue` and `word` (btl_ibx_module.h). */
+/* The transport's `job_starts`, `job_issue` and `atomic_starts` (btl_ibx_module.h). */
 int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                                const mca_btl_base_registration_handle_t *remote_handle, int order);
 bool mca_btl_ibx_udp_job_issue(mca_btl_ibx_job_t *job);
-char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size);
+int mca_btl_ibx_udp_atomic_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
+                                  const struct mca_btl_ibx_atomic_ask *ask,
+                                  const mca_btl_base_registration_handle_t *remote_handle, int order);
 
 /* ---- btl_ibx_udp_reach.c: which processes of other hosts are reached ---- */
 

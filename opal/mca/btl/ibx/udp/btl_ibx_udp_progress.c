@@ -26,7 +26,7 @@ static int status_of(const iw_completion_t *c)
     return mca_btl_ibx_udp_rc((iw_status_t) c->status);
 }
 
-/* A message for the PML, or for ourselves. */
+/* A message for the PML. */
 static void deliver(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpoint, mca_btl_ibx_udp_message_t *message,
                     uint32_t length)
 {
@@ -34,28 +34,20 @@ static void deliver(mca_btl_ibx_module_t *module, mca_btl_base_endpoint_t *endpo
         return;
     }
     const size_t size = length - sizeof(message->hdr);
-    if (OPAL_LIKELY(!mca_btl_ibx_atomic_message(module, endpoint, message->hdr.tag, message->data, size))) {
-        mca_btl_ibx_dispatch(&module->super, endpoint, message->hdr.tag, message->data, size);
-    }
+    mca_btl_ibx_dispatch(&module->super, endpoint, message->hdr.tag, message->data, size);
 }
 
 static bool some_wait(mca_btl_ibx_module_t *base)
 {
-    return !opal_list_is_empty(&mca_btl_ibx_udp_of(base)->waiting) || !opal_list_is_empty(&base->ended)
-           || base->deferred.n > 0;
+    return !opal_list_is_empty(&mca_btl_ibx_udp_of(base)->waiting) || !opal_list_is_empty(&base->ended);
 }
 
-/* Fragments, jobs and answers for which there was no room, and what has ended. */
+/* Fragments and jobs for which there was no room, and what has ended. */
 static void retry(mca_btl_ibx_module_t *base)
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     mca_btl_ibx_post_waiting(base, &module->waiting);
     mca_btl_ibx_tell_ended(base);
-    if (base->deferred.n > 0) {
-        mca_btl_ibx_udp_unlock(module);
-        mca_btl_ibx_retry_answers(base);
-        mca_btl_ibx_udp_lock(module);
-    }
 }
 
 /* What a completion asks for while the lock is held. True: the PML is to be told. */
@@ -69,6 +61,7 @@ static bool on_completion(mca_btl_ibx_udp_module_t *module, const iw_completion_
         return true;
     case IW_WRITTEN:
     case IW_READ:
+    case IW_ATOMIC:
         return mca_btl_ibx_job_part_done(c->context, status_of(c));
     case IW_LIMIT_REACHED:
         (void) ibx_window_limit_reached(&module->window, iw_port_polled_at(module->port)); /* the engine's time */
@@ -95,6 +88,7 @@ static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
         break;
     case IW_WRITTEN:
     case IW_READ:
+    case IW_ATOMIC:
         mca_btl_ibx_job_end(module, c->context);
         break;
     case IW_RECEIVED:
@@ -190,8 +184,7 @@ static unsigned poll_engine(mca_btl_ibx_module_t *base, int *others)
 /* What waits for room in the engine waits for a datagram, too. */
 static bool is_due(mca_btl_ibx_module_t *module)
 {
-    return iw_port_is_due(mca_btl_ibx_udp_of(module)->port)
-           || OPAL_UNLIKELY(0 != __atomic_load_n(&module->deferred.n, __ATOMIC_RELAXED));
+    return iw_port_is_due(mca_btl_ibx_udp_of(module)->port);
 }
 
 static bool enter(mca_btl_ibx_module_t *module)
@@ -223,10 +216,10 @@ const mca_btl_ibx_transport_t mca_btl_ibx_udp_transport = {
     .parted = mca_btl_ibx_udp_failover_part,
     .job_starts = mca_btl_ibx_udp_job_starts,
     .job_issue = mca_btl_ibx_udp_job_issue,
+    .atomic_starts = mca_btl_ibx_udp_atomic_starts,
     .frag_post = mca_btl_ibx_udp_frag_post,
     .frag_return = mca_btl_ibx_udp_frag_return,
     .describe = mca_btl_ibx_udp_describe,
-    .word = mca_btl_ibx_udp_word,
     .is_due = is_due,
     .trylock = enter,
     .lock = lock,

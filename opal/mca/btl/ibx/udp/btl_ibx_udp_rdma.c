@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Memory that UDP peers may reach, and puts and gets as RDMA Writes and Reads of the engine. */
+/* Memory that UDP peers may reach; puts, gets and atomic operations as RDMA Writes, Reads and atomic operations of the engine. */
 #include "udp/btl_ibx_udp_module.h"
 
 #include "btl_ibx_atomic.h"
@@ -99,27 +99,32 @@ int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-char *mca_btl_ibx_udp_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size)
-{
-    iw_peer_t *peer = ((const mca_btl_ibx_udp_endpoint_t *) endpoint)->peer;
-    uint8_t *at = NULL;
-    return NULL != peer && IW_OK == iw_locate(peer, stag, IW_REMOTE_READ | IW_REMOTE_WRITE, offset, size, &at)
-               ? (char *) at
-               : NULL;
-}
+/* ---- put, get and atomic operations ---- */
 
-/* ---- put and get ---- */
+OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_job_t, mca_btl_ibx_job_t, NULL, NULL);
+
+/* Of a job to this peer: n bytes from `issued` on. */
+static iw_status_t post_part(mca_btl_ibx_job_t *job, iw_peer_t *peer, uint32_t n)
+{
+    const mca_btl_ibx_udp_job_t *own = (const mca_btl_ibx_udp_job_t *) job;
+    char *const local = NULL == job->local ? NULL : job->local + job->issued;
+    const struct iovec piece = {.iov_base = local, .iov_len = n};
+    const uint64_t to = job->remote + job->issued;
+    switch (job->type) {
+    case MCA_BTL_IBX_PUT:
+        return iw_post_write(peer, &piece, 1, job->stag, to, IW_BULK, job);
+    case MCA_BTL_IBX_GET:
+        return iw_post_read(peer, local, n, job->stag, to, 0, job);
+    default:
+        return iw_post_atomic(peer, (iw_atomic_op_t) own->op, sizeof(uint32_t) == n, job->stag, to, own->operand,
+                              own->compare, local, 0, job);
+    }
+}
 
 static int post(mca_btl_ibx_job_t *job, uint32_t n)
 {
     iw_peer_t *peer = mca_btl_ibx_udp_peer(job->endpoint);
-    struct iovec piece = {.iov_base = job->local + job->issued, .iov_len = n};
-    const uint64_t to = job->remote + job->issued;
-    const iw_status_t status = NULL == peer ? IW_DEAD
-                               : MCA_BTL_IBX_PUT == job->type
-                                   ? iw_post_write(peer, &piece, 1, job->stag, to, IW_BULK, job)
-                                   : iw_post_read(peer, piece.iov_base, n, job->stag, to, 0, job);
-    return mca_btl_ibx_udp_rc(status);
+    return mca_btl_ibx_udp_rc(NULL == peer ? IW_DEAD : post_part(job, peer, n));
 }
 
 bool mca_btl_ibx_udp_job_issue(mca_btl_ibx_job_t *job)
@@ -143,21 +148,13 @@ static bool copied(mca_btl_ibx_udp_module_t *module, const mca_btl_ibx_job_t *jo
     return is_done;
 }
 
-int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
-                               const mca_btl_base_registration_handle_t *remote_handle, int order)
+/* Issues it, or queues it: its memory at the peer is in this region. lock is not held. */
+static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
+                  const mca_btl_base_registration_handle_t *remote_handle)
 {
-    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
     bool ended = false;
-    (void) order;
-    if (copied(module, job)) {
-        mca_btl_ibx_job_end(base, job);
-        return OPAL_SUCCESS;
-    }
     job->stag = remote_handle->stag;
     job->remote -= remote_handle->base;
-    if (job->length >= MCA_BTL_IBX_UDP_BULK) {
-        iw_agent_expect_bulk(module->agent);
-    }
     mca_btl_ibx_udp_lock(module);
     if (OPAL_LIKELY(opal_list_is_empty(&module->waiting) && mca_btl_ibx_udp_job_issue(job))) {
         ended = mca_btl_ibx_job_part_done(job, OPAL_SUCCESS);
@@ -167,7 +164,39 @@ int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *jo
     iw_agent_flush(module->agent);
     mca_btl_ibx_udp_unlock_sent(module);
     if (OPAL_UNLIKELY(ended)) { /* nothing could be issued */
-        mca_btl_ibx_job_end(base, job);
+        mca_btl_ibx_job_end(&module->base, job);
     }
+}
+
+int mca_btl_ibx_udp_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,
+                               const mca_btl_base_registration_handle_t *remote_handle, int order)
+{
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(base);
+    (void) order;
+    if (copied(module, job)) {
+        mca_btl_ibx_job_end(base, job);
+        return OPAL_SUCCESS;
+    }
+    if (job->length >= MCA_BTL_IBX_UDP_BULK) {
+        iw_agent_expect_bulk(module->agent);
+    }
+    start(module, job, remote_handle);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_ibx_udp_atomic_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job, const mca_btl_ibx_atomic_ask_t *ask,
+                                  const mca_btl_base_registration_handle_t *remote_handle, int order)
+{
+    mca_btl_ibx_udp_job_t *own = (mca_btl_ibx_udp_job_t *) job;
+    (void) order;
+    if (job->endpoint->is_self) {
+        mca_btl_ibx_atomic_here(base, job, ask);
+        return OPAL_SUCCESS;
+    }
+    job->type = MCA_BTL_IBX_UDP_ATOMIC;
+    own->op = ask->op;
+    own->operand = ask->operand;
+    own->compare = ask->compare;
+    start(mca_btl_ibx_udp_of(base), job, remote_handle);
     return OPAL_SUCCESS;
 }

@@ -261,37 +261,20 @@ int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
 
-/* To ourselves: the adapter's operations are atomic with the processor's. */
-static void at_home(const mca_btl_ibx_verbs_job_t *job)
-{
-    uint64_t *word = (uint64_t *) (uintptr_t) job->base.remote;
-    uint64_t before = job->operand;
-    if (MCA_BTL_IBX_VERBS_ADD == job->base.type) {
-        before = __atomic_fetch_add(word, job->operand, __ATOMIC_SEQ_CST);
-    } else {
-        (void) __atomic_compare_exchange_n(word, &before, job->swap, false, __ATOMIC_SEQ_CST,
-                                           __ATOMIC_SEQ_CST);
-    }
-    if (NULL != job->base.local) {
-        memcpy(job->base.local, &before, sizeof(before));
-    }
-}
-
 int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job, const mca_btl_ibx_atomic_ask_t *ask,
                                     const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
     mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
     mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
-    const bool adds = MCA_BTL_ATOMIC_ADD == ask->op;
-    if (ask->is_32 || 0 != (job->remote & 7) || (!adds && MCA_BTL_IBX_CSWAP != ask->op)) {
+    const bool adds = IW_ATOMIC_ADD == ask->op;
+    if (ask->is_32 || (!adds && IW_ATOMIC_CSWAP != ask->op)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
     job->type = adds ? MCA_BTL_IBX_VERBS_ADD : MCA_BTL_IBX_VERBS_SWAP;
-    own->operand = ask->operand;
-    own->swap = ask->value;
-    if (job->endpoint->is_self) {
-        at_home(own);
-        mca_btl_ibx_job_end(base, job);
+    own->operand = adds ? ask->operand : ask->compare;
+    own->swap = ask->operand;
+    if (job->endpoint->is_self) { /* the adapter's are atomic with the processor's */
+        mca_btl_ibx_atomic_here(base, job, ask);
         return OPAL_SUCCESS;
     }
     set_memory(own, remote_handle, order);
