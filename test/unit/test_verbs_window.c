@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Receive buffers of the verbs transport, over adapters that are not there (fake_verbs.h): a shared queue with its window,
  * or credits where there is none; enough of them, not many more, and what comes when there are none. */
+#include "fake_objects.h"
 #include "verbs_processes.h"
 
 #include <stdlib.h>
@@ -30,6 +31,45 @@ static void a_starved_shared_queue_grows(void **state)
     vb_port_lock(process[2].port);
     vb_port_return(process[2].port, process[2].held, (int) process[2].held_n);
     vb_port_unlock(process[2].port);
+}
+
+/* Relaxed ordering is for receive buffers, if it is wanted. */
+static void buffers_written(bool relaxed)
+{
+    vb_config_t c = config_of(&process[2]);
+    begin(1);
+    c.relaxed = relaxed;
+    assert_true(start(2, &c, NULL));
+    open_up(1, 2);
+    const vb_slab_t *slab = &process[2].port->rx->slab[0];
+    const uintptr_t at = (uintptr_t) slab->memory;
+    assert_true(fake_is_allowed(slab->mr->lkey, at, 64, IBV_ACCESS_LOCAL_WRITE));
+    assert_int_equal(fake_is_allowed(slab->mr->lkey, at, 64, IBV_ACCESS_RELAXED_ORDERING), relaxed);
+    assert_int_equal(vb_port_relaxed(process[2].port, 0), relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
+
+static void buffers_written_in_order(void **state)
+{
+    (void) state;
+    buffers_written(false);
+}
+
+static void buffers_written_in_any_order(void **state)
+{
+    (void) state;
+    buffers_written(true);
+}
+
+static void bandwidth_by_width_and_speed(void **state)
+{
+    (void) state;
+    assert_int_equal(vb_mbps(2, 4), 40000);    /* QDR, 4 wide */
+    assert_int_equal(vb_mbps(2, 64), 200000);  /* HDR */
+    assert_int_equal(vb_mbps(2, 128), 400000); /* NDR */
+    assert_int_equal(vb_mbps(2, 256), 800000); /* XDR */
+    assert_int_equal(vb_mbps(16, 256), 400000);
+    assert_int_equal(vb_mbps(1, 32), 25000);
+    assert_int_equal(vb_mbps(0, 0), 2500);
 }
 
 static void a_full_window_makes_senders_wait(void **state)
@@ -416,6 +456,9 @@ static void switched_off_by_parameter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(buffers_written_in_order),
+        TEST(buffers_written_in_any_order),
+        TEST(bandwidth_by_width_and_speed),
         TEST(a_starved_shared_queue_grows),
         TEST(a_full_window_makes_senders_wait),
         TEST(a_full_window_makes_senders_wait_for_the_timer),

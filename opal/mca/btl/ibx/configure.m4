@@ -28,6 +28,9 @@ AC_DEFUN([MCA_opal_btl_ibx_CONFIG], [
     AC_SUBST([VERBS])
     AS_IF([test $VERBS = 1],
         [AC_CHECK_LIB([ibverbs], [ibv_reg_dmabuf_mr], [:], [CPPFLAGS="$CPPFLAGS -DSPEC_NO_DMABUF"])])
+    AS_IF([test $VERBS = 1],
+        [AC_CHECK_MEMBER([struct ibv_port_attr.active_speed_ex], [CPPFLAGS="$CPPFLAGS -DSPEC_HAS_SPEED_EX"], [],
+            [[@%:@include <infiniband/verbs.h>]])])
     AS_IF([test $VERBS = 1], [IBVERBS_LIBS=-libverbs RDMACM_LIBS=-lrdmacm], [IBVERBS_LIBS= RDMACM_LIBS=])
     SODIUM_LIBS=-lsodium
     btl_ibx_LIBS="$RDMACM_LIBS $IBVERBS_LIBS $SODIUM_LIBS"

@@ -92,6 +92,11 @@ static const spec_parameter_t parameters[] = {
                         "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with Open MPI 5.0 and 6.0. It was "
                         "never tried with a real accelerator: auto uses it if it can, off never. No unit, one of auto, off, "
                         "default off."),
+    SPEC_CHOICE("verbs_relaxed_ordering", 9, P(relaxed), VB_OFF, choices,
+                .help = "An adapter may write messages, and the memory of puts and gets that is no window of MPI, in any order "
+                        "(relaxed ordering of PCI Express), which some processors need for the full bandwidth. It was never "
+                        "measured on a real adapter: auto, where adapter and kernel can; off, never. No unit, one of auto, off, "
+                        "default off."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
                 .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
                         "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
@@ -222,6 +227,7 @@ static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *modu
     config->link_window_max = p->link_window_max;
     config->buffer_size = (uint32_t) (p->max_send_size + sizeof(vb_hdr_t) + 63) & ~63u;
     config->inline_max = p->inline_max;
+    config->relaxed = VB_OFF != p->relaxed;
     config->notices = c->sleep_after < 0 ? VB_AUTO : 0 == c->sleep_after ? VB_OFF : VB_ON;
     config->rnr_timer = (uint8_t) p->rnr_timer;
     config->ack_timeout = (uint8_t) p->ack_timeout;

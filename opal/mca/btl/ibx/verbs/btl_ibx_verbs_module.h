@@ -56,6 +56,7 @@ typedef struct mca_btl_ibx_verbs_params {
     unsigned max_rc;
     int connect; /* vb_connect_t */
     int dmabuf;  /* VB_OFF, VB_AUTO */
+    int relaxed; /* the same */
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;

@@ -26,7 +26,8 @@ static int rights(const mca_btl_ibx_verbs_module_t *module, int32_t access)
     if (access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && module->base.has_atomics) {
         r |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
     }
-    return r;
+    /* Of a window (osc/rdma asks for atomic operations, too) the program sees words before it hears of them. */
+    return access & MCA_RCACHE_ACCESS_REMOTE_ATOMIC ? r : vb_port_relaxed(module->port, r);
 }
 
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access)

@@ -154,22 +154,36 @@ uint64_t vb_device_rnr(const vb_abilities_t *able)
     return 0;
 }
 
-/* Width and speed as verbs encode them. */
-static uint32_t mbps_of(const struct ibv_port_attr *attr)
+uint32_t vb_mbps(unsigned width_code, unsigned speed_code)
 {
     static const struct {
         unsigned code, value;
     } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
       speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
-                  {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+                  {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}, {256, 200000}};
     unsigned width = 1, speed = 2500;
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); ++i) {
-        width = widths[i].code == attr->active_width ? widths[i].value : width;
+        width = widths[i].code == width_code ? widths[i].value : width;
     }
     for (size_t i = 0; i < sizeof(speeds) / sizeof(*speeds); ++i) {
-        speed = speeds[i].code == attr->active_speed ? speeds[i].value : speed;
+        speed = speeds[i].code == speed_code ? speeds[i].value : speed;
     }
     return width * speed;
+}
+
+/* XDR does not fit into the old field. */
+static unsigned speed_of(const struct ibv_port_attr *attr)
+{
+#ifdef SPEC_HAS_SPEED_EX
+    return 0 != attr->active_speed_ex ? attr->active_speed_ex : attr->active_speed;
+#else
+    return attr->active_speed;
+#endif
+}
+
+int vb_port_relaxed(const vb_port_t *port, int access)
+{
+    return port->config.relaxed ? access | IBV_ACCESS_RELAXED_ORDERING : access;
 }
 
 static void choose_queue(vb_port_t *port, const struct ibv_device_attr *device)
@@ -240,7 +254,7 @@ bool vb_port_examine(vb_port_t *port, uint8_t number, char *why, size_t size)
     able->fences = NULL == able->fences_why;
     able->inline_max = port->config.inline_max;
     able->message_max = 0 != attr.max_msg_sz ? vb_least(attr.max_msg_sz, UINT32_C(1) << 30) : UINT32_C(1) << 30;
-    able->mbps = mbps_of(&attr);
+    able->mbps = vb_mbps(attr.active_width, speed_of(&attr));
 
     return choose_depths(port, &device)
            || vb_fails(why, size, "its queues are too short: %d work requests, %d completions", device.max_qp_wr,

@@ -117,6 +117,7 @@ typedef struct vb_config {
         uint64_t start;           /* wall clock when the process began, ns */
         uint64_t peer_timeout_ns; /* a peer that does not answer for so long is lost */
     } datagram;
+    bool relaxed; /* vb_port_relaxed */
     vb_choice_t notices; /* vb_port_arm will be called; VB_AUTO: if the adapter is software, and can */
     bool thread;   /* false: vb_port_events has to be called (tests) */
     void *context; /* of the callbacks */
@@ -215,6 +216,14 @@ uint64_t vb_peer_name(const vb_peer_t *peer);
 const vb_conn_t *vb_peer_connection(const vb_peer_t *peer);
 /* Nothing will ever be sent again, whichever way. */
 bool vb_peer_is_over(const vb_peer_t *peer);
+/* Bandwidth of a port, Mb/s, by its width and speed as verbs encode them (SDR 1 to XDR 256); what is not known counts as 1,
+ * and as SDR. */
+uint32_t vb_mbps(unsigned width_code, unsigned speed_code);
+
+/* Access rights (ibv_reg_mr) for memory that nobody reads before a completion has told of what is in it: if the configuration says
+ * so, the adapter may write it in any order. */
+int vb_port_relaxed(const vb_port_t *port, int access);
+
 /* Says goodbye; what is posted fails with VB_ENDED, what is in the queue still goes out. The peer is
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);

@@ -52,7 +52,7 @@ static bool slab_new(vb_rx_t *rx, uint32_t n)
     slab.next = malloc(n * sizeof(*slab.next));
     slab.mr = NULL == slab.memory || NULL == slab.next
                   ? NULL
-                  : ibv_reg_mr(rx->port->pd, slab.memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+                  : ibv_reg_mr(rx->port->pd, slab.memory, bytes, vb_port_relaxed(rx->port, IBV_ACCESS_LOCAL_WRITE));
     if (NULL == slab.mr) {
         free(slab.memory);
         free(slab.next);
