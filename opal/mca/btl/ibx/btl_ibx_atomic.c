@@ -111,6 +111,37 @@ static int ask_for(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl
     return OPAL_SUCCESS;
 }
 
+/* Told once: its adapter alone changes its memory, and ours cannot ask for that. */
+static int no_way(const mca_btl_base_endpoint_t *to)
+{
+    char where[96];
+    to->module->transport->describe(to, where, sizeof(where));
+    mca_btl_ibx_explain("no atomic operations", "", spec_host_of(to->proc), where);
+    return OPAL_ERR_NOT_SUPPORTED;
+}
+
+/* The way that the target's process has chosen. */
+static int give(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl_ibx_atomic_ask_t *ask,
+                const mca_btl_base_registration_handle_t *remote_handle, int order)
+{
+    const mca_btl_base_endpoint_t *to = job->endpoint;
+    if (OPAL_UNLIKELY(NULL == remote_handle && !to->is_self)) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    switch (to->atomics) {
+    case MCA_BTL_IBX_ATOMICS_BY_TRANSPORT:
+        return module->transport->atomic_starts(module, job, ask, remote_handle, order);
+    case MCA_BTL_IBX_ATOMICS_BY_MESSAGES:
+        if (!to->is_self) {
+            return ask_for(module, job, ask, remote_handle);
+        }
+        mca_btl_ibx_atomic_here(module, job, ask);
+        return OPAL_SUCCESS;
+    default:
+        return no_way(to);
+    }
+}
+
 static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *local, uint64_t remote,
                  mca_btl_base_registration_handle_t *local_handle,
                  const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask, int order,
@@ -126,9 +157,7 @@ static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     job->remote = remote;
-    const int rc = module->has_atomics ? module->transport->atomic_starts(module, job, ask, remote_handle, order)
-                   : to->is_self       ? (mca_btl_ibx_atomic_here(module, job, ask), OPAL_SUCCESS)
-                                       : ask_for(module, job, ask, remote_handle);
+    const int rc = give(module, job, ask, remote_handle, order);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         mca_btl_ibx_item_return(&module->jobs, &job->super);
     }
