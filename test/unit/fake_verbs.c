@@ -97,7 +97,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
                                  .vendor_id = fake.vendor,
                                  .max_qp_rd_atom = 16,
                                  .max_qp_init_rd_atom = 16,
-                                 .atomic_cap = fake.has_atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE,
+                                 .atomic_cap = !fake.has_atomics   ? IBV_ATOMIC_NONE
+                                               : fake.is_coherent ? IBV_ATOMIC_GLOB
+                                                                  : IBV_ATOMIC_HCA,
                                  .max_srq = fake.has_srq ? 8 : 0,
                                  .max_srq_wr = fake.has_srq ? fake.max_wr : 0};
     context->device->transport_type = fake.is_iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;

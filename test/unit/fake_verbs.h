@@ -23,6 +23,7 @@ typedef struct fake {
     /* What the adapters are. */
     bool is_iwarp, is_infiniband;
     bool has_srq, has_atomics;
+    bool is_coherent; /* these are atomic with the processor's */
     int max_inline, max_wr, max_cqe, max_sge;
     enum ibv_mtu mtu; /* of datagrams */
     /* What goes wrong. */

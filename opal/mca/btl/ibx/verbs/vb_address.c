@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* LID, GID and partition of a port; ways to others; UD queue pairs. */
+/* LID, GID and partition of a port; ways to others; queue pairs without rdma_cm. */
 #include "vb_address.h"
 #include "vb_internal.h"
 
@@ -151,4 +151,56 @@ struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port
         return NULL;
     }
     return qp;
+}
+
+struct ibv_qp *vb_address_pair(const vb_address_t *address, const vb_port_t *port, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+                               .pkey_index = address->pkey_index,
+                               .port_num = port->able.port,
+                               .qp_access_flags =
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                   | (port->able.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
+    struct ibv_qp *qp = ibv_create_qp(port->pd, attr);
+    if (NULL == qp) {
+        return NULL;
+    }
+    const int rc = ibv_modify_qp(
+        qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (0 != rc) {
+        (void) ibv_destroy_qp(qp);
+        errno = rc;
+        return NULL;
+    }
+    return qp;
+}
+
+/* InfiniBand specification, 10.3.1 and table 91. */
+int vb_address_connect(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp, uint32_t psn,
+                       const vb_cm_message_t *there, const struct ibv_ah_attr *way)
+{
+    const vb_config_t *config = &port->config;
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
+                              .path_mtu = (enum ibv_mtu) vb_least(address->mtu, there->mtu),
+                              .dest_qp_num = there->pair,
+                              .rq_psn = there->psn,
+                              .ah_attr = *way,
+                              .max_dest_rd_atomic =
+                                  (uint8_t) vb_least(port->responder_resources, there->depth),
+                              .min_rnr_timer = config->rnr_timer};
+    struct ibv_qp_attr rts = {
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = psn,
+        .timeout =
+            0 == config->ack_timeout ? VB_ACK_TIMEOUT : config->ack_timeout, /* 0: for ever */
+        .retry_cnt = config->retries,
+        .rnr_retry = 7, /* for ever */
+        .max_rd_atomic = (uint8_t) vb_least(port->initiator_depth, there->resources)};
+    const int rc = ibv_modify_qp(qp, &rtr,
+                                 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
+                                     | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return 0 != rc ? rc
+                   : ibv_modify_qp(qp, &rts,
+                                   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT
+                                       | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }

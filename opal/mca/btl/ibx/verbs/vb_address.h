@@ -8,6 +8,7 @@
 #define VB_ADDRESS_H
 
 #include "vb_port.h"
+#include "vb_wire.h"
 
 /* Where a process takes datagrams; published. Numbers in host order. */
 typedef struct vb_dgram_address {
@@ -42,6 +43,14 @@ struct ibv_qp *vb_address_datagrams(const vb_address_t *address, vb_port_t *port
 /* A UD queue pair that was made so, from its reset state to ready again. False: errno. */
 bool vb_address_ready(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp,
                       uint32_t qkey);
+
+/* A queue pair of a connection that rdma_cm does not make, in its first state; receives may be posted to it. NULL: errno. */
+struct ibv_qp *vb_address_pair(const vb_address_t *address, const vb_port_t *port, struct ibv_qp_init_attr *attr);
+
+/* It is connected to the queue pair there, which is so far away; psn: of the first packet from here. Returns 0, or an error of
+ * errno.h. */
+int vb_address_connect(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp, uint32_t psn,
+                       const vb_cm_message_t *there, const struct ibv_ah_attr *way);
 
 static inline uint32_t vb_address_mtu(const vb_address_t *address)
 {

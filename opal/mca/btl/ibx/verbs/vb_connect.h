@@ -2,7 +2,7 @@
 /* Connecting to peers: what the state machine (vb_conn.h) wants done, and the ways of doing it.
  *
  * Words
- *   connector   a way of connecting: rdma_cm (vb_cm.c), or datagrams (vb_ud_cm.c). An attempt, and the
+ *   connector   a way of connecting: rdma_cm (vb_cm.c), datagrams (vb_ud_cm.c), or to oneself (vb_loop.c). An attempt, and the
  *               connection that comes of it, has one, which makes its link and takes it apart
  *   asked       a request of a peer's, until it is answered
  *
@@ -52,7 +52,7 @@ struct vb_connector {
     void (*destroy)(vb_link_t *link);
 };
 
-extern const vb_connector_t vb_cm, vb_ud_cm;
+extern const vb_connector_t vb_cm, vb_ud_cm, vb_loop;
 
 /* Is the request one of a process of this job that can be talked to? If so it is answered; else it was rejected. */
 void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked);

@@ -3,6 +3,7 @@
 #ifndef VB_INTERNAL_H
 #define VB_INTERNAL_H
 
+#include "vb_address.h"
 #include "vb_conn.h"
 #include "vb_credit.h"
 #include "vb_handshake.h"
@@ -140,6 +141,7 @@ struct vb_port {
     vb_rx_t *rx; /* of the shared queue */
     vb_entries_t entries;
     vb_hybrid_t *hybrid; /* NULL: connections only */
+    vb_address_t own; /* to connect to itself, if it can (able.loop_why) */
     uint8_t initiator_depth, responder_resources;
     uint32_t send_depth, link_receives, link_spare;
     uint32_t generations;
@@ -262,6 +264,11 @@ bool vb_post_control(vb_link_t *link, vb_type_t type);
 void vb_link_retire(vb_link_t *link, uint32_t number);
 /* No request will complete any more. */
 void vb_link_fail(vb_link_t *link, vb_status_t status);
+
+/* ---- vb_loop.c ---- */
+
+/* Could the port connect to itself? Sets able.loop_why, and port->own. */
+void vb_loop_examine(vb_port_t *port);
 
 /* ---- vb_open.c ---- */
 

@@ -246,6 +246,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
             vb_hybrid_open(port, port->able.datagrams_why, sizeof(port->able.datagrams_why));
         port->able.datagrams = NULL != port->hybrid;
         is_good = open_ways(port, why, size);
+        vb_loop_examine(port);
     }
     if (VB_IWARP == port->able.fabric || NULL != port->hybrid) {
         /* A completion of iWARP does not say that the data is there (RFC 5040, 5.5); datagrams have their own rules. */

@@ -61,6 +61,7 @@ typedef struct vb_abilities {
     bool atomics;
     bool atomics_coherent; /* with the processor's own */
     const char *atomics_why;
+    char loop_why[128]; /* the port cannot connect to itself, or need not; empty: it can */
     bool fences; /* VB_FENCE means something */
     const char *fences_why;
     bool datagrams;          /* peers are talked to by datagrams first (vb_hybrid.h) */
@@ -227,6 +228,10 @@ int vb_port_relaxed(const vb_port_t *port, int access);
 /* Says goodbye; what is posted fails with VB_ENDED, what is in the queue still goes out. The peer is
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);
+
+/* This process as a peer of itself, for atomic operations on its own memory: connected, without asking anybody, when the first is
+ * posted. user: as above. lock is held. NULL: out of memory, or the port cannot do that (able.loop_why). */
+vb_peer_t *vb_peer_add_self(vb_port_t *port, void *user);
 
 /* ---- connecting by datagrams (vb_connect_t) ---- */
 

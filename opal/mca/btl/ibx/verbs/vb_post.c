@@ -29,7 +29,9 @@ static vb_status_t check(vb_peer_t *peer)
             return VB_DEAD == peer->conn.state ? VB_LOST : VB_ENDED;
         }
         vb_peer_wants(peer);
-        return VB_DEAD == peer->conn.state ? VB_LOST : VB_AGAIN;
+        if (VB_OPEN != peer->conn.state) { /* a port is connected to itself at once */
+            return VB_DEAD == peer->conn.state ? VB_LOST : VB_AGAIN;
+        }
     }
     if (peer->is_cut) {
         return VB_AGAIN; /* until its end is told */

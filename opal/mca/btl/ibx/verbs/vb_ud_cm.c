@@ -232,60 +232,21 @@ static vb_link_t *link_new(vb_peer_t *peer)
 static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 {
     const vb_port_t *port = link->peer->port;
-    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-                               .pkey_index = port->mailbox->address.pkey_index,
-                               .port_num = port->able.port,
-                               .qp_access_flags =
-                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-                                   | (port->able.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)};
-    struct ibv_qp *qp = ibv_create_qp(port->pd, attr);
-    if (NULL == qp) {
-        return false;
-    }
-    const int rc = ibv_modify_qp(
-        qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    if (0 != rc) {
-        (void) ibv_destroy_qp(qp);
-        errno = rc;
-        return false;
-    }
-    link->qp = qp;
-    return true;
+    link->qp = vb_address_pair(&port->mailbox->address, port, attr);
+    return NULL != link->qp;
 }
 
-/* The queue pairs of both sides know each other (InfiniBand specification, 10.3.1 and table 91). False: why is set. */
+/* The queue pairs of both sides know each other. False: why is set. */
 static bool connect_pair(const vb_link_t *link, const vb_cm_message_t *there)
 {
     vb_port_t *port = link->peer->port;
-    const vb_config_t *config = &port->config;
     const vb_address_t *address = &port->mailbox->address;
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-                              .path_mtu = (enum ibv_mtu) vb_least(address->mtu, there->mtu),
-                              .dest_qp_num = there->pair,
-                              .rq_psn = there->psn,
-                              .max_dest_rd_atomic =
-                                  (uint8_t) vb_least(port->responder_resources, there->depth),
-                              .min_rnr_timer = config->rnr_timer};
-    struct ibv_qp_attr rts = {
-        .qp_state = IBV_QPS_RTS,
-        .sq_psn = link->setup->psn,
-        .timeout =
-            0 == config->ack_timeout ? VB_ACK_TIMEOUT : config->ack_timeout, /* 0: for ever */
-        .retry_cnt = config->retries,
-        .rnr_retry = 7, /* for ever */
-        .max_rd_atomic = (uint8_t) vb_least(port->initiator_depth, there->resources)};
-    if (!vb_address_route(address, port, there->lid, there->gid, &rtr.ah_attr)) {
+    struct ibv_ah_attr way;
+    if (!vb_address_route(address, port, there->lid, there->gid, &way)) {
         ++port->counters.strangers;
         return vb_peer_why(link->peer, "it says that it is where no way leads to");
     }
-    int rc = ibv_modify_qp(link->qp, &rtr,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
-                               | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    if (0 == rc) {
-        rc = ibv_modify_qp(link->qp, &rts,
-                           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT
-                               | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-    }
+    const int rc = vb_address_connect(address, port, link->qp, link->setup->psn, there, &way);
     return 0 == rc
            || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
 }
