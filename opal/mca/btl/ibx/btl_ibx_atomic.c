@@ -111,6 +111,15 @@ static int ask_for(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, mca_btl
     return OPAL_SUCCESS;
 }
 
+/* Told once: its adapter alone changes its memory, and ours cannot ask for that. */
+static int no_way(const mca_btl_base_endpoint_t *to)
+{
+    char where[96];
+    to->module->transport->describe(to, where, sizeof(where));
+    mca_btl_ibx_explain("no atomic operations", "", spec_host_of(to->proc), where);
+    return OPAL_ERR_NOT_SUPPORTED;
+}
+
 static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *local, uint64_t remote,
                  mca_btl_base_registration_handle_t *local_handle,
                  const mca_btl_base_registration_handle_t *remote_handle, mca_btl_ibx_atomic_ask_t *ask, int order,
@@ -126,9 +135,12 @@ static int start(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, void *
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     job->remote = remote;
-    const int rc = module->has_atomics ? module->transport->atomic_starts(module, job, ask, remote_handle, order)
-                   : to->is_self       ? (mca_btl_ibx_atomic_here(module, job, ask), OPAL_SUCCESS)
-                                       : ask_for(module, job, ask, remote_handle);
+    const int rc = NULL == remote_handle && !to->is_self ? OPAL_ERR_NOT_SUPPORTED
+                   : MCA_BTL_IBX_ATOMICS_BY_TRANSPORT == to->atomics
+                       ? module->transport->atomic_starts(module, job, ask, remote_handle, order)
+                   : MCA_BTL_IBX_ATOMICS_IN_NO_WAY == to->atomics ? no_way(to)
+                   : to->is_self ? (mca_btl_ibx_atomic_here(module, job, ask), OPAL_SUCCESS)
+                                 : ask_for(module, job, ask, remote_handle);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         mca_btl_ibx_item_return(&module->jobs, &job->super);
     }

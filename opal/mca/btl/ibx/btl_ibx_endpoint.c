@@ -7,6 +7,7 @@
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
     endpoint->is_dead = endpoint->is_refused = endpoint->is_given = false;
+    endpoint->atomics = MCA_BTL_IBX_ATOMICS_BY_MESSAGES;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_ibx_endpoint_t, opal_list_item_t, endpoint_construct, NULL);

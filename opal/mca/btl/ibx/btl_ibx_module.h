@@ -37,8 +37,11 @@ struct mca_btl_base_endpoint_t {
     bool is_dead; /* reported, deleted or refused; nothing is sent any more. Under the lock */
     bool is_refused; /* it is not reached, and was never given to the PML */
     bool is_given;   /* to the PML, which has asked the other transports, too */
+    uint8_t atomics; /* MCA_BTL_IBX_ATOMICS_...: how its memory is reached by atomic operations, as its process says */
 };
 OBJ_CLASS_DECLARATION(mca_btl_ibx_endpoint_t);
+
+enum { MCA_BTL_IBX_ATOMICS_BY_MESSAGES, MCA_BTL_IBX_ATOMICS_BY_TRANSPORT, MCA_BTL_IBX_ATOMICS_IN_NO_WAY };
 
 /* A put, get or atomic operation under way. */
 typedef struct mca_btl_ibx_job {
@@ -86,7 +89,7 @@ typedef struct mca_btl_ibx_transport {
      * it cannot be, and the job is the caller's again. lock is not held. */
     int (*job_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                       const mca_btl_base_registration_handle_t *remote_handle, int order);
-    /* The same for an atomic operation as the transport does it, to this process, too; only if module->has_atomics. */
+    /* The same for an atomic operation as the transport does it, to this process, too; only to endpoints whose `atomics` say so. */
     int (*atomic_starts)(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job, const struct mca_btl_ibx_atomic_ask *ask,
                          const mca_btl_base_registration_handle_t *remote_handle, int order);
     /* Post a fragment, or what is left of a put or get that has begun. No room: OPAL_ERR_RESOURCE_BUSY, or false. lock
@@ -144,7 +147,7 @@ struct mca_btl_ibx_module {
     mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
     opal_list_t ended;  /* fragments and jobs that failed, or waited: to be told */
     opal_list_t asking; /* jobs that wait for the answer to an atomic operation */
-    bool has_atomics; /* the transport's; else atomic operations are messages */
+    bool has_atomics; /* memory of this process is reached by the transport's atomic operations alone; else by messages alone */
     uint32_t ask_number;
     struct {
         uint64_t asked, done, refused;

@@ -55,6 +55,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_udp_endpoint_new(mca_btl_ibx_module_t *modu
     const bool reached = pair >= 0 && (is_self || mca_btl_ibx_has_route(&module->interface.address, &address));
     mca_btl_ibx_udp_endpoint_t *endpoint = reached ? OBJ_NEW(mca_btl_ibx_udp_endpoint_t) : NULL;
     if (NULL != endpoint) {
+        endpoint->base.atomics = MCA_BTL_IBX_ATOMICS_BY_TRANSPORT;
         endpoint->is_remote = !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
         endpoint->address = address;
         endpoint->pair = (uint8_t) pair;

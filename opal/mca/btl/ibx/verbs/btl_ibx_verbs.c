@@ -6,6 +6,7 @@
 #include "verbs/btl_ibx_verbs_device.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 #include "verbs/vb_after.h"
+#include "verbs/vb_atomics.h"
 
 #include "opal/include/spec/parameters.h"
 
@@ -32,6 +33,8 @@ mca_btl_ibx_verbs_module_t *mca_btl_ibx_verbs_modules[MCA_BTL_IBX_INTERFACES];
 /* ---- parameters ---- */
 
 static const mca_base_var_enum_value_t choices[] = {{VB_AUTO, "auto"}, {VB_OFF, "off"}, {0, NULL}};
+static const mca_base_var_enum_value_t atomics[] = {
+    {VB_ATOMICS_AUTO, "auto"}, {VB_ATOMICS_ADAPTER, "adapter"}, {VB_ATOMICS_MESSAGES, "messages"}, {0, NULL}};
 static const mca_base_var_enum_value_t ways[] = {
     {VB_CONNECT_AUTO, "auto"}, {VB_CONNECT_CM, "cm"}, {VB_CONNECT_DATAGRAMS, "datagrams"}, {0, NULL}};
 
@@ -97,6 +100,13 @@ static const spec_parameter_t parameters[] = {
                         "(relaxed ordering of PCI Express), which some processors need for the full bandwidth. It was never "
                         "measured on a real adapter: auto, where adapter and kernel can; off, never. No unit, one of auto, off, "
                         "default off."),
+    SPEC_CHOICE("verbs_atomics_by", 9, P(atomics), VB_ATOMICS_AUTO, atomics,
+                .help = "Atomic operations on the memory of this process are done by its adapter, and it need not call MPI for "
+                        "them; or they are messages, which it answers when it calls MPI: auto, by the adapter if it can, if all "
+                        "peers are reached by connections, and if this process uses one device only or the adapter's are atomic "
+                        "with the processor's; adapter, also with several devices, of which no two may be used for one word; "
+                        "messages. Each process "
+                        "chooses for its own memory, and others obey. No unit, one of auto, adapter, messages, default auto."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
                 .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
                         "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
@@ -257,16 +267,6 @@ static int open_lists(mca_btl_ibx_verbs_module_t *module)
     if (OPAL_SUCCESS == rc) {
         rc = mca_btl_ibx_module_jobs(&module->base, sizeof(mca_btl_ibx_verbs_job_t), OBJ_CLASS(mca_btl_ibx_verbs_job_t));
     }
-    mca_rcache_base_registration_t *reg = NULL;
-    if (OPAL_SUCCESS == rc && module->base.has_atomics) {
-        module->sink = aligned_alloc(64, 64);
-        rc = NULL == module->sink
-                 ? OPAL_ERR_OUT_OF_RESOURCE
-                 : module->base.rcache->rcache_register(module->base.rcache, module->sink, 64,
-                                                   MCA_RCACHE_FLAGS_CACHE_BYPASS,
-                                                   MCA_RCACHE_ACCESS_ANY, &reg);
-        module->sink_reg = (mca_btl_ibx_verbs_reg_t *) reg;
-    }
     return rc;
 }
 
@@ -291,10 +291,6 @@ static void module_free(mca_btl_ibx_verbs_module_t *module)
     forget_pending(&module->base.gone);
     while (NULL != opal_list_remove_first(&module->base.ended)) {}
     mca_btl_ibx_verbs_inplace_close(module);
-    if (NULL != module->sink_reg) {
-        (void) module->base.rcache->rcache_deregister(module->base.rcache, &module->sink_reg->super.base);
-    }
-    free(module->sink);
     if (module->has_lists) {
         OBJ_DESTRUCT(&module->frags);
     }
@@ -328,14 +324,38 @@ void mca_btl_ibx_verbs_leave(void)
     }
 }
 
-/* The adapter's operations, if a process can do them on its own memory too without the adapter, and if they
- * reach all peers, which those by datagrams do not; else messages. */
+static unsigned devices(void)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        const char *name = vb_port_abilities(mca_btl_ibx_verbs_modules[i]->port)->device;
+        uint32_t first = 0;
+        while (0 != strcmp(name, vb_port_abilities(mca_btl_ibx_verbs_modules[first]->port)->device)) {
+            ++first;
+        }
+        n += i == first;
+    }
+    return n;
+}
+
+/* When all ports are known, and before anybody registers memory for others. */
 static void choose_atomics(mca_btl_ibx_verbs_module_t *module)
 {
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    module->base.has_atomics = able->atomics && able->atomics_coherent && !able->datagrams;
-    module->base.super.btl_atomic_flags =
-        module->base.has_atomics ? MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP : MCA_BTL_IBX_ATOMICS;
+    const vb_atomics_facts_t facts = {.why_none = able->atomics_why,
+                                      .are_coherent = able->atomics_coherent,
+                                      .why_no_loop = '\0' == able->loop_why[0] ? NULL : able->loop_why,
+                                      .by_datagrams = able->datagrams,
+                                      .devices = devices()};
+    const vb_atomics_t choice =
+        vb_atomics_choose((vb_atomics_wish_t) mca_btl_ibx_verbs_params.atomics, &facts, &module->atomics_why);
+    module->base.has_atomics = VB_BY_ADAPTER == choice;
+    /* Where the device or the job leaves no choice. Elsewhere another process of this host may choose its adapter, and osc/rdma would
+     * have the processor change its words if one of the others said that it may. */
+    const bool is_settled = !able->atomics || able->datagrams;
+    module->base.super.btl_atomic_flags = module->base.has_atomics ? MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP
+                                          : is_settled             ? MCA_BTL_IBX_ATOMICS
+                                                       : MCA_BTL_IBX_ATOMICS & ~(uint32_t) MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 }
 
 /* What is in use of the device's abilities, and why not the others. */
@@ -343,16 +363,13 @@ static void tell_abilities(const mca_btl_ibx_verbs_module_t *module)
 {
 #define UNLESS(has, yes, no, why) (has) ? (yes) : (no), (has) ? "" : (why), (has) ? "" : ")"
     const vb_abilities_t *able = vb_port_abilities(module->port);
-    const char *why_messages = !able->atomics           ? able->atomics_why
-                               : able->atomics_coherent ? "the device's do not reach peers by datagrams"
-                                                        : "the device's are not atomic with the processor's";
     SPEC_TELL(20, opal_btl_base_framework.framework_output,
               "btl/ibx: %s port %u on %s, %s, %u Mb/s, connected by %s (port %u), by datagrams too: %s%s%s; shared receive queue: %s%s%s; "
               "atomics: %s%s%s; fence: %s%s%s; send queue %u, inline up to %u bytes; datagrams: %s%s%s",
               able->device, able->port, module->base.interface.name, vb_fabric_name(able->fabric), able->mbps,
               able->by_datagrams ? "datagrams" : "rdma_cm", vb_port_number(module->port),
               UNLESS('\0' == able->mailbox_why[0], "yes", "no (", able->mailbox_why), UNLESS(able->shared_queue, "yes", "no (", able->shared_queue_why),
-              UNLESS(module->base.has_atomics, "the device's", "messages (", why_messages),
+              UNLESS(module->base.has_atomics, "the device's", "messages (", module->atomics_why),
               UNLESS(able->fences, "yes", "no (", able->fences_why), able->queue_depth, able->inline_max,
               UNLESS(able->datagrams, "yes", "no (", able->datagrams_why));
 #undef UNLESS
@@ -419,7 +436,6 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
         module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
     }
     module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
-    choose_atomics(module);
     mca_btl_ibx_verbs_device_open(module);
     module->rnr_before = vb_device_rnr(real);
     module->base.super.btl_bandwidth =
@@ -450,7 +466,6 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
         return NULL;
     }
     mca_btl_ibx_verbs_inplace_open(module);
-    tell_abilities(module);
     return module;
 }
 
@@ -556,6 +571,10 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_b
             open_without_address(&opening, &port[i]);
         }
     }
+    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
+        choose_atomics(mca_btl_ibx_verbs_modules[i]);
+        tell_abilities(mca_btl_ibx_verbs_modules[i]);
+    }
     if (0 == mca_btl_ibx_verbs_modules_n) {
         const char *why = some ? "none of its ports is up, wanted and usable"
                                : "this host has none (or its driver is not loaded)";
@@ -610,6 +629,7 @@ size_t mca_btl_ibx_verbs_offer(void *to)
             modex.offer[i].ip.family = 0;
         }
         modex.offer[i].fabric = (uint8_t) vb_port_abilities(module->port)->fabric;
+        modex.offer[i].atomics = module->base.has_atomics ? VB_BY_ADAPTER : VB_BY_MESSAGES;
         offer_datagrams(&modex.offer[i], module);
     }
     memcpy(to, &modex, size);

@@ -4,6 +4,7 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
+#include "verbs/vb_atomics.h"
 
 static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
@@ -202,6 +203,10 @@ static void copy_datagrams(mca_btl_ibx_verbs_endpoint_t *endpoint,
     memcpy(endpoint->datagram_key, offer->datagram_key, sizeof(endpoint->datagram_key));
 }
 
+_Static_assert(VB_BY_MESSAGES == (int) MCA_BTL_IBX_ATOMICS_BY_MESSAGES && VB_BY_ADAPTER == (int) MCA_BTL_IBX_ATOMICS_BY_TRANSPORT
+                   && VB_IN_NO_WAY == (int) MCA_BTL_IBX_ATOMICS_IN_NO_WAY,
+               "ways of atomic operations have the same numbers in both");
+
 mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *module, opal_proc_t *proc, bool is_self)
 {
     mca_btl_ibx_verbs_modex_t modex;
@@ -217,11 +222,16 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
         }
     }
     mca_btl_ibx_verbs_endpoint_t *endpoint = OBJ_NEW(mca_btl_ibx_verbs_endpoint_t);
+    if (NULL != endpoint && is_self && module->has_atomics) {
+        endpoint->base.atomics = MCA_BTL_IBX_ATOMICS_BY_TRANSPORT;
+    }
     if (NULL != endpoint && !is_self) {
         iw_address_t address;
         mca_btl_ibx_offer_address(&modex.offer[found].ip, &address);
         endpoint->address = address.v4;
         memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
+        endpoint->base.atomics = (uint8_t) vb_atomics_of(modex.offer[found].atomics,
+                                                         vb_port_abilities(mca_btl_ibx_verbs_of(module)->port)->atomics);
         copy_datagrams(endpoint, &modex.offer[found]);
         if (!choose_way(endpoint, mca_btl_ibx_verbs_of(module), &modex.offer[found])) {
             tell_no_common_way(mca_btl_ibx_verbs_of(module), &modex, proc);
@@ -234,7 +244,9 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
 
 vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
-    if (!endpoint->base.is_dead && !endpoint->base.is_self) {
+    if (!endpoint->base.is_dead && endpoint->base.is_self) {
+        endpoint->peer = vb_peer_add_self(mca_btl_ibx_verbs_of(endpoint->base.module)->port, endpoint);
+    } else if (!endpoint->base.is_dead) {
         endpoint->peer = vb_peer_add(mca_btl_ibx_verbs_of(endpoint->base.module)->port, endpoint->base.name,
                                      &endpoint->address, endpoint->key, endpoint);
     }

@@ -22,7 +22,7 @@
 
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
-#define MCA_BTL_IBX_VERBS_MODEX_VERSION 3
+#define MCA_BTL_IBX_VERBS_MODEX_VERSION 4
 
 typedef struct mca_btl_ibx_verbs_offer {
     mca_btl_ibx_offer_t ip; /* address (family 0: none), port; the first 8 bytes of key */
@@ -35,8 +35,10 @@ typedef struct mca_btl_ibx_verbs_offer {
     iw_be32_t mailbox; /* requests; 0: nowhere */
     uint8_t gid[16];
     uint8_t datagram_key[16];
+    uint8_t atomics; /* vb_atomics_t: in which way the process's memory is reached by atomic operations */
+    uint8_t reserved[3];
 } mca_btl_ibx_verbs_offer_t;
-_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 88, "an offer has no holes");
+_Static_assert(sizeof(mca_btl_ibx_verbs_offer_t) == 92, "an offer has no holes");
 
 typedef struct mca_btl_ibx_verbs_modex {
     uint8_t version;
@@ -57,6 +59,7 @@ typedef struct mca_btl_ibx_verbs_params {
     int connect; /* vb_connect_t */
     int dmabuf;  /* VB_OFF, VB_AUTO */
     int relaxed; /* the same */
+    int atomics; /* vb_atomics_wish_t */
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
@@ -118,6 +121,7 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
+    const char *atomics_why; /* has_atomics is false for this reason */
     vb_export_t export; /* of memory of the accelerator; NULL: the adapter does not reach it */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
     const mca_mpool_freq_service_t *freq;
@@ -126,8 +130,6 @@ struct mca_btl_ibx_verbs_module {
     freq_gate_t gate;
     const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_free_list_t frags;
-    mca_btl_ibx_verbs_reg_t *sink_reg; /* where results of atomics go that nobody wants */
-    uint64_t *sink;
     uint64_t rnr_before; /* the device's count when this began */
     vb_map_t keys;       /* registrations that others may change, by rkey */
     bool has_lost;

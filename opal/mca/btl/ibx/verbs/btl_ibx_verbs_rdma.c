@@ -57,10 +57,10 @@ static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t 
     return added;
 }
 
-/* It is about to be deregistered. */
+/* It is about to be deregistered. (Buffers are registered before the module knows that it needs no keys.) */
 static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_verbs_reg_t *reg)
 {
-    if (!module->base.has_atomics && NULL != reg->mr) {
+    if (NULL != reg->mr) {
         mca_btl_ibx_atomic_lock();
         if (reg == vb_map_get(&module->keys, reg->mr->rkey)) {
             vb_map_remove(&module->keys, reg->mr->rkey);
@@ -72,7 +72,7 @@ static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ver
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size)
 {
     const mca_btl_ibx_verbs_reg_t *reg = vb_map_get(&mca_btl_ibx_verbs_of(endpoint->module)->keys, stag);
-    if (NULL == reg) {
+    if (NULL == reg || endpoint->module->has_atomics) { /* the adapter changes what others are to change */
         return NULL;
     }
     const uint64_t length = (uint64_t) (reg->super.base.bound - reg->super.base.base) + 1;
@@ -262,6 +262,36 @@ int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *
 
 /* ---- atomic operations: 64 bits, add and compare-and-swap, as the adapter has them ---- */
 
+/* The adapter writes the value before in any case: a buffer of ours, if nobody wants it. False: out of memory. */
+static bool take_result(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
+{
+    opal_free_list_item_t *item = mca_btl_ibx_item_get(&module->frags);
+    if (OPAL_LIKELY(NULL != item)) {
+        job->bounce = item;
+        job->user = NULL;
+        job->base.local = item->ptr;
+        job->lkey = ((mca_btl_ibx_verbs_reg_t *) item->registration)->mr->lkey;
+    }
+    return NULL != item;
+}
+
+/* osc/rdma gives no handle for a word of a window on one host, which it takes for one that the processor alone changes (Open MPI
+ * 4.1.4: MPI_Compare_and_swap). Of another process's such word it does so itself, under a lock, if we cannot; the word of this process
+ * others reach by the adapter, and the window is registered. NULL: none. */
+static const mca_btl_base_registration_handle_t *own_handle(const mca_btl_ibx_verbs_module_t *module,
+                                                            mca_btl_ibx_verbs_job_t *job)
+{
+    mca_rcache_base_module_t *cache = module->base.rcache;
+    mca_rcache_base_registration_t *reg = NULL;
+    const int32_t access = MCA_RCACHE_ACCESS_LOCAL_WRITE | MCA_RCACHE_ACCESS_REMOTE_ATOMIC;
+    void *word = (void *) (uintptr_t) job->base.remote;
+    if (!job->base.endpoint->is_self || OPAL_SUCCESS != cache->rcache_register(cache, word, 8, 0, access, &reg)) {
+        return NULL;
+    }
+    job->in_place = (mca_btl_ibx_verbs_reg_t *) reg;
+    return &job->in_place->super.handle;
+}
+
 int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job, const mca_btl_ibx_atomic_ask_t *ask,
                                     const mca_btl_base_registration_handle_t *remote_handle, int order)
 {
@@ -274,14 +304,18 @@ int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_
     job->type = adds ? MCA_BTL_IBX_VERBS_ADD : MCA_BTL_IBX_VERBS_SWAP;
     own->operand = adds ? ask->operand : ask->compare;
     own->swap = ask->operand;
-    if (job->endpoint->is_self) { /* the adapter's are atomic with the processor's */
+    if (job->endpoint->is_self && vb_port_abilities(module->port)->atomics_coherent) {
         mca_btl_ibx_atomic_here(base, job, ask);
         return OPAL_SUCCESS;
     }
-    set_memory(own, remote_handle, order);
-    if (NULL == job->local) { /* the adapter writes the value before in any case */
-        job->local = (char *) module->sink;
-        own->lkey = module->sink_reg->mr->lkey;
+    const mca_btl_base_registration_handle_t *there = NULL != remote_handle ? remote_handle : own_handle(module, own);
+    if (NULL == there) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    set_memory(own, there, order);
+    if (NULL == job->local && !take_result(module, own)) {
+        mca_btl_ibx_verbs_inplace_end(base, job);
+        return OPAL_ERR_OUT_OF_RESOURCE;
     }
     start(module, job);
     return OPAL_SUCCESS;
