@@ -74,7 +74,8 @@ int cuMemGetHandleForAddressRange(void *handle, unsigned long long address, size
     return opened >= 0 ? 0 : 1; /* CUDA_ERROR_INVALID_VALUE */
 }
 
-/* The adapter (rxe, siw) registers a mapping of the file, by the device's addresses. The mapping stays. */
+/* The adapter (rxe; siw takes no other addresses than the mapping's) registers a mapping of the file, by the device's addresses. The
+ * mapping stays. */
 void *ibv_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int file, int access);
 void *ibv_reg_dmabuf_mr(void *pd, uint64_t offset, size_t length, uint64_t iova, int file, int access)
 {
