@@ -560,16 +560,16 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
         mca_pml_spec_recv_done(recvreq);
         return;
     }
+    recvreq->waive = rts->length - want + inside;
+    recvreq->missing = (int64_t) (want - inside);
+    recvreq->owed = 0; /* of an RTR that was not used, too */
+    recvreq->nxt = inside;
+    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING); /* as mca_pml_spec_recv_placed */
     if (OPAL_UNLIKELY(NULL == mca_pml_spec_endpoint(recvreq->peer))) {
         recvreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_recv_done(recvreq);
         return;
     }
-    recvreq->waive = rts->length - want + inside;
-    recvreq->missing = (int64_t) (want - inside);
-    recvreq->owed = 0; /* of an RTR that was not used, too */
-    recvreq->nxt = inside;
-    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
     if (NULL != recvreq->cico) {
         mca_pml_spec_cico_drop(&recvreq->cico); /* of an RTR that was not used */
     }
