@@ -100,6 +100,88 @@ static void what_makes_no_sense_changes_nothing(void **state)
     assert_true(spec_parts_is_whole(&a));
 }
 
+/* The threads of a message of three parts: two have taken one each, which they copy, then account for; a third gives it up, if it is in
+ * the list. In all orders of what they do under the lock and after it the message ends once, and nobody copies then. */
+enum { FIRST = 400, SECOND = 300, THIRD = 300, THREADS = 3, STEPS = 3 };
+
+typedef struct message {
+    spec_node_t list;
+    spec_parts_t parts;
+    int64_t missing;
+    int ended;
+    bool bad;
+    uint32_t bytes[THREADS]; /* that it has to account for; of none: it has no part in it */
+    int step[THREADS];
+} message_t;
+
+static void step_message(message_t *m, int thread)
+{
+    const char *wrong;
+    switch (m->step[thread]++) {
+    case 0: /* under the lock */
+        if (2 == thread) {
+            const spec_node_t *n = spec_list_pop(&m->list);
+            m->bytes[thread] = NULL == n ? 0 : spec_parts_left(&m->parts);
+            m->bad |= NULL != n && 0 == m->bytes[thread];
+        } else {
+            const uint32_t offset = 0 == thread ? FIRST : FIRST + SECOND;
+            const size_t bytes = 0 == thread ? SECOND : THIRD;
+            const bool takes = NULL != spec_parts_take(&m->list, 7, EPOCH, offset, bytes, &wrong);
+            m->bytes[thread] = takes ? (uint32_t) bytes : 0;
+        }
+        break;
+    case 1: /* a copy to the program's memory */
+        m->bad |= 2 != thread && m->bytes[thread] > 0 && m->ended > 0;
+        break;
+    default:
+        if (m->bytes[thread] > 0) {
+            m->missing -= m->bytes[thread];
+            m->ended += 0 == m->missing;
+        }
+        break;
+    }
+}
+
+static void in_this_order(const int *order, int n)
+{
+    message_t m = {.missing = SECOND + THIRD};
+    spec_list_init(&m.list);
+    spec_parts_begin(&m.parts, &m.list, 7, EPOCH, FIRST + SECOND + THIRD, FIRST);
+    for (int i = 0; i < n; ++i) {
+        step_message(&m, order[i]);
+    }
+    assert_false(m.bad);
+    assert_int_equal(m.ended, 1);
+    assert_int_equal(m.missing, 0);
+}
+
+static unsigned all_orders(int *order, int at, int *left)
+{
+    unsigned n = 0;
+    if (THREADS * STEPS == at) {
+        in_this_order(order, at);
+        return 1;
+    }
+    for (int thread = 0; thread < THREADS; ++thread) {
+        /* The third part comes when the second was taken. */
+        if (0 == left[thread] || (1 == thread && STEPS == left[0])) {
+            continue;
+        }
+        --left[thread];
+        order[at] = thread;
+        n += all_orders(order, at + 1, left);
+        ++left[thread];
+    }
+    return n;
+}
+
+static void one_that_is_given_up_ends_behind_its_copies(void **state)
+{
+    (void) state;
+    int order[THREADS * STEPS], left[THREADS] = {STEPS, STEPS, STEPS};
+    assert_true(all_orders(order, 0, left) > 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +190,7 @@ int main(void)
         cmocka_unit_test_setup(the_next_part_makes_it_whole, setup),
         cmocka_unit_test_setup(several_are_told_apart, setup),
         cmocka_unit_test_setup(what_makes_no_sense_changes_nothing, setup),
+        cmocka_unit_test(one_that_is_given_up_ends_behind_its_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

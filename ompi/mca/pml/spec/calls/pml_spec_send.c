@@ -251,7 +251,12 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
         || !mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
         return false;
     }
-    mca_pml_spec_small_send(sendreq, seq, bml_btl, sendreq->blocks);
+    if (mca_pml_spec_eager_tiny(peer, bml_btl, sendreq->flat, length,
+                                sendreq->req_send.req_base.req_tag, seq, sendreq->blocks)) {
+        mca_pml_spec_send_done(sendreq);
+    } else {
+        mca_pml_spec_small_send(sendreq, seq, bml_btl, sendreq->blocks);
+    }
     return true;
 }
 

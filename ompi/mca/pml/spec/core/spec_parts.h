@@ -90,4 +90,11 @@ static inline spec_parts_t *spec_parts_take(spec_node_t *list, uint32_t seq, uin
     return NULL;
 }
 
+/* It was taken out of the list, so that nothing more of it comes. The bytes that nobody has taken, for which the caller accounts; whoever
+ * has taken others does for those, when they are in their place. So the last of them ends it. */
+static inline uint32_t spec_parts_left(const spec_parts_t *p)
+{
+    return p->length - p->nxt;
+}
+
 #endif

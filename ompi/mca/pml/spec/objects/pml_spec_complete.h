@@ -146,17 +146,24 @@ static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t
     return SPEC_LIFE_LEAVE != next;
 }
 
-/* Its peer is lost: is it the caller's to tell its owner (mca_pml_spec_tell_lost)? */
-static inline bool mca_pml_spec_claim_lost(volatile int32_t *life)
+/* The calling thread copies from or to the memory of the request with these bits, which something that it will account for keeps. False:
+ * it was given up, and has none. Else until mca_pml_spec_send_leave or _recv_leave. */
+static inline bool mca_pml_spec_use(volatile int32_t *life)
 {
-    int32_t seen = MCA_PML_SPEC_SEEN(*life);
-    do {
-        if (!spec_life_may_be_lost(seen)) {
-            return false;
-        }
-    } while (!__atomic_compare_exchange_n(life, &seen, seen | SPEC_LIFE_LOST, true,
-                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-    return true;
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
+        return spec_life_use(life);
+    }
+    const bool may = spec_life_may_use(*life);
+    *life += may ? SPEC_LIFE_USER : 0;
+    mca_pml_spec_leave();
+    return may;
+}
+
+/* True: the caller tells that the request is lost. */
+static inline bool mca_pml_spec_unuse(volatile int32_t *life)
+{
+    const int32_t after = mca_pml_spec_add32(life, -SPEC_LIFE_USER);
+    return OPAL_UNLIKELY(spec_life_is_last(after));
 }
 
 /* The reason is in its status. completes: it has not been complete before (a buffered send has). True: the caller gives it back; else

@@ -103,7 +103,7 @@ void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_
     static const char *const names[] = {"posted", "offered", "matched", "fetching"};
     MCA_PML_SPEC_VERBOSE(50, "receive %p: %s -> %s", (void *) recvreq, names[recvreq->stage],
                          names[stage]);
-    recvreq->stage = stage;
+    __atomic_store_n(&recvreq->stage, stage, __ATOMIC_RELEASE);
 }
 
 uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uint64_t *handle)
@@ -264,7 +264,27 @@ void mca_pml_spec_recv_fail(mca_pml_spec_recv_request_t *recvreq, int status)
 {
     recvreq->status = status;
     recvreq->req_recv.req_bytes_packed = 0;
-    mca_pml_spec_recv_done(recvreq);
+    mca_pml_spec_recv_unmatched(recvreq);
+}
+
+void mca_pml_spec_recv_give_up(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes)
+{
+    recvreq->req_recv.req_bytes_packed = 0;
+    mca_pml_spec_recv_account(recvreq, bytes, OMPI_ERR_UNREACH);
+}
+
+void mca_pml_spec_recv_unmatched(mca_pml_spec_recv_request_t *recvreq)
+{
+    int64_t claimed = 0;
+    if (0 != MCA_PML_SPEC_GLANCE(recvreq->handle)) { /* it may have been offered, as a whole */
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+        claimed = (int64_t) recvreq->capacity - recvreq->owed;
+        recvreq->owed = 0;
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+    }
+    if (0 == mca_pml_spec_add64(&recvreq->missing, claimed)) {
+        mca_pml_spec_recv_done(recvreq);
+    }
 }
 
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
@@ -272,6 +292,11 @@ void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
     if (NULL != recvreq->cico) {
         mca_pml_spec_cico_stop(recvreq->cico);
     }
+    mca_pml_spec_recv_leave(recvreq);
+}
+
+void mca_pml_spec_recv_tell(mca_pml_spec_recv_request_t *recvreq)
+{
     if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
         recv_return(recvreq);
     }

@@ -223,6 +223,23 @@ void mca_pml_spec_send_unreachable(mca_pml_spec_send_request_t *sendreq);
 /* As mca_pml_spec_recv_lost. */
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq);
 
+/* Slow path of the next. */
+void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq);
+
+/* A thread that reads the program's memory is no longer a user of it (mca_pml_spec_use). No lock is held. */
+static inline void mca_pml_spec_send_leave(mca_pml_spec_send_request_t *sendreq)
+{
+    if (mca_pml_spec_unuse(&sendreq->life)) {
+        mca_pml_spec_send_tell(sendreq);
+    }
+}
+
+/* Was it given up? Then nothing more of it is sent. */
+static inline bool mca_pml_spec_send_is_lost(const mca_pml_spec_send_request_t *sendreq)
+{
+    return MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST;
+}
+
 /* bytes more are delivered (or given up, with a negative status); done at the last. */
 void mca_pml_spec_send_account(mca_pml_spec_send_request_t *sendreq, uint64_t bytes, int status);
 
@@ -245,16 +262,21 @@ void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
 /* Other stages than MATCHED, which every small message comes through. */
 void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage);
 
-/* A message was matched: note source, tag and length. */
+/* A message was matched: note source, tag and length. mca_pml_spec_recv_placed follows. */
 static inline void mca_pml_spec_recv_matched(mca_pml_spec_recv_request_t *recvreq,
                                              const mca_pml_spec_match_hdr_t *hdr, size_t length)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    recvreq->stage = MCA_PML_SPEC_MATCHED;
     recvreq->req_recv.req_bytes_packed = length;
     base->req_ompi.req_status.MPI_SOURCE = hdr->src;
     base->req_ompi.req_status.MPI_TAG = hdr->tag;
     base->req_sequence = hdr->seq;
+}
+
+/* What came with the match is in the buffer: from now on another thread may give the receive up. */
+static inline void mca_pml_spec_recv_placed(mca_pml_spec_recv_request_t *recvreq)
+{
+    __atomic_store_n(&recvreq->stage, MCA_PML_SPEC_MATCHED, __ATOMIC_RELEASE);
 }
 
 /* Slow path of the next: through the convertor. Pieces come in the order of their offsets; where
@@ -296,11 +318,30 @@ void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);
 /* bytes more are in place (or given up, with a negative status); done at the last. */
 void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes, int status);
 
-/* Its peer is lost, as its status says, and the caller has claimed it: complete for MPI, whatever may still use it. The caller
- * touches it no more. */
+/* Its message is known, and so many bytes of it that it waits for do not come. What others have, they account for; the last one
+ * ends it, in an error. */
+void mca_pml_spec_recv_give_up(mca_pml_spec_recv_request_t *recvreq, uint64_t bytes);
+
+/* Its peer is lost, as its status says, and the caller gives it up (spec_life_lose): complete for MPI, now or when the last user of
+ * its memory leaves, whatever transports may still do. The caller touches it no more. */
 void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq);
 
-/* It ends in this error and without a message. It is in no queue, and no transport holds it. */
+/* Slow path of the next. */
+void mca_pml_spec_recv_tell(mca_pml_spec_recv_request_t *recvreq);
+
+/* As mca_pml_spec_send_leave. */
+static inline void mca_pml_spec_recv_leave(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (mca_pml_spec_unuse(&recvreq->life)) {
+        mca_pml_spec_recv_tell(recvreq);
+    }
+}
+
+/* It ends without a message: it is in no queue, no transport holds it, and its status is set. What other threads have claimed of it, for
+ * packets that came before their MATCH, they account for, and the last one ends it. The caller touches it no more. */
+void mca_pml_spec_recv_unmatched(mca_pml_spec_recv_request_t *recvreq);
+
+/* The same, in this error. */
 void mca_pml_spec_recv_fail(mca_pml_spec_recv_request_t *recvreq, int status);
 
 /* The receive is complete. The caller touches it no more. */

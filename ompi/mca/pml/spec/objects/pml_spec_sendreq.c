@@ -17,10 +17,15 @@ static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_
 
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 {
-    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
     if (NULL != sendreq->cico) {
         mca_pml_spec_cico_stop(sendreq->cico);
     }
+    mca_pml_spec_send_leave(sendreq);
+}
+
+void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq)
+{
+    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
     if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
         send_return(sendreq);
     }
@@ -51,7 +56,7 @@ static int send_cancel(ompi_request_t *request, int flag)
         && mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag)) {
         mca_pml_spec_lock(&mca_pml_spec.lock);
         ends = (0 == sendreq->r || mca_pml_spec_is_gone(base->req_comm, base->req_peer))
-               && mca_pml_spec_claim_lost(&sendreq->life);
+               && spec_life_lose(&sendreq->life);
         mca_pml_spec_unlock(&mca_pml_spec.lock);
     }
     if (ends) {

@@ -75,10 +75,10 @@ void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t o
 static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvreq, uint64_t offset,
                                               uint64_t n)
 {
-    if (OPAL_UNLIKELY(recvreq->staged)
-        && OPAL_LIKELY(!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST))) {
+    if (OPAL_UNLIKELY(recvreq->staged) && OPAL_LIKELY(mca_pml_spec_use(&recvreq->life))) {
         MCA_PML_SPEC_COUNT(staged_pieces);
         mca_pml_spec_stage_copy_in(recvreq, offset, n);
+        mca_pml_spec_recv_leave(recvreq);
     }
 }
 

@@ -21,10 +21,11 @@ bool mca_pml_spec_eager_in_one(mca_bml_base_btl_t *bml_btl, const mca_pml_spec_m
            >= 0;
 }
 
-mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
-                                            const void *data, size_t length, int32_t tag,
-                                            uint32_t seq, uint32_t flags,
-                                            mca_btl_base_completion_fn_t callback, void *cbdata)
+/* A packet with the message; NULL: there is no room. */
+static inline mca_btl_base_descriptor_t *copied(mca_pml_spec_peer_t *peer,
+                                                mca_bml_base_btl_t *bml_btl, const void *data,
+                                                size_t length, int32_t tag, uint32_t seq,
+                                                uint32_t flags)
 {
     const mca_pml_spec_match_hdr_t match =
         mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
@@ -32,7 +33,7 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
 
     mca_bml_base_alloc(bml_btl, &des, MCA_BTL_NO_ORDER, sizeof(match) + length, flags);
     if (OPAL_UNLIKELY(NULL == des)) {
-        return MCA_PML_SPEC_NO_ROOM;
+        return NULL;
     }
     char *to = des->des_segments[0].seg_addr.pval;
     memcpy(to, &match, sizeof(match));
@@ -40,12 +41,32 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
         memcpy(to + sizeof(match), data, length);
     }
     des->des_segments[0].seg_len = sizeof(match) + length;
+    return des;
+}
+
+/* des NULL: there was no room for it. */
+static inline mca_pml_spec_sent_t send_copied(mca_bml_base_btl_t *bml_btl,
+                                              mca_btl_base_descriptor_t *des,
+                                              mca_btl_base_completion_fn_t callback, void *cbdata)
+{
+    if (OPAL_UNLIKELY(NULL == des)) {
+        return MCA_PML_SPEC_NO_ROOM;
+    }
     des->des_cbfunc = callback;
     des->des_cbdata = cbdata;
     const int rc = mca_pml_spec_packet_send(bml_btl, des, MCA_PML_SPEC_EAGER);
     return OPAL_UNLIKELY(rc < 0) ? MCA_PML_SPEC_NO_ROOM
            : 1 == rc             ? MCA_PML_SPEC_SENT
                                  : MCA_PML_SPEC_UNDER_WAY;
+}
+
+mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+                                            const void *data, size_t length, int32_t tag,
+                                            uint32_t seq, uint32_t flags,
+                                            mca_btl_base_completion_fn_t callback, void *cbdata)
+{
+    return send_copied(bml_btl, copied(peer, bml_btl, data, length, tag, seq, flags), callback,
+                       cbdata);
 }
 
 /* The transport is done with a message that a request stands for. */
@@ -66,9 +87,12 @@ static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
 {
     size_t size = sendreq->req_send.req_bytes_packed;
     mca_btl_base_descriptor_t *des = NULL;
-    mca_bml_base_prepare_src(
-        bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER, sizeof(*match), &size,
-        MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+    if (OPAL_LIKELY(mca_pml_spec_use(&sendreq->life))) {
+        mca_bml_base_prepare_src(
+            bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER, sizeof(*match),
+            &size, MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
+        mca_pml_spec_send_leave(sendreq);
+    }
     if (NULL == des) {
         return false;
     }
@@ -107,13 +131,20 @@ static bool send_packed(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t
     return rc >= 0;
 }
 
-/* From one block, through the transport's buffer. */
-static bool send_copy(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl)
+/* From one block, through the transport's buffer. is_new: its call has not returned, so that nobody can give it up. */
+static bool send_copy(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
+                      bool is_new)
 {
-    const mca_pml_spec_sent_t sent = mca_pml_spec_eager_copy(
-        sendreq->peer, bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
-        sendreq->req_send.req_base.req_tag, sendreq->seq, MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq),
-        request_sent, sendreq);
+    mca_btl_base_descriptor_t *des = NULL;
+    if (is_new || OPAL_LIKELY(mca_pml_spec_use(&sendreq->life))) {
+        des = copied(sendreq->peer, bml_btl, sendreq->flat, sendreq->req_send.req_bytes_packed,
+                     sendreq->req_send.req_base.req_tag, sendreq->seq,
+                     MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq));
+        if (!is_new) {
+            mca_pml_spec_send_leave(sendreq);
+        }
+    }
+    const mca_pml_spec_sent_t sent = send_copied(bml_btl, des, request_sent, sendreq);
     if (MCA_PML_SPEC_SENT == sent) {
         mca_pml_spec_send_done(sendreq);
     }
@@ -136,7 +167,7 @@ bool mca_pml_spec_eager_again(mca_pml_spec_send_request_t *sendreq)
 
     mca_pml_spec_agent_asks(peer->proc);
     if (is_copied(sendreq, bml_btl)) {
-        return send_copy(sendreq, bml_btl);
+        return send_copy(sendreq, bml_btl, false);
     }
     mca_pml_spec_match_hdr_t match = mca_pml_spec_match_hdr(
         MCA_PML_SPEC_EAGER, peer, sendreq->req_send.req_base.req_tag, sendreq->seq);
@@ -165,7 +196,7 @@ void mca_pml_spec_eager_start_copy(mca_pml_spec_send_request_t *sendreq,
                                    mca_bml_base_btl_t *bml_btl)
 {
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
-    if (OPAL_UNLIKELY(!send_copy(sendreq, bml_btl))) {
+    if (OPAL_UNLIKELY(!send_copy(sendreq, bml_btl, true))) {
         wait_for_room(sendreq);
     }
 }

@@ -81,6 +81,7 @@ static inline void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvr
     const size_t length = packet->size - skip;
     mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, length);
+    mca_pml_spec_recv_placed(recvreq);
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
         mca_pml_spec_adapt_judge(recvreq, (uint32_t) recvreq->req_recv.req_base.req_sequence, 0,
                                  false, 0);

@@ -121,7 +121,8 @@ void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
     matched(recvreq, hdr);
     mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), 0, first);
     recvreq->missing = (int64_t) (hdr->length - first);
-    if (0 == recvreq->missing) {
+    mca_pml_spec_recv_placed(recvreq);
+    if (first == hdr->length) {
         mca_pml_spec_recv_done(recvreq);
         return;
     }
@@ -129,7 +130,7 @@ void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
     const bool comes = begin(&recvreq->parts, peer, hdr, first);
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(!comes)) {
-        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
+        mca_pml_spec_recv_give_up(recvreq, hdr->length - first);
     }
 }
 
@@ -152,14 +153,17 @@ void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
     }
     if (comes) {
         mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), 0, first);
-        recvreq->missing = (int64_t) (hdr->length - first);
+        mca_pml_spec_recv_placed(recvreq);
     }
+    recvreq->missing = (int64_t) (hdr->length - first);
     mca_pml_spec_unlock(&comm->slot->lock);
     if (is_whole) {
         mca_pml_spec_recv_store(recvreq, &packet, sizeof(*hdr), 0, first);
+        mca_pml_spec_recv_placed(recvreq);
         mca_pml_spec_recv_done(recvreq);
     } else if (OPAL_UNLIKELY(!comes)) { /* its sender is lost */
-        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
+        mca_pml_spec_recv_placed(recvreq);
+        mca_pml_spec_recv_give_up(recvreq, hdr->length - first);
     }
     mca_pml_spec_frag_free(frag);
 }
@@ -170,6 +174,25 @@ static void store_kept(mca_pml_spec_frag_t *frag, const mca_pml_spec_packet_t *p
 {
     char *data = (char *) frag->seg.seg_addr.pval + sizeof(mca_pml_spec_parts_hdr_t);
     mca_pml_spec_packet_copy(packet, sizeof(mca_pml_spec_part_hdr_t), data + offset, bytes);
+}
+
+/* Into the buffer of a receive, whose missing bytes keep it; another thread may give it up meanwhile. No lock is held, but where there is
+ * a convertor: a peer that has several ways to this process could be in two threads. */
+static void store(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet,
+                  size_t offset, size_t bytes)
+{
+    const size_t skip = sizeof(mca_pml_spec_part_hdr_t);
+    if (OPAL_LIKELY(mca_pml_spec_use(&recvreq->life))) {
+        if (OPAL_LIKELY(recvreq->is_flat)) {
+            mca_pml_spec_recv_store(recvreq, packet, skip, offset, bytes);
+        } else {
+            mca_pml_spec_lock(&recvreq->convert_lock);
+            mca_pml_spec_recv_store(recvreq, packet, skip, offset, bytes);
+            mca_pml_spec_unlock(&recvreq->convert_lock);
+        }
+        mca_pml_spec_recv_leave(recvreq);
+    }
+    mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
 }
 
 /* A checked packet. The communicator's lock is held and is released. */
@@ -192,8 +215,7 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
     if (OPAL_UNLIKELY(NULL == parts)) {
         mca_pml_spec_refuse("PART", wrong);
     } else if (NULL != recvreq) {
-        mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, bytes);
-        mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);
+        store(recvreq, packet, hdr->offset, bytes);
     }
 }
 

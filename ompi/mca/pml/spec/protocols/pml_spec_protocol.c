@@ -14,6 +14,10 @@ static bool retry(mca_pml_spec_pending_t *pending)
         mca_pml_spec_send_unreachable(sendreq);
         return true;
     }
+    if (OPAL_UNLIKELY(mca_pml_spec_send_is_lost(sendreq))) { /* but its number is used */
+        mca_pml_spec_send_faulty(sendreq);
+        return true;
+    }
     return sendreq->proto->again(sendreq);
 }
 

@@ -66,7 +66,7 @@ static inline void mca_pml_spec_stage(mca_pml_spec_send_request_t *sendreq,
  * nothing meanwhile. */
 void mca_pml_spec_send_later(mca_pml_spec_send_request_t *sendreq);
 
-/* The data of the first packet could not be read, as the request's status says: the receiver is told in its place, and the
+/* The data of the first packet could not be read, as the request's status says, or the program has it back: the receiver is told in its place, and the
  * request is done. */
 void mca_pml_spec_send_faulty(mca_pml_spec_send_request_t *sendreq);
 

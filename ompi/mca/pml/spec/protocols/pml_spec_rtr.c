@@ -86,12 +86,12 @@ bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)
     if (!recvreq->is_flat && !mca_pml_spec_stage_recv(recvreq)) {
         return false;
     }
+    recvreq->owed = (int64_t) recvreq->capacity;
     (void) mca_pml_spec_recv_handle(recvreq);
     if (OPAL_UNLIKELY(!mca_pml_spec_claims_offer(recvreq))) {
         return false;
     }
     recvreq->rtr_btl = bml_btl;
-    recvreq->owed = (int64_t) recvreq->capacity;
     if (NULL == bml_btl) {
         return mca_pml_spec_cico_has_room(
             recvreq); /* it is taken when it is needed: the message may be here already */
@@ -201,6 +201,7 @@ void mca_pml_spec_match_deliver(mca_pml_spec_recv_request_t *recvreq,
         && mca_pml_spec_joint_may(recvreq->peer, match->length, false,
                                   spec_claim_sends(&recvreq->posted.claim, match->length));
     mca_pml_spec_recv_matched(recvreq, &match->match, match->length);
+    mca_pml_spec_recv_placed(recvreq);
     /* FINs of parts of the data may have come before. */
     if (0
         == mca_pml_spec_add64(&recvreq->missing,

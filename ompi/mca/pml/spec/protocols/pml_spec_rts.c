@@ -158,6 +158,10 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
 {
     (void) rtr;
     (void) mca_pml_spec_handle_open(&mca_pml_spec.send_handles, sendreq, &sendreq->handle);
+    if (mca_pml_spec_lost(sendreq->peer)) { /* perhaps it was before the handle could be found */
+        mca_pml_spec_send_unreachable(sendreq);
+        return;
+    }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
     sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
@@ -355,11 +359,22 @@ static uint64_t take_waive(mca_pml_spec_recv_request_t *recvreq)
     return waive;
 }
 
+/* False: its sender is lost, and so are these bytes. Asked when its handle can be found: whoever gives up the sender later finds the
+ * receive by that. */
+static bool can_ask(mca_pml_spec_recv_request_t *recvreq, uint64_t length)
+{
+    (void) mca_pml_spec_recv_handle(recvreq);
+    if (OPAL_UNLIKELY(mca_pml_spec_lost(recvreq->peer))) {
+        mca_pml_spec_recv_account(recvreq, length, OMPI_ERR_UNREACH);
+        return false;
+    }
+    return true;
+}
+
 void mca_pml_spec_rts_ask_copy(void *request, uint64_t offset, uint64_t length)
 {
     mca_pml_spec_recv_request_t *recvreq = request;
-    if (mca_pml_spec_lost(recvreq->peer)) {
-        mca_pml_spec_recv_account(recvreq, length, OMPI_ERR_UNREACH);
+    if (!can_ask(recvreq, length)) {
         return;
     }
     const mca_pml_spec_cts_hdr_t cts = {
@@ -369,7 +384,7 @@ void mca_pml_spec_rts_ask_copy(void *request, uint64_t offset, uint64_t length)
                        | (MCA_PML_SPEC_GLANCE(recvreq->peer->ringless) ? MCA_PML_SPEC_CTS_NO_RING
                                                                        : 0)),
         .s = recvreq->s,
-        .r = mca_pml_spec_recv_handle(recvreq),
+        .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
         .offset = offset,
         .length = length,
         .waive = take_waive(recvreq)};
@@ -379,6 +394,9 @@ void mca_pml_spec_rts_ask_copy(void *request, uint64_t offset, uint64_t length)
 
 static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_stripe_t *stripe)
 {
+    if (!can_ask(recvreq, stripe->length)) {
+        return;
+    }
     struct {
         mca_pml_spec_cts_hdr_t hdr;
         char key[MCA_PML_SPEC_KEY_MAX];
@@ -386,7 +404,7 @@ static void ask_put(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_str
                      .flags = (uint8_t) (MCA_PML_SPEC_CTS_PUT
                                          | (recvreq->staged ? MCA_PML_SPEC_CTS_STAGED : 0)),
                      .s = recvreq->s,
-                     .r = mca_pml_spec_recv_handle(recvreq),
+                     .r = MCA_PML_SPEC_GLANCE(recvreq->handle),
                      .offset = stripe->offset,
                      .length = stripe->length,
                      .addr = (uint64_t) (uintptr_t) recvreq->flat + stripe->offset}};
@@ -560,16 +578,16 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
         mca_pml_spec_recv_done(recvreq);
         return;
     }
+    recvreq->waive = rts->length - want + inside;
+    recvreq->missing = (int64_t) (want - inside);
+    recvreq->owed = 0; /* of an RTR that was not used, too */
+    recvreq->nxt = inside;
+    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING); /* as mca_pml_spec_recv_placed */
     if (OPAL_UNLIKELY(NULL == mca_pml_spec_endpoint(recvreq->peer))) {
         recvreq->status = OMPI_ERR_UNREACH;
         mca_pml_spec_recv_done(recvreq);
         return;
     }
-    recvreq->waive = rts->length - want + inside;
-    recvreq->missing = (int64_t) (want - inside);
-    recvreq->owed = 0; /* of an RTR that was not used, too */
-    recvreq->nxt = inside;
-    mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_FETCHING);
     if (NULL != recvreq->cico) {
         mca_pml_spec_cico_drop(&recvreq->cico); /* of an RTR that was not used */
     }

@@ -12,10 +12,10 @@ static void complete_cancelled(mca_pml_spec_recv_request_t *recvreq)
     base->req_ompi.req_status._cancelled = true;
     recvreq->req_recv.req_bytes_packed = 0;
     if (OPAL_UNLIKELY(mca_pml_spec_is_lost(base->req_comm, base->req_peer, base->req_tag))
-        && mca_pml_spec_claim_lost(&recvreq->life)) {
+        && spec_life_lose(&recvreq->life)) {
         mca_pml_spec_recv_lost(recvreq); /* stays: it is not DONE */
     }
-    mca_pml_spec_recv_done(recvreq);
+    mca_pml_spec_recv_unmatched(recvreq);
 }
 
 void mca_pml_spec_recvs_cancelled(spec_node_t *list)
@@ -52,6 +52,15 @@ static bool is_gone(const mca_pml_base_request_t *base, const mca_pml_spec_peer_
            && (mca_pml_spec_lost(peer) || mca_pml_spec_is_gone(base->req_comm, peer->rank));
 }
 
+/* Another thread may be copying what came with the match, which takes no longer than that. */
+static void await_placed(const mca_pml_spec_recv_request_t *recvreq)
+{
+    while (MCA_PML_SPEC_SEEN(recvreq->stage) < MCA_PML_SPEC_MATCHED
+           && !(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_DONE)) {
+        (void) sched_yield();
+    }
+}
+
 static void end_gone(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *peer,
                      spec_cancel_t outcome)
 {
@@ -61,7 +70,8 @@ static void end_gone(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_peer_t *
     if (spec_cancel_is_done(outcome)) {
         complete_cancelled(recvreq);
     } else if (SPEC_CANCEL_TOO_LATE == outcome) {
-        if (mca_pml_spec_claim_lost(&recvreq->life)) {
+        await_placed(recvreq);
+        if (spec_life_lose(&recvreq->life)) {
             mca_pml_spec_recv_lost(recvreq);
         }
     } else {

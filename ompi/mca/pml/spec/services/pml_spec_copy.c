@@ -71,6 +71,10 @@ mca_btl_base_descriptor_t *mca_pml_spec_pack(mca_pml_spec_send_request_t *sendre
     if (OPAL_UNLIKELY(NULL == des)) {
         return NULL;
     }
+    if (OPAL_UNLIKELY(!mca_pml_spec_use(&sendreq->life))) {
+        mca_bml_base_free(bml_btl, des);
+        return NULL;
+    }
     char *to = des->des_segments[0].seg_addr.pval;
     memcpy(to, hdr, header);
     if (wanted > 0) {
@@ -79,6 +83,7 @@ mca_btl_base_descriptor_t *mca_pml_spec_pack(mca_pml_spec_send_request_t *sendre
         opal_convertor_set_position(convertor, &position);
         opal_convertor_pack(convertor, &iov, &iovs, size);
     }
+    mca_pml_spec_send_leave(sendreq);
     if (OPAL_UNLIKELY(*size < wanted)) {
         mca_btl_base_descriptor_t *loose = des;
         des = NULL;
@@ -94,10 +99,11 @@ mca_btl_base_descriptor_t *mca_pml_spec_pack(mca_pml_spec_send_request_t *sendre
     return des;
 }
 
-/* Its data is on a device, and could not be read. */
+/* Its data is on a device, and could not be read; or the program has its memory back. */
 static bool is_unreadable(const mca_pml_spec_send_request_t *sendreq)
 {
-    return OPAL_UNLIKELY(sendreq->status < 0) && sendreq->on_device;
+    return (OPAL_UNLIKELY(sendreq->status < 0) && sendreq->on_device)
+           || OPAL_UNLIKELY(mca_pml_spec_send_is_lost(sendreq));
 }
 
 /* Bytes of the next fragment of the message, of which so many are left. Where both ends' processors copy, the message goes in two at
@@ -146,10 +152,11 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
     if (OPAL_UNLIKELY(sendreq->on_device) && mca_pml_spec_convertor_is_device(convertor)) {
         des =
             mca_pml_spec_pack(sendreq, bml_btl, &hdr, sizeof(hdr), position, &size, FRAGMENT_FLAGS);
-    } else if (NULL == des) {
+    } else if (NULL == des && OPAL_LIKELY(mca_pml_spec_use(&sendreq->life))) {
         opal_convertor_set_position(convertor, &position);
         mca_bml_base_prepare_src(bml_btl, convertor, MCA_BTL_NO_ORDER, sizeof(hdr), &size,
                                  FRAGMENT_FLAGS, &des);
+        mca_pml_spec_send_leave(sendreq);
     }
     if (NULL == des) {
         return false;
@@ -177,11 +184,13 @@ static bool send_one(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_range_t 
 static void give_up(mca_pml_spec_send_request_t *sendreq)
 {
     const bool lost = mca_pml_spec_lost(sendreq->peer);
+    const int32_t status =
+        mca_pml_spec_send_is_lost(sendreq) ? MCA_PML_SPEC_ERR_REVOKED : OMPI_ERROR;
     mca_pml_spec_range_t *range;
     while (NULL != (range = first_range(sendreq))) {
         const uint64_t length = range->length;
         const mca_pml_spec_fin_hdr_t fin = {
-            .type = MCA_PML_SPEC_FIN, .status = OMPI_ERROR, .handle = sendreq->r, .bytes = length};
+            .type = MCA_PML_SPEC_FIN, .status = status, .handle = sendreq->r, .bytes = length};
         advance(sendreq, range, length);
         if (!lost) {
             mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &fin, MCA_PML_SPEC_FIN_SUM);
@@ -288,19 +297,26 @@ static void fragment_returned(mca_btl_base_module_t *btl, struct mca_btl_base_en
     mca_pml_spec_comm_put(peer->comm);
 }
 
-/* A fragment whose header is still to be written; des NULL: there is no room. */
+/* A fragment whose header is still to be written; des NULL: there is no room, or the send was given up. */
 static mca_pml_spec_ahead_t copied(mca_pml_spec_send_request_t *sendreq,
                                    mca_bml_base_btl_t *bml_btl, uint64_t offset, uint64_t length)
 {
     mca_pml_spec_ahead_t made = {.btl = bml_btl, .offset = offset, .length = length};
     mca_bml_base_alloc(made.btl, &made.des, MCA_BTL_NO_ORDER,
                        sizeof(mca_pml_spec_frag_hdr_t) + length, FRAGMENT_FLAGS);
-    if (OPAL_LIKELY(NULL != made.des)) {
-        mca_btl_base_segment_t *seg = made.des->des_segments;
-        memcpy((char *) seg->seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t),
-               sendreq->flat + offset, length);
-        seg->seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
+    if (OPAL_UNLIKELY(NULL == made.des)) {
+        return made;
     }
+    if (OPAL_UNLIKELY(!mca_pml_spec_use(&sendreq->life))) {
+        mca_bml_base_free(bml_btl, made.des);
+        made.des = NULL;
+        return made;
+    }
+    mca_btl_base_segment_t *seg = made.des->des_segments;
+    memcpy((char *) seg->seg_addr.pval + sizeof(mca_pml_spec_frag_hdr_t), sendreq->flat + offset,
+           length);
+    seg->seg_len = sizeof(mca_pml_spec_frag_hdr_t) + length;
+    mca_pml_spec_send_leave(sendreq);
     return made;
 }
 
@@ -471,10 +487,13 @@ MCA_PML_SPEC_PACKET(frag, "FRAG", mca_pml_spec_frag_hdr_t)
         return;
     }
     uint64_t bytes = length;
-    if (OPAL_LIKELY(recvreq->is_flat)) {
-        mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, length);
-    } else {
-        bytes = store_in_order(recvreq, packet, hdr->offset, length);
+    if (OPAL_LIKELY(mca_pml_spec_use(&recvreq->life))) { /* it was not given up since it was claimed */
+        if (OPAL_LIKELY(recvreq->is_flat)) {
+            mca_pml_spec_recv_store(recvreq, packet, sizeof(*hdr), hdr->offset, length);
+        } else {
+            bytes = store_in_order(recvreq, packet, hdr->offset, length);
+        }
+        mca_pml_spec_recv_leave(recvreq);
     }
     if (OPAL_LIKELY(bytes > 0)) {
         mca_pml_spec_recv_account(recvreq, bytes, OMPI_SUCCESS);

@@ -9,23 +9,34 @@
 
 /* ---- ending what was going on with it ---- */
 
-/* Receives whose message was coming from it in parts, into *receives; no more parts come. The communicator's lock is held. */
-static void take_parts(mca_pml_spec_peer_t *peer, spec_node_t *receives)
+/* Messages that were coming from it in parts to receives, into *parts; no more parts come. The communicator's lock is held. */
+static void take_parts(mca_pml_spec_peer_t *peer, spec_node_t *parts)
 {
     spec_node_t *n;
     while (NULL != (n = spec_list_pop(&peer->parts))) {
         if (!SPEC_ENTRY(n, spec_parts_t, node)->is_kept) { /* else no receive has taken it yet */
-            spec_list_append(
-                receives, &SPEC_ENTRY(n, mca_pml_spec_recv_request_t, parts.node)->posted.node);
+            spec_list_append(parts, n);
         }
+    }
+}
+
+/* Other threads may be copying what has come. */
+static void fail_parts(spec_node_t *parts)
+{
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(parts))) {
+        mca_pml_spec_recv_request_t *recvreq =
+            SPEC_ENTRY(n, mca_pml_spec_recv_request_t, parts.node);
+        mca_pml_spec_recv_give_up(recvreq, spec_parts_left(&recvreq->parts));
     }
 }
 
 /* Receives that wait for the process in one communicator, and sends that wait to know its number. */
 static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
 {
-    spec_node_t receives, sends, *n;
+    spec_node_t receives, parts, sends, *n;
     spec_list_init(&receives);
+    spec_list_init(&parts);
     spec_list_init(&sends);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, rank);
     mca_pml_spec_lock(&comm->slot->lock);
@@ -37,7 +48,7 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
     }
     spec_match_take_source(&comm->match, rank, &receives);
     if (NULL != peer) {
-        take_parts(peer, &receives);
+        take_parts(peer, &parts);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (NULL != peer) {
@@ -52,6 +63,7 @@ static void fail_waiting(mca_pml_spec_comm_t *comm, int32_t rank)
         mca_pml_spec_recv_fail(SPEC_ENTRY(n, mca_pml_spec_recv_request_t, posted.node),
                                OMPI_ERR_UNREACH);
     }
+    fail_parts(&parts);
     while (NULL != (n = spec_list_pop(&sends))) {
         mca_pml_spec_send_unreachable(SPEC_ENTRY(n, mca_pml_spec_send_request_t, unnoticed));
     }
@@ -75,7 +87,7 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (sendreq = spec_handle_next(&mca_pml_spec.send_handles, &cursor))
                && !(mca_pml_spec_is_same(sendreq->peer->proc->super.proc_name, lost->name)
-                    && mca_pml_spec_claim_lost(&sendreq->life))) {}
+                    && spec_life_lose(&sendreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == sendreq) {
             break;
@@ -90,9 +102,9 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         mca_pml_spec_recv_request_t *recvreq;
         mca_pml_spec_lock(&mca_pml_spec.lock);
         while (NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor))
-               && !(recvreq->stage >= MCA_PML_SPEC_MATCHED
+               && !(MCA_PML_SPEC_SEEN(recvreq->stage) >= MCA_PML_SPEC_MATCHED
                     && mca_pml_spec_is_same(recvreq->peer->proc->super.proc_name, lost->name)
-                    && mca_pml_spec_claim_lost(&recvreq->life))) {}
+                    && spec_life_lose(&recvreq->life))) {}
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         if (NULL == recvreq) {
             break;

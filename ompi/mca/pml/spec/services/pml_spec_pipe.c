@@ -38,10 +38,16 @@ static void piece_ended(void *pipe, uint32_t slot)
 static bool bring(const mca_pml_spec_pipe_t *p, const mca_pml_spec_transfer_args_t *piece)
 {
     mca_pml_spec_send_request_t *sendreq = piece->request; /* if there are slots */
-    return NULL == p->memory
-           || (!mca_pml_spec_lost(sendreq->peer)
-               && !(MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST)
-               && mca_pml_spec_stage_bring(sendreq, piece->local, piece->offset, piece->length));
+    if (NULL == p->memory) {
+        return true;
+    }
+    if (mca_pml_spec_lost(sendreq->peer) || !mca_pml_spec_use(&sendreq->life)) {
+        return false;
+    }
+    const bool is_there =
+        mca_pml_spec_stage_bring(sendreq, piece->local, piece->offset, piece->length);
+    mca_pml_spec_send_leave(sendreq);
+    return is_there;
 }
 
 static void move(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)

@@ -135,17 +135,13 @@ static bool keeps_order(const mca_pml_spec_transfer_t *t)
            & (t->args.is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
-/* Issue what is left; the issuer's reference is held. False: the transport has no room now. */
-static bool issue(mca_pml_spec_transfer_t *t)
+/* Gives the transport what it takes; the issuer's reference and the request's memory are held. False: it has no room now. */
+static bool give(mca_pml_spec_transfer_t *t)
 {
     const mca_btl_base_module_t *btl = t->args.btl->btl;
     const size_t limit = t->args.is_put ? btl->btl_put_limit : btl->btl_get_limit;
     mca_btl_base_registration_handle_t *local_key =
         NULL == t->local_key ? t->args.local_key : t->local_key;
-    /* The program may have its memory back, and another transport would still work. */
-    if (mca_pml_spec_lost(mca_pml_spec_transfer_peer(&t->args))) {
-        t->status = OMPI_ERR_UNREACH;
-    }
     while (t->issued < t->args.length && t->status >= 0) {
         const uint64_t left = t->args.length - t->issued;
         const size_t n = 0 == limit || left < limit ? (size_t) left : limit;
@@ -172,11 +168,41 @@ static bool issue(mca_pml_spec_transfer_t *t)
         }
         t->status = rc;
     }
-    if (t->status >= 0 && keeps_order(t)) {
+    return true;
+}
+
+static volatile int32_t *life_of(const mca_pml_spec_transfer_args_t *args)
+{
+    return args->is_put ? &((mca_pml_spec_send_request_t *) args->request)->life
+                        : &((mca_pml_spec_recv_request_t *) args->request)->life;
+}
+
+static void leave(const mca_pml_spec_transfer_args_t *args)
+{
+    if (args->is_put) {
+        mca_pml_spec_send_leave(args->request);
+    } else {
+        mca_pml_spec_recv_leave(args->request);
+    }
+}
+
+/* Issue what is left; the issuer's reference is held. False: the transport has no room now. A processor copies within the call, so it is
+ * a user; what a transport does by itself goes on when the request is given up. */
+static bool issue(mca_pml_spec_transfer_t *t)
+{
+    /* The program may have its memory back, and another transport would still work. */
+    if (mca_pml_spec_lost(mca_pml_spec_transfer_peer(&t->args))
+        || !mca_pml_spec_use(life_of(&t->args))) {
+        t->status = OMPI_ERR_UNREACH;
+        return true;
+    }
+    const bool is_issued = give(t);
+    leave(&t->args);
+    if (is_issued && t->status >= 0 && keeps_order(t)) {
         t->args.tell(t);
         t->told = true;
     }
-    return true;
+    return is_issued;
 }
 
 static bool retry(mca_pml_spec_pending_t *pending)
