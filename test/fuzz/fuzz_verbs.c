@@ -49,7 +49,7 @@ static uint32_t check_link(const vb_link_t *link)
 static void check(const process_t *p)
 {
     const vb_port_t *port = p->port;
-    uint32_t links = 0, deadlines = 0, attempts = 0, queued = 0, places = 0, entries = 0;
+    uint32_t links = 0, deadlines = 0, attempts = 0, resuming = 0, queued = 0, places = 0, entries = 0;
     vb_datagram_use_t use;
     if (NULL == port) {
         return;
@@ -57,6 +57,7 @@ static void check(const process_t *p)
     for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         deadlines += 0 != peer->conn.deadline;
         attempts += vb_conn_is_first_attempt(&peer->conn);
+        resuming += vb_conn_is_resuming(&peer->conn);
         queued += spec_node_is_queued(&peer->turn);
         places += peer->has_slot;
         MUST(NULL == peer->link || peer->link->peer == peer);
@@ -78,6 +79,10 @@ static void check(const process_t *p)
     SPEC_LIST_EACH (n, &port->queue) {
         MUST(queued-- > 0);
     }
+    SPEC_LIST_EACH (n, &port->broken) {
+        MUST(queued-- > 0);
+    }
+    MUST(resuming == port->resuming && resuming <= port->config.resuming);
     MUST(0 == queued && attempts == port->attempts);
     MUST(links == port->links && deadlines == port->deadlines);
     MUST(entries == port->entries.used && entries <= port->entries.limit);

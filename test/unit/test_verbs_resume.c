@@ -295,6 +295,7 @@ static void post_two_of_six(unsigned flags)
     until(2, 1, VB_OPEN);
     settle();
     process[2].port->config.window_initial = 2;
+    process[2].port->config.rules.backoff_ns = UINT64_C(1000000000000); /* the first asks */
     fake.requests_left = 0;
     for (uint8_t i = 1; i <= 6; ++i) {
         assert_int_equal(send_flags(1, 2, i, 64, flags), VB_OK);
@@ -470,6 +471,71 @@ static void counts_that_cannot_be_are_refused(void **state)
     assert_non_null(strstr(process[1].why, "what cannot be"));
 }
 
+/* The side that is asked refuses it, too, and asks no more. */
+static void wrong_counts_of_who_asks_are_refused(void **state)
+{
+    static const kind_t kinds_of[] = {{.has_srq = true}, {.has_srq = true, .by_datagrams = true}};
+    for (size_t k = 0; k < 2; ++k) {
+        begin_resumable(&kinds_of[k]);
+        assert_int_equal(say(1, 2, 0), VB_AGAIN);
+        until(1, 2, VB_OPEN);
+        until(2, 1, VB_OPEN);
+        process[1].peer[2]->messages_received += 3;
+        process[2].port->config.rules.backoff_ns = UINT64_C(1000000000000); /* only the other one asks */
+        fake.requests_left = 0;
+        assert_int_equal(say(1, 2, 5), VB_OK);
+        until(2, 1, VB_DEAD);
+        until(1, 2, VB_DEAD);
+        assert_non_null(strstr(process[2].why, "what cannot be"));
+        assert_int_equal(process[1].lost, 1);
+        assert_int_equal(process[2].lost, 1);
+        assert_true(process[1].port->counters.asked < 10);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+/* A network that was away takes all connections with it; they are made again one by one. */
+static void many_that_break_take_turns(void **state)
+{
+    unsigned most = 0;
+    (void) state;
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.rules.resume_ns = UINT64_C(20000000000);
+        c.rules.breaks = 1000;
+        c.rules.attempt_ns = UINT64_C(10000000);
+        c.rules.backoff_ns = i > 1 ? UINT64_C(1000000000000) : 100000; /* only the first asks */
+        c.resuming = 1;
+        assert_true(start(i, &c, NULL));
+    }
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        open_up(1, i);
+    }
+    fake.silent = true;
+    fake_break(1);
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        assert_int_equal(send_flags(1, i, (uint8_t) i, 64, 0), VB_OK);
+    }
+    uint64_t asked_before = process[1].port->counters.asked;
+    for (unsigned i = 0; i < 20000 && process[1].port->counters.resumed < FAKE_NODES - 1; ++i) {
+        settle();
+        most = process[1].port->resuming > most ? process[1].port->resuming : most;
+        fake.silent = process[1].port->counters.asked < asked_before + 2 * (FAKE_NODES - 1);
+        for (unsigned peer = 2; fake.silent && peer <= FAKE_NODES; ++peer) { /* all had a turn before any has its third */
+            assert_true(process[1].peer[peer]->conn.tries <= 2);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    settle();
+    assert_int_equal(most, 1);
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        assert_int_equal(process[i].got[process[i].received - 1], i);
+        assert_int_equal(process[1].peer[i]->conn.state, VB_OPEN);
+    }
+    assert_int_equal(process[1].lost, 0);
+}
+
 /* It computes: nothing is taken, so nothing is made again, and nobody is lost for that. */
 static void who_computes_is_waited_for(void **state)
 {
@@ -530,6 +596,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_gone_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_heard_in_what_broke, setup, teardown),
         cmocka_unit_test_setup_teardown(counts_that_cannot_be_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_counts_of_who_asks_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_that_break_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(who_computes_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_resume_loses, setup, teardown),
     };

@@ -4,12 +4,14 @@
 
 #include <stddef.h>
 
-/* Pauses between attempts to resume double so often: by default to 0.8 s, as the peer may be back at any time. */
+/* Pauses between attempts to resume double so often: by default to 1.6 to 3.2 s, as the peer may be back at any time. */
 #define RESUME_DOUBLINGS 4u
 
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
 {
-    *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer};
+    /* Fibonacci hashing: the upper bits depend on all of the names. */
+    const uint64_t hash = (me + 3 * peer) * UINT64_C(0x9e3779b97f4a7c15);
+    *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer, .spread = (uint8_t) (hash >> 56)};
 }
 
 /* The only place where the state changes. */
@@ -26,9 +28,16 @@ static unsigned begin(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rule
     return enter(conn, VB_RESOLVING, now + rules->attempt_ns, VB_DO_RESOLVE);
 }
 
+/* Before the next attempt. Those to resume are spread: many connections break at once, when a network does. */
+static uint64_t pause_of(const vb_conn_t *conn, unsigned doublings, const vb_conn_rules_t *rules)
+{
+    const uint64_t pause = rules->backoff_ns << doublings;
+    return conn->is_again ? pause + pause * conn->spread / 256 : pause;
+}
+
 static bool may_try(const vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
-    return conn->is_resumed ? now < conn->resume_until : conn->tries < rules->tries;
+    return conn->is_again ? now < conn->resume_until : conn->tries < rules->tries;
 }
 
 /* An attempt of mine came to nothing. */
@@ -37,9 +46,9 @@ static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rule
     if (!may_try(conn, now, rules)) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
     }
-    const unsigned most = conn->is_resumed ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
+    const unsigned most = conn->is_again ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
     const unsigned doublings = before < most ? before : most;
-    return enter(conn, VB_WAITING, now + (rules->backoff_ns << doublings), VB_DO_DROP);
+    return enter(conn, VB_WAITING, now + pause_of(conn, doublings, rules), VB_DO_DROP);
 }
 
 /* The first word, and until when something should have arrived. */
@@ -73,6 +82,7 @@ static const struct transition {
     {MINE, ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
     /* Mine gives way; or the peer has given its earlier attempt up. */
     {MINE | IN(ACCEPTING), ON(ASKED), VB_ACCEPTING, ATTEMPT, VB_DO_DROP | VB_DO_ACCEPT},
+    {IN(ACCEPTING), ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT}, /* what it asked for cannot be */
     {IN(ACCEPTING), ON(ARRIVED), VB_OPEN, NONE, VB_DO_READY},
     {IN(ACCEPTING), ON(ESTABLISHED), VB_ACCEPTING, NONE, 0}, /* the side that asked sends; if it cannot, the fabric tells */
     {IN(OPEN), ON(ARRIVED), VB_OPEN, NONE, 0},
@@ -109,6 +119,7 @@ static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *
         conn->is_resumed = true;
         conn->tries = 0;
     }
+    conn->is_again = true;
     if (conn->breaks > rules->breaks) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT | (0 == actions ? 0 : VB_DO_REFUSE));
     }
@@ -120,13 +131,13 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
 {
     const unsigned in = 1u << conn->state, on = 1u << event;
     *todo = 0;
-    if (conn->is_resumed && on & (ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
+    if (conn->is_again && on & (ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
         conn->resume_until = now + rules->resume_ns; /* it is alive, and may only be computing */
     }
     if (in & IN(BREAKING) && on & ON(STILL)) {
         conn->resume_until = now + rules->resume_ns; /* until now nobody was asked */
         *todo = enter(conn, conn->is_resumed || conn->is_wanted ? VB_WAITING : VB_IDLE,
-                      conn->is_resumed || conn->is_wanted ? now + rules->backoff_ns : 0, VB_DO_DROP);
+                      conn->is_resumed || conn->is_wanted ? now + pause_of(conn, 0, rules) : 0, VB_DO_DROP);
     } else if (in & IN(BREAKING) && on & ON(ASKED) && !conn->is_resumed) {
         *todo = enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
     } else if (in & (IN(OPEN) | IN(ACCEPTING)) && on & ON(ASKED_AGAIN)) {
@@ -135,7 +146,7 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
         *todo = break_off(conn, now, rules, 0);
     } else if (conn->state >= VB_PARTED && on & ON(ASKED_AGAIN)) {
         *todo = VB_DO_REFUSE;
-    } else if (in & MINE && on & ON(ABSENT) && conn->is_resumed) {
+    } else if (in & MINE && on & ON(ABSENT) && conn->is_again) {
         *todo = enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT); /* it was there */
     } else {
         return false;
@@ -160,10 +171,12 @@ static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const
                                : enter(conn, VB_IDLE, 0, VB_DO_DROP);
     }
     if (VB_WAITING == conn->state && VB_ON_TIMEOUT == event) {
+        conn->resume_until += now - conn->deadline; /* it was not its turn */
         return may_try(conn, now, rules) ? begin(conn, now, rules)
                                          : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
     }
     if (VB_IDLE == conn->state && VB_ON_WANTED == event) {
+        conn->resume_until = now + rules->resume_ns; /* for what I accepted, and broke */
         return begin(conn, now, rules);
     }
     if (VB_CONNECTING == conn->state && VB_ON_ESTABLISHED == event) {

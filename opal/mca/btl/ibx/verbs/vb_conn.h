@@ -97,7 +97,9 @@ typedef struct vb_conn {
     uint32_t tries;
     uint32_t words;    /* said again */
     uint64_t deadline; /* 0: none */
+    uint8_t spread;        /* of pauses between attempts to resume: another one for each pair, and each of its ends */
     bool is_resumed;       /* it was open once, and broke */
+    bool is_again;         /* so it was, or what I accepted broke: the peer may have been open, and what is asked for goes on there */
     uint32_t breaks;       /* in a row, each soon after it was opened */
     uint64_t opened_at;    /* when it was opened last */
     uint64_t resume_until; /* then the peer is lost, if it gives no answer */
@@ -115,12 +117,28 @@ static inline bool vb_conn_is_late(const vb_conn_t *conn, uint64_t now)
     return 0 != conn->deadline && now >= conn->deadline;
 }
 
-/* Is my first attempt under way? A peer that does not answer to it keeps nobody waiting by its further ones. */
+/* An attempt of mine is under way. */
+static inline bool vb_conn_is_asking(const vb_conn_t *conn)
+{
+    return VB_RESOLVING == conn->state || VB_ROUTING == conn->state || VB_CONNECTING == conn->state;
+}
+
+/* Is it my first? A peer that does not answer to it keeps nobody waiting by its further ones. */
 static inline bool vb_conn_is_first_attempt(const vb_conn_t *conn)
 {
-    return 1 == conn->tries
-           && (VB_RESOLVING == conn->state || VB_ROUTING == conn->state
-               || VB_CONNECTING == conn->state);
+    return 1 == conn->tries && !conn->is_again && vb_conn_is_asking(conn);
+}
+
+/* Is it one to resume? */
+static inline bool vb_conn_is_resuming(const vb_conn_t *conn)
+{
+    return conn->is_again && vb_conn_is_asking(conn);
+}
+
+/* Would the next attempt to resume begin now? If others are to be first, that time is not the peer's: it gets as much more. */
+static inline bool vb_conn_is_to_resume(const vb_conn_t *conn, uint64_t now)
+{
+    return conn->is_again && VB_WAITING == conn->state && vb_conn_is_late(conn, now);
 }
 
 /* Nothing will ever be sent again. */

@@ -64,6 +64,8 @@ void vb_connect_rejected(vb_peer_t *peer, const vb_hello_t *hello, int status);
 void vb_connect_ended(vb_peer_t *peer, const char *why);
 /* The next attempts, as far as their turn has come. */
 void vb_connect_begin_queued(vb_port_t *port);
+/* It is time for the next attempt to resume, which begins when it is its turn. */
+void vb_connect_queue_broken(vb_peer_t *peer);
 
 /* ---- vb_cm.c: of a port that has an IPv4 address ---- */
 

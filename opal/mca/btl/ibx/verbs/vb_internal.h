@@ -151,7 +151,8 @@ struct vb_port {
     uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
     uint32_t attempts;  /* of mine to connect, under way, each the first to a peer */
-    spec_node_t queue; /* of peers whose attempt begins when another one has ended */
+    uint32_t resuming;  /* likewise, in place of connections that broke */
+    spec_node_t queue, broken; /* of peers whose attempt begins when another one has ended */
     bool has_cut;
     bool has_broken; /* a link whose peer is BREAKING */
     vb_peer_t *waiting;

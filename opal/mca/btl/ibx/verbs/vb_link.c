@@ -116,11 +116,11 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
                               .name = port->config.name,
                               .key = link->peer->key,
                               .received = vb_port_resumes(port) ? link->peer->messages_received : 0,
-                              .is_again = VB_ASK == answer && link->peer->conn.is_resumed};
+                              .is_again = VB_ASK == answer && link->peer->conn.is_again};
     vb_hello_write(wire, &hello);
 }
 
-bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
+static bool can_be(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool counted = VB_UNCOUNTED != hello->credits;
     if (counted && hello->credits > VB_CREDITS_MAX) {
@@ -139,6 +139,14 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
     vb_credit_open(&link->credit, counted, hello->credits);
     return !vb_port_resumes(link->peer->port) || vb_peer_has_received(link->peer, hello->received)
            || vb_peer_why(link->peer, "it says that it has received what cannot be");
+}
+
+/* Who says what cannot be says it again when it is asked again. */
+bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
+{
+    const bool is_good = can_be(link, hello);
+    link->is_final |= !is_good;
+    return is_good;
 }
 
 void vb_link_break(vb_link_t *link)

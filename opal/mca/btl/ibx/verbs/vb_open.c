@@ -35,6 +35,7 @@ void vb_config_default(vb_config_t *config)
                   .resume_ns = UINT64_C(30000000000),
                   .breaks = 8},
         .attempts = 2,
+        .resuming = 8,
         .datagram = {.after = 0,
                      .max_connections = VB_CONNECTIONS_MOST,
                      .receives = 2048,
@@ -231,6 +232,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     }
     pthread_mutex_init(&port->lock, NULL);
     spec_list_init(&port->queue);
+    spec_list_init(&port->broken);
     port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     /* Without it nothing could end the thread. */
     bool is_good = (port->wake >= 0

@@ -106,6 +106,7 @@ typedef struct vb_config {
     uint8_t traffic_class; /* of all; rdma_cm asks for connections of this one */
     vb_conn_rules_t rules; /* of connecting */
     uint32_t attempts;     /* so many first attempts of mine at a time, at least 1; the others wait */
+    uint32_t resuming;     /* likewise, in place of connections that broke, which a network that is away does to all at once */
     struct vb_datagram_config {
         uint32_t after; /* messages to a peer until it gets a connection; 0: no datagrams at all */
         uint32_t max_connections; /* then the others stay with datagrams */
