@@ -6,6 +6,8 @@
 
 /* Pauses between attempts to resume double so often: by default to 1.6 to 3.2 s, as the peer may be back at any time. */
 #define RESUME_DOUBLINGS 4u
+/* Likewise the time until the own network is tried: each trial keeps messages for up to trial_ns. */
+#define RETURN_DOUBLINGS 4u
 
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
 {
@@ -22,10 +24,17 @@ static unsigned enter(vb_conn_t *conn, vb_conn_state_t state, uint64_t deadline,
     return actions;
 }
 
+/* How long an attempt may take. */
+static uint64_t limit_of(const vb_conn_t *conn, const vb_conn_rules_t *rules)
+{
+    return conn->has_elsewhere && conn->is_again ? rules->trial_ns : rules->attempt_ns;
+}
+
 static unsigned begin(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
     ++conn->tries;
-    return enter(conn, VB_RESOLVING, now + rules->attempt_ns, VB_DO_RESOLVE);
+    conn->is_elsewhere = conn->has_elsewhere && conn->is_again && 1 == conn->tries % 2;
+    return enter(conn, VB_RESOLVING, now + limit_of(conn, rules), VB_DO_RESOLVE);
 }
 
 /* Before the next attempt. Those to resume are spread: many connections break at once, when a network does. */
@@ -41,13 +50,14 @@ static bool may_try(const vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *
 }
 
 /* An attempt of mine came to nothing. */
-static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
+static unsigned again(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
     if (!may_try(conn, now, rules)) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
     }
     const unsigned most = conn->is_again ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
     const unsigned doublings = before < most ? before : most;
+    conn->tries -= conn->has_elsewhere && conn->is_again && VB_ON_REJECTED == event; /* that way works: it is taken again */
     return enter(conn, VB_WAITING, now + pause_of(conn, doublings, rules), VB_DO_DROP);
 }
 
@@ -105,7 +115,7 @@ static unsigned by_table(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, c
                     : enter(conn, t->to,
                             NONE == t->until        ? 0
                             : AS_BEFORE == t->until ? conn->deadline
-                                                    : now + rules->attempt_ns,
+                                                    : now + limit_of(conn, rules),
                             t->actions);
 }
 
@@ -115,15 +125,25 @@ static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *
 {
     if (VB_OPEN == conn->state) {
         const bool lasted = now - conn->opened_at >= rules->resume_ns;
-        conn->breaks = lasted ? 1 : conn->breaks + 1;
+        if (!conn->is_elsewhere) {
+            conn->breaks = lasted ? 1 : conn->breaks + 1;
+            conn->trials = lasted ? 0 : conn->trials;
+        }
         conn->is_resumed = true;
         conn->tries = 0;
     }
     conn->is_again = true;
-    if (conn->breaks > rules->breaks) {
+    if (conn->breaks > rules->breaks && !conn->has_elsewhere) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT | (0 == actions ? 0 : VB_DO_REFUSE));
     }
     return enter(conn, VB_BREAKING, 0, VB_DO_BREAK | actions);
+}
+
+/* Until an attempt of mine. Elsewhere is asked for at once; a connection there is ended by the other side to try the own network: it
+ * asks soon, if this carries, and else I do. */
+static uint64_t pause_after_break(const vb_conn_t *conn, const vb_conn_rules_t *rules)
+{
+    return !conn->has_elsewhere ? pause_of(conn, 0, rules) : conn->is_elsewhere && !conn->stands ? 2 * rules->trial_ns : 0;
 }
 
 /* What is another thing where connections are resumed. False: nothing is. */
@@ -136,12 +156,21 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
     }
     if (in & IN(BREAKING) && on & ON(STILL)) {
         conn->resume_until = now + rules->resume_ns; /* until now nobody was asked */
-        *todo = enter(conn, conn->is_resumed || conn->is_wanted ? VB_WAITING : VB_IDLE,
-                      conn->is_resumed || conn->is_wanted ? now + pause_of(conn, 0, rules) : 0, VB_DO_DROP);
+        *todo = conn->is_resumed || conn->is_wanted
+                    ? enter(conn, VB_WAITING, now + pause_after_break(conn, rules), VB_DO_DROP)
+                    : enter(conn, VB_IDLE, 0, VB_DO_DROP);
+        conn->tries = conn->goes_home;
+        conn->goes_home = false;
     } else if (in & IN(BREAKING) && on & ON(ASKED) && !conn->is_resumed) {
-        *todo = enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
+        *todo = enter(conn, VB_ACCEPTING, now + limit_of(conn, rules), VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
     } else if (in & (IN(OPEN) | IN(ACCEPTING)) && on & ON(ASKED_AGAIN)) {
         *todo = break_off(conn, now, rules, VB_DO_BUSY); /* what I know of has broken, and may have brought something */
+    } else if (in & IN(OPEN) && on & ON(ARRIVED) && conn->is_elsewhere) {
+        return true;
+    } else if (in & IN(OPEN) && on & ON(TIMEOUT) && conn->is_elsewhere) {
+        ++conn->trials;
+        conn->goes_home = true;
+        *todo = break_off(conn, now, rules, 0);
     } else if ((in & IN(OPEN) && on & (ON(FAILED) | ON(DISCONNECTED))) || (in & IN(ACCEPTING) && on & FAILURES)) {
         *todo = break_off(conn, now, rules, 0);
     } else if (conn->state >= VB_PARTED && on & ON(ASKED_AGAIN)) {
@@ -160,11 +189,12 @@ static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const
 {
     const bool is_mine = 0 != (MINE & 1u << conn->state), fails = 0 != (FAILURES & 1u << event);
     conn->is_wanted |= VB_ON_WANTED == event;
-    if (VB_ON_ASKED == event && (conn->state >= VB_OPEN || (is_mine && conn->stands))) {
+    const bool stands = conn->is_elsewhere == conn->asks_elsewhere ? conn->stands : conn->is_elsewhere;
+    if (VB_ON_ASKED == event && (conn->state >= VB_OPEN || (is_mine && stands))) {
         return is_mine ? VB_DO_CROSSED : VB_DO_BUSY;
     }
     if (is_mine && fails) {
-        return again(conn, now, rules);
+        return again(conn, event, now, rules);
     }
     if (VB_ACCEPTING == conn->state && fails) {
         return conn->is_wanted ? enter(conn, VB_WAITING, now + rules->backoff_ns, VB_DO_DROP)
@@ -190,10 +220,23 @@ static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const
     return by_table(conn, event, now, rules);
 }
 
+/* It has changed. */
+static void note_change(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
+{
+    if (VB_OPEN == conn->state) {
+        conn->opened_at = now;
+        if (conn->is_elsewhere && conn->stands && conn->breaks <= rules->breaks) {
+            conn->deadline = now + (rules->return_ns << (conn->trials < RETURN_DOUBLINGS ? conn->trials : RETURN_DOUBLINGS));
+        }
+    }
+}
+
 unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
     const vb_conn_state_t before = conn->state;
     unsigned todo;
+    conn->asks_elsewhere = VB_ON_ASKED_ELSEWHERE == event;
+    event = conn->asks_elsewhere ? VB_ON_ASKED_AGAIN : event;
     if (0 == rules->resume_ns && VB_ON_ASKED_AGAIN == event) {
         return VB_DO_REFUSE;
     }
@@ -204,7 +247,10 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, cons
                                                : event,
                     now, rules);
     }
-    conn->opened_at = VB_OPEN == conn->state && VB_OPEN != before ? now : conn->opened_at;
+    conn->is_elsewhere = todo & VB_DO_ACCEPT ? conn->asks_elsewhere : conn->is_elsewhere;
+    if (before != conn->state) {
+        note_change(conn, now, rules);
+    }
     return todo;
 }
 

@@ -9,6 +9,7 @@
  *             first word is repeated a few times while nothing arrives
  *   resume    a connection that broke in use is made again. What it has brought is taken before (BREAKING), because each side
  *             tells the other how many messages it has when it asks and when it answers (vb_sent.h)
+ *   elsewhere by messages of another port that reaches the peer (vb_failover.c), while its own network carries nothing
  *
  * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table, and the reasons. */
 #ifndef VB_CONN_H
@@ -44,6 +45,7 @@ typedef enum vb_conn_state {
     X(ARRIVED)      /* the first message */                                                        \
     X(ASKED)        /* the peer's request */                                                       \
     X(ASKED_AGAIN)  /* likewise; it had a connection, which broke */                               \
+    X(ASKED_ELSEWHERE) /* likewise, by another port */                                             \
     X(REJECTED)     /* mine, for now */                                                            \
     X(ABSENT)       /* mine: nobody listens there */                                               \
     X(CROSS)        /* mine, because the peer's stands */                                          \
@@ -88,6 +90,8 @@ typedef struct vb_conn_rules {
      * than `breaks` in a row that broke within this: a way that carries small things only does not keep a process for ever. */
     uint64_t resume_ns;
     uint32_t breaks;
+    uint64_t trial_ns;  /* an attempt to resume may take this long where the peer is reached elsewhere, too; */
+    uint64_t return_ns; /* its own network is tried after this, then after twice as long each time */
 } vb_conn_rules_t;
 
 typedef struct vb_conn {
@@ -100,6 +104,11 @@ typedef struct vb_conn {
     uint8_t spread;        /* of pauses between attempts to resume: another one for each pair, and each of its ends */
     bool is_resumed;       /* it was open once, and broke */
     bool is_again;         /* so it was, or what I accepted broke: the peer may have been open, and what is asked for goes on there */
+    bool has_elsewhere;    /* another port may reach the peer: the owner's to set */
+    bool is_elsewhere;     /* so goes the attempt or connection */
+    bool asks_elsewhere;   /* so did the request come that was stepped with last */
+    bool goes_home;        /* I end it, to try the own network */
+    uint32_t trials;       /* of it, since a connection by it lasted */
     uint32_t breaks;       /* in a row, each soon after it was opened */
     uint64_t opened_at;    /* when it was opened last */
     uint64_t resume_until; /* then the peer is lost, if it gives no answer */

@@ -65,6 +65,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
     if (todo & VB_DO_READY) {
         ++port->counters.connected;
         port->counters.resumed += peer->conn.is_resumed;
+        port->counters.elsewhere += peer->conn.is_elsewhere;
         peer->why[0] = '\0'; /* of what broke */
         if (!vb_hybrid_opened(peer)) {
             vb_peer_use(peer, peer->link);
@@ -112,7 +113,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     }
     if (todo & VB_DO_RESOLVE) {
         ++port->counters.asked;
-        progress = peer->connector->resolve(peer);
+        progress = (peer->conn.is_elsewhere ? &vb_elsewhere : peer->connector)->resolve(peer);
     }
     if (todo & VB_DO_ROUTE) {
         progress = peer->link->by->route(peer->link);
@@ -214,7 +215,7 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, VB_FULL);
         return;
     }
-    step(peer, hello->is_again ? VB_ON_ASKED_AGAIN : VB_ON_ASKED, asked);
+    step(peer, asked->by == &vb_elsewhere ? VB_ON_ASKED_ELSEWHERE : hello->is_again ? VB_ON_ASKED_AGAIN : VB_ON_ASKED, asked);
 }
 
 bool vb_connect_is_welcome(vb_link_t *link, const vb_hello_t *hello)

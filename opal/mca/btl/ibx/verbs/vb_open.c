@@ -33,7 +33,9 @@ void vb_config_default(vb_config_t *config)
                   .word_ns = UINT64_C(100000000),
                   .words = 2, /* with the first one below VB_CONTROL_MAX */
                   .resume_ns = UINT64_C(30000000000),
-                  .breaks = 8},
+                  .breaks = 8,
+                  .trial_ns = UINT64_C(1000000000),
+                  .return_ns = UINT64_C(4000000000)},
         .attempts = 2,
         .resuming = 8,
         .datagram = {.after = 0,
@@ -269,7 +271,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
 static bool has_links(const vb_port_t *port)
 {
     const vb_peer_t *peer = port->peers;
-    while (NULL != peer && NULL == peer->link) {
+    while (NULL != peer && (NULL == peer->link || NULL != peer->link->failover)) { /* others carry those */
         peer = peer->next;
     }
     return NULL != peer;
@@ -383,6 +385,7 @@ void vb_port_close(vb_port_t *port)
     if (port->owns_context) {
         (void) ibv_close_device(port->context);
     }
+    vb_failover_close(port);
     while (NULL != port->peers) {
         vb_peer_t *peer = port->peers;
         port->peers = peer->next;
