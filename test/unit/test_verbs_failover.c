@@ -33,6 +33,9 @@ static void carry(unsigned from, unsigned to, unsigned most)
             assert_true(vb_part_read(&last, parcel->data, parcel->length));
         }
         if (!fails) {
+            vb_port_lock(process[from].port);
+            vb_peer_is_carried(parcel->peer);
+            vb_port_unlock(process[from].port);
             vb_port_lock(process[to].port);
             vb_port_take_part(process[to].port, process[from].name, parcel->data, parcel->length);
             vb_port_unlock(process[to].port);
@@ -216,6 +219,15 @@ static void ways_take_turns(void **state)
         assert_int_equal(c.deadline, now + rules.trial_ns);
         assert_int_equal(on(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_DROP);
     }
+    vb_conn_t computes = c;
+    for (unsigned i = 0; i < 10000; ++i) { /* it gives none, but what it is asked arrives */
+        (void) on(&computes, VB_ON_TIMEOUT, computes.deadline);
+        if (computes.is_elsewhere) {
+            (void) on(&computes, VB_ON_CARRIED, computes.deadline - 1);
+        }
+        (void) on(&computes, VB_ON_TIMEOUT, computes.deadline);
+    }
+    assert_int_equal(computes.state, VB_WAITING);
     for (unsigned i = 0; i < 3; ++i) { /* busy is an answer: that way works */
         (void) on(&c, VB_ON_TIMEOUT, c.deadline);
         assert_true(c.is_elsewhere);
@@ -560,6 +572,28 @@ static void say_nonsense(void)
     vb_port_unlock(process[2].port);
 }
 
+/* The adapter does it, and its network carries nothing. */
+static void atomics_wait(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    process_t *p = &process[1];
+    struct ibv_sge piece = piece_of(1, source(1) + 512, WORD);
+    *(uint64_t *) (void *) (source(2) + 512) = 7;
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
+                     VB_AGAIN);
+    vb_port_unlock(p->port);
+    cut_network(false);
+    until_open(false);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
+                     VB_OK);
+    vb_port_unlock(p->port);
+    turn(0);
+    assert_int_equal(*(uint64_t *) (void *) (source(2) + 512), 8);
+}
+
 /* Nonsense is refused, and what is late is nobody's: nothing is touched that the peer has no right to, and nothing waits for ever. */
 static void what_a_peer_says_is_not_believed(void **state)
 {
@@ -602,6 +636,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
         cmocka_unit_test_setup_teardown(who_carries, setup, teardown),
+        cmocka_unit_test_setup_teardown(atomics_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_peer_says_is_not_believed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
         mca_btl_ibx_offer_address(&modex.offer[found].ip, &address);
         endpoint->address = address.v4;
         memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
+        endpoint->pair = (uint8_t) found;
         copy_datagrams(endpoint, &modex.offer[found]);
         if (!choose_way(endpoint, mca_btl_ibx_verbs_of(module), &modex.offer[found])) {
             tell_no_common_way(mca_btl_ibx_verbs_of(module), &modex, proc);
@@ -243,6 +244,9 @@ vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
     }
     if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
         (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);
+    }
+    if (NULL != endpoint->peer && mca_btl_ibx_verbs_modules_n > 1) {
+        vb_peer_offer_elsewhere(endpoint->peer, true);
     }
     return endpoint->peer;
 }

@@ -27,6 +27,10 @@
     X(resumed, c->resumed, "connections over adapters that broke in use and were made again")      \
     X(posted_again, c->posted_again,                                                               \
       "messages, puts and gets over adapters that were posted again after their connection broke") \
+    X(elsewhere, c->elsewhere, "connections over adapters that broke in use and went on by another port")  \
+    X(parts, c->parts, "messages that another port was given of connections over adapters")       \
+    X(bad_parts, c->bad_parts,                                                                     \
+      "such messages that were refused: they made no sense, or others were missing")              \
     X(bad_messages, c->bad_messages,                                                               \
       "messages over adapters that ended a connection because they made no sense")                 \
     X(stale, c->stale, "completions of adapters for connections that were gone")                   \

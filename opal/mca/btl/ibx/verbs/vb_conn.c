@@ -151,7 +151,7 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
 {
     const unsigned in = 1u << conn->state, on = 1u << event;
     *todo = 0;
-    if (conn->is_again && on & (ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
+    if (conn->is_again && on & (ON(CARRIED) | ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
         conn->resume_until = now + rules->resume_ns; /* it is alive, and may only be computing */
     }
     if (in & IN(BREAKING) && on & ON(STILL)) {

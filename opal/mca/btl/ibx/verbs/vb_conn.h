@@ -46,6 +46,7 @@ typedef enum vb_conn_state {
     X(ASKED)        /* the peer's request */                                                       \
     X(ASKED_AGAIN)  /* likewise; it had a connection, which broke */                               \
     X(ASKED_ELSEWHERE) /* likewise, by another port */                                             \
+    X(CARRIED)      /* mine, by another port, whose own connection is good: the process lives */      \
     X(REJECTED)     /* mine, for now */                                                            \
     X(ABSENT)       /* mine: nobody listens there */                                               \
     X(CROSS)        /* mine, because the peer's stands */                                          \

@@ -419,6 +419,14 @@ void vb_peer_offer_elsewhere(vb_peer_t *peer, bool is_there)
     peer->conn.has_elsewhere = is_there && vb_port_resumes(port) && port->config.part_max > sizeof(vb_part_wire_t);
 }
 
+/* (A process that computes gives no answer.) */
+void vb_peer_is_carried(vb_peer_t *peer)
+{
+    if (vb_conn_is_resuming(&peer->conn) && peer->conn.is_elsewhere) {
+        vb_peer_step(peer, VB_ON_CARRIED);
+    }
+}
+
 void vb_peer_is_not_carried(vb_peer_t *peer)
 {
     if (NULL != peer->link && NULL != peer->link->failover && !peer->link->is_broken) {

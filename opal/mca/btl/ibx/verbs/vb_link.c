@@ -147,7 +147,7 @@ static bool can_be(vb_link_t *link, const vb_hello_t *hello)
            || vb_peer_why(link->peer, "it says that it has received what cannot be");
 }
 
-/* Who says what cannot be says it again when it is asked again. */
+/* A process that says what cannot be says it again when it is asked again. */
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool is_good = can_be(link, hello);

@@ -106,7 +106,7 @@ vb_came_t vb_link_came(vb_link_t *link, const void *message, uint32_t length, vb
         return VB_CAME_BAD;
     }
     if (VB_ACCEPTING == peer->conn.state
-        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
+        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline && NULL == link->failover)) {
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
     if (VB_MESSAGE != hdr->type) {
