@@ -34,7 +34,7 @@ void vb_config_default(vb_config_t *config)
                   .words = 2, /* with the first one below VB_CONTROL_MAX */
                   .resume_ns = UINT64_C(30000000000),
                   .breaks = 8,
-                  .trial_ns = UINT64_C(1000000000),
+                  .trial_ns = UINT64_C(2000000000),
                   .return_ns = UINT64_C(4000000000)},
         .attempts = 2,
         .resuming = 8,
