@@ -105,7 +105,7 @@ static bool give_to(mca_btl_base_endpoint_t *carrier, const mca_btl_ibx_verbs_en
     return is_sent;
 }
 
-/* endpoint NULL: the process was not met. */
+/* endpoint NULL: the process was not met, or is parted from. */
 static void give(mca_btl_ibx_verbs_module_t *module, vb_parcel_t *parcel, mca_btl_ibx_verbs_endpoint_t *endpoint, bool is_open)
 {
     bool some = true;
@@ -135,6 +135,7 @@ void mca_btl_ibx_verbs_failover_give(mca_btl_ibx_verbs_module_t *module)
         vb_port_lock(module->port);
         vb_parcel_t *parcel = vb_port_next_part(module->port);
         mca_btl_ibx_verbs_endpoint_t *endpoint = NULL == parcel ? NULL : vb_peer_user(parcel->peer);
+        endpoint = NULL != endpoint && endpoint->base.is_dead ? NULL : endpoint; /* its process may be gone */
         const vb_conn_t *conn = NULL == parcel ? NULL : vb_peer_connection(parcel->peer);
         const bool is_open = NULL != conn && VB_OPEN == conn->state && conn->is_elsewhere;
         vb_port_unlock(module->port);

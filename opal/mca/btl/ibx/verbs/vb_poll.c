@@ -257,12 +257,9 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     int completions = 0, others = 0;
     /* Datagrams first: a peer that has changed over has sent them earlier. */
     int messages = NULL == port->hybrid ? 0 : vb_hybrid_poll(port, received, max, &others);
+    /* And what came by another port: while some of it is left, no connection is made in the place of that (end_broken). */
     messages += __builtin_expect(NULL != port->arrivals, 0) ? vb_failover_poll(port, &received[messages], max - messages) : 0;
     const int before = messages;
-    if (NULL != port->arrivals) {
-        *events = others;
-        return messages; /* what came by an adapter came later */
-    }
     if (port->wc_at == port->wc_n) {
         port->drains += port->wc_n < VB_BATCH;
         if (__builtin_expect(port->has_draining, 0)) {
