@@ -28,7 +28,7 @@ static void check_receives(const vb_rx_t *rx, const queue_t *posted)
 static uint32_t check_link(const vb_link_t *link)
 {
     uint32_t reads = 0;
-    if (NULL == link->qp) {
+    if (NULL == link->requests) {
         return 0;
     }
     MUST(vb_sendq_outstanding(&link->sendq) <= link->sendq.depth);
@@ -49,7 +49,7 @@ static uint32_t check_link(const vb_link_t *link)
 static void check(const process_t *p)
 {
     const vb_port_t *port = p->port;
-    uint32_t links = 0, deadlines = 0, attempts = 0, queued = 0, places = 0, entries = 0;
+    uint32_t links = 0, deadlines = 0, attempts = 0, resuming = 0, queued = 0, places = 0, entries = 0;
     vb_datagram_use_t use;
     if (NULL == port) {
         return;
@@ -57,6 +57,7 @@ static void check(const process_t *p)
     for (const vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         deadlines += 0 != peer->conn.deadline;
         attempts += vb_conn_is_first_attempt(&peer->conn);
+        resuming += vb_conn_is_resuming(&peer->conn);
         queued += spec_node_is_queued(&peer->turn);
         places += peer->has_slot;
         MUST(NULL == peer->link || peer->link->peer == peer);
@@ -78,11 +79,15 @@ static void check(const process_t *p)
     SPEC_LIST_EACH (n, &port->queue) {
         MUST(queued-- > 0);
     }
+    SPEC_LIST_EACH (n, &port->broken) {
+        MUST(queued-- > 0);
+    }
+    MUST(resuming == port->resuming && resuming <= port->config.resuming);
     MUST(0 == queued && attempts == port->attempts);
     MUST(links == port->links && deadlines == port->deadlines);
     MUST(entries == port->entries.used && entries <= port->entries.limit);
     MUST(port->counters.strangers >= strangers[p->index]);
-    MUST(port->counters.accepted <= welcomed[p->index]);
+    MUST(port->config.part_max > 0 || port->counters.accepted <= welcomed[p->index]);
     if (vb_port_datagram_use(port, &use)) {
         MUST(use.connections == places && places <= port->config.datagram.max_connections);
     }
@@ -101,6 +106,7 @@ static void one_round(world_t *w, uint64_t ns)
         if (NULL != p->port) {
             vb_port_events(p->port, 0);
             (void) poll_once(p, 16);
+            carry(p);
         }
     }
     pass(ns);
@@ -215,7 +221,11 @@ static void be_wicked(world_t *w, process_t *p, script_t *s)
         break;
     case 3:
     case 4:
-        forge_in_datagrams(p, s);
+        if (p->config.part_max > 0) {
+            forge_part(p, s);
+        } else {
+            forge_in_datagrams(p, s);
+        }
         break;
     default:
         forge_datagram(p, s);
@@ -261,6 +271,7 @@ static void step(world_t *w, script_t *s)
         break;
     case 11:
         p->holds = code & 16;
+        p->carries_none = code & 64;
         vb_port_lock(p->port);
         for (unsigned n = code & 32 ? next(s) : 0; n > 0 && p->helds > 0; --n) {
             give_back(p, next(s) % p->helds);
@@ -324,6 +335,10 @@ static void set_up(world_t *w, script_t *s)
         c->rules.word_ns = 1000000;
         c->rules.resume_ns = more & 16 ? 0 : UINT64_C(2000000000);
         c->rules.breaks = more;
+        c->rules.trial_ns = 1000000000;
+        c->rules.return_ns = 2000000000;
+        c->part_max = hybrid & 128 ? 200 : 0;
+        c->copy = copy_registered;
         c->datagram.after = hybrid & 1 ? 1 + (hybrid >> 1) % 8 : 0;
         c->datagram.max_connections = (hybrid >> 4) % 4;
         c->datagram.auth = hybrid & 64 ? IW_AUTH_TAG : IW_AUTH_OFF;
@@ -393,7 +408,7 @@ static void finish(world_t *w)
     fake.lost = fake.late = 0;
     for (unsigned i = 0; i < 2; ++i) {
         process_t *p = &w->process[i];
-        p->holds = false;
+        p->holds = p->carries_none = false;
         vb_port_lock(p->port);
         while (p->helds > 0) {
             give_back(p, 0);

@@ -199,6 +199,38 @@ static void forge_message(process_t *p, script_t *s)
 
 /* ---- what is in datagrams: the engine carries it whole and in order ---- */
 
+/* A part of a connection that goes by another port, as the other process says it: to its window, or beyond all that is registered. */
+static void forge_part(process_t *p, script_t *s)
+{
+    struct {
+        vb_part_wire_t wire;
+        uint8_t data[256];
+    } said;
+    process_t *q = other(p);
+    const unsigned what = next(s), number = next(s), length = next(s);
+    if (NULL == p->port || NULL == q->port) {
+        return;
+    }
+    const vb_link_t *link = NULL == p->peer ? NULL : p->peer->link;
+    const bool goes = NULL != link && NULL != link->failover;
+    /* (What is in it first: the attempt and who began it, which the other process knows.) */
+    vb_part_t part = {.kind = (vb_part_kind_t) (what % (VB_PART_KINDS + 1)),
+                      .is_last = what & 8,
+                      .is_mine = what & 16,
+                      .number = number & 64 ? number % 8 : last_part.number + number % 2,
+                      .length = length,
+                      .rkey = p->mr->rkey + (number & 128 ? 1 : 0),
+                      .attempt = goes && number & 32 ? last_part.attempt : number,
+                      .remote = (uintptr_t) window_of(p) + (number & 16 ? UINT32_MAX : next(s) % (WINDOW - 256))};
+    part.is_mine = goes && number & 32 ? last_part.is_mine : part.is_mine;
+    vb_part_write(&said.wire, &part);
+    (void) some_bytes(s, said.data, sizeof(said.data));
+    vb_port_lock(p->port);
+    vb_port_take_part(p->port, q->config.name, &said,
+                      what & 128 ? what : sizeof(said.wire) + (VB_PART_READ == part.kind ? 0 : length));
+    vb_port_unlock(p->port);
+}
+
 static unsigned forged_messages[PROCESSES];
 static uint8_t forged_bytes[PROCESSES][IW_INLINE_MAX];
 static size_t forged_size[PROCESSES];

@@ -86,6 +86,7 @@ typedef struct process {
     bool is_mute;   /* its adapter is gone, or it is */
     bool is_killed; /* promised nothing any more */
     bool is_draining;
+    bool carries_none; /* of what goes by another port */
     bool has_heard_nonsense; /* what is no message, while the connection was there */
     held_t held[HELD];
     unsigned helds;
@@ -587,8 +588,46 @@ static void meet_other(process_t *p, process_t *q)
     }
     if (q == other(p)) {
         p->peer = peer;
+        vb_peer_offer_elsewhere(peer, true);
     }
     vb_port_unlock(p->port);
+}
+
+/* The port's `copy`. */
+static bool copy_registered(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write)
+{
+    const process_t *p = context;
+    const uint64_t offset = remote - (uintptr_t) p->memory;
+    if (p->mr->rkey != rkey || offset > MEMORY || size > MEMORY - offset) {
+        return false;
+    }
+    memcpy(is_write ? p->memory + offset : data, is_write ? data : p->memory + offset, size);
+    return true;
+}
+
+static vb_part_t last_part; /* that was carried */
+
+/* What goes by another port, which is not there: now and then one goes nowhere. */
+static void carry(process_t *p)
+{
+    vb_parcel_t *parcel;
+    do {
+        vb_port_lock(p->port);
+        parcel = vb_port_next_part(p->port);
+        const bool fails = NULL != parcel && (NULL == other(p)->port || parcel->peer != p->peer || p->carries_none);
+        if (fails) {
+            vb_peer_is_not_carried(parcel->peer);
+        }
+        vb_port_unlock(p->port);
+        if (NULL != parcel && !fails) {
+            (void) vb_part_read(&last_part, parcel->data, parcel->length);
+            vb_port_lock(other(p)->port);
+            vb_port_take_part(other(p)->port, p->config.name, parcel->data, parcel->length);
+            vb_port_unlock(other(p)->port);
+            ++p->world->happened;
+        }
+        free(parcel);
+    } while (NULL != parcel);
 }
 
 static void meet(process_t *p)

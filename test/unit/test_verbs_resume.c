@@ -1,166 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Connections that break in use and are made again: nothing is lost, nothing comes twice, nothing is overtaken, whichever
  * request breaks them, and whether that was done or not. */
-#include "verbs_processes.h"
-
-#include "vb_dgram.h"
-
-#include <stdlib.h>
-
-#define MESSAGES 48u /* each way */
-#define SLOTS    32u /* puts go here by turns */
-#define WORD     8u
-
-/* What a process of the talk has done, besides process_t. */
-typedef struct {
-    unsigned posted;   /* requests that somebody waits for */
-    unsigned messages; /* sent */
-    unsigned puts;     /* of them are to go before the message of the same number; */
-    unsigned gets;
-    bool atomics;
-} talk_t;
-static talk_t talk[FAKE_NODES + 1];
-
-/* Where puts arrive, and where gets take from and go to. */
-static char *place(unsigned node, unsigned n)
-{
-    return process[node].memory + 32768 + (n % SLOTS) * WORD;
-}
-static char *source(unsigned node)
-{
-    return process[node].memory + 49152;
-}
-
-static struct ibv_sge piece_of(unsigned node, char *at, uint32_t length)
-{
-    return (struct ibv_sge){
-        .addr = (uintptr_t) at, .length = length, .lkey = process[node].mr->lkey};
-}
-
-/* Every third from the stack, which is used again at once. */
-static vb_status_t post_message(unsigned from, unsigned to)
-{
-    process_t *p = &process[from];
-    const unsigned n = talk[from].messages;
-    const bool is_inline = 0 == n % 3;
-    _Alignas(8) char packet[sizeof(vb_hdr_t) + 1];
-    char *at = is_inline ? packet : p->memory + (n % 64) * 64;
-    struct ibv_sge piece = piece_of(from, at, sizeof(packet));
-    at[sizeof(vb_hdr_t)] = (char) n;
-    const vb_status_t status =
-        vb_post_send(p->peer[to], (vb_hdr_t *) at, 9, &piece, 1, is_inline ? VB_INLINE : VB_SIGNAL,
-                     is_inline ? NULL : p);
-    memset(packet, 0x77, sizeof(packet));
-    talk[from].posted += VB_OK == status && !is_inline;
-    return status;
-}
-
-static vb_status_t post_put(unsigned from, unsigned to)
-{
-    char *at = process[from].memory + 16384 + (talk[from].puts % 64) * WORD;
-    struct ibv_sge piece = piece_of(from, at, WORD);
-    memset(at, (int) (talk[from].puts + 1), WORD);
-    const vb_status_t status =
-        vb_post_rdma(process[from].peer[to], &piece, (uintptr_t) place(to, talk[from].puts),
-                     process[to].mr->rkey, VB_SIGNAL, &process[from]);
-    talk[from].posted += VB_OK == status;
-    return status;
-}
-
-static vb_status_t post_get(unsigned from, unsigned to)
-{
-    struct ibv_sge piece = piece_of(from, source(from) + 64 + (talk[from].gets % 64) * WORD, WORD);
-    const vb_status_t status =
-        vb_post_rdma(process[from].peer[to], &piece, (uintptr_t) source(to), process[to].mr->rkey,
-                     VB_SIGNAL | VB_READ, &process[from]);
-    talk[from].posted += VB_OK == status;
-    return status;
-}
-
-/* A put, a message behind it, and now and then a get, as far as there is room. */
-static void speak(unsigned from, unsigned to)
-{
-    talk_t *t = &talk[from];
-    vb_port_lock(process[from].port);
-    while (t->messages < MESSAGES && t->posted - process[from].done < 16) {
-        if (t->puts == t->messages) {
-            if (VB_OK != post_put(from, to)) {
-                break;
-            }
-            ++t->puts;
-        }
-        if (t->gets * 5 <= t->messages) {
-            if (VB_OK != post_get(from, to)) {
-                break;
-            }
-            ++t->gets;
-        }
-        if (VB_OK != post_message(from, to)) {
-            break;
-        }
-        ++t->messages;
-    }
-    vb_port_unlock(process[from].port);
-}
-
-/* What was put before a message is there when that comes, and is not put again after it. */
-static void hear(unsigned node)
-{
-    process_t *p = &process[node];
-    vb_received_t r[4];
-    int events;
-    vb_port_events(p->port, 0);
-    vb_port_lock(p->port);
-    const int n = vb_port_poll(p->port, r, 4, &events);
-    for (int i = 0; i < n; ++i) {
-        assert_int_equal(r[i].length, 1);
-        assert_int_equal(*(uint8_t *) r[i].data, (uint8_t) p->received);
-        assert_int_equal((uint8_t) *place(node, p->received), (uint8_t) (p->received + 1));
-        memset(place(node, p->received), 0xee, WORD);
-        ++p->received;
-    }
-    vb_port_return(p->port, r, n);
-    vb_port_unlock(p->port);
-}
-
-static bool is_done(void)
-{
-    for (unsigned node = 1; node <= 2; ++node) {
-        if (process[node].received < MESSAGES || talk[node].messages < MESSAGES
-            || process[node].done < talk[node].posted) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* How the two are connected. */
-typedef struct {
-    bool has_srq, by_datagrams;
-} kind_t;
-
-static void begin_resumable(const kind_t *kind)
-{
-    fake.has_srq = kind->has_srq;
-    memset(talk, 0, sizeof(talk));
-    for (unsigned i = 1; i <= 2; ++i) {
-        vb_config_t c = config_of(&process[i]);
-        c.rules.resume_ns = UINT64_C(20000000000);
-        c.rules.breaks = 1000;
-        c.rules.attempt_ns = UINT64_C(200000000);
-        c.rules.backoff_ns = 100000;
-        c.connect = kind->by_datagrams ? VB_CONNECT_DATAGRAMS : VB_CONNECT_CM;
-        assert_true(start(i, &c, NULL));
-    }
-    meet(1, 2);
-    for (unsigned i = 1; kind->by_datagrams && i <= 2; ++i) {
-        vb_dgram_address_t there;
-        assert_true(vb_port_mailbox(process[3 - i].port, &there));
-        vb_port_lock(process[i].port);
-        assert_true(vb_peer_add_mailbox(process[i].peer[3 - i], &there));
-        vb_port_unlock(process[i].port);
-    }
-}
+#include "verbs_talk.h"
 
 /* again: after how many requests the next one breaks a connection; 0: none does. */
 static void exchange(unsigned again)
@@ -178,24 +19,7 @@ static void exchange(unsigned again)
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         }
     }
-    for (unsigned node = 1; node <= 2; ++node) {
-        assert_int_equal(process[node].received, MESSAGES);
-        assert_int_equal(process[node].done, talk[node].posted);
-        assert_int_equal(process[node].failed, 0);
-        assert_int_equal(process[node].lost, 0);
-        for (unsigned n = 0; n < SLOTS; ++n) {
-            assert_int_equal((uint8_t) *place(node, n), 0xee);
-        }
-        for (unsigned n = 0; n < talk[node].gets; ++n) {
-            assert_int_equal(source(node)[64 + n * WORD], 0x5a);
-        }
-    }
-}
-
-static void fill_sources(void)
-{
-    memset(source(1), 0x5a, WORD);
-    memset(source(2), 0x5a, WORD);
+    check_talk();
 }
 
 static const kind_t kinds[] = {{.has_srq = true},
@@ -295,6 +119,7 @@ static void post_two_of_six(unsigned flags)
     until(2, 1, VB_OPEN);
     settle();
     process[2].port->config.window_initial = 2;
+    process[2].port->config.rules.backoff_ns = UINT64_C(1000000000000); /* the first asks */
     fake.requests_left = 0;
     for (uint8_t i = 1; i <= 6; ++i) {
         assert_int_equal(send_flags(1, 2, i, 64, flags), VB_OK);
@@ -470,6 +295,71 @@ static void counts_that_cannot_be_are_refused(void **state)
     assert_non_null(strstr(process[1].why, "what cannot be"));
 }
 
+/* The side that is asked refuses it, too, and asks no more. */
+static void wrong_counts_of_who_asks_are_refused(void **state)
+{
+    static const kind_t kinds_of[] = {{.has_srq = true}, {.has_srq = true, .by_datagrams = true}};
+    for (size_t k = 0; k < 2; ++k) {
+        begin_resumable(&kinds_of[k]);
+        assert_int_equal(say(1, 2, 0), VB_AGAIN);
+        until(1, 2, VB_OPEN);
+        until(2, 1, VB_OPEN);
+        process[1].peer[2]->messages_received += 3;
+        process[2].port->config.rules.backoff_ns = UINT64_C(1000000000000); /* only the other one asks */
+        fake.requests_left = 0;
+        assert_int_equal(say(1, 2, 5), VB_OK);
+        until(2, 1, VB_DEAD);
+        until(1, 2, VB_DEAD);
+        assert_non_null(strstr(process[2].why, "what cannot be"));
+        assert_int_equal(process[1].lost, 1);
+        assert_int_equal(process[2].lost, 1);
+        assert_true(process[1].port->counters.asked < 10);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+/* A network that was away takes all connections with it; they are made again one by one. */
+static void many_that_break_take_turns(void **state)
+{
+    unsigned most = 0;
+    (void) state;
+    for (unsigned i = 1; i <= FAKE_NODES; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.rules.resume_ns = UINT64_C(20000000000);
+        c.rules.breaks = 1000;
+        c.rules.attempt_ns = UINT64_C(10000000);
+        c.rules.backoff_ns = i > 1 ? UINT64_C(1000000000000) : 100000; /* only the first asks */
+        c.resuming = 1;
+        assert_true(start(i, &c, NULL));
+    }
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        open_up(1, i);
+    }
+    fake.silent = true;
+    fake_break(1);
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        assert_int_equal(send_flags(1, i, (uint8_t) i, 64, 0), VB_OK);
+    }
+    uint64_t asked_before = process[1].port->counters.asked;
+    for (unsigned i = 0; i < 20000 && process[1].port->counters.resumed < FAKE_NODES - 1; ++i) {
+        settle();
+        most = process[1].port->resuming > most ? process[1].port->resuming : most;
+        fake.silent = process[1].port->counters.asked < asked_before + 2 * (FAKE_NODES - 1);
+        for (unsigned peer = 2; fake.silent && peer <= FAKE_NODES; ++peer) { /* all had a turn before any has its third */
+            assert_true(process[1].peer[peer]->conn.tries <= 2);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    settle();
+    assert_int_equal(most, 1);
+    for (unsigned i = 2; i <= FAKE_NODES; ++i) {
+        assert_int_equal(process[i].got[process[i].received - 1], i);
+        assert_int_equal(process[1].peer[i]->conn.state, VB_OPEN);
+    }
+    assert_int_equal(process[1].lost, 0);
+}
+
 /* It computes: nothing is taken, so nothing is made again, and nobody is lost for that. */
 static void who_computes_is_waited_for(void **state)
 {
@@ -530,6 +420,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_gone_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_heard_in_what_broke, setup, teardown),
         cmocka_unit_test_setup_teardown(counts_that_cannot_be_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_counts_of_who_asks_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_that_break_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(who_computes_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_resume_loses, setup, teardown),
     };

@@ -90,6 +90,10 @@ static const spec_parameter_t parameters[] = {
                         "sooner than that. 0 means that a peer is lost when its connection breaks. 30000 is a good value to try. Not over iWARP, and not with btl_ibx_rc_after: there a peer whose "
                         "connection breaks is lost. Must be 0, or not 0, in the whole job. Unit: milliseconds, range 0 to "
                         "2147483647, default 0."),
+    SPEC_SWITCH("verbs_failover", 9, P(failover), true,
+                .help = "A connection that breaks in use goes on by another port (adapter) of the process that reaches the peer, as "
+                        "messages there, until its own network carries again, which is tried from time to time. The parameter has no effect if "
+                        "btl_ibx_verbs_resume_timeout is 0. Must be the same in the whole job. No unit, 0 or 1, default 1."),
     SPEC_CHOICE("verbs_dmabuf", 9, P(dmabuf), VB_OFF, choices,
                 .help = "An adapter reads and writes the memory of an accelerator (GPU) by itself if the accelerator's library "
                         "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with Open MPI 5.0 and 6.0. It was "
@@ -243,6 +247,8 @@ static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *modu
     config->ack_timeout = (uint8_t) p->ack_timeout;
     config->retries = (uint8_t) p->retries;
     config->rules.resume_ns = p->resume_timeout_ms * MS;
+    config->part_max = mca_btl_ibx_verbs_part_max();
+    config->copy = mca_btl_ibx_verbs_copy;
     config->service_level = (uint8_t) p->service_level;
     config->traffic_class = (uint8_t) p->traffic_class;
     config->context = module;
@@ -313,6 +319,7 @@ static int finalize(mca_btl_base_module_t *btl)
             break;
         }
     }
+    mca_btl_ibx_verbs_failover_listen();
     module_free(module);
     return OPAL_SUCCESS;
 }
@@ -586,6 +593,7 @@ int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_b
                                 "btl/ibx: no RDMA adapter is used: %s; datagrams over UDP instead", why);
         }
     }
+    mca_btl_ibx_verbs_failover_listen();
     return (int) mca_btl_ibx_verbs_modules_n;
 }
 
@@ -707,7 +715,8 @@ static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *t
 
 static bool some_wait(mca_btl_ibx_module_t *module)
 {
-    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n;
+    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n
+           || vb_port_has_parts(mca_btl_ibx_verbs_of(module)->port);
 }
 
 static void lock(mca_btl_ibx_module_t *module)
@@ -724,8 +733,12 @@ static void unlock(mca_btl_ibx_module_t *module)
 static void retry(mca_btl_ibx_module_t *module)
 {
     mca_btl_ibx_tell_ended(module);
-    if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost)) {
+    const bool has_parts = vb_port_has_parts(mca_btl_ibx_verbs_of(module)->port);
+    if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost || has_parts)) {
         unlock(module);
+        if (has_parts) {
+            mca_btl_ibx_verbs_failover_give(mca_btl_ibx_verbs_of(module));
+        }
         mca_btl_ibx_retry_answers(module);
         mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));
         lock(module);

@@ -230,6 +230,7 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_endpoint_new(mca_btl_ibx_module_t *mo
         mca_btl_ibx_offer_address(&modex.offer[found].ip, &address);
         endpoint->address = address.v4;
         memcpy(&endpoint->key, modex.offer[found].ip.key, sizeof(endpoint->key));
+        endpoint->pair = (uint8_t) found;
         endpoint->base.atomics = (uint8_t) vb_atomics_of(modex.offer[found].atomics,
                                                          vb_port_abilities(mca_btl_ibx_verbs_of(module)->port)->atomics);
         copy_datagrams(endpoint, &modex.offer[found]);
@@ -255,6 +256,9 @@ vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
     }
     if (NULL != endpoint->peer && 0 != endpoint->datagrams.number) {
         (void) vb_peer_add_datagrams(endpoint->peer, &endpoint->datagrams, endpoint->datagram_key);
+    }
+    if (NULL != endpoint->peer && !endpoint->base.is_self && mca_btl_ibx_verbs_modules_n > 1) {
+        vb_peer_offer_elsewhere(endpoint->peer, true);
     }
     return endpoint->peer;
 }

@@ -60,6 +60,7 @@ typedef struct mca_btl_ibx_verbs_params {
     int dmabuf;  /* VB_OFF, VB_AUTO */
     int relaxed; /* the same */
     int atomics; /* vb_atomics_wish_t */
+    bool failover;
 } mca_btl_ibx_verbs_params_t;
 
 extern mca_btl_ibx_verbs_params_t mca_btl_ibx_verbs_params;
@@ -75,6 +76,7 @@ typedef struct mca_btl_ibx_verbs_endpoint {
     vb_dgram_address_t mailbox;   /* for requests to connect; number 0: rdma_cm connects */
     vb_dgram_address_t datagrams; /* number 0: by connection only */
     uint8_t datagram_key[16];
+    uint8_t pair;        /* its module that is reached */
     vb_peer_t *peer;     /* NULL before the first word */
     opal_list_t pending; /* fragments and jobs that have to wait, in their order */
     const char *why;     /* it is lost */
@@ -131,7 +133,7 @@ struct mca_btl_ibx_verbs_module {
     const mca_rcache_lazy_service_t *lazy; /* of rcache, or NULL */
     opal_free_list_t frags;
     uint64_t rnr_before; /* the device's count when this began */
-    vb_map_t keys;       /* registrations that others may change, by rkey */
+    vb_map_t keys;       /* registrations that others may reach by way of this process, by rkey */
     bool has_lost;
     bool has_lists;
     uint32_t polls;
@@ -206,6 +208,21 @@ char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t s
 
 /* The port's `done`: request is a fragment, or a job plus one. */
 void mca_btl_ibx_verbs_done(void *context, vb_peer_t *peer, void *request, vb_status_t status);
+
+/* ---- btl_ibx_verbs_failover.c ---- */
+
+/* The port's part_max, and its callback `copy`. */
+uint32_t mca_btl_ibx_verbs_part_max(void);
+bool mca_btl_ibx_verbs_copy(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write);
+/* Are connections of this process's ports to go on by others of them? */
+static inline bool mca_btl_ibx_verbs_has_failover(void)
+{
+    return mca_btl_ibx_verbs_params.failover && mca_btl_ibx_verbs_params.resume_timeout_ms > 0;
+}
+/* Gives away what waits in the module's port. lock is not held. */
+void mca_btl_ibx_verbs_failover_give(mca_btl_ibx_verbs_module_t *module);
+/* When the modules are there, and when they are gone. */
+void mca_btl_ibx_verbs_failover_listen(void);
 
 /* ---- btl_ibx_verbs_stats.c ---- */
 

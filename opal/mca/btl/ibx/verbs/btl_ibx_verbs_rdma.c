@@ -49,7 +49,9 @@ static bool is_device(const mca_btl_ibx_verbs_reg_t *reg)
 static bool key_add(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_reg_t *reg)
 {
     bool added = true;
-    if (!module->base.has_atomics && reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC && !is_device(reg)) {
+    const int32_t reached = (module->base.has_atomics ? 0 : MCA_RCACHE_ACCESS_REMOTE_ATOMIC)
+                            | (mca_btl_ibx_verbs_has_failover() ? MCA_RCACHE_ACCESS_REMOTE_READ | MCA_RCACHE_ACCESS_REMOTE_WRITE : 0);
+    if (0 != (reg->super.base.access_flags & reached) && !is_device(reg)) {
         mca_btl_ibx_atomic_lock();
         added = vb_map_put(&module->keys, reg->mr->rkey, reg);
         mca_btl_ibx_atomic_unlock();
@@ -72,7 +74,8 @@ static void key_remove(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ver
 char *mca_btl_ibx_verbs_word(const mca_btl_base_endpoint_t *endpoint, uint32_t stag, uint64_t offset, uint64_t size)
 {
     const mca_btl_ibx_verbs_reg_t *reg = vb_map_get(&mca_btl_ibx_verbs_of(endpoint->module)->keys, stag);
-    if (NULL == reg || endpoint->module->has_atomics) { /* the adapter changes what others are to change */
+    /* What an adapter does is not done beside it. */
+    if (NULL == reg || endpoint->module->has_atomics || 0 == (reg->super.base.access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC)) {
         return NULL;
     }
     const uint64_t length = (uint64_t) (reg->super.base.bound - reg->super.base.base) + 1;
@@ -115,7 +118,7 @@ static int register_memory(void *context, void *base, size_t size,
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
     atomic_init(&reg->super.uses, 0);
-    reg->super.is_reached = vb_port_abilities(module->port)->datagrams;
+    reg->super.is_reached = vb_port_abilities(module->port)->datagrams || mca_btl_ibx_verbs_has_failover();
     reg->super.pinned = (struct mca_btl_base_registration_handle_t){0};
     reg->super.handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,
                                                               .stag = reg->mr->rkey};

@@ -27,6 +27,10 @@
     X(resumed, c->resumed, "connections over adapters that broke in use and were made again")      \
     X(posted_again, c->posted_again,                                                               \
       "messages, puts and gets over adapters that were posted again after their connection broke") \
+    X(elsewhere, c->elsewhere, "connections over adapters that broke in use and went on by another port")  \
+    X(parts, c->parts, "messages of connections over adapters that another port was given to carry") \
+    X(bad_parts, c->bad_parts,                                                                     \
+      "messages of connections over adapters that another port brought and that made no sense")    \
     X(bad_messages, c->bad_messages,                                                               \
       "messages over adapters that ended a connection because they made no sense")                 \
     X(stale, c->stale, "completions of adapters for connections that were gone")                   \

@@ -4,12 +4,16 @@
 
 #include <stddef.h>
 
-/* Pauses between attempts to resume double so often: by default to 0.8 s, as the peer may be back at any time. */
+/* Pauses between attempts to resume double so often: by default to 1.6 to 3.2 s, as the peer may be back at any time. */
 #define RESUME_DOUBLINGS 4u
+/* Likewise the time until the own network is tried: each trial keeps messages for up to trial_ns. */
+#define RETURN_DOUBLINGS 4u
 
 void vb_conn_init(vb_conn_t *conn, uint64_t me, uint64_t peer)
 {
-    *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer};
+    /* Fibonacci hashing: the upper bits depend on all of the names. */
+    const uint64_t hash = (me + 3 * peer) * UINT64_C(0x9e3779b97f4a7c15);
+    *conn = (vb_conn_t){.state = VB_IDLE, .stands = me < peer, .spread = (uint8_t) (hash >> 56)};
 }
 
 /* The only place where the state changes. */
@@ -20,26 +24,41 @@ static unsigned enter(vb_conn_t *conn, vb_conn_state_t state, uint64_t deadline,
     return actions;
 }
 
+/* How long an attempt may take. */
+static uint64_t limit_of(const vb_conn_t *conn, const vb_conn_rules_t *rules)
+{
+    return conn->has_elsewhere && conn->is_again ? rules->trial_ns : rules->attempt_ns;
+}
+
 static unsigned begin(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
     ++conn->tries;
-    return enter(conn, VB_RESOLVING, now + rules->attempt_ns, VB_DO_RESOLVE);
+    conn->is_elsewhere = conn->has_elsewhere && conn->is_again && 1 == conn->tries % 2;
+    return enter(conn, VB_RESOLVING, now + limit_of(conn, rules), VB_DO_RESOLVE);
+}
+
+/* Before the next attempt. Those to resume are spread: many connections break at once, when a network does. */
+static uint64_t pause_of(const vb_conn_t *conn, unsigned doublings, const vb_conn_rules_t *rules)
+{
+    const uint64_t pause = rules->backoff_ns << doublings;
+    return conn->is_again ? pause + pause * conn->spread / 256 : pause;
 }
 
 static bool may_try(const vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
-    return conn->is_resumed ? now < conn->resume_until : conn->tries < rules->tries;
+    return conn->is_again ? now < conn->resume_until : conn->tries < rules->tries;
 }
 
 /* An attempt of mine came to nothing. */
-static unsigned again(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
+static unsigned again(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
     if (!may_try(conn, now, rules)) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT);
     }
-    const unsigned most = conn->is_resumed ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
+    const unsigned most = conn->is_again ? RESUME_DOUBLINGS : 6, before = 0 == conn->tries ? 0 : conn->tries - 1;
     const unsigned doublings = before < most ? before : most;
-    return enter(conn, VB_WAITING, now + (rules->backoff_ns << doublings), VB_DO_DROP);
+    conn->tries -= conn->has_elsewhere && conn->is_again && VB_ON_REJECTED == event; /* that way works: it is taken again */
+    return enter(conn, VB_WAITING, now + pause_of(conn, doublings, rules), VB_DO_DROP);
 }
 
 /* The first word, and until when something should have arrived. */
@@ -73,6 +92,7 @@ static const struct transition {
     {MINE, ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT},
     /* Mine gives way; or the peer has given its earlier attempt up. */
     {MINE | IN(ACCEPTING), ON(ASKED), VB_ACCEPTING, ATTEMPT, VB_DO_DROP | VB_DO_ACCEPT},
+    {IN(ACCEPTING), ON(REFUSED), VB_DEAD, NONE, VB_DO_DROP | VB_DO_REPORT}, /* what it asked for cannot be */
     {IN(ACCEPTING), ON(ARRIVED), VB_OPEN, NONE, VB_DO_READY},
     {IN(ACCEPTING), ON(ESTABLISHED), VB_ACCEPTING, NONE, 0}, /* the side that asked sends; if it cannot, the fabric tells */
     {IN(OPEN), ON(ARRIVED), VB_OPEN, NONE, 0},
@@ -95,7 +115,7 @@ static unsigned by_table(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, c
                     : enter(conn, t->to,
                             NONE == t->until        ? 0
                             : AS_BEFORE == t->until ? conn->deadline
-                                                    : now + rules->attempt_ns,
+                                                    : now + limit_of(conn, rules),
                             t->actions);
 }
 
@@ -105,14 +125,25 @@ static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *
 {
     if (VB_OPEN == conn->state) {
         const bool lasted = now - conn->opened_at >= rules->resume_ns;
-        conn->breaks = lasted ? 1 : conn->breaks + 1;
+        if (!conn->is_elsewhere) {
+            conn->breaks = lasted ? 1 : conn->breaks + 1;
+            conn->trials = lasted ? 0 : conn->trials;
+        }
         conn->is_resumed = true;
         conn->tries = 0;
     }
-    if (conn->breaks > rules->breaks) {
+    conn->is_again = true;
+    if (conn->breaks > rules->breaks && !conn->has_elsewhere) {
         return enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT | (0 == actions ? 0 : VB_DO_REFUSE));
     }
     return enter(conn, VB_BREAKING, 0, VB_DO_BREAK | actions);
+}
+
+/* Until an attempt of mine. Elsewhere is asked for at once; a connection there is ended by the other side to try the own network: it
+ * asks soon, if this carries, and else I do. */
+static uint64_t pause_after_break(const vb_conn_t *conn, const vb_conn_rules_t *rules)
+{
+    return !conn->has_elsewhere ? pause_of(conn, 0, rules) : conn->is_elsewhere && !conn->stands ? 2 * rules->trial_ns : 0;
 }
 
 /* What is another thing where connections are resumed. False: nothing is. */
@@ -120,22 +151,31 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
 {
     const unsigned in = 1u << conn->state, on = 1u << event;
     *todo = 0;
-    if (conn->is_resumed && on & (ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
+    if (conn->is_again && on & (ON(CARRIED) | ON(REJECTED) | ON(CROSS) | ON(ASKED) | ON(ASKED_AGAIN))) {
         conn->resume_until = now + rules->resume_ns; /* it is alive, and may only be computing */
     }
     if (in & IN(BREAKING) && on & ON(STILL)) {
         conn->resume_until = now + rules->resume_ns; /* until now nobody was asked */
-        *todo = enter(conn, conn->is_resumed || conn->is_wanted ? VB_WAITING : VB_IDLE,
-                      conn->is_resumed || conn->is_wanted ? now + rules->backoff_ns : 0, VB_DO_DROP);
+        *todo = conn->is_resumed || conn->is_wanted
+                    ? enter(conn, VB_WAITING, now + pause_after_break(conn, rules), VB_DO_DROP)
+                    : enter(conn, VB_IDLE, 0, VB_DO_DROP);
+        conn->tries = conn->goes_home;
+        conn->goes_home = false;
     } else if (in & IN(BREAKING) && on & ON(ASKED) && !conn->is_resumed) {
-        *todo = enter(conn, VB_ACCEPTING, now + rules->attempt_ns, VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
+        *todo = enter(conn, VB_ACCEPTING, now + limit_of(conn, rules), VB_DO_DROP | VB_DO_ACCEPT); /* it has sent nothing yet */
     } else if (in & (IN(OPEN) | IN(ACCEPTING)) && on & ON(ASKED_AGAIN)) {
         *todo = break_off(conn, now, rules, VB_DO_BUSY); /* what I know of has broken, and may have brought something */
+    } else if (in & IN(OPEN) && on & ON(ARRIVED) && conn->is_elsewhere) {
+        return true;
+    } else if (in & IN(OPEN) && on & ON(TIMEOUT) && conn->is_elsewhere) {
+        ++conn->trials;
+        conn->goes_home = true;
+        *todo = break_off(conn, now, rules, 0);
     } else if ((in & IN(OPEN) && on & (ON(FAILED) | ON(DISCONNECTED))) || (in & IN(ACCEPTING) && on & FAILURES)) {
         *todo = break_off(conn, now, rules, 0);
     } else if (conn->state >= VB_PARTED && on & ON(ASKED_AGAIN)) {
         *todo = VB_DO_REFUSE;
-    } else if (in & MINE && on & ON(ABSENT) && conn->is_resumed) {
+    } else if (in & MINE && on & ON(ABSENT) && conn->is_again) {
         *todo = enter(conn, VB_DEAD, 0, VB_DO_DROP | VB_DO_REPORT); /* it was there */
     } else {
         return false;
@@ -149,21 +189,24 @@ static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const
 {
     const bool is_mine = 0 != (MINE & 1u << conn->state), fails = 0 != (FAILURES & 1u << event);
     conn->is_wanted |= VB_ON_WANTED == event;
-    if (VB_ON_ASKED == event && (conn->state >= VB_OPEN || (is_mine && conn->stands))) {
+    const bool stands = conn->is_elsewhere == conn->asks_elsewhere ? conn->stands : conn->is_elsewhere;
+    if (VB_ON_ASKED == event && (conn->state >= VB_OPEN || (is_mine && stands))) {
         return is_mine ? VB_DO_CROSSED : VB_DO_BUSY;
     }
     if (is_mine && fails) {
-        return again(conn, now, rules);
+        return again(conn, event, now, rules);
     }
     if (VB_ACCEPTING == conn->state && fails) {
         return conn->is_wanted ? enter(conn, VB_WAITING, now + rules->backoff_ns, VB_DO_DROP)
                                : enter(conn, VB_IDLE, 0, VB_DO_DROP);
     }
     if (VB_WAITING == conn->state && VB_ON_TIMEOUT == event) {
+        conn->resume_until += now - conn->deadline; /* it was not its turn */
         return may_try(conn, now, rules) ? begin(conn, now, rules)
                                          : enter(conn, VB_DEAD, 0, VB_DO_REPORT);
     }
     if (VB_IDLE == conn->state && VB_ON_WANTED == event) {
+        conn->resume_until = now + rules->resume_ns; /* for what I accepted, and broke */
         return begin(conn, now, rules);
     }
     if (VB_CONNECTING == conn->state && VB_ON_ESTABLISHED == event) {
@@ -177,10 +220,23 @@ static unsigned step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const
     return by_table(conn, event, now, rules);
 }
 
+/* It has changed. */
+static void note_change(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
+{
+    if (VB_OPEN == conn->state) {
+        conn->opened_at = now;
+        if (conn->is_elsewhere && conn->stands && conn->breaks <= rules->breaks) {
+            conn->deadline = now + (rules->return_ns << (conn->trials < RETURN_DOUBLINGS ? conn->trials : RETURN_DOUBLINGS));
+        }
+    }
+}
+
 unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const vb_conn_rules_t *rules)
 {
     const vb_conn_state_t before = conn->state;
     unsigned todo;
+    conn->asks_elsewhere = VB_ON_ASKED_ELSEWHERE == event;
+    event = conn->asks_elsewhere ? VB_ON_ASKED_AGAIN : event;
     if (0 == rules->resume_ns && VB_ON_ASKED_AGAIN == event) {
         return VB_DO_REFUSE;
     }
@@ -191,7 +247,10 @@ unsigned vb_conn_step(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, cons
                                                : event,
                     now, rules);
     }
-    conn->opened_at = VB_OPEN == conn->state && VB_OPEN != before ? now : conn->opened_at;
+    conn->is_elsewhere = todo & VB_DO_ACCEPT ? conn->asks_elsewhere : conn->is_elsewhere;
+    if (before != conn->state) {
+        note_change(conn, now, rules);
+    }
     return todo;
 }
 

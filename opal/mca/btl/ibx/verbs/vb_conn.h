@@ -9,6 +9,7 @@
  *             first word is repeated a few times while nothing arrives
  *   resume    a connection that broke in use is made again. What it has brought is taken before (BREAKING), because each side
  *             tells the other how many messages it has when it asks and when it answers (vb_sent.h)
+ *   elsewhere by messages of another port that reaches the peer (vb_failover.c), while its own network carries nothing
  *
  * Pure: time is a parameter (nanoseconds), actions are returned. docs/design/verbs.md has the table, and the reasons. */
 #ifndef VB_CONN_H
@@ -44,6 +45,8 @@ typedef enum vb_conn_state {
     X(ARRIVED)      /* the first message */                                                        \
     X(ASKED)        /* the peer's request */                                                       \
     X(ASKED_AGAIN)  /* likewise; it had a connection, which broke */                               \
+    X(ASKED_ELSEWHERE) /* likewise, by another port */                                             \
+    X(CARRIED)      /* mine, by another port, whose own connection is good: the process lives */      \
     X(REJECTED)     /* mine, for now */                                                            \
     X(ABSENT)       /* mine: nobody listens there */                                               \
     X(CROSS)        /* mine, because the peer's stands */                                          \
@@ -88,6 +91,8 @@ typedef struct vb_conn_rules {
      * than `breaks` in a row that broke within this: a way that carries small things only does not keep a process for ever. */
     uint64_t resume_ns;
     uint32_t breaks;
+    uint64_t trial_ns;  /* an attempt to resume may take this long where the peer is reached elsewhere, too; */
+    uint64_t return_ns; /* its own network is tried after this, then after twice as long each time */
 } vb_conn_rules_t;
 
 typedef struct vb_conn {
@@ -97,7 +102,14 @@ typedef struct vb_conn {
     uint32_t tries;
     uint32_t words;    /* said again */
     uint64_t deadline; /* 0: none */
+    uint8_t spread;        /* of pauses between attempts to resume: another one for each pair, and each of its ends */
     bool is_resumed;       /* it was open once, and broke */
+    bool is_again;         /* so it was, or what I accepted broke: the peer may have been open, and what is asked for goes on there */
+    bool has_elsewhere;    /* another port may reach the peer: the owner's to set */
+    bool is_elsewhere;     /* so goes the attempt or connection */
+    bool asks_elsewhere;   /* so did the request come that was stepped with last */
+    bool goes_home;        /* I end it, to try the own network */
+    uint32_t trials;       /* of it, since a connection by it lasted */
     uint32_t breaks;       /* in a row, each soon after it was opened */
     uint64_t opened_at;    /* when it was opened last */
     uint64_t resume_until; /* then the peer is lost, if it gives no answer */
@@ -115,12 +127,28 @@ static inline bool vb_conn_is_late(const vb_conn_t *conn, uint64_t now)
     return 0 != conn->deadline && now >= conn->deadline;
 }
 
-/* Is my first attempt under way? A peer that does not answer to it keeps nobody waiting by its further ones. */
+/* An attempt of mine is under way. */
+static inline bool vb_conn_is_asking(const vb_conn_t *conn)
+{
+    return VB_RESOLVING == conn->state || VB_ROUTING == conn->state || VB_CONNECTING == conn->state;
+}
+
+/* Is it my first? A peer that does not answer to it keeps nobody waiting by its further ones. */
 static inline bool vb_conn_is_first_attempt(const vb_conn_t *conn)
 {
-    return 1 == conn->tries
-           && (VB_RESOLVING == conn->state || VB_ROUTING == conn->state
-               || VB_CONNECTING == conn->state);
+    return 1 == conn->tries && !conn->is_again && vb_conn_is_asking(conn);
+}
+
+/* Is it one to resume? */
+static inline bool vb_conn_is_resuming(const vb_conn_t *conn)
+{
+    return conn->is_again && vb_conn_is_asking(conn);
+}
+
+/* Would the next attempt to resume begin now? If others are to be first, that time is not the peer's: it gets as much more. */
+static inline bool vb_conn_is_to_resume(const vb_conn_t *conn, uint64_t now)
+{
+    return conn->is_again && VB_WAITING == conn->state && vb_conn_is_late(conn, now);
 }
 
 /* Nothing will ever be sent again. */

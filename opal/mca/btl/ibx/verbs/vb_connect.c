@@ -65,6 +65,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
     if (todo & VB_DO_READY) {
         ++port->counters.connected;
         port->counters.resumed += peer->conn.is_resumed;
+        port->counters.elsewhere += peer->conn.is_elsewhere;
         peer->why[0] = '\0'; /* of what broke */
         if (!vb_hybrid_opened(peer)) {
             vb_peer_use(peer, peer->link);
@@ -88,11 +89,12 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
 {
     vb_port_t *port = peer->port;
     const bool had_deadline = 0 != peer->conn.deadline;
-    const bool was_first = vb_conn_is_first_attempt(&peer->conn);
+    const bool was_first = vb_conn_is_first_attempt(&peer->conn), was_resuming = vb_conn_is_resuming(&peer->conn);
     const vb_conn_state_t from = peer->conn.state;
     const unsigned todo = vb_conn_step(&peer->conn, event, spec_now(), &port->config.rules);
     port->deadlines += (0 != peer->conn.deadline) - had_deadline;
     port->attempts += vb_conn_is_first_attempt(&peer->conn) - was_first;
+    port->resuming += vb_conn_is_resuming(&peer->conn) - was_resuming;
     vb_progress_t progress = VB_STEP_BEGUN;
 
     if (NULL != port->config.trace) {
@@ -111,7 +113,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     }
     if (todo & VB_DO_RESOLVE) {
         ++port->counters.asked;
-        progress = peer->connector->resolve(peer);
+        progress = (peer->conn.is_elsewhere ? &vb_elsewhere : peer->connector)->resolve(peer);
     }
     if (todo & VB_DO_ROUTE) {
         progress = peer->link->by->route(peer->link);
@@ -130,7 +132,7 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     if (todo & VB_DO_BREAK && NULL == peer->link) {
         step(peer, VB_ON_STILL, NULL);
     } else if (VB_STEP_FAILED == progress) {
-        step(peer, VB_ON_FAILED, NULL);
+        step(peer, NULL != peer->link && peer->link->is_final ? VB_ON_REFUSED : VB_ON_FAILED, NULL);
     } else if (VB_STEP_DONE == progress) {
         step(peer, todo & VB_DO_RESOLVE ? VB_ON_ADDRESS : VB_ON_ROUTE, NULL);
     }
@@ -166,6 +168,20 @@ void vb_connect_begin_queued(vb_port_t *port)
     while (!spec_list_is_empty(&port->queue) && port->attempts < port->config.attempts) {
         step(SPEC_ENTRY(spec_list_pop(&port->queue), vb_peer_t, turn), VB_ON_WANTED, NULL);
     }
+    while (!spec_list_is_empty(&port->broken) && port->resuming < port->config.resuming) {
+        vb_peer_t *peer = SPEC_ENTRY(spec_list_pop(&port->broken), vb_peer_t, turn);
+        if (vb_conn_is_to_resume(&peer->conn, spec_now())) { /* it has not asked meanwhile */
+            step(peer, VB_ON_TIMEOUT, NULL);
+        }
+    }
+}
+
+/* In turns: those that break first, and fail, would keep the others from trying at all. */
+void vb_connect_queue_broken(vb_peer_t *peer)
+{
+    if (!spec_node_is_queued(&peer->turn)) {
+        spec_list_append(&peer->port->broken, &peer->turn);
+    }
 }
 
 /* ---- what connectors tell ---- */
@@ -199,7 +215,7 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, VB_FULL);
         return;
     }
-    step(peer, hello->is_again ? VB_ON_ASKED_AGAIN : VB_ON_ASKED, asked);
+    step(peer, asked->by == &vb_elsewhere ? VB_ON_ASKED_ELSEWHERE : hello->is_again ? VB_ON_ASKED_AGAIN : VB_ON_ASKED, asked);
 }
 
 bool vb_connect_is_welcome(vb_link_t *link, const vb_hello_t *hello)

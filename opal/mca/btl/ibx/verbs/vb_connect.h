@@ -29,6 +29,7 @@ typedef struct vb_asked {
     /* Responder resources and initiator depth there (InfiniBand specification, 12.7). */
     uint8_t resources, depth;
     struct rdma_cm_id *id;          /* rdma_cm's; its connector's to destroy */
+    uint64_t attempt;               /* by another port */
     const vb_cm_message_t *message; /* the datagram; whose process is one of the port's peers */
 } vb_asked_t;
 
@@ -52,7 +53,7 @@ struct vb_connector {
     void (*destroy)(vb_link_t *link);
 };
 
-extern const vb_connector_t vb_cm, vb_ud_cm, vb_loop;
+extern const vb_connector_t vb_cm, vb_ud_cm, vb_loop, vb_elsewhere;
 
 /* Is the request one of a process of this job that can be talked to? If so it is answered; else it was rejected. */
 void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked);
@@ -64,6 +65,8 @@ void vb_connect_rejected(vb_peer_t *peer, const vb_hello_t *hello, int status);
 void vb_connect_ended(vb_peer_t *peer, const char *why);
 /* The next attempts, as far as their turn has come. */
 void vb_connect_begin_queued(vb_port_t *port);
+/* It is time for the next attempt to resume, which begins when it is its turn. */
+void vb_connect_queue_broken(vb_peer_t *peer);
 
 /* ---- vb_cm.c: of a port that has an IPv4 address ---- */
 

@@ -124,7 +124,9 @@ static void check_deadlines(vb_port_t *port)
     const uint64_t now = spec_now();
     for (vb_peer_t *peer = port->peers; NULL != peer && port->deadlines > 0; peer = peer->next) {
         vb_mailbox_repeat(peer, now);
-        if (vb_conn_is_late(&peer->conn, now)) {
+        if (vb_conn_is_to_resume(&peer->conn, now)) {
+            vb_connect_queue_broken(peer);
+        } else if (vb_conn_is_late(&peer->conn, now)) {
             if (VB_WAITING != peer->conn.state && VB_OPEN != peer->conn.state) {
                 ++port->counters.timed_out;
                 (void) vb_peer_why(peer, "no answer");
@@ -169,7 +171,7 @@ void vb_port_events(vb_port_t *port, int timeout_ms)
                           {.fd = port->context->async_fd, .events = POLLIN},
                           {.fd = vb_mailbox_descriptor(port), .events = POLLIN}};
     vb_port_lock(port);
-    const bool is_busy = port->deadlines > 0 || !spec_list_is_empty(&port->queue) || waits_for_last(port)
+    const bool is_busy = port->deadlines > 0 || !spec_list_is_empty(&port->queue) || !spec_list_is_empty(&port->broken) || waits_for_last(port)
                          || vb_hybrid_needs_tick(port);
     const bool is_asked = vb_mailbox_is_asked(port);
     vb_port_unlock(port);

@@ -20,6 +20,7 @@
 typedef struct vb_connector vb_connector_t; /* vb_connect.h */
 typedef struct vb_mailbox vb_mailbox_t;     /* vb_ud_cm.c */
 typedef struct vb_setup vb_setup_t;
+typedef struct vb_failover vb_failover_t; /* vb_failover.c */
 typedef struct vb_hybrid vb_hybrid_t; /* vb_hybrid.h */
 typedef struct vb_mate vb_mate_t;
 
@@ -76,6 +77,7 @@ struct vb_link {
     const vb_connector_t *by;
     struct rdma_cm_id *id; /* of rdma_cm, or */
     vb_setup_t *setup;     /* of datagrams */
+    vb_failover_t *failover; /* it goes by another port, and has no queue pair; else NULL */
     struct ibv_qp *qp;
     uint32_t generation;
     uint32_t inline_max;
@@ -145,6 +147,10 @@ struct vb_port {
     uint8_t initiator_depth, responder_resources;
     uint32_t send_depth, link_receives, link_spare;
     uint32_t generations;
+    vb_parcel_t *parcels, *last_parcel; /* to be carried by another port */
+    size_t parcel_bytes;
+    struct vb_arrival *arrivals, *last_arrival; /* messages that another port brought */
+    uint32_t inline_max; /* of the last queue pair */
     vb_map_t by_name, by_qp, by_id;
     vb_peer_t *peers;
     uint32_t links;
@@ -153,7 +159,8 @@ struct vb_port {
     uint32_t drains;    /* times that the completion queue was found empty */
     uint32_t deadlines; /* peers that have one */
     uint32_t attempts;  /* of mine to connect, under way, each the first to a peer */
-    spec_node_t queue; /* of peers whose attempt begins when another one has ended */
+    uint32_t resuming;  /* likewise, in place of connections that broke */
+    spec_node_t queue, broken; /* of peers whose attempt begins when another one has ended */
     bool has_cut;
     bool has_broken; /* a link whose peer is BREAKING */
     vb_peer_t *waiting;
@@ -211,6 +218,22 @@ bool vb_link_post_again(vb_link_t *link);
 void vb_peer_fail_kept(vb_peer_t *peer, vb_status_t status);
 /* The one kept next is posted, with the header that a message begins with renewed (vb_post.c). */
 vb_status_t vb_post_kept(vb_link_t *link, const vb_request_t *kept);
+
+/* ---- vb_failover.c ---- */
+
+/* What is posted to the link goes on, as far as parts may be under way. */
+void vb_failover_pump(vb_link_t *link);
+/* Messages that came so; at most max. */
+int vb_failover_poll(vb_port_t *port, vb_received_t *received, int max);
+void vb_failover_return(const vb_received_t *received);
+/* All that waits is freed. */
+void vb_failover_close(vb_port_t *port);
+
+/* ---- vb_poll.c ---- */
+
+typedef enum vb_came { VB_CAME_BAD, VB_CAME_CONTROL, VB_CAME_MESSAGE } vb_came_t;
+/* The header of a message that came by a link: is it one, and what it says has been done. hdr: a copy. */
+vb_came_t vb_link_came(vb_link_t *link, const void *message, uint32_t length, vb_hdr_t *hdr);
 
 /* ---- vb_events.c ---- */
 

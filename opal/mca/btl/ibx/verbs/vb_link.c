@@ -47,6 +47,7 @@ static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
         if (link->by->create(link, &attr)) {
             link->inline_max =
                 attr.cap.max_inline_data < inlines[i] ? attr.cap.max_inline_data : inlines[i];
+            port->inline_max = link->inline_max;
             port->able.inline_max = inlines[i]; /* what to ask for next time */
             return true;
         }
@@ -61,7 +62,8 @@ bool vb_link_prepare(vb_link_t *link)
     vb_sendq_init(&link->sendq, port->send_depth);
     vb_credit_init(&link->credit, !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
-    if (NULL == link->requests || !create_queue_pair(link, port)) {
+    link->inline_max = port->inline_max;
+    if (NULL == link->requests || (NULL == link->failover && !create_queue_pair(link, port))) {
         return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
     }
@@ -80,6 +82,10 @@ bool vb_link_prepare(vb_link_t *link)
         if (NULL == link->controls_mr) {
             return vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
         }
+    }
+    if (NULL != link->failover) {
+        vb_credit_init(&link->credit, false);
+        return true;
     }
     if (!vb_map_put(&port->by_qp, link->qp->qp_num, link)) {
         return vb_peer_why(peer, "out of memory");
@@ -116,11 +122,11 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
                               .name = port->config.name,
                               .key = link->peer->key,
                               .received = vb_port_resumes(port) ? link->peer->messages_received : 0,
-                              .is_again = VB_ASK == answer && link->peer->conn.is_resumed};
+                              .is_again = VB_ASK == answer && link->peer->conn.is_again};
     vb_hello_write(wire, &hello);
 }
 
-bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
+static bool can_be(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool counted = VB_UNCOUNTED != hello->credits;
     if (counted && hello->credits > VB_CREDITS_MAX) {
@@ -141,6 +147,14 @@ bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
            || vb_peer_why(link->peer, "it says that it has received what cannot be");
 }
 
+/* A process that says what cannot be says it again when it is asked again. */
+bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
+{
+    const bool is_good = can_be(link, hello);
+    link->is_final |= !is_good;
+    return is_good;
+}
+
 void vb_link_break(vb_link_t *link)
 {
     if (!link->is_broken) {
@@ -159,8 +173,8 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
     if (NULL != link->qp) {
         vb_map_remove(&port->by_qp, link->qp->qp_num);
         port->links -= link->is_counted;
-        vb_link_fail(link, status);
     }
+    vb_link_fail(link, status);
     peer->link = NULL;
     if (!vb_peer_is_by_datagrams(peer)) {
         vb_peer_use(peer, NULL);

@@ -33,8 +33,11 @@ void vb_config_default(vb_config_t *config)
                   .word_ns = UINT64_C(100000000),
                   .words = 2, /* with the first one below VB_CONTROL_MAX */
                   .resume_ns = UINT64_C(30000000000),
-                  .breaks = 8},
+                  .breaks = 8,
+                  .trial_ns = UINT64_C(2000000000),
+                  .return_ns = UINT64_C(4000000000)},
         .attempts = 2,
+        .resuming = 8,
         .datagram = {.after = 0,
                      .max_connections = VB_CONNECTIONS_MOST,
                      .receives = 2048,
@@ -231,6 +234,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
     }
     pthread_mutex_init(&port->lock, NULL);
     spec_list_init(&port->queue);
+    spec_list_init(&port->broken);
     port->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     /* Without it nothing could end the thread. */
     bool is_good = (port->wake >= 0
@@ -268,7 +272,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
 static bool has_links(const vb_port_t *port)
 {
     const vb_peer_t *peer = port->peers;
-    while (NULL != peer && NULL == peer->link) {
+    while (NULL != peer && (NULL == peer->link || NULL != peer->link->failover)) { /* others carry those */
         peer = peer->next;
     }
     return NULL != peer;
@@ -382,6 +386,7 @@ void vb_port_close(vb_port_t *port)
     if (port->owns_context) {
         (void) ibv_close_device(port->context);
     }
+    vb_failover_close(port);
     while (NULL != port->peers) {
         vb_peer_t *peer = port->peers;
         port->peers = peer->next;

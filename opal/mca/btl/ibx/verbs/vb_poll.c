@@ -88,15 +88,36 @@ static const vb_hdr_t *take_buffer(vb_port_t *port, vb_link_t *link, const struc
 }
 
 /* Is it a message of this version, and do the counts that come with it make sense? These are taken note of. */
-static bool header_is_right(vb_link_t *link, const struct ibv_wc *wc, const vb_hdr_t *wire, vb_hdr_t *hdr)
+static bool header_is_right(vb_link_t *link, uint32_t length, const void *wire, vb_hdr_t *hdr)
 {
-    if (wc->byte_len < sizeof(*hdr) || wc->byte_len > link->peer->port->config.buffer_size) {
+    if (length < sizeof(*hdr) || length > link->peer->port->config.buffer_size) {
         return false;
     }
     memcpy(hdr, wire, sizeof(*hdr));
     const bool is_control = VB_MESSAGE != hdr->type;
-    return hdr->type >= VB_MESSAGE && hdr->type <= VB_BYE && (!is_control || wc->byte_len == sizeof(*hdr))
+    return hdr->type >= VB_MESSAGE && hdr->type <= VB_BYE && (!is_control || length == sizeof(*hdr))
            && vb_credit_got(&link->credit, le16toh(hdr->credits), le16toh(hdr->seen), is_control);
+}
+
+vb_came_t vb_link_came(vb_link_t *link, const void *message, uint32_t length, vb_hdr_t *hdr)
+{
+    vb_peer_t *peer = link->peer;
+    if (!header_is_right(link, length, message, hdr)) {
+        return VB_CAME_BAD;
+    }
+    if (VB_ACCEPTING == peer->conn.state
+        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline && NULL == link->failover)) {
+        vb_peer_step(peer, VB_ON_ARRIVED);
+    }
+    if (VB_MESSAGE != hdr->type) {
+        if (VB_BYE == hdr->type) {
+            vb_peer_step(peer, VB_ON_GOODBYE);
+            vb_hybrid_parted(peer);
+            peer->port->config.ready(peer->port->config.context, peer); /* what waits is to fail */
+        }
+        return VB_CAME_CONTROL;
+    }
+    return VB_CAME_MESSAGE;
 }
 
 /* True: a message to deliver. */
@@ -111,20 +132,12 @@ static bool on_receive(vb_port_t *port, vb_link_t *link, const struct ibv_wc *wc
     }
     vb_hdr_t hdr;
     vb_peer_t *peer = link->peer;
-    if (!header_is_right(link, wc, wire, &hdr)) {
+    const vb_came_t came = vb_link_came(link, wire, wc->byte_len, &hdr);
+    if (VB_CAME_BAD == came) {
         return refuse(link, rx, buffer, "it sent something that is no message of this version");
     }
-    if (VB_ACCEPTING == peer->conn.state
-        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline)) {
-        vb_peer_step(peer, VB_ON_ARRIVED);
-    }
-    if (VB_MESSAGE != hdr.type) {
+    if (VB_CAME_CONTROL == came) {
         control_done(rx, buffer);
-        if (VB_BYE == hdr.type) {
-            vb_peer_step(peer, VB_ON_GOODBYE);
-            vb_hybrid_parted(peer);
-            port->config.ready(port->config.context, peer); /* what waits is to fail */
-        }
         return false;
     }
     if (!vb_hybrid_takes(peer)) {
@@ -244,6 +257,8 @@ int vb_port_poll(vb_port_t *port, vb_received_t *received, int max, int *events)
     int completions = 0, others = 0;
     /* Datagrams first: a peer that has changed over has sent them earlier. */
     int messages = NULL == port->hybrid ? 0 : vb_hybrid_poll(port, received, max, &others);
+    /* And what came by another port: while some of it is left, no connection is made in the place of that (end_broken). */
+    messages += __builtin_expect(NULL != port->arrivals, 0) ? vb_failover_poll(port, &received[messages], max - messages) : 0;
     const int before = messages;
     if (port->wc_at == port->wc_n) {
         port->drains += port->wc_n < VB_BATCH;
@@ -293,6 +308,8 @@ void vb_port_return(vb_port_t *port, const vb_received_t *received, int n)
     for (int i = 0; i < n; ++i) {
         if (received[i].in_datagram) {
             vb_hybrid_return(port, &received[i]);
+        } else if (received[i].in_parts) {
+            vb_failover_return(&received[i]);
         } else if (NULL != received[i].link) {
             return_delivered(port, &received[i]);
         } else {
@@ -325,7 +342,7 @@ int vb_port_arm(vb_port_t *port)
 {
     struct ibv_cq *of;
     void *context;
-    if (NULL == port->notices) {
+    if (NULL == port->notices || NULL != port->parcels) {
         return -1;
     }
     while (0 == ibv_get_cq_event(port->notices, &of, &context)) {

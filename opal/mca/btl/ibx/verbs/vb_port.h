@@ -107,6 +107,7 @@ typedef struct vb_config {
     uint8_t traffic_class; /* of all; rdma_cm asks for connections of this one */
     vb_conn_rules_t rules; /* of connecting */
     uint32_t attempts;     /* so many first attempts of mine at a time, at least 1; the others wait */
+    uint32_t resuming;     /* likewise, in place of connections that broke, which a network that is away does to all at once */
     struct vb_datagram_config {
         uint32_t after; /* messages to a peer until it gets a connection; 0: no datagrams at all */
         uint32_t max_connections; /* then the others stay with datagrams */
@@ -128,6 +129,11 @@ typedef struct vb_config {
     void (*ready)(void *context, vb_peer_t *peer);
     /* The peer is lost (not: said goodbye). why lives as long as the peer. */
     void (*down)(void *context, vb_peer_t *peer, const char *why);
+    /* A connection that broke may go on as parts of at most so many bytes, which the owner carries to the same port of the peer by another
+     * port (vb_port_next_part); 0: not. */
+    uint32_t part_max;
+    /* Copies to (is_write) or from the registered memory that rkey names. False: it is not named, has not these bytes, or may not be. */
+    bool (*copy)(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write);
     /* NULL, or for people: a connection went from a state to another. */
     void (*trace)(void *context, const vb_peer_t *peer, vb_conn_state_t from, vb_conn_event_t event,
                   const char *why);
@@ -153,7 +159,7 @@ void vb_config_default(vb_config_t *config);
 /* What each counts: btl_ibx_verbs_stats.c, where people read it. */
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
-        queued, strangers, full, asked_again, resumed, posted_again;
+        queued, strangers, full, asked_again, resumed, posted_again, elsewhere, parts, bad_parts;
     uint64_t bad_messages, stale;
     uint64_t starved, grown, shrunk, no_credit, no_room, credit_messages;
     uint64_t sent, received, written, read, atomics, inlined;
@@ -242,6 +248,30 @@ bool vb_port_mailbox(const vb_port_t *port, struct vb_dgram_address *own);
  * no mailbox. */
 bool vb_peer_add_mailbox(vb_peer_t *peer, const struct vb_dgram_address *there);
 
+/* ---- connections that go on by another port (vb_failover.c); lock is held ---- */
+
+typedef struct vb_parcel vb_parcel_t;
+/* Something for the peer, to be carried by another port: in order, to vb_port_take_part there; or the peer is told by
+ * vb_peer_is_not_carried. */
+struct vb_parcel {
+    vb_parcel_t *next;
+    vb_peer_t *peer;
+    uint32_t length;
+    _Alignas(8) uint8_t data[];
+};
+/* Is there another port for the peer's connection? Only where connections are resumed, and config has part_max. */
+void vb_peer_offer_elsewhere(vb_peer_t *peer, bool is_there);
+bool vb_port_has_parts(const vb_port_t *port);
+/* The next parcel, to be freed by the caller; NULL: there is none. */
+vb_parcel_t *vb_port_next_part(vb_port_t *port);
+/* From the process of this name. */
+void vb_port_take_part(vb_port_t *port, uint64_t name, const void *data, size_t length);
+/* A parcel is on its way, or could not be carried. */
+void vb_peer_is_carried(vb_peer_t *peer);
+void vb_peer_is_not_carried(vb_peer_t *peer);
+/* Can the peer's connection carry others? It goes by its own adapter, and is not broken. */
+bool vb_peer_carries(const vb_peer_t *peer);
+
 /* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
 
 /* Where this port takes datagrams, to be published; key has 16 bytes. False: nowhere. */
@@ -310,6 +340,7 @@ typedef struct vb_received {
     /* For vb_port_return. */
     vb_link_t *link; /* whose memory it is; NULL: the shared queue's, or a buffer */
     bool in_datagram; /* it came by datagrams (vb_hybrid.h) */
+    bool in_parts;    /* it came by another port (vb_failover.c) */
     uint32_t buffer;
 } vb_received_t;
 

@@ -75,7 +75,7 @@ bool vb_link_keep(vb_link_t *link)
 {
     vb_peer_t *peer = link->peer;
     vb_kept_t *before = peer->kept;
-    if (NULL == link->qp || 0 == vb_sendq_outstanding(&link->sendq)) {
+    if (NULL == link->requests || 0 == vb_sendq_outstanding(&link->sendq)) {
         return true; /* what was kept before is as it was */
     }
     vb_kept_t *kept = has_atomics(link) ? NULL : kept_new(link, before);

@@ -185,6 +185,71 @@ static inline bool vb_cm_read(vb_cm_message_t *message, const void *data, size_t
                    && message->resources > 0 && message->depth > 0));
 }
 
+/* ---- a part of a connection that goes by another port (vb_failover.c): big-endian, data behind it ---- */
+
+typedef enum vb_part_kind {
+    VB_PART_HELLO = 1, /* data: a hello, which asks, welcomes or rejects */
+    VB_PART_GONE,      /* the attempt is given up, or the connection has ended */
+    VB_PART_MESSAGE,   /* data: of a message with its header */
+    VB_PART_WRITE,     /* data: to be written at `remote` of the memory that rkey names */
+    VB_PART_READ,      /* length bytes are wanted from there */
+    VB_PART_DONE,      /* the part of this number has been done; data: what was read */
+    VB_PART_KINDS
+} vb_part_kind_t;
+
+typedef struct vb_part_wire {
+    uint8_t kind;
+    uint8_t is_mine; /* 1: the attempt is of the speaker; 0: of the other side */
+    uint8_t is_last; /* of its message */
+    uint8_t reserved;
+    iw_be32_t number; /* of the part, from 0 for each connection and direction */
+    iw_be64_t attempt;
+    iw_be32_t length; /* of data, or of what is wanted */
+    iw_be32_t rkey;
+    iw_be64_t remote;
+} vb_part_wire_t;
+_Static_assert(sizeof(vb_part_wire_t) == 32, "a part has no holes");
+
+typedef struct vb_part {
+    vb_part_kind_t kind;
+    bool is_mine, is_last;
+    uint32_t number, length, rkey;
+    uint64_t attempt, remote;
+} vb_part_t;
+
+static inline void vb_part_write(vb_part_wire_t *wire, const vb_part_t *part)
+{
+    *wire = (vb_part_wire_t){.kind = (uint8_t) part->kind,
+                             .is_mine = part->is_mine,
+                             .is_last = part->is_last,
+                             .number = iw_be32(part->number),
+                             .attempt = iw_be64(part->attempt),
+                             .length = iw_be32(part->length),
+                             .rkey = iw_be32(part->rkey),
+                             .remote = iw_be64(part->remote)};
+}
+
+/* size is what arrived. False: not a part. */
+static inline bool vb_part_read(vb_part_t *part, const void *data, size_t size)
+{
+    vb_part_wire_t wire;
+    if (size < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, data, sizeof(wire));
+    *part = (vb_part_t){.kind = (vb_part_kind_t) wire.kind,
+                        .is_mine = 1 == wire.is_mine,
+                        .is_last = 1 == wire.is_last,
+                        .number = iw_get32(wire.number),
+                        .length = iw_get32(wire.length),
+                        .rkey = iw_get32(wire.rkey),
+                        .attempt = iw_get64(wire.attempt),
+                        .remote = iw_get64(wire.remote)};
+    const size_t behind = VB_PART_READ == part->kind ? 0 : part->length;
+    return wire.kind >= VB_PART_HELLO && wire.kind < VB_PART_KINDS && wire.is_mine <= 1 && wire.is_last <= 1
+           && size == sizeof(wire) + behind;
+}
+
 /* ---- header of a message: 8 bytes, so that what follows stays aligned; little-endian ---- */
 
 typedef enum vb_type {

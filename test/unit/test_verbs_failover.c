@@ -1,0 +1,643 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Connections that go on by another port while their own network carries nothing, and come back to it: nothing is lost, nothing comes
+ * twice, nothing is overtaken, whatever breaks when. The other port is this test, which carries parcels in order, or fails to. */
+#include "verbs_talk.h"
+
+#include "vb_parts.h"
+
+#define PART 100u
+
+static unsigned carried;
+static vb_part_t last; /* that went from the first to the second */
+static int fails_after; /* so many parcels are carried, the next is not; -1: all are */
+
+/* At most so many, from one process to the other. */
+static void carry(unsigned from, unsigned to, unsigned most)
+{
+    for (unsigned i = 0; i < most; ++i) {
+        vb_port_lock(process[from].port);
+        vb_parcel_t *parcel = vb_port_next_part(process[from].port);
+        const bool fails = NULL != parcel && 0 == fails_after;
+        fails_after -= NULL != parcel && fails_after >= 0;
+        if (fails) {
+            vb_peer_is_not_carried(parcel->peer);
+        }
+        vb_port_unlock(process[from].port);
+        if (NULL == parcel) {
+            return;
+        }
+        assert_true(parcel->length <= PART);
+        assert_ptr_equal(parcel->peer, process[from].peer[to]);
+        ++carried;
+        if (1 == from) {
+            assert_true(vb_part_read(&last, parcel->data, parcel->length));
+        }
+        if (!fails) {
+            vb_port_lock(process[from].port);
+            vb_peer_is_carried(parcel->peer);
+            vb_port_unlock(process[from].port);
+            vb_port_lock(process[to].port);
+            vb_port_take_part(process[to].port, process[from].name, parcel->data, parcel->length);
+            vb_port_unlock(process[to].port);
+        }
+        free(parcel);
+    }
+}
+
+/* The own network carries nothing from now on, or again. */
+static void cut_network(bool is_cut)
+{
+    fake.silent = is_cut;
+    fake.lost = is_cut ? 100 : 0;
+}
+
+static void begin_with_elsewhere(const kind_t *kind)
+{
+    begin_resumable(kind);
+    fill_sources();
+    carried = 0;
+    fails_after = -1;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_port_lock(process[i].port);
+        vb_peer_offer_elsewhere(process[i].peer[3 - i], true);
+        vb_port_unlock(process[i].port);
+    }
+}
+
+static void turn(unsigned most)
+{
+    hear(1);
+    hear(2);
+    carry(1, 2, most);
+    carry(2, 1, most);
+}
+
+typedef struct {
+    unsigned at_once; /* parcels carried in a turn */
+    bool cuts;        /* the network, with the connection */
+    unsigned heals;   /* turns after that it carries again; 0: never */
+    unsigned fails;   /* again and again a parcel is not carried, after so many; 0: none */
+} course_t;
+
+static void exchange(const course_t *course)
+{
+    unsigned since = 0;
+    for (unsigned i = 0; i < 40000 && !is_done(); ++i) {
+        speak(1, 2);
+        speak(2, 1);
+        turn(course->at_once);
+        if (fake.requests_left < 0 && course->cuts) {
+            cut_network(0 == course->heals || ++since < course->heals);
+        }
+        if (course->fails > 0 && fails_after < 0) {
+            fails_after = (int) course->fails;
+        }
+        if (i > 100) {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
+    }
+    check_talk();
+}
+
+static const kind_t kinds[] = {{.has_srq = true, .part_max = PART},
+                               {.has_srq = false, .part_max = PART},
+                               {.has_srq = true, .by_datagrams = true, .part_max = PART}};
+
+static vb_conn_t *conn(unsigned node)
+{
+    return &process[node].peer[3 - node]->conn;
+}
+
+/* Both are there. */
+static void until_open(bool is_elsewhere)
+{
+    for (unsigned i = 0; i < 40000; ++i) {
+        if (VB_OPEN == conn(1)->state && VB_OPEN == conn(2)->state && is_elsewhere == conn(1)->is_elsewhere
+            && is_elsewhere == conn(2)->is_elsewhere) {
+            return;
+        }
+        turn(100);
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    fail_msg("the connection is %s%s", vb_conn_state_name(conn(1)->state), conn(1)->is_elsewhere ? " elsewhere" : "");
+}
+
+/* Connected by the own network, which is then cut; and by the other port. */
+static void open_elsewhere(const kind_t *kind)
+{
+    begin_with_elsewhere(kind);
+    speak(1, 2);
+    until_open(false);
+    cut_network(true);
+    fake_break(1);
+    speak(1, 2);
+    until_open(true);
+    for (unsigned i = 0; i < 50; ++i) {
+        turn(100);
+    }
+}
+
+/* ---- the rules ---- */
+
+static void requests_are_cut(void **state)
+{
+    vb_parts_t p = {.sent = 0};
+    (void) state;
+    const vb_piece_t *piece = vb_parts_cut(&p, 25, 10);
+    assert_true(0 == piece->offset && 10 == piece->length && !piece->is_last && 0 == piece->request);
+    piece = vb_parts_cut(&p, 25, 10);
+    assert_true(10 == piece->offset && 10 == piece->length && !piece->is_last);
+    piece = vb_parts_cut(&p, 25, 10);
+    assert_true(20 == piece->offset && 5 == piece->length && piece->is_last && 0 == piece->request);
+    piece = vb_parts_cut(&p, 0, 10);
+    assert_true(0 == piece->length && piece->is_last && 1 == piece->request);
+    piece = vb_parts_cut(&p, 10, 10);
+    assert_true(10 == piece->length && piece->is_last && 2 == piece->request);
+    assert_null(vb_parts_answered(&p, 1));
+    for (uint32_t i = 0; i < 5; ++i) {
+        piece = vb_parts_answered(&p, i);
+        assert_non_null(piece);
+        assert_int_equal(piece->request, i < 3 ? 0 : i - 2);
+    }
+    assert_null(vb_parts_answered(&p, 5));
+    for (uint32_t i = 0; i < VB_PARTS_MOST; ++i) {
+        assert_true(vb_parts_have_room(&p));
+        (void) vb_parts_cut(&p, 1, 10);
+    }
+    assert_false(vb_parts_have_room(&p));
+    assert_non_null(vb_parts_answered(&p, 5));
+    assert_true(vb_parts_have_room(&p));
+    assert_true(vb_parts_heard(&p, 0) && vb_parts_heard(&p, 1));
+    assert_false(vb_parts_heard(&p, 1));
+    assert_false(vb_parts_heard(&p, 3));
+    assert_true(vb_parts_heard(&p, 2));
+}
+
+static const vb_conn_rules_t rules = {.attempt_ns = 100000,
+                                      .backoff_ns = 10,
+                                      .tries = 3,
+                                      .resume_ns = 1000000,
+                                      .breaks = 2,
+                                      .trial_ns = 1000,
+                                      .return_ns = 4000};
+
+static unsigned on(vb_conn_t *c, vb_conn_event_t event, uint64_t now)
+{
+    return vb_conn_step(c, event, now, &rules);
+}
+
+static void connect_at(vb_conn_t *c, uint64_t now)
+{
+    (void) on(c, VB_ON_ADDRESS, now);
+    (void) on(c, VB_ON_ROUTE, now);
+    assert_int_equal(on(c, VB_ON_ESTABLISHED, now), VB_DO_FIRST | VB_DO_READY);
+}
+
+/* Of the smaller name if stands. Open by the own network since 3, and broken at 10. */
+static void broken(vb_conn_t *c, bool stands)
+{
+    vb_conn_init(c, stands ? 1 : 2, stands ? 2 : 1);
+    c->has_elsewhere = true;
+    (void) on(c, VB_ON_WANTED, 1);
+    assert_false(c->is_elsewhere);
+    connect_at(c, 3);
+    assert_int_equal(c->deadline, 0);
+    assert_int_equal(on(c, VB_ON_FAILED, 10), VB_DO_BREAK);
+}
+
+static void ways_take_turns(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    (void) on(&c, VB_ON_STILL, 20);
+    assert_int_equal(c.deadline, 20); /* at once */
+    for (unsigned i = 0; i < 6; ++i) {
+        const uint64_t now = c.deadline;
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, now), VB_DO_RESOLVE);
+        assert_int_equal(c.is_elsewhere, 0 == i % 2);
+        assert_int_equal(c.deadline, now + rules.trial_ns);
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_DROP);
+    }
+    vb_conn_t computes = c;
+    for (unsigned i = 0; i < 10000; ++i) { /* it gives none, but what it is asked arrives */
+        (void) on(&computes, VB_ON_TIMEOUT, computes.deadline);
+        if (computes.is_elsewhere) {
+            (void) on(&computes, VB_ON_CARRIED, computes.deadline - 1);
+        }
+        (void) on(&computes, VB_ON_TIMEOUT, computes.deadline);
+    }
+    assert_int_equal(computes.state, VB_WAITING);
+    for (unsigned i = 0; i < 3; ++i) { /* busy is an answer: that way works */
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        assert_true(c.is_elsewhere);
+        (void) on(&c, VB_ON_REJECTED, c.deadline);
+    }
+    (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    (void) on(&c, VB_ON_FAILED, c.deadline);
+    for (unsigned i = 0; i < 3; ++i) {
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        assert_false(c.is_elsewhere);
+        (void) on(&c, VB_ON_REJECTED, c.deadline);
+    }
+}
+
+static void elsewhere_is_preferred(void **state)
+{
+    (void) state;
+    for (int stands = 0; stands < 2; ++stands) {
+        vb_conn_t c, own;
+        broken(&c, stands);
+        assert_int_equal(on(&c, VB_ON_ASKED_ELSEWHERE, 11), VB_DO_BUSY);
+        (void) on(&c, VB_ON_STILL, 20);
+        own = c;
+        assert_int_equal(on(&own, VB_ON_ASKED_ELSEWHERE, 21), VB_DO_ACCEPT);
+        assert_true(own.is_elsewhere);
+        assert_int_equal(own.deadline, 21 + rules.trial_ns);
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline); /* mine by the other port */
+        own = c;
+        assert_int_equal(on(&own, VB_ON_ASKED_AGAIN, 22), VB_DO_CROSSED);
+        assert_int_equal(on(&own, VB_ON_ASKED_ELSEWHERE, 22), stands ? VB_DO_CROSSED : VB_DO_DROP | VB_DO_ACCEPT);
+        (void) on(&c, VB_ON_FAILED, 30);
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline); /* mine by the own network */
+        assert_false(c.is_elsewhere);
+        own = c;
+        assert_int_equal(on(&own, VB_ON_ASKED_AGAIN, 40), stands ? VB_DO_CROSSED : VB_DO_DROP | VB_DO_ACCEPT);
+        assert_false(own.is_elsewhere);
+        assert_int_equal(on(&c, VB_ON_ASKED_ELSEWHERE, 40), VB_DO_DROP | VB_DO_ACCEPT);
+        assert_int_equal(on(&c, VB_ON_ARRIVED, 41), VB_DO_READY);
+        assert_int_equal(c.deadline, stands ? 41 + rules.return_ns : 0);
+        assert_int_equal(on(&c, VB_ON_ARRIVED, 42), 0);
+        assert_int_equal(c.deadline, stands ? 41 + rules.return_ns : 0);
+        assert_int_equal(on(&c, VB_ON_ASKED_ELSEWHERE, 50), VB_DO_BREAK | VB_DO_BUSY);
+    }
+}
+
+/* Open elsewhere from now on. */
+static void go_elsewhere(vb_conn_t *c)
+{
+    (void) on(c, VB_ON_TIMEOUT, c->deadline);
+    assert_true(c->is_elsewhere);
+    connect_at(c, c->deadline - rules.trial_ns);
+}
+
+static void the_own_network_is_tried(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    (void) on(&c, VB_ON_STILL, 20);
+    for (unsigned i = 0; i < 7; ++i) {
+        go_elsewhere(&c);
+        assert_int_equal(c.deadline - c.opened_at, rules.return_ns << (i < 4 ? i : 4));
+        const uint64_t now = c.deadline;
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, now), VB_DO_BREAK);
+        assert_int_equal(on(&c, VB_ON_STILL, now), VB_DO_DROP);
+        assert_int_equal(c.deadline, now);
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, now), VB_DO_RESOLVE);
+        assert_false(c.is_elsewhere);
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, now + rules.trial_ns), VB_DO_DROP);
+    }
+    go_elsewhere(&c);
+    (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    (void) on(&c, VB_ON_STILL, c.opened_at);
+    (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    const uint64_t home = c.deadline;
+    connect_at(&c, home);
+    assert_int_equal(c.deadline, 0);
+    vb_conn_t soon = c;
+    (void) on(&c, VB_ON_FAILED, home + rules.resume_ns); /* it lasted */
+    (void) on(&c, VB_ON_STILL, home + rules.resume_ns);
+    go_elsewhere(&c);
+    assert_int_equal(c.deadline - c.opened_at, rules.return_ns);
+    (void) on(&soon, VB_ON_FAILED, home + 1); /* it did not, for the second time */
+    (void) on(&soon, VB_ON_STILL, home + 1);
+    go_elsewhere(&soon);
+    assert_int_equal(soon.deadline - soon.opened_at, rules.return_ns << 4);
+}
+
+/* Connections by the own network that do not last do not lose a peer that is reached elsewhere: it stays there. */
+static void a_network_that_breaks_again_is_left_for_good(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    for (unsigned i = 0; i < rules.breaks; ++i) {
+        (void) on(&c, VB_ON_STILL, 100 * (i + 1));
+        go_elsewhere(&c);
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        (void) on(&c, VB_ON_STILL, c.opened_at);
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        connect_at(&c, c.deadline);
+        assert_int_equal(on(&c, VB_ON_FAILED, c.opened_at + 1), VB_DO_BREAK);
+    }
+    (void) on(&c, VB_ON_STILL, 1000);
+    go_elsewhere(&c);
+    assert_int_equal(c.deadline, 0);
+}
+
+static void the_other_end_waits_to_be_asked(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, false);
+    (void) on(&c, VB_ON_STILL, 20);
+    go_elsewhere(&c);
+    assert_int_equal(c.deadline, 0);
+    (void) on(&c, VB_ON_DISCONNECTED, 5000);
+    (void) on(&c, VB_ON_STILL, 5001);
+    assert_int_equal(c.deadline, 5001 + 2 * rules.trial_ns);
+    assert_int_equal(on(&c, VB_ON_ASKED_AGAIN, 5002), VB_DO_ACCEPT);
+    assert_false(c.is_elsewhere);
+}
+
+/* ---- over adapters ---- */
+
+static void each(void **state, void (*run)(const kind_t *))
+{
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); ++k) {
+        run(&kinds[k]);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+/* Whichever request it breaks at. */
+static void break_at_each(const kind_t *kind)
+{
+    void *none = NULL;
+    const unsigned all = 2 * (2 * MESSAGES + MESSAGES / 5);
+    for (unsigned at = 0; at < all; at += at < 20 ? 1 : 7) {
+        for (unsigned unheard = 0; unheard < 2; ++unheard) {
+            const course_t course = {.at_once = 100, .cuts = true};
+            begin_with_elsewhere(kind);
+            fake.requests_left = (int) at;
+            fake.is_unheard = unheard;
+            exchange(&course);
+            if (fake.requests_left < 0) {
+                assert_true(process[1].port->counters.elsewhere > 0);
+                assert_true(carried > 0);
+            }
+            assert_int_equal(teardown(&none), 0);
+            assert_int_equal(setup(&none), 0);
+        }
+    }
+}
+
+static void a_cut_is_not_felt(void **state)
+{
+    each(state, break_at_each);
+}
+
+/* Slowly, so that the own network is tried meanwhile: in vain, or not. */
+static void talk_through_trials(const kind_t *kind)
+{
+    void *none = NULL;
+    for (unsigned heals = 0; heals < 400; heals += 133) {
+        const course_t course = {.at_once = 1, .cuts = true, .heals = heals};
+        begin_with_elsewhere(kind);
+        fake.requests_left = 20;
+        exchange(&course);
+        assert_true(process[1].port->counters.elsewhere > 0);
+        if (0 == heals) {
+            assert_true(conn(1)->trials + conn(2)->trials > 1);
+        } else {
+            cut_network(false);
+            until_open(false);
+        }
+        assert_int_equal(teardown(&none), 0);
+        assert_int_equal(setup(&none), 0);
+    }
+}
+
+static void trials_are_not_felt(void **state)
+{
+    each(state, talk_through_trials);
+}
+
+static void talk_through_failures(const kind_t *kind)
+{
+    void *none = NULL;
+    for (unsigned fails = 5; fails < 60; fails += 18) {
+        const course_t course = {.at_once = 7, .cuts = true, .heals = 100, .fails = fails};
+        begin_with_elsewhere(kind);
+        fake.requests_left = 20;
+        exchange(&course);
+        assert_int_equal(teardown(&none), 0);
+        assert_int_equal(setup(&none), 0);
+    }
+}
+
+static void another_port_may_fail_too(void **state)
+{
+    each(state, talk_through_failures);
+}
+
+/* Longer than a part, from one piece or two. */
+static void long_requests_are_put_together(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    process_t *p = &process[1], *q = &process[2];
+    char *const from = p->memory + 50000, *const to = q->memory + 50000, *const back = p->memory + 58000;
+    const uint32_t length = 5003;
+    const unsigned before = p->done;
+    for (uint32_t i = 0; i < length; ++i) {
+        from[i] = (char) (i * 7);
+    }
+    struct ibv_sge put = piece_of(1, from, length), get = piece_of(1, back, length);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_rdma(p->peer[2], &put, (uintptr_t) to, q->mr->rkey, VB_SIGNAL, p), VB_OK);
+    assert_int_equal(vb_post_rdma(p->peer[2], &get, (uintptr_t) to, q->mr->rkey, VB_SIGNAL | VB_READ, p), VB_OK);
+    vb_hdr_t *hdr = (vb_hdr_t *) (void *) (p->memory + 1024);
+    struct ibv_sge two[2] = {piece_of(1, (char *) hdr, sizeof(*hdr) + 90), piece_of(1, p->memory + 2048, 150)};
+    memset(hdr + 1, 0x11, 90);
+    memset(p->memory + 2048, 0x22, 150);
+    assert_int_equal(vb_post_send(p->peer[2], hdr, 9, two, 2, VB_SIGNAL, p), VB_OK);
+    vb_port_unlock(p->port);
+    vb_received_t r[16];
+    int n = 0, events;
+    for (unsigned i = 0; i < 1000 && (p->done < before + 3 || 0 == n); ++i) {
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+        vb_port_lock(q->port);
+        n = 0 == n ? vb_port_poll(q->port, r, 16, &events) : n;
+        vb_port_unlock(q->port);
+    }
+    assert_int_equal(p->done, before + 3);
+    assert_memory_equal(from, to, length);
+    assert_memory_equal(from, back, length);
+    const vb_received_t *newest = &r[n - 1];
+    assert_int_equal(newest->length, 240);
+    assert_int_equal(newest->tag, 9);
+    assert_int_equal(((const char *) newest->data)[89], 0x11);
+    assert_int_equal(((const char *) newest->data)[90], 0x22);
+    assert_int_equal(((const char *) newest->data)[239], 0x22);
+    vb_port_lock(q->port);
+    vb_port_return(q->port, r, n);
+    vb_port_unlock(q->port);
+}
+
+/* As an adapter has it: the end of the connection, for good. */
+static void keys_are_checked(void **state)
+{
+    for (int reads = 0; reads < 2; ++reads) {
+        open_elsewhere(&kinds[0]);
+        process_t *p = &process[1];
+        struct ibv_sge piece = piece_of(1, p->memory, WORD);
+        vb_port_lock(p->port);
+        assert_int_equal(vb_post_rdma(p->peer[2], &piece, (uintptr_t) process[2].memory + sizeof(p->memory) - 4,
+                                      process[2].mr->rkey, VB_SIGNAL | (reads ? VB_READ : 0), p),
+                         VB_OK);
+        vb_port_unlock(p->port);
+        cut_network(false);
+        for (unsigned i = 0; i < 20000 && (VB_DEAD != conn(1)->state || VB_DEAD != conn(2)->state); ++i) {
+            turn(100);
+            nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+        }
+        assert_int_equal(process[2].lost, 1);
+        assert_int_equal(process[1].lost, 1);
+        assert_true(process[2].port->counters.bad_parts > 0);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+static void goodbyes_are_carried(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    vb_port_lock(process[1].port);
+    vb_peer_close(process[1].peer[2]);
+    vb_port_unlock(process[1].port);
+    for (unsigned i = 0; i < 100; ++i) {
+        turn(100);
+    }
+    assert_int_equal(conn(1)->state, VB_CLOSED);
+    assert_int_equal(conn(2)->state, VB_CLOSED);
+    assert_int_equal(process[2].lost, 0);
+    assert_null(process[1].peer[2]->link);
+}
+
+/* Only one that is not broken, and goes by its adapter, carries others. */
+static void who_carries(void **state)
+{
+    (void) state;
+    begin_with_elsewhere(&kinds[0]);
+    assert_true(vb_peer_carries(process[1].peer[2])); /* it can be connected */
+    speak(1, 2);
+    until_open(false);
+    assert_true(vb_peer_carries(process[1].peer[2]));
+    cut_network(true);
+    fake_break(1);
+    speak(1, 2);
+    for (unsigned i = 0; i < 100 && VB_OPEN == conn(1)->state && !process[1].peer[2]->is_cut; ++i) {
+        hear(1);
+    }
+    assert_false(vb_peer_carries(process[1].peer[2]));
+    until_open(true);
+    assert_false(vb_peer_carries(process[1].peer[2]));
+}
+
+static uint64_t seed = 1;
+
+static uint32_t any(uint32_t below)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t) (seed >> 33) % below;
+}
+
+/* As the first process says it; now and then with bytes missing. */
+static void say_nonsense(void)
+{
+    struct {
+        vb_part_wire_t wire;
+        uint8_t data[64];
+    } said;
+    const vb_part_t part = {.kind = (vb_part_kind_t) any(VB_PART_KINDS + 1),
+                            .is_mine = any(2),
+                            .is_last = any(2),
+                            .number = any(4) > 0 ? last.number : any(8),
+                            .length = any(sizeof(said.data)),
+                            .rkey = process[2].mr->rkey + (0 == any(9)),
+                            .attempt = last.attempt + (0 == any(9)),
+                            .remote = (uintptr_t) process[2].memory + any(70000)};
+    const bool reads = VB_PART_READ == part.kind;
+    memset(&said, (int) any(4), sizeof(said));
+    vb_part_write(&said.wire, &part);
+    vb_port_lock(process[2].port);
+    vb_port_take_part(process[2].port, process[1].name, &said,
+                      0 == any(9) ? any(sizeof(said)) : sizeof(said.wire) + (reads ? 0 : part.length));
+    vb_port_unlock(process[2].port);
+}
+
+/* The adapter does it, and its network carries nothing. */
+static void atomics_wait(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    process_t *p = &process[1];
+    struct ibv_sge piece = piece_of(1, source(1) + 512, WORD);
+    *(uint64_t *) (void *) (source(2) + 512) = 7;
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
+                     VB_AGAIN);
+    vb_port_unlock(p->port);
+    cut_network(false);
+    until_open(false);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
+                     VB_OK);
+    vb_port_unlock(p->port);
+    turn(0);
+    assert_int_equal(*(uint64_t *) (void *) (source(2) + 512), 8);
+}
+
+/* Nonsense is refused, and what is late is nobody's: nothing is touched that the peer has no right to, and nothing waits for ever. */
+static void what_a_peer_says_is_not_believed(void **state)
+{
+    unsigned refused = 0;
+    for (unsigned round = 0; round < 12; ++round) {
+        open_elsewhere(&kinds[round % 2]);
+        for (unsigned i = 0; i < 60; ++i) {
+            say_nonsense();
+            for (unsigned node = 1; node <= 2; ++node) {
+                vb_received_t r[4];
+                int events;
+                vb_port_events(process[node].port, 0);
+                vb_port_lock(process[node].port);
+                vb_port_return(process[node].port, r, vb_port_poll(process[node].port, r, 4, &events));
+                vb_port_unlock(process[node].port);
+            }
+            carry(2, 1, any(3));
+            carry(1, 2, any(3));
+        }
+        refused += process[2].port->counters.bad_parts > 0;
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+    assert_true(refused > 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_are_cut),
+        cmocka_unit_test(ways_take_turns),
+        cmocka_unit_test(elsewhere_is_preferred),
+        cmocka_unit_test(the_own_network_is_tried),
+        cmocka_unit_test(a_network_that_breaks_again_is_left_for_good),
+        cmocka_unit_test(the_other_end_waits_to_be_asked),
+        cmocka_unit_test_setup_teardown(a_cut_is_not_felt, setup, teardown),
+        cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_carries, setup, teardown),
+        cmocka_unit_test_setup_teardown(atomics_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_peer_says_is_not_believed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
