@@ -31,10 +31,9 @@ if (!$fake) {
     print "skipped  btl_once unsent: no libibverbs when this was built\n";
     ++$skipped;
 } else {
-    # What the adapter is without, btl_ibx_connect, and whether it is connected by datagrams: none, or why that is told, or ''.
-    for (['', 'auto', 'none'], ['ADDRESSES', 'auto', 'it has no IPv4 address'], ['ADDRESSES', 'datagrams', ''],
-        ['ADDRESSES RDMA_CM', 'auto', 'rdma_cm cannot be used']) {
-        my ($without, $connect, $why) = @$_;
+    # What the adapter is without, and btl_ibx_connect.
+    for (['', 'auto'], ['', 'cm'], ['ADDRESSES', 'auto'], ['ADDRESSES', 'datagrams'], ['ADDRESSES RDMA_CM', 'auto']) {
+        my ($without, $connect) = @$_;
         my $env = join ' ', map { "FAKE_NO_$_=1" } split ' ', $without;
         my $name = "btl_once unsent, over verbs, connect $connect" . ($without ? ", without $without" : '');
         my $mpirun = mpi_mpirun(2, '--mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl self,vader,ibx --mca btl_ibx_transport verbs'
@@ -44,9 +43,7 @@ if (!$fake) {
             print "skipped  $name: no interface but the loopback one\n";
             ++$skipped;
         } else {
-            my $told = () = $out =~ /connected by\s+rdma_cm here, but by datagrams/g;
-            my $good = 0 == $? && $out =~ /^btl_once unsent: .* each reported once$/m
-                && ($why eq '' || $why eq 'none' ? 0 == $told : 1 == $told && $out =~ /Reason: \Q$why\E/);
+            my $good = 0 == $? && $out =~ /^btl_once unsent: .* each reported once$/m;
             print $good ? 'ok     ' : 'FAILED ', " $name\n", $good ? '' : $out;
             $good ? ++$passed : ++$failed;
         }

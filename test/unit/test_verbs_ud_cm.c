@@ -259,10 +259,29 @@ static void datagrams_although_there_is_an_address(void **state)
     assert_int_equal(fake.last_private, 0);
 }
 
-static void with_an_address_nothing_changes(void **state)
+static void datagrams_are_the_default(void **state)
 {
     vb_dgram_address_t own;
     (void) state;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = config_of(&process[i]);
+        c.connect = VB_CONNECT_AUTO;
+        c.rules.attempt_ns = 5000 * MS;
+        assert_true(start(i, &c, NULL));
+        assert_true(vb_port_abilities(process[i].port)->by_datagrams);
+        assert_true(vb_port_mailbox(process[i].port, &own));
+    }
+    connect_two(1, 2);
+    assert_int_equal(fake.last_private, 0);
+}
+
+/* Where the port takes no datagrams an address helps, and else nothing does. */
+static void by_rdma_cm_if_there_are_no_datagrams(void **state)
+{
+    vb_dgram_address_t own;
+    char why[256];
+    (void) state;
+    fake.no_datagrams = true;
     for (unsigned i = 1; i <= 2; ++i) {
         vb_config_t c = config_of(&process[i]);
         c.connect = VB_CONNECT_AUTO;
@@ -273,6 +292,10 @@ static void with_an_address_nothing_changes(void **state)
     open_up(1, 2);
     assert_int_equal(fake.datagrams, 0);
     assert_int_equal(fake.queue_pairs, 2);
+    vb_config_t c = config_of(&process[3]);
+    c.connect = VB_CONNECT_DATAGRAMS;
+    assert_false(start(3, &c, why));
+    assert_non_null(strstr(why, "nobody could connect"));
 }
 
 /* InfiniBand: 1 has an address, 2 has none, 3 has one. */
@@ -285,12 +308,11 @@ static void one_of_two_has_no_address(void **state)
         c.connect = VB_CONNECT_AUTO;
         c.rules.attempt_ns = 5000 * MS;
         assert_true(start(i, &c, NULL));
-        assert_false(vb_port_abilities(process[i].port)->by_datagrams);
     }
     open_port(2);
     connect_two(2, 1);
     connect_two(3, 2);
-    open_up(1, 3);
+    connect_two(1, 3);
     assert_int_equal(counters_of(1)->accepted, 1); /* that of 2 */
 }
 
@@ -871,7 +893,8 @@ int main(void)
         TEST(the_least_mtu_of_both),
         TEST(global_addresses_come_first),
         TEST(datagrams_although_there_is_an_address),
-        TEST(with_an_address_nothing_changes),
+        TEST(datagrams_are_the_default),
+        TEST(by_rdma_cm_if_there_are_no_datagrams),
         TEST(one_of_two_has_no_address),
         TEST(iwarp_has_no_datagrams),
         TEST(a_way_that_is_not_there),

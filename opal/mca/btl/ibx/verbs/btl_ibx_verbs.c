@@ -59,12 +59,11 @@ static const spec_parameter_t parameters[] = {
                         "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
                         "65536, default 64."),
     SPEC_CHOICE("connect", 9, P(connect), VB_CONNECT_AUTO, ways,
-                .help = "Two ports of adapters are connected by rdma_cm, which needs an IPv4 address on both, or by datagrams, "
-                        "which need none and exist on InfiniBand and RoCE: auto, by datagrams if one of the two has no "
-                        "address or its host no rdma_cm, which is told, and ports without an address are used if no port of the host has one or if "
-                        "btl_ibx_if_include names them; cm, always by rdma_cm, ports without an address are not used; "
-                        "datagrams, always by datagrams but for iWARP. Must be the same in the whole job. No unit, one of "
-                        "auto, cm, datagrams, default auto."),
+                .help = "Two ports of adapters are connected by datagrams, which exist on InfiniBand and RoCE, or by rdma_cm, "
+                        "which needs an IPv4 address on both: auto, by datagrams but for iWARP, and ports without an IPv4 address "
+                        "are used if no port of the host has one or if btl_ibx_if_include names them; datagrams, the same, and such "
+                        "ports are always used; cm, by rdma_cm, and such ports are not used. Must be the same in the whole job. "
+                        "No unit, one of auto, cm, datagrams, default auto."),
     SPEC_NUMBER("service_level", 9, P(service_level), 0, 0, 15,
                 .help = "Datagrams of an adapter (btl_ibx_rc_after), and connections that datagrams make (btl_ibx_connect), "
                         "have this service level. That of connections by rdma_cm the subnet's manager tells, which "
@@ -556,9 +555,7 @@ static void open_without_address(opening_t *opening, const vb_device_port_t *por
     mca_btl_ibx_interface_t interface = {.address.v6.sin6_family = AF_INET6};
     const char *name = '\0' != port->interface[0] ? port->interface : port->device;
     snprintf(interface.name, sizeof(interface.name), "%.*s", (int) sizeof(interface.name) - 1, name);
-    if (open_port(opening, &interface, &able) && is_auto) {
-        mca_btl_ibx_explain("connected by datagrams", port->device, port->device, (int) port->port, why_no_cm);
-    }
+    (void) open_port(opening, &interface, &able);
 }
 
 int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)

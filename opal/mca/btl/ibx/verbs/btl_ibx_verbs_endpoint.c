@@ -161,12 +161,15 @@ static void tell_no_common_way(const mca_btl_ibx_verbs_module_t *module, const m
     vb_dgram_address_t own;
     const vb_abilities_t *able = vb_port_abilities(module->port);
     const bool is_mine = able->by_datagrams, has_mailbox = vb_port_mailbox(module->port, &own);
+    const bool is_addressed = AF_INET == module->base.interface.address.any.sa_family;
     bool differs = false;
     for (unsigned i = 0; i < modex->count; ++i) {
         const mca_btl_ibx_verbs_offer_t *offer = &modex->offer[i];
         const bool is_theirs = 1 == offer->by_datagrams, takes = 0 != iw_get32(offer->mailbox);
         if (able->fabric == (vb_fabric_t) offer->fabric) {
-            if (is_mine == is_theirs || (is_mine ? takes : has_mailbox)) {
+            /* With an IPv4 address the GID is one of another kind. */
+            const bool are_alike = VB_ROCE != able->fabric || is_addressed == (4 == offer->ip.family);
+            if (are_alike && (is_mine == is_theirs || (is_mine ? takes : has_mailbox))) {
                 return;
             }
             differs = true;

@@ -199,24 +199,22 @@ static bool has_address(const vb_config_t *config)
     return AF_INET == config->address.sin_family || VB_CONNECT_CM == config->connect;
 }
 
-/* Others may connect from now on. On InfiniBand also ports without an address, whatever this one has; on RoCE their GIDs
- * are of another kind. */
+/* Others may connect from now on: by datagrams if the port takes them, else by rdma_cm. */
 static bool open_ways(vb_port_t *port, char *why, size_t size)
 {
     vb_abilities_t *able = &port->able;
     const vb_connect_t how = port->config.connect;
-    const bool is_iwarp = VB_IWARP == able->fabric;
-    const bool must = !has_address(&port->config) || (VB_CONNECT_DATAGRAMS == how && !is_iwarp);
-    if (is_iwarp) {
+    if (VB_IWARP == able->fabric) {
         (void) vb_fails(able->mailbox_why, sizeof(able->mailbox_why), "iWARP adapters are connected by rdma_cm");
-    } else if (must || (VB_CONNECT_AUTO == how && VB_INFINIBAND == able->fabric)) {
-        (void) vb_mailbox_open(port, able->mailbox_why, sizeof(able->mailbox_why));
+    } else if (VB_CONNECT_CM == how) {
+        (void) vb_fails(able->mailbox_why, sizeof(able->mailbox_why), "btl_ibx_connect is cm");
     } else {
-        (void) vb_fails(able->mailbox_why, sizeof(able->mailbox_why), "rdma_cm connects it");
+        (void) vb_mailbox_open(port, able->mailbox_why, sizeof(able->mailbox_why));
     }
-    able->by_datagrams = must;
-    return must ? NULL != port->mailbox || vb_fails(why, size, "nobody could connect: %s", able->mailbox_why)
-                : vb_cm_listen(port, why, size);
+    able->by_datagrams = NULL != port->mailbox;
+    const bool must = !has_address(&port->config) || (VB_CONNECT_DATAGRAMS == how && VB_IWARP != able->fabric);
+    return able->by_datagrams
+           || (must ? vb_fails(why, size, "nobody could connect: %s", able->mailbox_why) : vb_cm_listen(port, why, size));
 }
 
 vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)

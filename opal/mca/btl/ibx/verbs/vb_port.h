@@ -80,8 +80,8 @@ typedef enum vb_choice { VB_OFF, VB_ON, VB_AUTO } vb_choice_t;
 /* How connections are made. */
 typedef enum vb_connect {
     VB_CONNECT_CM,        /* by rdma_cm */
-    VB_CONNECT_AUTO,      /* by rdma_cm, but to and from ports without an IPv4 address by datagrams */
-    VB_CONNECT_DATAGRAMS, /* but for iWARP, which has none */
+    VB_CONNECT_AUTO,      /* by datagrams if that can be: not on iWARP, which has none; else by rdma_cm */
+    VB_CONNECT_DATAGRAMS, /* the same, and never by rdma_cm but for iWARP */
 } vb_connect_t;
 
 typedef struct vb_config {
