@@ -212,6 +212,8 @@ static void atomics_are_not_done_twice(void **state)
     assert_int_equal(process[2].lost, 1);
     assert_int_equal(process[1].last, VB_LOST);
     assert_int_equal(process[1].done, 1);
+    assert_non_null(strstr(process[1].why, "atomic operations")); /* and not for what it would do in their place */
+    assert_int_equal(vb_port_counters(process[1].port)->posted_again, 0);
     assert_int_equal(*(uint64_t *) (void *) source(2), 1);
 }
 
