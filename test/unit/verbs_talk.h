@@ -167,7 +167,7 @@ static inline void begin_resumable(const kind_t *kind)
         c.part_max = kind->part_max;
         c.copy = copy_registered;
         if (kind->part_max > 0) {
-            c.rules.trial_ns = 2000000;
+            c.rules.trial_ns = 10000000; /* on a busy machine, too, an attempt is through by then */
             c.rules.return_ns = 3000000;
         }
         c.connect = kind->by_datagrams ? VB_CONNECT_DATAGRAMS : VB_CONNECT_CM;
