@@ -82,7 +82,7 @@ typedef struct {
 static void exchange(const course_t *course)
 {
     unsigned since = 0;
-    for (unsigned i = 0; i < 400000 && !is_done(); ++i) {
+    for (unsigned i = 0; i < 100000 && !is_done(); ++i) {
         speak(1, 2);
         speak(2, 1);
         turn(course->at_once);
@@ -111,7 +111,7 @@ static vb_conn_t *conn(unsigned node)
 /* Both are there. */
 static void until_open(bool is_elsewhere)
 {
-    for (unsigned i = 0; i < 400000; ++i) {
+    for (unsigned i = 0; i < 100000; ++i) {
         if (VB_OPEN == conn(1)->state && VB_OPEN == conn(2)->state && is_elsewhere == conn(1)->is_elsewhere
             && is_elsewhere == conn(2)->is_elsewhere) {
             return;
@@ -400,7 +400,7 @@ static void talk_through_trials(const kind_t *kind)
         exchange(&course);
         assert_true(process[1].port->counters.elsewhere > 0);
         if (0 == heals) {
-            for (unsigned i = 0; i < 400000 && conn(1)->trials + conn(2)->trials < 2; ++i) { /* the talk may have been short */
+            for (unsigned i = 0; i < 100000 && conn(1)->trials + conn(2)->trials < 2; ++i) { /* the talk may have been short */
                 turn(100);
                 nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
             }
