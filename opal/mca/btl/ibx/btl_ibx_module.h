@@ -147,7 +147,7 @@ struct mca_btl_ibx_module {
     mca_btl_ibx_event_t to_give_back[IBX_TOLD_MOST]; /* messages that have been told */
     opal_list_t ended;  /* fragments and jobs that failed, or waited: to be told */
     opal_list_t asking; /* jobs that wait for the answer to an atomic operation */
-    bool has_atomics; /* memory of this process is reached by the transport's atomic operations alone; else by messages alone */
+    bool has_atomics; /* over adapters: memory of this process is reached by their atomic operations alone; else by messages alone */
     uint32_t ask_number;
     struct {
         uint64_t asked, done, refused;
