@@ -196,13 +196,20 @@ static inline void spec_cico_used(spec_cico_end_t *end)
 
 /* ---- an end that waits and cannot go on ----
  *
- * The other process computes, or is about to go on. After a moment this one calls the thread of the other that copies while
- * its program computes; and again later, for a call that comes while the thread falls asleep may be lost. */
+ * The other process computes, or copies something else, which it says, or is about to go on. After a moment in which it did not
+ * copy this one calls the thread of the other that copies while its program computes; and again later, for a call that comes while
+ * the thread falls asleep may be lost. */
 
 #define SPEC_CICO_PATIENCE UINT64_C(4000)    /* ns */
 #define SPEC_CICO_AGAIN    UINT64_C(1000000) /* ns */
 
-/* stuck: since when; called: when it called last, or 0. */
+/* Returns since when it is stuck; stuck: what this returned before, or 0. */
+static inline uint64_t spec_cico_stuck(uint64_t stuck, bool other_copies, uint64_t now)
+{
+    return 0 == stuck || other_copies ? now : stuck;
+}
+
+/* called: when it called last, or 0. */
 static inline bool spec_cico_calls(uint64_t stuck, uint64_t called, uint64_t now)
 {
     return now - stuck >= SPEC_CICO_PATIENCE && (called < stuck || now - called >= SPEC_CICO_AGAIN);

@@ -175,7 +175,7 @@ static void be_stuck(job_t *job)
         return;
     }
     const uint64_t now = spec_now();
-    job->stuck = 0 == job->stuck ? now : job->stuck;
+    job->stuck = spec_cico_stuck(job->stuck, mca_pml_spec_rings_copies(other), now);
     if (spec_cico_calls(job->stuck, job->called, now)) {
         job->called = now;
         mca_pml_spec_rings_call(other);
@@ -252,11 +252,23 @@ static bool is_over(job_t *job)
     return !job->end.fills || spec_cico_is_drained(&job->end);
 }
 
+/* The other end sees that this one is in MPI; the agent's copies do not show that. */
+static unsigned copy_here(job_t *job)
+{
+    if (mca_pml_spec_agent_is_here()) {
+        return copy(job, STEPS);
+    }
+    mca_pml_spec_rings_copying(true);
+    const unsigned n = copy(job, STEPS);
+    mca_pml_spec_rings_copying(false);
+    return n;
+}
+
 /* true: it is over */
 static bool turn(mca_pml_spec_pending_t *pending)
 {
     job_t *job = SPEC_ENTRY(pending, job_t, pending);
-    const unsigned n = copy(job, STEPS);
+    const unsigned n = copy_here(job);
     const uint32_t done = MCA_PML_SPEC_GLANCE(job->end.done);
     int status = OMPI_ERR_UNREACH;
     if (done != job->seen) {

@@ -26,6 +26,7 @@ typedef struct rings {
     /* Its thread: waits for `calls` to change, and sleeps if it says so; 0: there is none. */
     uint32_t calls, sleeps, thread;
     uint32_t processor; /* where its last caller had it run, and 1; 0: none has called */
+    _Alignas(64) uint32_t copying; /* threads of its program that copy at this moment */
     spec_cico_ring_t ring[RINGS];
 } rings_t;
 
@@ -155,6 +156,20 @@ spec_cico_ring_t *mca_pml_spec_rings_join(const mca_pml_spec_rings_of_t *of, uin
     }
     (void) pthread_mutex_unlock(&lock);
     return ring;
+}
+
+/* ---- copying ---- */
+
+void mca_pml_spec_rings_copying(bool begins)
+{
+    if (NULL != mine) {
+        (void) __atomic_add_fetch(&mine->copying, begins ? 1 : UINT32_MAX, __ATOMIC_RELAXED);
+    }
+}
+
+bool mca_pml_spec_rings_copies(const mca_pml_spec_rings_of_t *of)
+{
+    return 0 != __atomic_load_n(&of->rings->copying, __ATOMIC_RELAXED);
 }
 
 /* ---- calling ---- */

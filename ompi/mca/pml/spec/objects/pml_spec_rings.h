@@ -26,6 +26,11 @@ mca_pml_spec_rings_of_t *mca_pml_spec_rings_find(const mca_pml_spec_peer_t *peer
 /* The ring there that has this name, which is told that this process is the second. NULL: it is no such ring, or in its next use. */
 spec_cico_ring_t *mca_pml_spec_rings_join(const mca_pml_spec_rings_of_t *of, uint64_t name);
 
+/* A thread of this program begins to copy a message, or ends; and does one of that process's copy at this moment? It is in MPI
+ * then, and does not compute. */
+void mca_pml_spec_rings_copying(bool begins);
+bool mca_pml_spec_rings_copies(const mca_pml_spec_rings_of_t *of);
+
 /* ---- calling ---- */
 
 /* Does that process have a thread that can be called? */
