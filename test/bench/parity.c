@@ -29,7 +29,7 @@ enum {
     DEEP = 16,
     BLOCK = 512,
     STRIDE = 1024,
-    WARM = 3
+    WARM = 8 /* either end may move a page: in some virtual machines the first time is dear for each */
 };
 
 struct run {
