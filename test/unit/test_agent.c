@@ -416,6 +416,22 @@ static void processors_that_no_rank_owns(void **state)
     assert_true(spec_agent_suffice(2, 3));
 }
 
+static void processors_of_a_list(void **state)
+{
+    (void) state;
+    uint64_t set[2] = {1, 1};
+    assert_int_equal(spec_agent_parse(set, 2, "0-3,8,64-65"), 7);
+    assert_int_equal(set[0], 0x10f);
+    assert_int_equal(set[1], 3);
+    assert_int_equal(spec_agent_parse(set, 2, "127"), 1);
+    assert_int_equal(spec_agent_parse(set, 2, "5,5"), 1);
+    static const char *const bad[] = {"",     ",",   "1,",  ",1",  "-1",  "5,3-1", "1-",
+                                      "1--2", "all", "1 2", "128", "0x1", "9999999999999999999"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); ++i) {
+        assert_int_equal(spec_agent_parse(set, 2, bad[i]), 0);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, sleeping)
@@ -442,6 +458,7 @@ int main(void)
         TEST(who_lost_its_processor_gives_no_more_for_a_while),
         TEST(counts_may_wrap_around),
         TEST(processors_that_no_rank_owns),
+        TEST(processors_of_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

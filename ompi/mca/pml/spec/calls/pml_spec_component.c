@@ -2,6 +2,7 @@
 /* The component as Open MPI's framework sees it: its parameters, whether it can be selected, open and close. */
 #include "pml_spec_calls.h"
 
+#include "../objects/pml_spec_processors.h"
 #include "pml_spec_pvars.h"
 
 #include "opal/include/spec/component.h"
@@ -22,6 +23,14 @@ static const mca_base_var_enum_value_t progress_values[] = {
     {.value = MCA_PML_SPEC_PROGRESS_AUTO, .string = "auto"},
     {.value = 0, .string = NULL},
 };
+
+static const char *refuse_processors(const char *list)
+{
+    mca_pml_spec_processors_t named;
+    return mca_pml_spec_processors_named(&named, list) > 0
+               ? NULL
+               : "numbers of processors such as 0-3,8";
+}
 
 /* NULL: the file may be used as a profile, or can be made. */
 static const char *refuse_profile(const char *name)
@@ -61,6 +70,13 @@ static const spec_parameter_t parameters[] = {
                         "called in that thread. off: there is none. on: there is one. auto: there "
                         "is one if this host has processors that no rank is bound to, one for "
                         "every two ranks. No unit, one of off, on, auto, default off."),
+    SPEC_WORDS("progress_processors", 9, &mca_pml_spec.progress_processors, NULL,
+               .refuse = refuse_processors,
+               .help = "The progress agents of this host run on these processors, from the "
+                       "highest number on, one after the other, and take them for their own: no "
+                       "rank should compute there. By default the component finds those that no "
+                       "rank is bound to, which it cannot where mpirun does not start the ranks "
+                       "(srun). No unit, numbers such as 0-3,8, default none."),
     SPEC_SWITCH("summary", 2, &mca_pml_spec.summary, false,
                 .help = "Rank 0 prints one table in MPI_Finalize: messages by protocol, offers of "
                         "receive buffers (RTR) and what became of them, bytes by path, and the "

@@ -2,6 +2,8 @@
 /* The steps of the progress agent, and its processors. */
 #include "spec_agent.h"
 
+#include <string.h>
+
 void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_agent_home_t home)
 {
     *agent = (spec_agent_t){.home = home,
@@ -70,14 +72,21 @@ spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *v
     return agent->last;
 }
 
-unsigned spec_agent_spare(uint64_t *set, const uint64_t *owned, size_t words)
+static unsigned count(const uint64_t *set, size_t words)
 {
     unsigned n = 0;
     for (size_t i = 0; i < words; ++i) {
-        set[i] &= ~owned[i];
         n += (unsigned) __builtin_popcountll(set[i]);
     }
     return n;
+}
+
+unsigned spec_agent_spare(uint64_t *set, const uint64_t *owned, size_t words)
+{
+    for (size_t i = 0; i < words; ++i) {
+        set[i] &= ~owned[i];
+    }
+    return count(set, words);
 }
 
 int spec_agent_nth(const uint64_t *set, size_t words, unsigned n)
@@ -90,4 +99,30 @@ int spec_agent_nth(const uint64_t *set, size_t words, unsigned n)
         }
     }
     return -1;
+}
+
+/* A number within the set, and where the list goes on; -1: there is none. */
+static long number(const char **list, size_t words)
+{
+    long n = -1;
+    for (; **list >= '0' && **list <= '9' && n < (long) (64 * words); ++*list) {
+        n = 10 * (n < 0 ? 0 : n) + (**list - '0');
+    }
+    return n < (long) (64 * words) ? n : -1;
+}
+
+unsigned spec_agent_parse(uint64_t *set, size_t words, const char *list)
+{
+    memset(set, 0, words * sizeof(*set));
+    do {
+        const long first = number(&list, words);
+        const long last = '-' == *list ? (++list, number(&list, words)) : first;
+        if (first < 0 || last < first || ('\0' != *list && ',' != *list)) {
+            return 0;
+        }
+        for (long i = first; i <= last; ++i) {
+            set[i / 64] |= UINT64_C(1) << i % 64;
+        }
+    } while ('\0' != *list++);
+    return count(set, words);
 }

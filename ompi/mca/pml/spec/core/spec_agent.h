@@ -135,6 +135,10 @@ unsigned spec_agent_spare(uint64_t *set, const uint64_t *owned, size_t words);
 /* The n-th of a set, from 0, counted from the highest: the lower ones are what other jobs get first. -1: there are fewer. */
 int spec_agent_nth(const uint64_t *set, size_t words, unsigned n);
 
+/* Puts the processors that a list names, as "0-3,8", into a set, which is empty before. Returns how many; 0: it is no such list, or
+ * names one that the set has no room for. */
+unsigned spec_agent_parse(uint64_t *set, size_t words, const char *list);
+
 /* Ranks whose agents may share a processor: they sleep most of the time, but not when all compute. */
 #define SPEC_AGENT_SHARE 2u
 

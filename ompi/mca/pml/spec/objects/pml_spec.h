@@ -49,6 +49,7 @@ typedef struct mca_pml_spec_module {
     int verbose;
     int speculation;
     int progress;
+    char *progress_processors; /* a list, or NULL */
     int pipeline_depth;
     size_t copy_limit;
     size_t stripe_min;

@@ -342,7 +342,8 @@ const char *mca_pml_spec_agent_prepare(void)
     if (MCA_PML_SPEC_PROGRESS_OFF == wanted) {
         return NULL;
     }
-    agent.home = mca_pml_spec_processors_find(&agent.processors, why, sizeof(why));
+    agent.home = mca_pml_spec_processors_find(&agent.processors, mca_pml_spec.progress_processors,
+                                              why, sizeof(why));
     mca_pml_spec.has_agent = SPEC_AGENT_OWN == agent.home || MCA_PML_SPEC_PROGRESS_ON == wanted;
     if (!mca_pml_spec.has_agent) {
         return why;

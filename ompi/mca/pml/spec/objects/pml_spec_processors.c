@@ -73,12 +73,32 @@ static spec_agent_home_t beside_mine(mca_pml_spec_processors_t *processors)
     return SPEC_AGENT_APART;
 }
 
-spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why,
-                                               size_t size)
+unsigned mca_pml_spec_processors_named(mca_pml_spec_processors_t *processors, const char *list)
+{
+    return spec_agent_parse(processors->set, WORDS, list);
+}
+
+/* One of the n for this process's agent. */
+static spec_agent_home_t one_of(mca_pml_spec_processors_t *processors, unsigned n)
+{
+    const int mine =
+        spec_agent_nth(processors->set, WORDS, (unsigned) opal_process_info.my_local_rank % n);
+    memset(processors, 0, sizeof(*processors));
+    processors->set[mine / 64] = UINT64_C(1) << mine % 64;
+    return SPEC_AGENT_OWN;
+}
+
+spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors,
+                                               const char *named, char *why, size_t size)
 {
     const pid_t launcher = getppid();
     const unsigned ranks = spec_local_ranks();
     mca_pml_spec_processors_t owned, spare;
+    if (NULL != named && '\0' != *named) {
+        snprintf(why, size, "processors of this host that pml_spec_progress_processors names: %s",
+                 named);
+        return one_of(processors, mca_pml_spec_processors_named(processors, named));
+    }
     if (!allowed(launcher, processors)) {
         snprintf(why, size, "which processors the job may use is not known");
         return SPEC_AGENT_SHARED;
@@ -93,11 +113,8 @@ spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *proces
     if (!spec_agent_suffice(n, ranks)) {
         return beside_mine(processors);
     }
-    const int mine =
-        spec_agent_nth(spare.set, WORDS, (unsigned) opal_process_info.my_local_rank % n);
-    memset(processors, 0, sizeof(*processors));
-    processors->set[mine / 64] = UINT64_C(1) << mine % 64;
-    return SPEC_AGENT_OWN;
+    *processors = spare;
+    return one_of(processors, n);
 }
 
 void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors)

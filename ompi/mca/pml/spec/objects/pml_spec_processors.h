@@ -16,11 +16,14 @@ typedef struct mca_pml_spec_processors {
     uint64_t set[MCA_PML_SPEC_PROCESSORS / 64];
 } mca_pml_spec_processors_t;
 
-/* Where the agent of this process is to run, and *processors, on which. OWN: one that no rank of this host owns, if there are
- * enough for the agents of all. APART: those of other ranks, without this process's. SHARED: all that the job may use here.
+/* Those that a list names, as pml_spec_progress_processors has it. Returns how many; 0: it is no list of processors. */
+unsigned mca_pml_spec_processors_named(mca_pml_spec_processors_t *processors, const char *list);
+
+/* Where the agent of this process is to run, and *processors, on which. OWN: one of the named (NULL or empty: none is), or that no
+ * rank of this host owns, if there are enough for the agents of all. APART: those of other ranks, without this process's. SHARED: all that the job may use here.
  * A rank owns what its threads may run on: all of them if it is not bound. why: says in words what was found. */
-spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors, char *why,
-                                               size_t size);
+spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors,
+                                               const char *named, char *why, size_t size);
 
 /* Has the calling thread run there; nothing if none is in the set. */
 void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors);
