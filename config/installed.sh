@@ -4,7 +4,7 @@
 
 components=$1 man=$2 doc=$3 live=$4
 
-# found_by_man DIR: does man look there by itself?
+# found_by_man DIR: does man search there by itself?
 found_by_man() { case :$(manpath -q 2>/dev/null || echo /usr/local/share/man:/usr/share/man): in *:"$1":*) ;; *) false ;; esac; }
 
 echo

@@ -79,7 +79,7 @@ require_packages() {
     fi
 }
 
-# Installs what can be had of the arguments and goes on without the rest: the tests that need it skip.
+# Installs what can be had of the arguments and goes on without the others: the tests that need them skip.
 want_packages() {
     local missing package
     command -v dpkg-query >/dev/null || return 0
@@ -167,7 +167,7 @@ use_private_install() {
     export SPEC_COMPONENT_DIR=$component_dir
 }
 
-# Since 5.0 Open MPI has its own components in its libraries, and lets PMIx look into that directory too. PMIx does not know
+# Since 5.0 Open MPI has its own components in its libraries, and lets PMIx search that directory too. PMIx does not know
 # the word for the system's directory, and reports each file that is none of its own unless told not to.
 use_components_of() {
     case $(of_build OMPI_VERSION) in

@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     struct bench_counters counters;
     int n = bench_sizes("--sizes", "1K,16K,64K,128K,256K,1M", sizes);
     int iterations = (int) bench_number("--iterations", 300, 1);
-    /* The receive is called later than the send by this; to look at other timings. */
+    /* The receive is called later than the send by this; to try other timings. */
     double stagger_us = (double) bench_number("--stagger-ns", 0, 0) / 1e3;
     bench_options_end();
     bench_counters_open(&counters, counter_names);

@@ -67,7 +67,7 @@ static void slabs(double *value)
     }
 }
 
-static void look(double *value)
+static void measure(double *value)
 {
     own_pages(value);
     value[SOCKET] = value[SLAB] = value[SOCKETS] = 0;
@@ -101,8 +101,8 @@ int main(int argc, char **argv)
         memset(out + (size_t) i * sizes[0], bench.rank + i, sizes[0]);
     }
     usleep(200000);
-    look(before);
-    usleep(300000); /* the others look, too, before anybody talks */
+    measure(before);
+    usleep(300000); /* the others measure, too, before anybody talks */
     double us[2] = {0, 1e12}, slowest[2]; /* the first, and the shortest of the others */
     for (int i = 0; i < rounds; ++i) {
         const double start = bench_now();
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         MPI_Iprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         usleep(10000);
     }
-    look(after);
+    measure(after);
     for (int i = 0; i < VALUES; ++i) {
         after[i] -= before[i];
     }

@@ -16,7 +16,7 @@
  * --posted 1, modes bw and rate: the receives of a window are posted before the sender hears that the last one has arrived,
  * so the receiver is always first (without it both sides begin a window at the same time).
  * More than two processes (neighbours: ranks 0 and 1 on one host, the others elsewhere): all exchange messages first, so that
- * everybody is connected; then the others sleep, and look for messages from time to time. With --bare 1 not possible.
+ * everybody is connected; then the others sleep, and poll from time to time. With --bare 1 not possible.
  * Data: in mode lat the last message of each repetition is checked, else the last window. */
 #include "bare_udp.h"
 #include "bench.h"

@@ -4,7 +4,7 @@
  *
  * Rank 0 sends, rank 1 receives; the latency is taken at the receiver, from its call until the data are there.
  * side=send: the sender has the delay, the receiver blocks. side=receive: the receiver has it, the sender blocks; within
- * the delay the receiver looks at its buffer (last word first) without calling MPI.
+ * the delay the receiver reads its buffer (last word first) without calling MPI.
  *
  * A line per case:  progress size= order= side= delay_us= us= min_us= independent= left= iterations= noisy= errors=
  * us, min_us = median and least over the iterations in which no process lost its processor; independent = 1 if the delay
@@ -13,7 +13,7 @@
  *
  * Section 3.6.2 and fig. 4.14 of the thesis (test/bench/README.md), with these departures: the order of arrival is forced by
  * a token, see bench.h (section 4.4.1 says that it is forced, not how); the sender needs no answer of the receiver, the
- * barrier of the next iteration is one; the receiver looks for all data of the message, not for one value. */
+ * barrier of the next iteration is one; the receiver waits for all data of the message, not for one value. */
 #include "bench.h"
 
 static const char *const orders[] = {"receiver-first", "sender-first", "both", NULL};
@@ -21,7 +21,7 @@ static const char *const sides[] = {"receive", "send", "both", NULL};
 enum { RECEIVER_FIRST, SENDER_FIRST };
 enum { SIDE_RECEIVE, SIDE_SEND };
 enum { TAG = 7, WARM = 5, STRIDE = 512, MIN_SIZE = 8 };
-static const double look_every_us = 1.0;
+static const double read_every_us = 1.0;
 
 struct one_case {
     size_t size;
@@ -46,10 +46,10 @@ static bool all_there(const void *buffer, size_t size, uint64_t key)
     return true;
 }
 
-/* Computes in pieces and looks; the time when the data were seen, or 0. */
-static double compute_and_look(const struct one_case *c, uint64_t key, double us)
+/* Computes in pieces and reads the buffer; the time when the data were seen, or 0. */
+static double compute_and_read(const struct one_case *c, uint64_t key, double us)
 {
-    uint64_t steps = bench_steps(us), piece = bench_steps(look_every_us);
+    uint64_t steps = bench_steps(us), piece = bench_steps(read_every_us);
     double seen = 0;
     while (steps > 0) {
         uint64_t now = steps < piece ? steps : piece;
@@ -90,7 +90,7 @@ static double latency(struct one_case *c, double delay_us, int *disturbed)
     if (sender && SIDE_SEND == c->side) {
         bench_compute(bench_steps(delay_us));
     } else if (!sender && SIDE_RECEIVE == c->side) {
-        seen = compute_and_look(c, key, delay_us);
+        seen = compute_and_read(c, key, delay_us);
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     double end = seen > 0 ? seen : bench_now();

@@ -127,6 +127,8 @@ ok(!defined $reduce{window}->({window_bytes => 'absent'})->{window_kib}, 'window
 near($reduce{alltoallv}->({us => 2500})->{ms}, 2.5, 'alltoallv: milliseconds');
 near($reduce{crossing}->({crossed => '0.973'})->{share}, 97.3, 'crossing: percent');
 ok(!defined $reduce{crossing}->({crossed => 'absent'})->{share}, 'crossing: absent under ob1');
+is_deeply([@{$reduce{policies}->({bench => 'exchange', model => 2, size => 262144, iteration_us => 7})}{qw(what us)}], ['exchange model 2, 256 KiB', 7], 'policies: an exchange');
+is($reduce{policies}->({bench => 'parity', row => 'pingpong', size => 65536, us => 7})->{what}, 'parity pingpong, 64 KiB', 'policies: a row');
 near($reduce{kernels}->({rtr_usage => '0.5'})->{usage}, 50, 'kernels: percent');
 is($reduce{spectrum}->({uses => -1})->{uses}, 'all', 'spectrum: all counts together');
 near($reduce{spin}->({saturated => 1, efficiency => 0.9})->{saturated_efficiency}, 0.9, 'spin: saturated');
@@ -153,7 +155,7 @@ my @asked;
 my $sides = bless {runner => {core_ns => []}}, 'Sides::OfTest';
 sub Sides::OfTest::missing { return $_[1] eq 'nothing' ? 'it is not there' : undef }
 sub Sides::OfTest::why_not { return $_[1]{name} eq 'gone' ? 'it was not built' : undef }
-sub Sides::OfTest::run { my ($self, $side) = @_; push @asked, $side->{name}; die "broken\nat length\n" if $side->{name} eq 'bad'; die "this run found corrupted data\n" if $side->{name} eq 'corrupt'; return {bench => 'lat', size => 8, us => 1} }
+sub Sides::OfTest::run { my ($self, $side, $run) = @_; push @asked, join ' ', $side->{name}, @{$run->{arguments} // []}; die "broken\nat length\n" if $side->{name} eq 'bad'; die "this run found corrupted data\n" if $side->{name} eq 'corrupt'; return {bench => 'lat', size => 8, us => 1} }
 my %how = (mode => 'default', scale => 1, sides => $sides, tell => sub { });
 my $result = Report::Measure::figure({%$figure, program => 'p', rounds => 4, sides => ['a', 'b', 'gone'], seconds => 60}, %how);
 is("@asked", 'a b b a a b b a', 'the order of the sides turns round');
@@ -169,6 +171,9 @@ is($result->{failed}[0][1], "broken\nat length\n", 'and its error is kept');
 @asked = ();
 Report::Measure::figure({%$figure, program => 'p', rounds => 3, sides => ['corrupt', 'a'], seconds => 60}, %how);
 is(scalar(grep { $_ eq 'corrupt' } @asked), 1, 'corrupted data are not tried again');
+@asked = ();
+Report::Measure::figure({%$figure, program => 'p', rounds => 2, sides => ['a'], seconds => 60, prepare => sub { 'all' }, runs => [{prepare => sub { 'one' }}, {}]}, %how);
+is(join(', ', @asked), 'a all one, a all, a all one, a all', 'what is measured first gives arguments, once');
 is(Report::Measure::figure({%$figure, program => 'p', rounds => 9, sides => ['a'], seconds => 60}, %how, mode => 'quick')->{rounds}, 1, 'a quick run has one round');
 
 # ---- data ----

@@ -16,7 +16,7 @@
  * transport of btl/ibx over adapters that are not there and, as adapters, do not touch the data with the processor.
  * --op put and get (verbs) are the one-sided operations of figure 5.7.
  *
- * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 looks each
+ * Registering is mlock of the pages (its real cost here), or --register ns. --notes 0 searches each
  * registration up in the cache. R, C and V are measured before, in --measure ms, with what the component
  * measures with (core/freq_measure.h). Both ways go through the work in slices by turns, --pairs times from the
  * start; times and ratios are medians over these, with the quartiles of the ratio. --budget 0: without bounds, the thesis' rule alone.
@@ -642,7 +642,7 @@ int main(int argc, char **argv)
         printf("  %6zu %12.1f %10.1f %10u %10u\n", opt.size[s], freq_cost_at(costs.r, opt.size[s]),
                freq_cost_at(costs.c, opt.size[s]), FREQ_CLASSES == class ? 0 : rule.n[class],
                FREQ_CLASSES == class ? 0 : rule.after[class]);
-        printf("costs size=%zu register_us=%.4f copy_us=%.4f look_us=%.4f n=%u\n", opt.size[s],
+        printf("costs size=%zu register_us=%.4f copy_us=%.4f lookup_us=%.4f n=%u\n", opt.size[s],
                freq_cost_at(costs.r, opt.size[s]) / 1e3, freq_cost_at(costs.c, opt.size[s]) / 1e3,
                costs.v / 1e3, FREQ_CLASSES == class ? 0 : rule.n[class]);
     }

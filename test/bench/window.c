@@ -28,7 +28,7 @@ enum { RECEIVER = 1, SENDERS = FAKE_NODES - 1, BATCH = 16, BYTES = 64 };
 #define LINK_NS       UINT64_C(1300)     /* 8 KiB at 50 Gb/s */
 #define HANDLE_NS     UINT64_C(1000)     /* matching, copying 8 KiB */
 #define LIMIT_NS      UINT64_C(15000)    /* interrupt, event channel, thread, posting */
-#define LOOK_NS       UINT64_C(10000000) /* a tenth of what the BTL's progress waits */
+#define POLL_NS       UINT64_C(10000000) /* a tenth of what the BTL's progress waits */
 #define QUIET_N       6000u
 #define QUIET_TIME_NS UINT64_C(200000000)
 #define SETTLE_TIMES  6 /* quiet times */
@@ -64,7 +64,7 @@ typedef enum { COMPUTING, HANDLING, IDLE } phase_t;
 
 /* Where time goes and what happens. */
 static struct {
-    uint64_t now, link_free, limit_at, looked_at, phase_end;
+    uint64_t now, link_free, limit_at, polled_at, phase_end;
     phase_t phase;
     vb_received_t held[BATCH];
     int held_n;
@@ -186,7 +186,7 @@ static void connect_all(unsigned senders)
 
 /* ---- what happens ---- */
 
-static void look_for_limit(void)
+static void check_limit(void)
 {
     if (sim.limits != fake.limits) {
         sim.limits = fake.limits;
@@ -212,7 +212,7 @@ static void arrive(unsigned node)
     p->next_at = sim.now + sim.traffic->pace_ns;
     p->is_waiting = fake_is_waiting(node);
     sim.link_free = sim.now + LINK_NS;
-    look_for_limit();
+    check_limit();
     wake();
 }
 
@@ -224,7 +224,7 @@ static void repeat(void)
         p->is_waiting = p->is_waiting && fake_is_waiting(RECEIVER + 1 + i);
     }
     sim.link_free = sim.now + LINK_NS;
-    look_for_limit();
+    check_limit();
     wake();
 }
 
@@ -252,9 +252,9 @@ static bool progress(void)
     vb_port_return(port, sim.held, sim.held_n);
     sim.held_n = vb_port_poll(port, sim.held, BATCH, &events);
     sim.received += (unsigned long) sim.held_n;
-    look_for_limit();
-    if (sim.now - sim.looked_at > LOOK_NS) {
-        sim.looked_at = sim.now;
+    check_limit();
+    if (sim.now - sim.polled_at > POLL_NS) {
+        sim.polled_at = sim.now;
         vb_port_check(port, sim.now);
     }
     if (sim.held_n > 0) {
@@ -293,7 +293,7 @@ static void run_round(void)
             advance(sim.limit_at);
             sim.limit_at = NEVER;
             vb_port_events(sim.process[RECEIVER].port, 0);
-            look_for_limit();
+            check_limit();
         } else if (sim.phase_end <= first && sim.phase_end <= repeat_at && NEVER != sim.phase_end) {
             advance(sim.phase_end);
             if (!progress()) {
@@ -338,7 +338,7 @@ static void experiment(const traffic_t *traffic, bool is_adaptive, uint32_t wind
         start(RECEIVER + 1 + i, 8, 8, rnr_timer);
     }
     connect_all(traffic->senders);
-    look_for_limit();
+    check_limit();
     do { /* what connecting left, so that its buffers are free again */
         (void) progress();
         sim.expected = sim.received;

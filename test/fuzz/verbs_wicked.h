@@ -32,7 +32,7 @@ typedef struct forged_hello {
     bool is_armed, is_changed;
     uint8_t mask[64]; /* changes it, or is it */
     size_t size;
-    uint8_t *exact; /* of the event being looked at */
+    uint8_t *exact; /* of the event being handled */
 } forged_hello_t;
 static forged_hello_t forged[PROCESSES];
 static process_t *fuzzed[PROCESSES];

@@ -105,7 +105,7 @@ typedef struct world {
 
 static uint64_t fuzz_now;
 
-/* The port's clock. Each look takes a moment, so that who waits for a time waits not for ever. */
+/* The port's clock. Each reading takes a moment, so that what waits for a time does not wait for ever. */
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
@@ -460,7 +460,7 @@ static void on_down(void *context, vb_peer_t *peer, const char *why)
     }
 }
 
-/* For people, who look for the cause of a finding: with FUZZ_TRACE in the environment. */
+/* For people, who search the cause of a finding: with FUZZ_TRACE in the environment. */
 static void on_trace(void *context, const vb_peer_t *peer, vb_conn_state_t from,
                      vb_conn_event_t event, const char *why)
 {
@@ -506,7 +506,7 @@ static bool is_message(const process_t *from, uint32_t number, const vb_received
     return true;
 }
 
-static void look_at_message(process_t *p, const vb_received_t *r)
+static void take_message(process_t *p, const vb_received_t *r)
 {
     world_t *w = p->world;
     const process_t *from = other(p);
@@ -558,7 +558,7 @@ static int poll_once(process_t *p, int most)
     const int n = vb_port_poll(p->port, r, most, &events);
     MUST(n >= 0 && n <= most);
     for (int i = 0; i < n; ++i) {
-        look_at_message(p, &r[i]);
+        take_message(p, &r[i]);
         if (p->holds && p->helds < HELD) {
             p->held[p->helds++] = (held_t){.received = r[i], .sum = sum_of_bytes(&r[i])};
         } else {

@@ -29,7 +29,7 @@ sub is_affected {
     return $protocol == 17 || ($all && $protocol == 6);
 }
 
-# One bit, behind the headers that the kernel looks at. With the checksum left as it was, UDP would notice; so it is
+# One bit, behind the headers that the kernel reads. With the checksum left as it was, UDP would notice; so it is
 # taken away from IPv4's UDP, as a bad adapter would that checks before it damages.
 sub damage {
     my ($frame) = @_;

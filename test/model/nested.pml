@@ -37,7 +37,7 @@
  * ANSWERS      the callback of a message may wait until the other process has read it, as one that receives the answer does
  * WAIT_BELOW_LOCK  a callback waits even below the lock of the foreign progress function
  * TELL         tell every step (for the trail of an error)
- * CYCLES       for run: look for what goes on for ever
+ * CYCLES       for run: search what goes on for ever
  * OUTCOMES     check only what the program could notice
  * RULE_X=0     without rule X: see nested_rules.pml */
 #include "nested_rules.pml"
@@ -95,7 +95,7 @@
 #define PASS_END    27
 #define PASS_UNREG  28 /* only without RULE_REGISTER_UNDER_LOCK */
 #define CREDIT      29 /* mca_pml_spec_recv_credit: ARG is CREDIT_IN() */
-#define CREDIT_LOOK 30
+#define CREDIT_FIND 30
 #define CREDIT_HEED 31
 #define PUT         32 /* mca_pml_spec_comm_put */
 #define REAP        33 /* mca_pml_spec_slot_reap */
@@ -592,12 +592,12 @@ end:
     :: STEP(AT == PASS_UNREG, registered = false; end_pass())
 
     /* ---- packets ---- */
-    :: STEP(AT == CREDIT && RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_LOOK))
+    :: STEP(AT == CREDIT && RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_FIND))
     :: STEP(AT == CREDIT && !RULE_COUNT_THEN_LOOK,
-            if :: life == ALIVE -> go_on(CREDIT_LOOK) :: else -> leave() fi)
-    :: STEP(AT == CREDIT_LOOK && RULE_COUNT_THEN_LOOK,
+            if :: life == ALIVE -> go_on(CREDIT_FIND) :: else -> leave() fi)
+    :: STEP(AT == CREDIT_FIND && RULE_COUNT_THEN_LOOK,
             if :: life == ALIVE -> go_on(CREDIT_HEED) :: else -> ARG = 0; go_on(PUT) fi)
-    :: STEP(AT == CREDIT_LOOK && !RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_HEED))
+    :: STEP(AT == CREDIT_FIND && !RULE_COUNT_THEN_LOOK, users++; go_on(CREDIT_HEED))
     :: STEP(AT == CREDIT_HEED,
             pick = C_OF(ARG);
             use(pick);

@@ -58,7 +58,7 @@
 #define RULE_USERS 1 /* a communicator that is used is not freed */
 #endif
 #ifndef RULE_COUNT_THEN_LOOK
-#define RULE_COUNT_THEN_LOOK 1 /* a handler counts itself, then looks for the communicator; off: the other way round */
+#define RULE_COUNT_THEN_LOOK 1 /* a handler counts itself, then searches the communicator; off: the other way round */
 #endif
 #ifndef RULE_AWAY_THEN_COUNT
 #define RULE_AWAY_THEN_COUNT 1 /* the communicator is taken away, then its users are counted; off: the other way round */

@@ -95,5 +95,5 @@
 #define RULE_YIELD_NOT_MATCH 1 /* and if the message does not use its RTR */
 #endif
 #ifndef RULE_S_AGAIN
-#define RULE_S_AGAIN 1 /* looked at again after each message, not only when REVOKED arrives */
+#define RULE_S_AGAIN 1 /* checked again after each message, not only when REVOKED arrives */
 #endif

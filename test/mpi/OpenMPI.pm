@@ -27,7 +27,7 @@ sub mpi_release {
     # Processes of one host are to try the datagrams; lists ask for the kernel's copies where they are meant.
     $ENV{OMPI_MCA_btl_ibx_single_copy} //= 0;
     if ($release ge '5.0') {
-        # PMIx looks into the directory of the components too, and reports each file there that is none of its own.
+        # PMIx searches the directory of the components too, and reports each file there that is none of its own.
         $ENV{PMIX_MCA_mca_base_component_show_load_errors} //= 'none';
         # All processes are on this host, which may have no other network, but for the hosts of a laboratory.
         $ENV{OMPI_MCA_btl_tcp_if_include} //= 'lo' unless $ENV{SPEC_LAB};

@@ -10,10 +10,10 @@
  *   --unsafe N      blocking sends of everybody before the first receive (0: not tried; a limit may make them wait for ever)
  *   --flight N      sends that are kept in flight to a receiver that makes no call until no more of them become complete, or 100
  *                   times --messages were sent (0: not tried)
- *   --keeps KIB     the most that the sender may grow by then (0: not looked at)
+ *   --keeps KIB     the most that the sender may grow by then (0: not checked)
  *   --unheard N     blocking sends to a receiver that makes no call until all have returned (0: not tried; MPI promises it of none)
  *   --receives N    posted to a sender that makes no call (2000)
- *   --takes KIB     the most that unexpected messages may take (0: not looked at) */
+ *   --takes KIB     the most that unexpected messages may take (0: not checked) */
 #include "testlib.h"
 
 enum { TAG = 3, LARGE = 8192 };

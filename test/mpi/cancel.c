@@ -8,7 +8,7 @@
 
 enum { MAX_RECEIVES = 12, KEPT_BUFFERS = 64 };
 
-/* Buffers of cancelled receives, refilled by us; looked at again much later. */
+/* Buffers of cancelled receives, refilled by us; checked again much later. */
 static struct {
     char *buf;
     size_t n;

@@ -22,7 +22,7 @@ __attribute__((constructor)) static void begin(void)
     fake.no_rdma_cm = NULL != getenv("FAKE_NO_RDMA_CM");
 }
 
-/* It looks for adapters there. */
+/* It searches adapters there. */
 OF_ALL int access(const char *path, int mode)
 {
     return 0 == strcmp(path, "/sys/class/infiniband") ? 0 : (int) syscall(SYS_faccessat, AT_FDCWD, path, mode);

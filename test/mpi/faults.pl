@@ -219,7 +219,7 @@ for my $pause ($full ? (2, 20) : 2) {
 }
 
 # The time of day jumps by hours, in either direction; then also the clocks that only go forward, by an hour each second.
-# A program that looks at the clock to know when it is done sees those hours pass.
+# A program that reads the clock to know when it is done sees those hours pass.
 for my $case (['ibx', '', 4], ['ibx', '-x JUMP_FORWARD=3600', 5 * 3600], ['vader', '-x JUMP_FORWARD=3600', 3 * 3600], ['tcp', '', 2]) {
     my ($name, $jump, $seconds) = @$case;
     my $what = "$name: clocks jump" . ($jump ? ', all of them' : '');

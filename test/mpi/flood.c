@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* More small messages than their receiver wants: all ranks flood rank 0, which looks at the transports
+/* More small messages than their receiver wants: all ranks flood rank 0, which polls the transports
  * and receives nothing until it has had enough (a sender was given no more credit), then seldom. Its
  * unexpected messages must not take more than the limit and the credit of all senders; nothing may be
  * lost or change its place; and a message that is waited for must come, however many are before it.
@@ -7,8 +7,8 @@
  *   --messages N    of each sender in the flood (1000000)
  *   --behind N      outstanding before the one that is waited for (20000)
  *   --size BYTES    of each, at least 8 (8)
- *   --lag N         looks between two receives (6)
- *   --takes KIB     the most that unexpected messages may take at rank 0; 0: not looked at (0)
+ *   --lag N         polls between two receives (6)
+ *   --takes KIB     the most that unexpected messages may take at rank 0; 0: not checked (0)
  *   --all-ways 1    everybody floods everybody before anybody receives anything (0) */
 #include "testlib.h"
 
@@ -34,7 +34,7 @@ static long long high_water(void)
     return kib < 0 ? -1 : kib * 1024;
 }
 
-static void look(uint64_t times)
+static void poll_times(uint64_t times)
 {
     for (uint64_t i = 0; i < times; ++i) {
         int flag;
@@ -63,7 +63,7 @@ static void drain(uint64_t each)
     char *buf = tl_buf(size);
     for (uint64_t n = 0; n < each; ++n) {
         for (int src = 1; src < tl.size; ++src) {
-            look(lag);
+            poll_times(lag);
             MPI_Recv(buf, (int) size, MPI_BYTE, src, FLOOD, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             check(buf, src, FLOOD, n);
         }
@@ -75,7 +75,7 @@ static void drain(uint64_t each)
 static void have_enough(void)
 {
     while (0 == tl_pvar("pml_spec_withheld")) {
-        look(1000);
+        poll_times(1000);
     }
 }
 
@@ -148,7 +148,7 @@ static void wanted(int round)
     tl_step("a message %s, with %llu before it", how[round], (unsigned long long) behind);
     if (0 == tl.rank) {
         char *buf = tl_buf(size);
-        look(1000);
+        poll_times(1000);
         for (int n = 1; n < tl.size; ++n) {
             int src = 0 == round ? n : MPI_ANY_SOURCE;
             MPI_Status status;

@@ -13,19 +13,19 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { LOOK = 16, THREADS = 64 };
+enum { CODE = 16, THREADS = 64 };
 
 typedef int create_t(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
 
 static struct {
     char library[256];
-    unsigned char code[LOOK]; /* of munmap, when the thread was made */
+    unsigned char code[CODE]; /* of munmap, when the thread was made */
 } made[THREADS];
 static int made_n;
 
-static void look(unsigned char *code)
+static void copy_code(unsigned char *code)
 {
-    memcpy(code, dlsym(RTLD_DEFAULT, "munmap"), LOOK);
+    memcpy(code, dlsym(RTLD_DEFAULT, "munmap"), CODE);
 }
 
 /* Components find this one before libc's. */
@@ -36,7 +36,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
     if (0 != dladdr((void *) (uintptr_t) run, &info) && NULL != strstr(info.dli_fname, "/mca_")
         && made_n < THREADS) {
         snprintf(made[made_n].library, sizeof(made[0].library), "%s", info.dli_fname);
-        look(made[made_n++].code);
+        copy_code(made[made_n++].code);
     }
     create_t *real = (create_t *) (uintptr_t) dlsym(RTLD_NEXT, "pthread_create");
     return real(thread, attr, run, argument);
@@ -44,17 +44,17 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 
 int main(int argc, char **argv)
 {
-    unsigned char code[LOOK];
+    unsigned char code[CODE];
     int ours = 0;
     tl_start(&argc, &argv, "hooks", 60);
-    look(code);
+    copy_code(code);
     for (int i = 0; i < made_n; ++i) {
         if (NULL != strstr(made[i].library, "/mca_btl_ibx")
             || NULL != strstr(made[i].library, "/mca_pml_spec")
             || NULL != strstr(made[i].library, "/mca_rcache_lazy")
             || NULL != strstr(made[i].library, "/mca_mpool_freq")) {
             ++ours;
-            CHECK(0 == memcmp(made[i].code, code, LOOK),
+            CHECK(0 == memcmp(made[i].code, code, CODE),
                   "%s made a thread, and then munmap was rewritten under it", made[i].library);
         }
     }

@@ -11,7 +11,7 @@
  *                       still rank=N late=0|1 NAME=N...
  *   (the end)       it ends
  *
- * late=1: this rank did not look in time, others may have gone on; to be asked again. */
+ * late=1: this rank did not read in time, others may have gone on; to be asked again. */
 #include <time.h>
 #include "testlib.h"
 

@@ -187,7 +187,7 @@ sub traffic {
 }
 
 # Counters of every rank, drops at its socket and its memory, and drops before any socket.
-sub look {
+sub read_counters {
     my ($job) = @_;
     for (1 .. 200) { # what the sender has sent must have been taken
         my %all = udp_sockets();
@@ -290,7 +290,7 @@ sub record_stop {
 my @verdicts = qw(length version connection tag twice);
 my @refusals = (@verdicts, qw(unknown stale far ack header access memory down));
 
-# What was wrong with the counters between two looks, with what was sent in between. joined: so many datagrams may be one drop.
+# What was wrong with the counters between two readings, with what was sent in between. joined: so many datagrams may be one drop.
 sub balance {
     my ($job, $before, $after, $sent, $joined) = @_;
     my (@why, %sum);
@@ -340,7 +340,7 @@ sub counted_as {
 sub attack {
     my ($job, $name, $text, $rate, $joined, @words) = @_;
     return if '' ne $only && $name !~ /$only/;
-    my $before = $job->{seen} // look($job);
+    my $before = $job->{seen} // read_counters($job);
     my (%ratio, %sent, @why);
     my ($from, $attacked) = (time, 0);
     for my $pair (1 .. $pairs) {
@@ -363,7 +363,7 @@ sub attack {
         }
         last if @why;
     }
-    my $after = $before && !@why ? look($job) : undef;
+    my $after = $before && !@why ? read_counters($job) : undef;
     if (!$after) {
         result(0, $name, @why, 'the job does not answer');
         return;
@@ -385,7 +385,7 @@ sub unanswered {
     my $pid = sender_start($words[0], $paced, 60, @words[1 .. $#words], ports_of($job));
     my $still = ask_all($job, "still $seconds", 'still');
     my $sent = sender_stop($pid);
-    my $after = look($job);
+    my $after = read_counters($job);
     return result(0, $name, 'the job does not answer') if !$still || !$sent || !$after;
     my ($sum, @why) = balance($job, $before, $after, $sent, 0);
     my ($in, $out) = (0, 0);
@@ -436,9 +436,9 @@ sub attacked_job {
     my ($title, $parameters, $rate, @what) = @_;
     my $job = recorded_job($parameters, $tape) // return;
     $job->{exact} = $parameters =~ /lend off/;
-    my $calm = look($job);
+    my $calm = read_counters($job);
     my @good = grep { defined traffic($job, $_) } qw(small large);
-    if (!$calm || 2 != @good || !look($job)) {
+    if (!$calm || 2 != @good || !read_counters($job)) {
         result(0, "$title: without an attack", 'the job does not answer', job_end($job));
         return;
     }
@@ -473,7 +473,7 @@ sub early {
     sleep 1;
     my $good = traffic($job, 'small');
     my $sent = sender_stop($pid);
-    my $after = look($job);
+    my $after = read_counters($job);
     my @why = job_end($job);
     push @why, 'no result' if !$good || !$after || !$sent;
     my (%is, %wanted);

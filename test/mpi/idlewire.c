@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A transport that carries nothing leaves the others alone: while messages go through shared memory, btl/ibx over UDP, which
- * is there too and has no connection, asks the kernel no more often than iw_poll.h says. Looks are counted, per time, so a
+ * is there too and has no connection, asks the kernel no more often than iw_poll.h says. Polls are counted, per time, so a
  * slow machine changes nothing: with each call of the library there would be at least two for a message. */
 #include "testlib.h"
 
@@ -32,11 +32,11 @@ int main(int argc, char **argv)
         CHECK(in == out, "message %d", i);
     }
     const double seconds = MPI_Wtime() - start;
-    const long long looks = tl_pvar("btl_ibx_receive_calls") - before;
-    printf("rank %d: %lld looks in %.0f us, %d messages\n", tl.rank, looks, 1e6 * seconds,
+    const long long polls = tl_pvar("btl_ibx_receive_calls") - before;
+    printf("rank %d: %lld polls in %.0f us, %d messages\n", tl.rank, polls, 1e6 * seconds,
            2 * TRIPS);
-    /* The agent's thread looks as well when the process got no processor for a while. */
-    CHECK((double) looks <= seconds / gap + TAKE_OVERS, "%lld looks in %.0f us", looks,
+    /* The agent's thread polls as well when the process got no processor for a while. */
+    CHECK((double) polls <= seconds / gap + TAKE_OVERS, "%lld polls in %.0f us", polls,
           1e6 * seconds);
     return tl_finish();
 }

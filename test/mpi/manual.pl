@@ -41,10 +41,12 @@ sub contents {
 sub check_names {
     my $parameters = contents("$top/docs/user/parameters.md");
     my %known = map { $_ => 1 } $parameters =~ /^\| `(\w+)` \|/mg;
-    for my $path (glob("$top/*.md $top/docs/*.md $top/docs/*/*.md $top/docs/man/*.7")) {
+    my @paths = glob("$top/*.md $top/docs/*.md $top/docs/*/*.md $top/docs/man/*.7 $top/packaging/*.md $top/config/*/*.md $top/test/*.md $top/test/*/*.md $top/test/*/*/*.md"
+        . " $top/o*/mca/*/*/{,*/}*.md");
+    for my $path (grep { -f } @paths) {
         next if $path =~ m{(?:/parameters|/CHANGELOG)\.md$};
         my $text = contents($path) =~ s/\\-/-/gr;
-        my ($name) = $path =~ m{([^/]+)$};
+        my $name = $path =~ s{^\Q$top\E/}{}r;
         my %faults;
         for ($text =~ /(?<![\w\/.-])((?:pml_spec|btl_ibx|rcache_lazy|mpool_freq)_[a-z]\w*+)(?!\*|\.[ch]\b)/g) {
             $faults{$_} = 1 unless $known{$_} || (my @files = glob("$top/*/mca/*/*/{,*/}$_*"));

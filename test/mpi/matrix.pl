@@ -70,7 +70,7 @@ sub job {
     my ($by, $words, $from, $n, $seconds) = @_;
     my $mark = "matrix-$$-" . ++$runs;
     $seconds //= 'ob1' eq $by ? $most_seconds : $limit;
-    # Reports of a sanitizer in files are looked for by test/mpi/run.
+    # Reports of a sanitizer in files are found by test/mpi/run.
     my $mpirun = mpi_mpirun(2, "--mca pml $by $words", $sanitizer ? '--mca mpi_yield_when_idle 1' : ());
     my $program = "$programs/matrix --first $from --cells $n --messages $messages --limit $seconds --mark $mark";
     my $all = 60 + 2 * $seconds + $n * $floor / 2;

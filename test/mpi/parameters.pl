@@ -44,6 +44,7 @@ my %standard = (
     eager_limit => [4, 'A message up to this size, its header included, is sent over UDP with its data, without being announced; over adapters btl_ibx_verbs_max_send_size says it. It cannot be larger than btl_ibx_max_send_size. Unit: bytes, range 1 to 1M, default 66048.'],
     rndv_eager_limit => [4, 'The first fragment of a message that is announced has up to this size, its header included; what is larger than btl_ibx_eager_limit has no effect. Used by ob1. Unit: bytes, range 0 to 9223372036854775807, default 66048.'],
     max_send_size => [4, 'A fragment of a message that is copied has up to this size over UDP, and so has a receive buffer; over adapters btl_ibx_verbs_max_send_size says it. It must be the same in the whole job. Unit: bytes, range 1K to 1M, default 66048.'],
+    accelerator_max_send_size => [4, 'Since Open MPI 5.0. ibx does not use it. Unit: bytes, range 0 to 9223372036854775807, default 0.'],
     get_limit => [4, 'One RDMA Read fetches up to this much; the largest size means no limit. Unit: bytes, range 0 to 9223372036854775807, default 18446744073709551615 (no limit).'],
     get_alignment => [6, 'The address that an RDMA Read fetches from is a multiple of this. ibx needs none. Unit: bytes, range 0 to 9223372036854775807, default 0.'],
     put_limit => [4, 'One RDMA Write sends up to this much; the largest size means no limit. Unit: bytes, range 0 to 9223372036854775807, default 18446744073709551615 (no limit).'],
@@ -167,7 +168,7 @@ for (['pml', 'spec'], ['btl', 'ibx'], ['rcache', 'lazy'], ['mpool', 'freq']) {
             $text .= "| `btl_ibx_$last` | $level | $meaning |\n";
             $section .= ".TP\n.BR btl_ibx_$last \" (level $level)\"\n" . roff($meaning) . "\n";
         }
-        my @unknown = grep { !$standard{s/^btl_ibx_//r} && !$parameter->{$_} && !/accelerator|cuda/ } sort keys %all;
+        my @unknown = grep { !$standard{s/^btl_ibx_//r} && !$parameter->{$_} && !/cuda|accelerator_(?:eager|rdma)_limit/ } sort keys %all;
         print "FAILED  parameters: no meaning of @unknown\n" if @unknown;
         @unknown ? ++$failed : ++$passed;
     }

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Partitioned communication (MPI 4, Open MPI 5.0: part/persist, which sends each part as a message of its own): parts that
- * become ready in any order, looked for one by one, by threads of the sender, started again and again, beside plain messages
+ * become ready in any order, tested one by one, by threads of the sender, started again and again, beside plain messages
  * with the same tag.
  *
  * usage: partitioned [--rounds N] [--threads N] */
@@ -104,7 +104,7 @@ static void exchange(int parts, size_t each, int in_parts, int rounds)
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         VERIFY(plain_in, PLAIN, tl_key(8, prev, tl.rank, parts, number));
         /* A part that has arrived is whole, whatever the others do. (Where the numbers of parts differ MPI_Parrived of 5.0
-         * and 6.0 looks at others than those of the part, and beyond the last: part_persist.h.) */
+         * and 6.0 tests others than those of the part, and beyond the last: part_persist.h.) */
         if ((round & 1) && parts == in_parts) {
             for (int i = in_parts; i-- > 0;) {
                 int here = 0;

@@ -4,20 +4,20 @@
  *   --meets 1   they wait, and are met (of data that moves by itself)
  *   --meets 0   they never wait
  *   --sends-first 1   Isend, Irecv
- *   --looks 1   nothing of that, but what crosses all the same: an Isend that found an RTR and so need not look for one
- *               looks once if an RTR of its own process is out, and fetches the RTS that lies there (on one host) */
+ *   --polls 1   nothing of that, but what crosses all the same: an Isend that found an RTR and so need not poll for one
+ *               polls once if an RTR of its own process is out, and fetches the RTS that lies there (on one host) */
 #include "testlib.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 
 enum {
-    LOOKS = 20,
+    POLLS = 20,
     LENGTH = 1 << 20,
     LEAST = 100,
-    MOST = 20000,
+    MOST = 20000, /* of about a millisecond each */
     CROSSINGS = 20,
-    SECONDS = 8,
+    SECONDS = 8, /* where nothing has to be met */
     COMPUTE_US = 500
 };
 
@@ -34,7 +34,7 @@ static long long both(const char *counter)
     return sum;
 }
 
-/* Without a call of MPI, which would look; but the other may wait for something that is sent by such a call only. */
+/* Without a call of MPI, which would poll; but the other may wait for something that is sent by such a call only. */
 static void await(const atomic_int *flag, int value)
 {
     const double patience = MPI_Wtime() + 0.1;
@@ -48,7 +48,7 @@ static void await(const atomic_int *flag, int value)
 }
 
 /* Rank 1's RTS of tag 7 comes to rank 0 after its Irecv of tag 5 and before its Isend of tag 6. */
-static void looks(void)
+static void polls(void)
 {
     enum { MEETS = 5, GOES = 6, CROSSES = 7 };
     const bool counts = tl_pvar("pml_spec_unexpected") >= 0;
@@ -60,9 +60,9 @@ static void looks(void)
     int unit, fetched = 0;
     MPI_Win_allocate_shared(0 == tl.rank ? 64 : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &flag, &win);
     MPI_Win_shared_query(win, 0, &size, &unit, &flag);
-    for (int i = 1; i <= LOOKS; ++i) {
+    for (int i = 1; i <= POLLS; ++i) {
         MPI_Request request[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-        tl_step("look %d", i);
+        tl_step("poll %d", i);
         tl_fill(out, LENGTH, tl_key(151, tl.rank, other, mine, (uint64_t) i));
         MPI_Irecv(in, LENGTH, MPI_BYTE, other, its, MPI_COMM_WORLD, &request[0]);
         MPI_Barrier(tl.ctl); /* both RTRs are there */
@@ -85,10 +85,10 @@ static void looks(void)
         VERIFY(third, LENGTH, tl_key(151, 1, 0, CROSSES, (uint64_t) i));
     }
     if (counts && 0 == tl.rank) {
-        printf("fetched by the send: %d of %d\n", fetched, LOOKS);
-        /* Acknowledgements may lie before the RTS: a look does not end with them. */
-        CHECK(fetched >= LOOKS / 2, "%d sends of %d looked", fetched, LOOKS);
-        if (fetched < LOOKS / 2) {
+        printf("fetched by the send: %d of %d\n", fetched, POLLS);
+        /* Acknowledgements may lie before the RTS: a poll does not end with them. */
+        CHECK(fetched >= POLLS / 2, "%d sends of %d polled", fetched, POLLS);
+        if (fetched < POLLS / 2) {
             tl_print_counters("pml_spec_");
             tl_print_counters("btl_ibx_");
         }
@@ -102,8 +102,8 @@ static void looks(void)
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "patience", 60);
-    if (0 != tl_option("--looks", 0)) {
-        looks();
+    if (0 != tl_option("--polls", 0)) {
+        polls();
         return tl_finish();
     }
     const int meets = (int) tl_option("--meets", -1), other = tl.rank ^ 1;
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         }
         const bool is_seen =
             !counts || (1 == meets ? met > 0 : crossed >= CROSSINGS || sends_first);
-        go_on = i < LEAST || (i < MOST && !is_seen && MPI_Wtime() < end);
+        go_on = i < LEAST || (i < MOST && !is_seen && (1 == meets || MPI_Wtime() < end));
         MPI_Bcast(&go_on, 1, MPI_INT, 0, tl.ctl);
     }
     if (counts) {

@@ -114,7 +114,7 @@ static void not_registered(void)
     memset(memory, 1, 5 << 20);
     MPI_Free_mem(memory);
     MPI_Info_free(&info);
-    /* Open MPI 4.1 falls back on malloc; pinned.pl looks whether that was told. */
+    /* Open MPI 4.1 falls back on malloc; pinned.pl checks whether that was told. */
     info = with_hints("must_be_shared");
     CHECK_CLASS(MPI_Alloc_mem(10000, info, &memory), MPI_SUCCESS);
     memset(memory, 1, 10000);

@@ -83,7 +83,7 @@ static void *bursts(void *argument)
     return NULL;
 }
 
-/* What came before the first look at the counters is given back now, and not counted. */
+/* What came before the counters were first read is given back now, and not counted. */
 static bool goes_back(bool fragments, long long rests)
 {
     const bool kept = !tl_under_ob1();
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     const int provided = tl_start_thread(&argc, &argv, "rests", 60,
                                          threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     const bool fragments = tl_option("--fragments", 0) > 0;
-    tl_pvar("pml_spec_slabs_mapped"); /* counted from the first look on */
+    tl_pvar("pml_spec_slabs_mapped"); /* counted from the first reading on */
     tl_pvar("pml_spec_slabs_unmapped");
     lane_t lane[2] = {{.comm = MPI_COMM_WORLD}, {.comm = MPI_COMM_NULL, .number = 1}};
     pthread_t thread;

@@ -544,7 +544,7 @@ static inline void tl_print_stacks(void)
              "timeout 10 gdb -p %d -batch -nx -ex 'thread apply all backtrace 24' 2>&1 </dev/null "
              "| grep -E '^(#|Thread)' | sed 's/^/rank %d| /'",
              tl.rank, (int) getpid(), tl.rank);
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* or only a parent may look */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* or only a parent may trace */
     if (0 == posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, no_words)) {
         waitpid(pid, NULL, 0);
     }

@@ -14,7 +14,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     c->channel.fd = eventfd(0, EFD_NONBLOCK);
     return &c->channel;
 }
-/* A request that nobody has looked at ends with the channel. */
+/* A request that nobody has taken ends with the channel. */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     cm_event_t *e;

@@ -6,11 +6,11 @@
 #define MOST 8
 
 /* A burst of which so many have left. */
-static spec_burst_t after(unsigned n, uint32_t look)
+static spec_burst_t after(unsigned n, uint32_t poll)
 {
     spec_burst_t b = {0};
     for (unsigned i = 0; i < n; ++i) {
-        assert_false(spec_burst_waits(&b, look, 8, MOST));
+        assert_false(spec_burst_waits(&b, poll, 8, MOST));
     }
     return b;
 }
@@ -27,8 +27,8 @@ static void the_first_leave_at_once(void **state)
     assert_true(spec_burst_waits(&b, 1, 8, MOST));
 }
 
-/* Also if the first look there ever was is number 0, as that of a new burst is. */
-static void looks_may_have_any_number(void **state)
+/* Also if the first poll there ever was is number 0, as that of a new burst is. */
+static void polls_may_have_any_number(void **state)
 {
     (void) state;
     spec_burst_t b = after(SPEC_BURST_ALONE, 0);
@@ -38,7 +38,7 @@ static void looks_may_have_any_number(void **state)
     assert_false(spec_burst_waits(&b, 0, 8, MOST)); /* it goes round */
 }
 
-static void a_look_ends_the_burst(void **state)
+static void a_poll_ends_the_burst(void **state)
 {
     (void) state;
     spec_burst_t b = after(SPEC_BURST_ALONE, 1);
@@ -54,14 +54,14 @@ static void a_look_ends_the_burst(void **state)
     assert_false(spec_burst_waits(&b, 2, 8, MOST));
 }
 
-/* Sends with a look between each of them never wait. */
+/* Sends with a poll between each of them never wait. */
 static void a_ping_pong_is_no_burst(void **state)
 {
     (void) state;
     spec_burst_t b = {0};
-    for (uint32_t look = 1; look < 1000; ++look) {
-        assert_false(spec_burst_is_on(&b, look));
-        assert_false(spec_burst_waits(&b, look, 8, MOST));
+    for (uint32_t poll = 1; poll < 1000; ++poll) {
+        assert_false(spec_burst_is_on(&b, poll));
+        assert_false(spec_burst_waits(&b, poll, 8, MOST));
     }
 }
 
@@ -102,8 +102,8 @@ static void batches_of_one_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_leave_at_once),     cmocka_unit_test(looks_may_have_any_number),
-        cmocka_unit_test(a_look_ends_the_burst),       cmocka_unit_test(a_ping_pong_is_no_burst),
+        cmocka_unit_test(the_first_leave_at_once),     cmocka_unit_test(polls_may_have_any_number),
+        cmocka_unit_test(a_poll_ends_the_burst),       cmocka_unit_test(a_ping_pong_is_no_burst),
         cmocka_unit_test(one_takes_a_full_batch_along), cmocka_unit_test(a_batch_of_many_bytes_is_full),
         cmocka_unit_test(batches_of_one_are_none),
     };

@@ -7,7 +7,7 @@ enum { LEAST = 4080, MOST = 32752 };
 
 /* A system call is cheap: a virtual machine on a recent processor. */
 static const spec_costs_t quick = {.known = true, .call_ns = 400, .single_ps = 31, .copy_ps = 17};
-/* One in a sandbox that looks at every call. */
+/* One in a sandbox that checks every call. */
 static const spec_costs_t dear = {.known = true, .call_ns = 4000, .single_ps = 31, .copy_ps = 17};
 static const spec_costs_t unknown;
 

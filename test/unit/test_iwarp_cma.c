@@ -76,7 +76,7 @@ static bool may_reach(void)
     iw_cma_meet(&peer);
     end(child);
     if (0 == peer.pid) {
-        print_message("skipped: this system does not let a process reach the memory of its child\n");
+        print_message("SKIP: this system does not let a process reach the memory of its child\n");
     }
     return 0 != peer.pid;
 }

@@ -155,7 +155,7 @@ static void follows_the_reads(void **state)
 }
 
 /* Several at a time: each where the one before it ends, within one read, and on into the next. */
-static void looks_ahead(void **state)
+static void reads_ahead(void **state)
 {
     (void) state;
     enum { MOST = 100 };
@@ -225,7 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_its_place_or_as_it_came),
         cmocka_unit_test(follows_the_reads),
-        cmocka_unit_test(looks_ahead),
+        cmocka_unit_test(reads_ahead),
         cmocka_unit_test(wrong_guesses_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -523,7 +523,7 @@ static void an_answer_asks_for_nothing(void **state)
 
 /* What leaves a pair of which every message is cut: datagrams of the path's size, or the last of a message. */
 typedef struct sizes {
-    unsigned full, others; /* since the last look, from engine 0 */
+    unsigned full, others; /* since the last check, from engine 0 */
     size_t most;
 } sizes_t;
 

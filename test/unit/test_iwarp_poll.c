@@ -6,28 +6,28 @@
 
 #define US UINT64_C(1000)
 
-/* A look at this time that finds nothing. Returns when the next one is due, as the port reckons it without timers. */
-static uint64_t look(iw_poll_t *l, uint64_t now, bool is_connected)
+/* A poll at this time that finds nothing. Returns when the next one is due, as the port reckons it without timers. */
+static uint64_t poll_once(iw_poll_t *l, uint64_t now, bool is_connected)
 {
     const uint64_t gap = iw_poll_gap(l, now, is_connected);
     iw_poll_at(l, 0 == gap ? 0 : now + gap);
     return now + gap;
 }
 
-/* Looks whenever one is due, in steps of so many ns, from one time to another. Returns how many looks there were. */
+/* Polls whenever one is due, in steps of so many ns, from one time to another. Returns how many polls there were. */
 static unsigned watch(iw_poll_t *l, uint64_t from, uint64_t to, uint64_t step)
 {
-    unsigned looks = 0;
+    unsigned polls = 0;
     for (uint64_t now = from; now < to; now += step) {
         if (iw_poll_is_at_once(l) || iw_poll_is_due(l, now)) {
-            look(l, now, true);
-            ++looks;
+            poll_once(l, now, true);
+            ++polls;
         }
     }
-    return looks;
+    return polls;
 }
 
-static void first_look_is_at_once(void **state)
+static void first_poll_is_at_once(void **state)
 {
     (void) state;
     const iw_poll_t l = {.next = 0};
@@ -35,7 +35,7 @@ static void first_look_is_at_once(void **state)
     assert_true(iw_poll_is_due(&l, 0));
 }
 
-static void young_wait_looks_each_time(void **state)
+static void young_wait_polls_each_time(void **state)
 {
     (void) state;
     iw_poll_t l = {.next = 0};
@@ -57,12 +57,12 @@ static void wait_is_a_share(void **state)
         const uint64_t lay = now - before, waited = before - start;
         assert_true(lay <= waited / IW_POLL_SHARE + 100);
         assert_true(lay <= IW_POLL_MOST + 100);
-        look(&l, now, true);
+        poll_once(&l, now, true);
         before = now;
     }
 }
 
-static void old_wait_looks_seldom(void **state)
+static void old_wait_polls_seldom(void **state)
 {
     (void) state;
     iw_poll_t l = {.next = 0};
@@ -94,15 +94,15 @@ static void pause_is_not_waited(void **state)
     assert_in_range(watch(&m, 5000 * US, 5160 * US, 100), 10, 11);
 }
 
-/* A little late, as a look is that has to wait for another transport's. */
-static void late_look_is_no_pause(void **state)
+/* A little late, as a poll is that has to wait for another transport's. */
+static void late_poll_is_no_pause(void **state)
 {
     (void) state;
     iw_poll_t l = {.next = 300 * US, .since = 44 * US, .last = 292 * US};
     assert_int_equal((310 - 44) * US / IW_POLL_SHARE, iw_poll_gap(&l, 310 * US, true));
 }
 
-static void seldom_caller_looks_each_time(void **state)
+static void seldom_caller_polls_each_time(void **state)
 {
     (void) state;
     iw_poll_t l = {.next = 0};
@@ -113,7 +113,7 @@ static void without_connection_it_can_wait(void **state)
 {
     (void) state;
     iw_poll_t l = {.next = 0};
-    assert_int_equal(100 * US + IW_POLL_MOST, look(&l, 100 * US, false));
+    assert_int_equal(100 * US + IW_POLL_MOST, poll_once(&l, 100 * US, false));
     assert_false(iw_poll_is_due(&l, 100 * US + IW_POLL_MOST - 1));
     assert_true(iw_poll_is_due(&l, 100 * US + IW_POLL_MOST));
     /* The connection's first datagram. */
@@ -124,14 +124,14 @@ static void without_connection_it_can_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_look_is_at_once),
-        cmocka_unit_test(young_wait_looks_each_time),
+        cmocka_unit_test(first_poll_is_at_once),
+        cmocka_unit_test(young_wait_polls_each_time),
         cmocka_unit_test(wait_is_a_share),
-        cmocka_unit_test(old_wait_looks_seldom),
+        cmocka_unit_test(old_wait_polls_seldom),
         cmocka_unit_test(traffic_begins_anew),
         cmocka_unit_test(pause_is_not_waited),
-        cmocka_unit_test(late_look_is_no_pause),
-        cmocka_unit_test(seldom_caller_looks_each_time),
+        cmocka_unit_test(late_poll_is_no_pause),
+        cmocka_unit_test(seldom_caller_polls_each_time),
         cmocka_unit_test(without_connection_it_can_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

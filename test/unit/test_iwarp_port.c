@@ -452,8 +452,8 @@ static void the_agent_answers_for_a_silent_application(void **state)
     }
 }
 
-/* Messages that may wait for others are not forgotten: the look after them is due at once, and sends them. */
-static void what_waits_leaves_with_the_next_look(void **state)
+/* Messages that may wait for others are not forgotten: the poll after them is due at once, and sends them. */
+static void what_waits_leaves_with_the_next_poll(void **state)
 {
     (void) state;
     end_t *e = ends_open(true, 60 * S);
@@ -461,7 +461,7 @@ static void what_waits_leaves_with_the_next_look(void **state)
     uint32_t number;
     struct iovec piece = {&number, sizeof(number)};
     const uint64_t until = iw_port_now() + 60 * S;
-    do { /* nothing has come for so long that looks are rare */
+    do { /* nothing has come for so long that polls are rare */
         assert_true(iw_port_now() < until);
         iw_port_progress(e[0].port, e[0].engine);
     } while (iw_port_is_due(e[0].port));
@@ -479,7 +479,7 @@ static void what_waits_leaves_with_the_next_look(void **state)
     ends_close(e);
 }
 
-/* Nor if the application does not look again: the agent's thread sends them, and is told where it sleeps until something
+/* Nor if the application does not poll again: the agent's thread sends them, and is told where it sleeps until something
  * else is due, for a second: a hundred of these are more than the time there is. */
 static void the_agent_sends_what_waits(void **state)
 {
@@ -767,7 +767,7 @@ int main(void)
         cmocka_unit_test(a_dead_process),
         cmocka_unit_test(many_peers),
         cmocka_unit_test(the_agent_answers_for_a_silent_application),
-        cmocka_unit_test(what_waits_leaves_with_the_next_look),
+        cmocka_unit_test(what_waits_leaves_with_the_next_poll),
         cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
         cmocka_unit_test(payloads_are_received_in_place),

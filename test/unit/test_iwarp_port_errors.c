@@ -595,7 +595,7 @@ static void no_socket_for_a_peer(void **state)
     ends_close(e);
 }
 
-static void the_clock_of_the_latest_look(void **state)
+static void the_clock_of_the_latest_poll(void **state)
 {
     (void) state;
     end_t *e = ends_open(true, 30 * S);
@@ -807,7 +807,7 @@ int main(void)
         TEST(an_interface_that_shrinks),
         TEST(other_errors_are_losses),
         TEST(no_socket_for_a_peer),
-        TEST(the_clock_of_the_latest_look),
+        TEST(the_clock_of_the_latest_poll),
         TEST(agents_that_cannot_be_had),
         TEST(the_application_comes_back),
         TEST(the_hash_is_the_same_on_every_processor),

@@ -192,7 +192,7 @@ static void oldest_unexpected_is_taken(void **state)
     }
 }
 
-static void looking_does_not_take(void **state)
+static void peeking_does_not_take(void **state)
 {
     (void) state;
     spec_unexp_t u = {0};
@@ -408,7 +408,7 @@ static void bins_of_old_tags_are_swept(void **state)
     assert_empty();
 }
 
-/* The bin found last is looked at first, and may be swept meanwhile. */
+/* The bin found last is searched first, and may be swept meanwhile. */
 static void what_was_found_last_may_be_swept(void **state)
 {
     (void) state;
@@ -578,7 +578,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(four_patterns_when_unexpected, setup, teardown),
         cmocka_unit_test_setup_teardown(earliest_posted_gets_it, setup, teardown),
         cmocka_unit_test_setup_teardown(oldest_unexpected_is_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(looking_does_not_take, setup, teardown),
+        cmocka_unit_test_setup_teardown(peeking_does_not_take, setup, teardown),
         cmocka_unit_test_setup_teardown(wildcard_indexes_come_with_the_first_question, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(removal_from_anywhere, setup, teardown),

@@ -129,7 +129,7 @@ static void no_block_is_registered_twice(void **state)
     assert_int_equal(blocks, pages);
 }
 
-/* Without notes: each use looks into the cache. */
+/* Without notes: each use searches the cache. */
 static void without_again_it_is_taken_and_given(void **state)
 {
     (void) state;

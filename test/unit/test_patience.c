@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* core/spec_patience.h: how long a send looks for the RTR that may be on its way. */
+/* core/spec_patience.h: how long a send polls for the RTR that may be on its way. */
 #include "spec_patience.h"
 #include "spec_unit.h"
 

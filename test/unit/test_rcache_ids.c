@@ -79,7 +79,7 @@ static void a_registration_of_a_part_is_found_and_goes(void **state)
     fake_done(fake, begin_use(fake, &ids, &b, 17, 19));
     assert_int_equal(counted(fake).registrations, 1);
     b = take(fake, 10, 20);
-    fake_done(fake, begin_use(fake, &ids, &b, 11, 12)); /* the block is known from now on: all of it was looked at */
+    fake_done(fake, begin_use(fake, &ids, &b, 11, 12)); /* the block is known from now on: all of it was checked */
     fake_done(fake, begin_use(fake, &ids, &b, 17, 19));
     assert_int_equal(counted(fake).registrations, 3);
     fake_free(fake);

@@ -79,7 +79,7 @@ static void lfu_ages(void **state)
     }
     unsigned lived = 0;
     for (unsigned i = 0; i < 1000 && is_there(fake, 0); ++i, ++lived) {
-        /* (is_there counts as a use) so look only now and then */
+        /* (is_there counts as a use) so check only now and then */
         for (unsigned k = 0; k < 300; ++k) {
             touch_pages(fake, 2 + 2 * (k % 100), 3 + 2 * (k % 100), 100 + i);
         }

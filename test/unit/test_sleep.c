@@ -81,7 +81,7 @@ static void short_wait_does_not_read_the_clock(void **state)
 {
     (void) state;
     ibx_sleep_t r = {.after = AFTER};
-    unsigned looks = 0;
+    unsigned polls = 0;
     for (unsigned i = 0; i < 100; ++i) {
         for (unsigned j = 1; j < IBX_SLEEP_FIRST; ++j) {
             assert_false(ibx_sleep_checks(&r));
@@ -89,9 +89,9 @@ static void short_wait_does_not_read_the_clock(void **state)
         ibx_sleep_over(&r);
     }
     for (unsigned i = 0; i < IBX_SLEEP_FIRST + 9 * IBX_SLEEP_CHECK; ++i) {
-        looks += ibx_sleep_checks(&r);
+        polls += ibx_sleep_checks(&r);
     }
-    assert_int_equal(10, looks);
+    assert_int_equal(10, polls);
 }
 
 int main(void)

@@ -517,7 +517,7 @@ static void a_buffer_of_a_link_that_is_gone(void **state)
     open_up(3, 2);
     assert_int_equal(say(1, 2, 5), VB_OK);
     vb_port_lock(process[2].port);
-    vb_peer_step(process[2].peer[1], VB_ON_FAILED); /* before the completion is looked at */
+    vb_peer_step(process[2].peer[1], VB_ON_FAILED); /* before the completion is read */
     vb_port_unlock(process[2].port);
     const vb_rx_t *rx = process[2].port->rx;
     settle();

@@ -366,7 +366,7 @@ static void a_killed_peer_is_told_of(void **state)
     assert_int_equal(process[1].lost, 1); /* once */
 }
 
-/* It was asked for a connection, and dies before it has looked. */
+/* It was asked for a connection, and dies before it has polled. */
 static void killed_before_it_answers(void **state)
 {
     (void) state;

@@ -300,7 +300,7 @@ static void messages_that_nobody_took(void **state)
     meet_by_datagrams(1, 2);
     assert_int_equal(say(1, 2, 1), VB_OK);
     await(2, 1);
-    /* More than are taken by one look of who closes it. */
+    /* More than are taken by one poll of the side that closes it. */
     for (unsigned i = 0; i < 40; ++i) {
         assert_int_equal(say(1, 2, 2), VB_OK);
     }

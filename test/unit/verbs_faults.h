@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Processes over adapters that are not there (verbs_processes.h), for tests of what fails: allocations that do, by their
- * size, and a look at what is left open. */
+ * size, and a check of what is left open. */
 #ifndef VERBS_FAULTS_H
 #define VERBS_FAULTS_H
 

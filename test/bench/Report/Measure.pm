@@ -9,7 +9,7 @@ use BenchPairs;
 use Report::Sides;
 use Time::HiRes qw(time);
 
-# The runs of a figure in a mode (quick, default or full): [{program, processes, arguments}, ...].
+# The runs of a figure in a mode (quick, default or full): [{program, processes, arguments, only, tags, prepare}, ...].
 sub runs {
     my ($figure, $mode) = @_;
     my @runs = @{$figure->{runs} // [{}]};
@@ -19,6 +19,7 @@ sub runs {
         +{
             program => $run->{program} // $figure->{program}, processes => $run->{processes} // $figure->{processes} // 2,
             arguments => [@{$run->{arguments} // $figure->{arguments} // []}, @$words], only => $run->{only}, tags => $run->{tags} // {},
+            prepare => $run->{prepare},
         }
     } grep { !$_->{modes} || grep { $_ eq $mode } @{$_->{modes}} } @runs;
 }
@@ -43,7 +44,12 @@ sub figure {
     my $most = $o{mode} eq 'quick' ? 1 : $o{mode} eq 'full' ? 2 * ($figure->{rounds} // 7) : $figure->{rounds} // 7;
     my $allowed = $figure->{seconds} * $o{scale} * ($o{mode} eq 'full' ? 6 : 1);
     my $longest = 0;
-    my @prepared = $figure->{prepare} ? eval { $figure->{prepare}->($o{sides}, $o{mode}) } : ();
+    my @runs = runs($figure, $o{mode});
+    # What is measured first, of the figure and then of each run, gives further arguments.
+    eval {
+        my @prepared = $figure->{prepare} ? $figure->{prepare}->($o{sides}, $o{mode}) : ();
+        push @{$_->{arguments}}, @prepared, $_->{prepare} ? $_->{prepare}->($o{sides}, $o{mode}) : () for @runs;
+    };
     return {%result, state => 'failed', reason => "$@", failed => [['before the first round', "$@", 0]], seconds => time - $start} if $@;
     for my $round (1 .. $most) {
         # A spread needs three rounds; those that follow must fit the time.
@@ -54,10 +60,9 @@ sub figure {
         for my $side ($round % 2 ? @sides : reverse @sides) {
             next if grep { $_->[0] eq $side->{name} } @{$result{failed}};
             $o{tell}->($round, $most, $side->{name});
-            for my $run (runs($figure, $o{mode})) {
+            for my $run (@runs) {
                 next if $run->{only} && !grep { $_ eq $side->{name} } @{$run->{only}};
-                my %words = (%$run, arguments => [@{$run->{arguments}}, @prepared]);
-                my $once = sub { return eval { [$o{sides}->run($side, \%words, $figure->{hosts})] } };
+                my $once = sub { return eval { [$o{sides}->run($side, $run, $figure->{hosts})] } };
                 my $records = $once->();
                 if (!$records && $@ !~ /corrupted/) {
                     push @{$result{repeated}}, [$side->{name}, "$@"];

@@ -8,7 +8,7 @@ use BenchRun;
 use Report::Stats;
 
 # Colours that differ in brightness too, so that they do on a black and white printer; each has its own mark and dashes.
-my @looks = (
+my @styles = (
     {colour => '#0b4f8a', mark => 7, dash => 1}, {colour => '#c8641e', mark => 5, dash => 2}, {colour => '#2b8a5a', mark => 9, dash => 3},
     {colour => '#8a3b83', mark => 13, dash => 4}, {colour => '#6b6b6b', mark => 11, dash => 5}, {colour => '#b8962e', mark => 4, dash => 1},
     {colour => '#3aa6c4', mark => 6, dash => 2}, {colour => '#a02c2c', mark => 8, dash => 3},
@@ -44,7 +44,7 @@ sub columns {
 }
 
 # The script for gnuplot. plot: {x, y => axis titles, logx, logy, sizes (x are sizes), zero (y begins at 0),
-# series => [{name, look, dash, points => [[x, y, q1, q3], ...]}]}; x that are no numbers stand beside each other.
+# series => [{name, style, dash, points => [[x, y, q1, q3], ...]}]}; x that are no numbers stand beside each other.
 sub script {
     my ($plot, $width, $height) = @_;
     my $columns = columns($plot, $width);
@@ -83,7 +83,7 @@ sub script {
     my $n = @{$plot->{series}};
     for my $i (0 .. $n - 1) {
         my $s = $plot->{series}[$i];
-        my $look = $looks[($s->{look} // $i) % @looks];
+        my $pen = $styles[($s->{style} // $i) % @styles];
         my $shift = $words ? ($i - ($n - 1) / 2) * 0.6 / ($n || 1) : 0;
         push @lines, "\$S$i << EOD";
         for my $p ($words ? @{$s->{points}} : sort { $a->[0] <=> $b->[0] } @{$s->{points}}) {
@@ -91,9 +91,9 @@ sub script {
         }
         push @lines, 'EOD';
         my $style = $s->{line_only} ? 'lines' : $words || $s->{marks_only} ? 'yerrorbars' : 'yerrorlines';
-        my $marks = $s->{line_only} ? '' : " pt $look->{mark} ps 0.55";
-        my $dash = ' dt ' . ($s->{dash} // ($style eq 'yerrorbars' ? 1 : $look->{dash}));
-        push @drawn, "\$S$i using 1:2" . ($s->{line_only} ? '' : ':3:4') . " with $style lc rgb '$look->{colour}' lw 1.4$marks$dash title "
+        my $marks = $s->{line_only} ? '' : " pt $pen->{mark} ps 0.55";
+        my $dash = ' dt ' . ($s->{dash} // ($style eq 'yerrorbars' ? 1 : $pen->{dash}));
+        push @drawn, "\$S$i using 1:2" . ($s->{line_only} ? '' : ':3:4') . " with $style lc rgb '$pen->{colour}' lw 1.4$marks$dash title "
             . quoted($s->{name});
     }
     return join "\n", @lines, 'plot ' . join(', ', @drawn), '';
@@ -143,15 +143,15 @@ sub of_figure {
         push @panels, $p->{panel} if !$in{$p->{panel}};
         push @{$in{$p->{panel}}}, $p;
     }
-    # A series looks the same in all panels.
-    my (%look, $next);
-    $look{$_->{series}} //= $next++ || 0 for @points;
+    # A series has the same style in all panels.
+    my (%style, $next);
+    $style{$_->{series}} //= $next++ || 0 for @points;
     my @plots;
     for my $panel (@panels) {
         my (@order, %series);
         for my $p (@{$in{$panel}}) {
             if (!$series{$p->{series}}) {
-                $series{$p->{series}} = {name => $p->{series}, look => $look{$p->{series}}, points => []};
+                $series{$p->{series}} = {name => $p->{series}, style => $style{$p->{series}}, points => []};
                 push @order, $series{$p->{series}};
             }
             push @{$series{$p->{series}}{points}}, [@$p{qw(x median q1 q3)}];

@@ -15,7 +15,7 @@
     values => [
         {of => 'costs', panel => 'Register or copy (bytes)', key => 'register_us', name => 'register (mlock)', unit => 'us'},
         {of => 'costs', panel => 'Register or copy (bytes)', key => 'copy_us', name => 'copy', unit => 'us'},
-        {of => 'costs', panel => 'Register or copy (bytes)', key => 'look_us', name => 'look up', unit => 'us'},
+        {of => 'costs', panel => 'Register or copy (bytes)', key => 'lookup_us', name => 'look up', unit => 'us'},
         {of => 'cost', panel => 'Not cached: what the cache adds (bytes)', key => 'lazy_us', name => 'lazy', unit => 'us', better => 'less', beside => 'grdma'},
         {of => 'cost', panel => 'Not cached: what the cache adds (bytes)', key => 'grdma_us', name => 'grdma', unit => 'us'},
         {of => 'hit', panel => 'Cached (buffers in the cache)', key => 'lazy_ns', name => 'lazy', unit => 'ns', better => 'less', beside => 'grdma'},

@@ -35,9 +35,9 @@ my $large = 1_000_000;
         return {
             panel => 'Extrapolated to 10^6 processes by the model (not measured)', x => 'processes', y => 'MiB per process', logx => 1, logy => 1, free_x => 1, wide => 1,
             series => [
-                map({ {name => "$_, model", points => $line->($of->{$_}), line_only => 1, look => $_ eq 'ob1/ibx' ? 0 : 1, dash => 2} } sort keys %$of),
-                {name => '002: DCFA-MPI, formula', points => [map { [$_, Report::Stats::dcfa_kib($_) / 1024] } @p], line_only => 1, look => 4, dash => 3},
-                map({ my $s = $_; {name => "$s, measured", look => $s eq 'ob1/ibx' ? 0 : 1, marks_only => 1, points => [map { [$_->{x}, map { $_ / 1024 } @$_{qw(median q1 q3)}] } grep { $_->{series} eq $s } @_]} } sort keys %$of),
+                map({ {name => "$_, model", points => $line->($of->{$_}), line_only => 1, style => $_ eq 'ob1/ibx' ? 0 : 1, dash => 2} } sort keys %$of),
+                {name => '002: DCFA-MPI, formula', points => [map { [$_, Report::Stats::dcfa_kib($_) / 1024] } @p], line_only => 1, style => 4, dash => 3},
+                map({ my $s = $_; {name => "$s, measured", style => $s eq 'ob1/ibx' ? 0 : 1, marks_only => 1, points => [map { [$_->{x}, map { $_ / 1024 } @$_{qw(median q1 q3)}] } grep { $_->{series} eq $s } @_]} } sort keys %$of),
             ],
         };
     },

@@ -110,8 +110,8 @@ static const spec_parameter_t parameters[] = {
                 .help = "Each process prints at the end what was counted, for both transports. No unit, 0 or 1, default 0."),
     SPEC_NUMBER("iwarp_peer_timeout", 4, C(peer_timeout_ms), 30000, 100, INT_MAX,
                 .help = "A process that does not answer for this long is given up if its host says that it is not there, or "
-                        "the network that the host is not. If nothing is said it may be stopped, as by a debugger: it is "
-                        "waited for, and that is told once; of one that never answered after a sixth of this. Unit: "
+                        "the network that the host is not. If nothing is said it may be stopped, as by a debugger, and is "
+                        "waited for. This is told once; for a process that never answered, after a sixth of the time. Unit: "
                         "milliseconds, range 100 to 2147483647, default 30000."),
     SPEC_NUMBER("iwarp_silent_timeout", 4, C(silent_timeout_ms), 3600000, 0, INT_MAX,
                 .help = "A process is given up if neither it nor the network says anything for this long. A debugger or a "

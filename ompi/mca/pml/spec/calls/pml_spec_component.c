@@ -189,8 +189,8 @@ static const spec_parameter_t parameters[] = {
     SPEC_NUMBER("yield_polls", 9, &mca_pml_spec.yield_polls, 1024, 0, INT_MAX,
                 .help = "With MPI_THREAD_MULTIPLE a thread that waits in MPI yields its processor "
                         "each time it has polled so often, so that another thread of the process "
-                        "that has one to send can. 0 means never. Unit: polls, range 0 to "
-                        "2147483647, default 1024."),
+                        "can send or receive. 0 means never. Unit: polls, range 0 to 2147483647, "
+                        "default 1024."),
 };
 
 static int spec_register(void)
