@@ -1,5 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Pipelines (core/spec_pipe.h): each byte once, one driver at a time, one end, and more slots where the transport had to wait. */
+/* Pipelines (core/spec_pipe.h): each byte once, one driver at a time, one end, and more slots where both what brings pieces and the
+ * transport had to wait. */
 #include "spec_unit.h"
 
 #include "spec_pipe.h"
@@ -9,17 +10,29 @@
 #define KIB UINT64_C(1024)
 
 /* Takes the next piece; it is there. */
-static spec_pipe_piece_t taken(spec_pipe_t *p)
+static spec_pipe_piece_t begun(spec_pipe_t *p)
 {
     spec_pipe_piece_t piece;
     assert_int_equal(SPEC_PIPE_PIECE, spec_pipe_next(p, &piece));
     return piece;
 }
 
+/* The same, and it is brought within the call. */
+static spec_pipe_piece_t taken(spec_pipe_t *p)
+{
+    const spec_pipe_piece_t piece = begun(p);
+    spec_pipe_brought(p, piece.slot);
+    return piece;
+}
+
 static spec_pipe_step_t next(spec_pipe_t *p)
 {
     spec_pipe_piece_t piece;
-    return spec_pipe_next(p, &piece);
+    const spec_pipe_step_t step = spec_pipe_next(p, &piece);
+    if (SPEC_PIPE_PIECE == step) {
+        spec_pipe_brought(p, piece.slot);
+    }
+    return step;
 }
 
 static void pieces_are_moved_in_their_order_by_two(void **state)
@@ -104,6 +117,68 @@ static void a_transport_that_waits_gets_more(void **state)
     assert_int_equal(SPEC_PIPE_MOST, p.slots);
 }
 
+/* Pieces are brought while others are moved: only where both had to wait a slot more helps. */
+static void what_brings_and_what_moves_are_kept_busy(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    /* The transport is faster: it waits for each piece, and what brings never does. */
+    spec_pipe_init(&p, UINT64_MAX, 100, 2);
+    spec_pipe_piece_t a = begun(&p), b = begun(&p);
+    for (int i = 0; i < 10; ++i) {
+        assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+        spec_pipe_brought(&p, a.slot);
+        assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+        a = b;
+        b = begun(&p);
+    }
+    assert_int_equal(2, p.slots);
+    /* What brings is faster, and waits; the transport has always one more. */
+    spec_pipe_init(&p, UINT64_MAX, 100, 2);
+    a = begun(&p), b = begun(&p);
+    spec_pipe_brought(&p, a.slot);
+    for (int i = 0; i < 10; ++i) {
+        spec_pipe_brought(&p, b.slot);
+        assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+        assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+        a = b;
+        b = begun(&p);
+    }
+    assert_int_equal(2, p.slots);
+    /* Now the transport is through before the next is brought. */
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+    (void) begun(&p), (void) begun(&p);
+    assert_int_equal(3, p.slots);
+    /* Both marks are gone. */
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    spec_pipe_brought(&p, b.slot);
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, b.slot));
+    (void) begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(3, p.slots);
+}
+
+/* A piece that is being brought when the last one is taken is one of those that are waited for; one that failed on its way, too. */
+static void what_is_on_its_way_is_waited_for(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 200, 100, 2);
+    const spec_pipe_piece_t a = begun(&p), b = begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    spec_pipe_brought(&p, b.slot);
+    assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, b.slot));
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
+    spec_pipe_init(&p, 1000, 100, 2);
+    const spec_pipe_piece_t c = begun(&p), d = begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, c.slot));
+    spec_pipe_brought(&p, d.slot); /* it was the last */
+    assert_int_equal(200, begun(&p).offset);
+    assert_int_equal(3, p.slots);
+}
+
 /* At the end it does not wait. */
 static void the_last_piece_is_not_waited_for(void **state)
 {
@@ -137,13 +212,13 @@ static uint32_t random_below(uint64_t *seed, uint32_t most)
     return (uint32_t) (*seed >> 33) % most;
 }
 
-/* Any order of completions, some inside the call: each byte once, in slots that nobody has, and one end. */
+/* Any order in which pieces are brought and complete, some inside the call: each byte once, in slots that nobody has, and one end. */
 static void any_order_moves_each_byte_once(void **state)
 {
     (void) state;
     uint64_t seed = 40;
     for (int run = 0; run < 2000; ++run) {
-        uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, over = 0;
+        uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, coming = 0, over = 0;
         uint64_t moved = 0;
         spec_pipe_t p;
         const uint64_t length = 1 + random_below(&seed, 5000);
@@ -160,6 +235,7 @@ static void any_order_moves_each_byte_once(void **state)
                     assert_true(piece.length > 0 && piece.slot < p.slots);
                     assert_false(used >> piece.slot & 1);
                     used |= 1u << piece.slot;
+                    coming |= 1u << piece.slot;
                     slot[n++] = piece.slot;
                     moved += piece.length;
                     continue;
@@ -168,6 +244,11 @@ static void any_order_moves_each_byte_once(void **state)
             } else {
                 assert_true(n > 0);
                 const uint32_t i = random_below(&seed, n), one = slot[i];
+                if (coming >> one & 1) {
+                    spec_pipe_brought(&p, one);
+                    coming &= ~(1u << one);
+                    continue;
+                }
                 slot[i] = slot[--n];
                 used &= ~(1u << one);
                 step = spec_pipe_done(&p, one);
@@ -187,7 +268,8 @@ enum { THREADS = 3, PIECES = 20000 };
 
 static struct {
     spec_pipe_t pipe;
-    uint32_t under_way; /* a bit for each slot that a thread may complete */
+    uint32_t coming;    /* a bit for each slot that a thread may bring */
+    uint32_t under_way; /* and for each that one may complete */
     uint32_t drivers, overs;
     uint64_t moved;
 } shared;
@@ -206,25 +288,34 @@ static void drive(void)
         }
         assert_int_equal(1, __atomic_add_fetch(&shared.drivers, 1, __ATOMIC_SEQ_CST));
         shared.moved += piece.length; /* plain: the pipeline hands it from driver to driver */
-        __atomic_or_fetch(&shared.under_way, 1u << piece.slot, __ATOMIC_SEQ_CST);
+        __atomic_or_fetch(&shared.coming, 1u << piece.slot, __ATOMIC_SEQ_CST);
     }
     if (SPEC_PIPE_OVER == step) {
         __atomic_add_fetch(&shared.overs, 1, __ATOMIC_SEQ_CST);
     }
 }
 
+/* One of the bits, which is the caller's then; 0: none. */
+static uint32_t take_one(uint32_t *bits)
+{
+    const uint32_t some = __atomic_load_n(bits, __ATOMIC_SEQ_CST), bit = some & -some;
+    return __atomic_fetch_and(bits, ~bit, __ATOMIC_SEQ_CST) & bit;
+}
+
 static void *completes(void *arg)
 {
     (void) arg;
     while (0 == __atomic_load_n(&shared.overs, __ATOMIC_SEQ_CST)) {
-        uint32_t some = __atomic_load_n(&shared.under_way, __ATOMIC_SEQ_CST);
-        if (0 == some) {
-            (void) sched_yield();
+        uint32_t bit = take_one(&shared.coming);
+        if (0 != bit) {
+            spec_pipe_brought(&shared.pipe, (uint32_t) __builtin_ctz(bit));
+            __atomic_or_fetch(&shared.under_way, bit, __ATOMIC_SEQ_CST);
             continue;
         }
-        const uint32_t bit = some & -some;
-        if (!(__atomic_fetch_and(&shared.under_way, ~bit, __ATOMIC_SEQ_CST) & bit)) {
-            continue; /* another thread has it */
+        bit = take_one(&shared.under_way);
+        if (0 == bit) {
+            (void) sched_yield();
+            continue;
         }
         switch (spec_pipe_done(&shared.pipe, (uint32_t) __builtin_ctz(bit))) {
         case SPEC_PIPE_DRIVE:
@@ -245,7 +336,7 @@ static void threads_hand_it_on(void **state)
     (void) state;
     for (uint32_t slots = 1; slots <= 4; ++slots) {
         pthread_t thread[THREADS];
-        shared.under_way = shared.drivers = shared.overs = 0;
+        shared.coming = shared.under_way = shared.drivers = shared.overs = 0;
         shared.moved = 0;
         spec_pipe_init(&shared.pipe, PIECES * KIB, KIB, slots);
         for (int i = 0; i < THREADS; ++i) {
@@ -268,6 +359,8 @@ int main(void)
         cmocka_unit_test(what_is_done_at_once_is_driven_on_by_the_same),
         cmocka_unit_test(only_one_drives),
         cmocka_unit_test(a_transport_that_waits_gets_more),
+        cmocka_unit_test(what_brings_and_what_moves_are_kept_busy),
+        cmocka_unit_test(what_is_on_its_way_is_waited_for),
         cmocka_unit_test(the_last_piece_is_not_waited_for),
         cmocka_unit_test(what_cannot_be_brought_takes_the_rest_along),
         cmocka_unit_test(any_order_moves_each_byte_once),
