@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A component of Open MPI's accelerator framework (5.0, 6.0) for tests: a device without hardware, whose memory (arena.h) the
- * processor may not touch. Copies on a stream are done when an event behind them has been queried several times, no earlier;
- * the n-th copy can be made to fail. What is asked of it that no device allows - a copy from or to memory that was freed -
+ * processor may not touch. Copies on a stream are done when an event behind them has been queried several times, no earlier, and
+ * with a rate when a copy engine of that rate would be through with them; the n-th copy can be made to fail. What is asked of it that no device allows - a copy from or to memory that was freed -
  * ends the process with a message.
  *
  * Test programs reach it by the functions test_accelerator_*, which dlsym finds (device.c). */
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "arena.h"
 
@@ -22,8 +23,12 @@ enum { DEVICE = 0 };
 
 static struct {
     unsigned queries; /* until an event is complete */
+    unsigned mb_s;    /* of the engine of each stream; 0: it takes no time */
     unsigned long long fails, copies;
-    const char *bad; /* a byte whose copies fail, or NULL */
+    const char *bad;             /* a byte whose copies fail, or NULL */
+    bool is_held;                /* streams copy nothing for now */
+    unsigned long long streamed; /* copies that streams were given */
+    bool streams;                /* or none can be made */
     size_t size;
     pthread_mutex_t lock; /* of the streams, and the copies that are counted */
 } test = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -61,10 +66,29 @@ static void copy_now(void *to, const void *from, size_t n)
     memmove(arena_shadow(to), arena_shadow(from), n);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void) clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+}
+
+/* What the engine takes for n bytes. */
+static uint64_t engine_ns(size_t n)
+{
+    return 0 == test.mb_s ? 0 : (uint64_t) n * 1000 / test.mb_s;
+}
+
+static void wait_until(uint64_t ns)
+{
+    while (test.mb_s > 0 && now_ns() < ns) {}
+}
+
 static int copy(int to_device, int from_device, void *to, const void *from, size_t n,
                 opal_accelerator_transfer_type_t type)
 {
     (void) to_device, (void) from_device, (void) type;
+    const uint64_t ends = now_ns() + engine_ns(n);
     (void) pthread_mutex_lock(&test.lock);
     const bool failed = fails(to, from, n);
     (void) pthread_mutex_unlock(&test.lock);
@@ -72,6 +96,7 @@ static int copy(int to_device, int from_device, void *to, const void *from, size
         return OPAL_ERROR;
     }
     copy_now(to, from, n);
+    wait_until(ends);
     return OPAL_SUCCESS;
 }
 
@@ -81,7 +106,8 @@ typedef struct late {
     struct late *next;
     void *to;
     const void *from;
-    size_t n;
+    size_t n, moved;
+    uint64_t begins, ends; /* ns: when the engine has it */
     bool fails;
 } late_t;
 
@@ -92,6 +118,7 @@ typedef struct test_stream {
     uint64_t given, done;
     uint64_t recorded; /* copies before the last event */
     uint64_t failed;   /* the last that did */
+    uint64_t ends;     /* when the engine is through with all that it was given */
 } test_stream_t;
 
 typedef struct test_event {
@@ -100,7 +127,27 @@ typedef struct test_event {
     uint64_t from,
         to; /* of the copies before it those that no event was behind: from + 1 to `to` */
     unsigned queries;
+    uint64_t ends; /* of those before it */
 } test_event_t;
+
+/* The engine moves the bytes one after the other; but a processor has to, which is the one that asks. So that this takes no time
+ * of its own at the end of a copy, as much of it is moved with each question as the engine has by then. The lock is held. */
+static void move_due(const test_stream_t *stream, uint64_t now)
+{
+    for (late_t *late = stream->first; NULL != late && now > late->begins; late = late->next) {
+        const size_t due = late->fails ? 0
+                           : now >= late->ends
+                               ? late->n
+                               : (size_t) ((double) late->n * (double) (now - late->begins)
+                                           / (double) (late->ends - late->begins));
+        if (due == late->moved) {
+            continue;
+        }
+        copy_now((char *) late->to + late->moved, (const char *) late->from + late->moved,
+                 due - late->moved);
+        late->moved = due;
+    }
+}
 
 /* The lock is held. */
 static void run(test_stream_t *stream, uint64_t until)
@@ -114,8 +161,11 @@ static void run(test_stream_t *stream, uint64_t until)
         ++stream->done;
         if (late->fails) {
             stream->failed = stream->done;
-        } else {
-            copy_now(late->to, late->from, late->n);
+        } else if (
+            late->moved
+            < late->n) { /* a program may see its bytes, and free the memory, before that is asked */
+            copy_now((char *) late->to + late->moved, (const char *) late->from + late->moved,
+                     late->n - late->moved);
         }
         free(late);
     }
@@ -125,15 +175,17 @@ static void stream_construct(test_stream_t *stream)
 {
     stream->first = NULL;
     stream->last = &stream->first;
-    stream->given = stream->done = stream->recorded = stream->failed = 0;
+    stream->given = stream->done = stream->recorded = stream->failed = stream->ends = 0;
     stream->super.stream = stream;
 }
 
+/* A device would go on with them: into memory that is somebody else's. */
 static void stream_destruct(test_stream_t *stream)
 {
-    (void) pthread_mutex_lock(&test.lock);
-    run(stream, stream->given);
-    (void) pthread_mutex_unlock(&test.lock);
+    if (stream->done < stream->given) {
+        (void) fprintf(stderr, "test accelerator: a stream was freed with copies under way\n");
+        abort();
+    }
 }
 
 static OBJ_CLASS_INSTANCE(test_stream_t, opal_accelerator_stream_t, stream_construct,
@@ -158,6 +210,9 @@ static test_stream_t *stream_of(opal_accelerator_stream_t *named)
 static int create_stream(int device, opal_accelerator_stream_t **stream)
 {
     (void) device;
+    if (!test.streams) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
     *stream = (opal_accelerator_stream_t *) OBJ_NEW(test_stream_t);
     return NULL == *stream ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_SUCCESS;
 }
@@ -172,12 +227,16 @@ static int copy_late(int to_device, int from_device, void *to, const void *from,
         free(late);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    *late = (late_t){.to = to, .from = from, .n = n};
+    const uint64_t now = now_ns();
     (void) pthread_mutex_lock(&test.lock);
+    *late =
+        (late_t){.to = to, .from = from, .n = n, .begins = stream->ends > now ? stream->ends : now};
+    late->ends = stream->ends = late->begins + engine_ns(n);
     late->fails = fails(to, from, n);
     *stream->last = late;
     stream->last = &late->next;
     ++stream->given;
+    ++test.streamed;
     (void) pthread_mutex_unlock(&test.lock);
     return OPAL_SUCCESS;
 }
@@ -189,6 +248,7 @@ static int new_event(opal_accelerator_event_t **event)
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     fresh->stream = NULL;
+    fresh->ends = 0;
     fresh->super.event = fresh;
     *event = &fresh->super;
     return OPAL_SUCCESS;
@@ -207,6 +267,7 @@ static int record_event(int device, opal_accelerator_event_t *named, opal_accele
     event->from = stream->recorded;
     event->to = stream->recorded = stream->given;
     event->queries = 0;
+    event->ends = stream->ends;
     (void) pthread_mutex_unlock(&test.lock);
     return OPAL_SUCCESS;
 }
@@ -220,8 +281,13 @@ static int query_event(int device, opal_accelerator_event_t *named)
         return OPAL_SUCCESS;
     }
     (void) pthread_mutex_lock(&test.lock);
-    if (++event->queries < test.queries && event->stream->done < event->to) {
+    const uint64_t now = test.mb_s > 0 ? now_ns() : UINT64_MAX;
+    if (event->stream->done < event->to
+        && (++event->queries < test.queries || now < event->ends || test.is_held)) {
         rc = OPAL_ERR_RESOURCE_BUSY;
+        if (test.mb_s > 0 && !test.is_held) {
+            move_due(event->stream, now);
+        }
     } else {
         run(event->stream, event->to);
         rc = event->stream->failed > event->from && event->stream->failed <= event->to
@@ -319,6 +385,7 @@ static int create_event(int device, opal_accelerator_event_t **event, bool ipc)
 static int sync_stream(opal_accelerator_stream_t *named)
 {
     test_stream_t *stream = stream_of(named);
+    wait_until(stream->ends);
     (void) pthread_mutex_lock(&test.lock);
     run(stream, stream->given);
     (void) pthread_mutex_unlock(&test.lock);
@@ -330,6 +397,7 @@ static int wait_event(int device, opal_accelerator_event_t *named, opal_accelera
 {
     test_event_t *event = (test_event_t *) named;
     (void) device, (void) on;
+    wait_until(event->ends);
     (void) pthread_mutex_lock(&test.lock);
     if (NULL != event->stream) {
         run(event->stream, event->to);
@@ -491,6 +559,25 @@ unsigned long long test_accelerator_copies(void)
     return copies;
 }
 
+/* Copies so far that streams were given. */
+PUBLIC unsigned long long test_accelerator_streamed(void);
+unsigned long long test_accelerator_streamed(void)
+{
+    (void) pthread_mutex_lock(&test.lock);
+    const unsigned long long copies = test.streamed;
+    (void) pthread_mutex_unlock(&test.lock);
+    return copies;
+}
+
+/* While it is held no copy on a stream comes to an end, and none is made. */
+PUBLIC void test_accelerator_hold(bool is_held);
+void test_accelerator_hold(bool is_held)
+{
+    (void) pthread_mutex_lock(&test.lock);
+    test.is_held = is_held;
+    (void) pthread_mutex_unlock(&test.lock);
+}
+
 static opal_accelerator_stream_t *late_stream;
 static opal_accelerator_event_t *late_event;
 
@@ -557,6 +644,17 @@ static int register_parameters(void)
         version, "queries", "An event is complete when it has been queried so often. Default 3",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
         &test.queries);
+    test.mb_s = 0;
+    (void) mca_base_component_var_register(
+        version, "mb_s",
+        "What the copy engine moves, and a copy on no stream. Unit: MB/s; default 0: it takes no "
+        "time",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+        &test.mb_s);
+    test.streams = true;
+    (void) mca_base_component_var_register(version, "streams", "Can streams be made? Default on",
+                                           MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9,
+                                           MCA_BASE_VAR_SCOPE_READONLY, &test.streams);
     test.fails = 0;
     (void) mca_base_component_var_register(
         version, "fail", "The copy that fails, counted from 1 in each process. Default 0: none",

@@ -3,8 +3,10 @@
  * them when the device's copies fail. With --faults the device fails; device.pl runs both.
  *
  * The other programs, run with device.so, show that such buffers are like any other. Here is what only this shows: that a touch is
- * seen; that the data goes through the device's copies, each byte once; that a fault ends the send and the receive in an error,
- * and nothing else. */
+ * seen; that the data goes through the device's copies, each byte once; that a process goes on while the device copies; that a fault
+ * ends the send and the receive in an error, and nothing else.
+ *
+ *   --staged 1   messages of the transport are staged   --streams 0   the device has no streams   --rate N   its engine has N MB/s */
 #include "testlib.h"
 
 enum { TAG = 5, NOWHERE = 0, SENDER = 1, RECEIVER = 2 };
@@ -16,6 +18,8 @@ static struct {
     void (*fail)(unsigned long long);
     void (*fail_at)(const void *);
     unsigned long long (*copies)(void);
+    unsigned long long (*streamed)(void);
+    void (*hold)(bool);
     bool (*begin)(void *, const void *, size_t);
     int (*query)(void);
 } device;
@@ -28,11 +32,14 @@ static bool find_device(void)
     *(void **) &device.fail = dlsym(NULL, "test_accelerator_fail");
     *(void **) &device.fail_at = dlsym(NULL, "test_accelerator_fail_at");
     *(void **) &device.copies = dlsym(NULL, "test_accelerator_copies");
+    *(void **) &device.streamed = dlsym(NULL, "test_accelerator_streamed");
+    *(void **) &device.hold = dlsym(NULL, "test_accelerator_hold");
     *(void **) &device.begin = dlsym(NULL, "test_accelerator_begin");
     *(void **) &device.query = dlsym(NULL, "test_accelerator_query");
     return NULL != device.begin && NULL != device.query && NULL != device.take
            && NULL != device.give && NULL != device.address && NULL != device.fail
-           && NULL != device.fail_at && NULL != device.copies;
+           && NULL != device.fail_at && NULL != device.copies && NULL != device.streamed
+           && NULL != device.hold;
 }
 
 /* A buffer: `see` is where the program finds the bytes, `mpi` is what MPI gets. */
@@ -110,8 +117,35 @@ static void a_stream_is_late(void)
     buffer_free(&b);
 }
 
+/* Nor earlier than its engine would be through, however often. */
+static void an_engine_takes_time(int mb_s)
+{
+    const size_t n = 1 << 20;
+    char *host = malloc(n);
+    buffer_t b = buffer(n, true);
+    struct timespec begun, over;
+    tl_step("a copy of an engine");
+    tl_fill(b.see, n, 2);
+    tl_poison(host, n);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    CHECK(device.begin(host, b.mpi, n), "it did not begin");
+    while (1 == device.query()) {}
+    clock_gettime(CLOCK_MONOTONIC, &over);
+    const double us =
+        (double) (over.tv_sec - begun.tv_sec) * 1e6 + (double) (over.tv_nsec - begun.tv_nsec) / 1e3;
+    CHECK(us * mb_s >= (double) n, "%zu bytes took %.0f us", n, us);
+    VERIFY(host, n, 2);
+    buffer_free(&b);
+    free(host);
+}
+
 /* Messages that are staged, where any are. */
 #define STAGED_LEAST ((size_t) 64 << 10)
+
+static bool is_staged(size_t n, bool on_device)
+{
+    return on_device && n >= STAGED_LEAST && tl_option("--staged", 0);
+}
 
 static const size_t sizes[] = {1, 64, 65, 256, 257, 4000, 33000, 70000, 300001, 3 << 20};
 
@@ -125,6 +159,7 @@ static void one(size_t n, bool from_device, bool to_device, bool early)
     buffer_t b = buffer(n, on_device);
     const long long before = tl_pvar("pml_spec_bytes_device");
     const long long pieces = tl_pvar("pml_spec_staged_pieces");
+    const unsigned long long streamed = device.streamed();
     if (0 == tl.rank) {
         tl_fill(b.see, n, key);
         if (early) {
@@ -147,12 +182,93 @@ static void one(size_t n, bool from_device, bool to_device, bool early)
     if (before >= 0 && tl.rank < 2) {
         CHECK(copied == (on_device ? (long long) n : 0), "%lld bytes went through the device",
               copied);
-        const bool arrives =
-            1 == tl.rank && to_device && n >= STAGED_LEAST && tl_option("--staged", 0);
+        const bool staged = is_staged(n, on_device), arrives = staged && 1 == tl.rank;
         CHECK((tl_pvar("pml_spec_staged_pieces") > pieces) == arrives,
               "%s piece went on to the device when it arrived", arrives ? "no" : "a");
+        CHECK((device.streamed() > streamed) == (staged && tl_option("--streams", 1)),
+              "%llu copies were made on a stream", device.streamed() - streamed);
     }
     buffer_free(&b);
+}
+
+/* The copies of one end stand still: both processes go on, and the message has not arrived before they do, too. */
+static void held(int where, bool early)
+{
+    const size_t n = 3 << 20;
+    const uint64_t key = tl_key(52, 0, 1, where, early);
+    const bool is_here = where == tl.rank + 1;
+    tl_step("copies under way at the %s, receive %s", SENDER == where ? "sender" : "receiver",
+            early ? "first" : "last");
+    buffer_t b = buffer(n, true);
+    MPI_Request request = MPI_REQUEST_NULL;
+    device.hold(is_here);
+    const unsigned long long before = device.streamed();
+    int over = 0;
+    if (0 == tl.rank) {
+        tl_fill(b.see, n, key);
+        if (early) {
+            tl_hear(1);
+        }
+        MPI_Isend(b.mpi, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
+    } else if (1 == tl.rank) {
+        if (!early) {
+            tl_await(0, TAG, MPI_COMM_WORLD);
+        }
+        MPI_Irecv(b.mpi, (int) n, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+        if (early) {
+            tl_tell(0);
+        }
+    }
+    while (is_here && !over && device.streamed() == before) {
+        MPI_Test(&request, &over, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(tl.ctl);
+    for (int i = 0; i < 100 && !over && MPI_REQUEST_NULL != request; ++i) {
+        MPI_Test(&request, &over, MPI_STATUS_IGNORE);
+    }
+    CHECK(!over || !(is_here || 1 == tl.rank), "the message was there before its copies were");
+    if (1 == tl.rank) {
+        UNTOUCHED(b.see, 0, n);
+    }
+    MPI_Barrier(tl.ctl);
+    device.hold(false);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (1 == tl.rank) {
+        VERIFY(b.see, n, key);
+    }
+    MPI_Barrier(tl.ctl);
+    buffer_free(&b);
+}
+
+/* A receive that was freed is over when MPI is: begun here, looked at after MPI_Finalize. */
+static buffer_t freed;
+enum { FREED = 3 << 20 };
+
+static void begin_freed(void)
+{
+    tl_step("copies under way at MPI_Finalize");
+    freed = buffer(FREED, true);
+    if (0 == tl.rank) {
+        tl_fill(freed.see, FREED, 9);
+        tl_hear(1);
+        MPI_Ssend(freed.mpi, FREED, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+        tl_tell(1);
+    } else if (1 == tl.rank) {
+        MPI_Request request;
+        MPI_Irecv(freed.mpi, FREED, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+        tl_tell(0);
+        tl_hear(0);
+    }
+}
+
+static int end_freed(int code)
+{
+    if (1 == tl.rank && tl_differs(freed.see, FREED, 9) < FREED) {
+        printf("a receive that was freed was not over when MPI_Finalize was\n");
+        return 1;
+    }
+    return code;
 }
 
 /* ---- faults ---- */
@@ -297,15 +413,27 @@ int main(int argc, char **argv)
     }
     tl_pvar("pml_spec_staged");
     a_touch_is_seen();
-    a_stream_is_late();
+    const int rate = (int) tl_option("--rate", 0);
+    if (tl_option("--streams", 1)) {
+        if (0 == rate) {
+            a_stream_is_late();
+        } else {
+            an_engine_takes_time(rate);
+        }
+    }
     for (size_t i = 0; i < TL_N(sizes); ++i) {
         for (int kind = 0; kind < 8; ++kind) {
             one(sizes[i], kind & 1, kind & 2, kind & 4);
         }
     }
+    for (int kind = 0; kind < 4 && is_staged(STAGED_LEAST, true) && tl_option("--streams", 1);
+         ++kind) {
+        held(kind & 1 ? SENDER : RECEIVER, kind & 2);
+    }
     if (tl.rank < 2 && tl_pvar("pml_spec_staged") >= 0) {
         CHECK((tl_pvar("pml_spec_staged") > 0) == (tl_option("--staged", 0) > 0),
               "%lld messages were staged", tl_pvar("pml_spec_staged"));
     }
-    return tl_finish();
+    begin_freed();
+    return end_freed(tl_finish());
 }

@@ -21,12 +21,12 @@ if (mpi_release() lt '5.0' || 'spec' ne $pml) {
     exit 0;
 }
 
-# Runs device.c; the code, and the standard output and error together.
+# Runs device.c, or another program; the code, and the standard output and error together.
 sub job {
-    my ($words, $arguments) = @_;
+    my ($words, $arguments, $program) = (@_, 'device');
     my $command = mpi_mpirun(2, '--mca pml spec', $words, mpi_accelerator($programs));
     my ($own, $ours) = $verbs ? (170, 200) : (60, 90);    # the emulated machine is slow
-    my $out = `TEST_SECONDS=$own timeout -k 5 $ours $command $programs/device $arguments 2>&1 </dev/null`;
+    my $out = `TEST_SECONDS=$own timeout -k 5 $ours $command $programs/$program $arguments 2>&1 </dev/null`;
     return ($? >> 8, $out);
 }
 
@@ -39,6 +39,8 @@ sub result {
 my @ways = (
     ['vader', '--mca btl self,vader', 0], ['tcp', '--mca btl self,tcp', 1], ['ibx', '--mca btl self,ibx', 1],
     ['ibx, in fragments', '--mca btl self,ibx --mca pml_spec_staging_max 0', 0],
+    ['ibx, without streams', '--mca btl self,ibx --mca accelerator_test_streams 0', 1, '--streams 0'],
+    map({ [ "$_, an engine", "--mca btl self,$_ --mca accelerator_test_mb_s 300", 1, '--rate 300' ] } 'tcp', 'ibx'),
 );
 my $adapter = '--mca btl self,ibx --mca btl_ibx_transport verbs';
 @ways = (
@@ -47,12 +49,16 @@ my $adapter = '--mca btl self,ibx --mca btl_ibx_transport verbs';
     ['verbs, dma-bufs asked for', "$adapter --mca btl_ibx_verbs_dmabuf auto", 1],    # rxe refuses them
 ) if $verbs;
 for my $way (@ways) {
-    my ($name, $words, $staged) = @$way;
-    my ($code, $out) = job($words, "--staged $staged");
+    my ($name, $words, $staged, $more) = (@$way, '');
+    my ($code, $out) = job($words, "--staged $staged $more");
     result(0 == $code && "No errors\n" eq $out, "$name: each byte by the device's copies, " . ($staged ? 'some staged' : 'none staged'), $out);
     ($code, $out) = job($words, '--faults');
     my $told = () = $out =~ /^A copy from or to the memory of an accelerator \(GPU\) has failed/mg;
     result(0 == $code && $out =~ /^No errors$/m && $told >= 1, "$name: the device's faults are errors at both ends, and told", $out);
+}
+for my $sends ($verbs ? () : (0, 1)) {
+    my ($code, $out) = job('--mca btl self,ibx', "--sends $sends", 'given_up_late');
+    result(scalar($out =~ /^as it should be$/m), 'a peer is given up while a ' . ($sends ? 'send' : 'receive') . "'s buffer is copied", $out);
 }
 print "$passed passed, $failed failed, $skipped skipped\n";
 exit($failed > 0);

@@ -1,25 +1,39 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Pipelines (core/spec_pipe.h): each byte once, one driver at a time, one end, and more slots where the transport had to wait. */
+/* Pipelines (core/spec_pipe.h): each byte once, one driver at a time, one end, and more slots where both what brings pieces and the
+ * transport had to wait. */
 #include "spec_unit.h"
 
 #include "spec_pipe.h"
+#include "spec_stage.h"
 
 #include <pthread.h>
 
 #define KIB UINT64_C(1024)
 
 /* Takes the next piece; it is there. */
-static spec_pipe_piece_t taken(spec_pipe_t *p)
+static spec_pipe_piece_t begun(spec_pipe_t *p)
 {
     spec_pipe_piece_t piece;
     assert_int_equal(SPEC_PIPE_PIECE, spec_pipe_next(p, &piece));
     return piece;
 }
 
+/* The same, and it is brought within the call. */
+static spec_pipe_piece_t taken(spec_pipe_t *p)
+{
+    const spec_pipe_piece_t piece = begun(p);
+    spec_pipe_brought(p, piece.slot);
+    return piece;
+}
+
 static spec_pipe_step_t next(spec_pipe_t *p)
 {
     spec_pipe_piece_t piece;
-    return spec_pipe_next(p, &piece);
+    const spec_pipe_step_t step = spec_pipe_next(p, &piece);
+    if (SPEC_PIPE_PIECE == step) {
+        spec_pipe_brought(p, piece.slot);
+    }
+    return step;
 }
 
 static void pieces_are_moved_in_their_order_by_two(void **state)
@@ -96,12 +110,73 @@ static void a_transport_that_waits_gets_more(void **state)
             const spec_pipe_step_t step = spec_pipe_done(&p, slot);
             assert_int_equal(0 == slot ? SPEC_PIPE_DRIVE : SPEC_PIPE_LEAVE, step);
         }
-        while (SPEC_PIPE_PIECE == next(&p)) {
-        }
+        while (SPEC_PIPE_PIECE == next(&p)) {}
         assert_int_equal(slots < SPEC_PIPE_MOST ? slots + 1 : SPEC_PIPE_MOST, p.slots);
     }
     spec_pipe_init(&p, 1000, 100, SPEC_PIPE_MOST + 1); /* what is asked for is bounded, too */
     assert_int_equal(SPEC_PIPE_MOST, p.slots);
+}
+
+/* Pieces are brought while others are moved: only where both had to wait a slot more helps. */
+static void what_brings_and_what_moves_are_kept_busy(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    /* The transport is faster: it waits for each piece, and what brings never does. */
+    spec_pipe_init(&p, UINT64_MAX, 100, 2);
+    spec_pipe_piece_t a = begun(&p), b = begun(&p);
+    for (int i = 0; i < 10; ++i) {
+        assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+        spec_pipe_brought(&p, a.slot);
+        assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+        a = b;
+        b = begun(&p);
+    }
+    assert_int_equal(2, p.slots);
+    /* What brings is faster, and waits; the transport has always one more. */
+    spec_pipe_init(&p, UINT64_MAX, 100, 2);
+    a = begun(&p), b = begun(&p);
+    spec_pipe_brought(&p, a.slot);
+    for (int i = 0; i < 10; ++i) {
+        spec_pipe_brought(&p, b.slot);
+        assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+        assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+        a = b;
+        b = begun(&p);
+    }
+    assert_int_equal(2, p.slots);
+    /* Now the transport is through before the next is brought. */
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, a.slot));
+    (void) begun(&p), (void) begun(&p);
+    assert_int_equal(3, p.slots);
+    /* Both marks are gone. */
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    spec_pipe_brought(&p, b.slot);
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, b.slot));
+    (void) begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(3, p.slots);
+}
+
+/* A piece that is being brought when the last one is taken is one of those that are waited for; one that failed on its way, too. */
+static void what_is_on_its_way_is_waited_for(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_init(&p, 200, 100, 2);
+    const spec_pipe_piece_t a = begun(&p), b = begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    spec_pipe_brought(&p, b.slot);
+    assert_int_equal(SPEC_PIPE_LEAVE, spec_pipe_done(&p, b.slot));
+    assert_int_equal(SPEC_PIPE_OVER, spec_pipe_done(&p, a.slot));
+    spec_pipe_init(&p, 1000, 100, 2);
+    const spec_pipe_piece_t c = begun(&p), d = begun(&p);
+    assert_int_equal(SPEC_PIPE_LEAVE, next(&p));
+    assert_int_equal(SPEC_PIPE_DRIVE, spec_pipe_done(&p, c.slot));
+    spec_pipe_brought(&p, d.slot); /* it was the last */
+    assert_int_equal(200, begun(&p).offset);
+    assert_int_equal(3, p.slots);
 }
 
 /* At the end it does not wait. */
@@ -137,13 +212,13 @@ static uint32_t random_below(uint64_t *seed, uint32_t most)
     return (uint32_t) (*seed >> 33) % most;
 }
 
-/* Any order of completions, some inside the call: each byte once, in slots that nobody has, and one end. */
+/* Any order in which pieces are brought and complete, some inside the call: each byte once, in slots that nobody has, and one end. */
 static void any_order_moves_each_byte_once(void **state)
 {
     (void) state;
     uint64_t seed = 40;
     for (int run = 0; run < 2000; ++run) {
-        uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, over = 0;
+        uint32_t slot[SPEC_PIPE_MOST], n = 0, used = 0, coming = 0, over = 0;
         uint64_t moved = 0;
         spec_pipe_t p;
         const uint64_t length = 1 + random_below(&seed, 5000);
@@ -160,6 +235,7 @@ static void any_order_moves_each_byte_once(void **state)
                     assert_true(piece.length > 0 && piece.slot < p.slots);
                     assert_false(used >> piece.slot & 1);
                     used |= 1u << piece.slot;
+                    coming |= 1u << piece.slot;
                     slot[n++] = piece.slot;
                     moved += piece.length;
                     continue;
@@ -168,6 +244,11 @@ static void any_order_moves_each_byte_once(void **state)
             } else {
                 assert_true(n > 0);
                 const uint32_t i = random_below(&seed, n), one = slot[i];
+                if (coming >> one & 1) {
+                    spec_pipe_brought(&p, one);
+                    coming &= ~(1u << one);
+                    continue;
+                }
                 slot[i] = slot[--n];
                 used &= ~(1u << one);
                 step = spec_pipe_done(&p, one);
@@ -181,13 +262,95 @@ static void any_order_moves_each_byte_once(void **state)
     }
 }
 
+/* ---- in virtual time ---- */
+
+/* The end of a message of `length` bytes, ns from its beginning, whose pieces an engine brings, a wire moves and another engine copies
+ * away, each one after the other; each copy and each piece costs the processors as much as spec_stage_piece reckons with. MB/s. */
+static double pipeline_ns(uint64_t length, double engine, double wire)
+{
+    const spec_stage_costs_t costs = {
+        .known = true, .call_ns = 1000, .ps = (uint32_t) (1e6 / engine)};
+    double brought[SPEC_PIPE_MOST], moved[SPEC_PIPE_MOST], now = 0, end = 0;
+    double engine_free = 0, wire_free = 0, far_free = 0;
+    uint64_t size[SPEC_PIPE_MOST];
+    uint32_t coming = 0, moving = 0;
+    spec_pipe_t p;
+    spec_pipe_init(&p, length, spec_stage_piece(&costs, length), SPEC_PIPE_FEW);
+    for (bool drives = true; true;) {
+        spec_pipe_piece_t piece;
+        while (drives && SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
+            now += costs.call_ns;
+            engine_free =
+                (engine_free > now ? engine_free : now) + (double) piece.length * 1000 / engine;
+            brought[piece.slot] = engine_free;
+            size[piece.slot] = piece.length;
+            coming |= 1u << piece.slot;
+        }
+        /* What is next? */
+        uint32_t next = SPEC_PIPE_MOST;
+        for (uint32_t i = 0; i < SPEC_PIPE_MOST; ++i) {
+            const double at = coming >> i & 1 ? brought[i] : moving >> i & 1 ? moved[i] : 1e18;
+            const double first = SPEC_PIPE_MOST == next ? 1e18
+                                 : coming >> next & 1   ? brought[next]
+                                                        : moved[next];
+            next = at < first ? i : next;
+        }
+        assert_true(next < SPEC_PIPE_MOST);
+        drives = false;
+        if (coming >> next & 1) {
+            now = (brought[next] > now ? brought[next] : now) + SPEC_STAGE_PACKET_NS;
+            wire_free = (wire_free > now ? wire_free : now) + (double) size[next] * 1000 / wire;
+            moved[next] = wire_free;
+            coming &= ~(1u << next);
+            moving |= 1u << next;
+            spec_pipe_brought(&p, next);
+            continue;
+        }
+        now = moved[next] > now ? moved[next] : now;
+        far_free = (far_free > now ? far_free : now) + (double) size[next] * 1000 / engine;
+        end = far_free;
+        moving &= ~(1u << next);
+        switch (spec_pipe_done(&p, next)) {
+        case SPEC_PIPE_OVER:
+            return end;
+        case SPEC_PIPE_DRIVE:
+            drives = true;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* 0.9 of the slower of copy and wire, less where pieces cost as much as their bytes: the price of pieces, the first copy and the last are
+ * what is missing. */
+static void copies_and_transfers_overlap(void **state)
+{
+    (void) state;
+    static const double wires[] = {120, 1000, 2000, 10000}, engines[] = {0.5, 0.9, 1, 1.1, 2};
+    for (size_t i = 0; i < sizeof(wires) / sizeof(*wires); ++i) {
+        for (size_t j = 0; j < sizeof(engines) / sizeof(*engines); ++j) {
+            const double wire = wires[i], engine = wire * engines[j],
+                         slower = engine < wire ? engine : wire;
+            const double best = 4.0 * 1024 * 1024 * 1000 / slower;
+            const double ratio = best / pipeline_ns(4 * 1024 * KIB, engine, wire);
+            if (NULL != getenv("SPEC_SHOW")) {
+                printf("wire %.0f engine %.0f: %.3f\n", wire, engine, ratio);
+            }
+            assert_true(ratio <= 1);
+            assert_true(ratio >= (wire > 5000 ? 0.7 : 0.9));
+        }
+    }
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 3, PIECES = 20000 };
 
 static struct {
     spec_pipe_t pipe;
-    uint32_t under_way; /* a bit for each slot that a thread may complete */
+    uint32_t coming;    /* a bit for each slot that a thread may bring */
+    uint32_t under_way; /* and for each that one may complete */
     uint32_t drivers, overs;
     uint64_t moved;
 } shared;
@@ -206,25 +369,34 @@ static void drive(void)
         }
         assert_int_equal(1, __atomic_add_fetch(&shared.drivers, 1, __ATOMIC_SEQ_CST));
         shared.moved += piece.length; /* plain: the pipeline hands it from driver to driver */
-        __atomic_or_fetch(&shared.under_way, 1u << piece.slot, __ATOMIC_SEQ_CST);
+        __atomic_or_fetch(&shared.coming, 1u << piece.slot, __ATOMIC_SEQ_CST);
     }
     if (SPEC_PIPE_OVER == step) {
         __atomic_add_fetch(&shared.overs, 1, __ATOMIC_SEQ_CST);
     }
 }
 
+/* One of the bits, which is the caller's then; 0: none. */
+static uint32_t take_one(uint32_t *bits)
+{
+    const uint32_t some = __atomic_load_n(bits, __ATOMIC_SEQ_CST), bit = some & -some;
+    return __atomic_fetch_and(bits, ~bit, __ATOMIC_SEQ_CST) & bit;
+}
+
 static void *completes(void *arg)
 {
     (void) arg;
     while (0 == __atomic_load_n(&shared.overs, __ATOMIC_SEQ_CST)) {
-        uint32_t some = __atomic_load_n(&shared.under_way, __ATOMIC_SEQ_CST);
-        if (0 == some) {
-            (void) sched_yield();
+        uint32_t bit = take_one(&shared.coming);
+        if (0 != bit) {
+            spec_pipe_brought(&shared.pipe, (uint32_t) __builtin_ctz(bit));
+            __atomic_or_fetch(&shared.under_way, bit, __ATOMIC_SEQ_CST);
             continue;
         }
-        const uint32_t bit = some & -some;
-        if (!(__atomic_fetch_and(&shared.under_way, ~bit, __ATOMIC_SEQ_CST) & bit)) {
-            continue; /* another thread has it */
+        bit = take_one(&shared.under_way);
+        if (0 == bit) {
+            (void) sched_yield();
+            continue;
         }
         switch (spec_pipe_done(&shared.pipe, (uint32_t) __builtin_ctz(bit))) {
         case SPEC_PIPE_DRIVE:
@@ -245,7 +417,7 @@ static void threads_hand_it_on(void **state)
     (void) state;
     for (uint32_t slots = 1; slots <= 4; ++slots) {
         pthread_t thread[THREADS];
-        shared.under_way = shared.drivers = shared.overs = 0;
+        shared.coming = shared.under_way = shared.drivers = shared.overs = 0;
         shared.moved = 0;
         spec_pipe_init(&shared.pipe, PIECES * KIB, KIB, slots);
         for (int i = 0; i < THREADS; ++i) {
@@ -268,9 +440,12 @@ int main(void)
         cmocka_unit_test(what_is_done_at_once_is_driven_on_by_the_same),
         cmocka_unit_test(only_one_drives),
         cmocka_unit_test(a_transport_that_waits_gets_more),
+        cmocka_unit_test(what_brings_and_what_moves_are_kept_busy),
+        cmocka_unit_test(what_is_on_its_way_is_waited_for),
         cmocka_unit_test(the_last_piece_is_not_waited_for),
         cmocka_unit_test(what_cannot_be_brought_takes_the_rest_along),
         cmocka_unit_test(any_order_moves_each_byte_once),
+        cmocka_unit_test(copies_and_transfers_overlap),
         cmocka_unit_test(threads_hand_it_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

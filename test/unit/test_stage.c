@@ -128,32 +128,6 @@ static void two_samples_make_the_costs(void **state)
     assert_int_equal(UINT32_MAX, c.ps);
 }
 
-static void pieces_correct_the_costs(void **state)
-{
-    (void) state;
-    spec_stage_costs_t c = spec_stage_costs(1000, 1000 + 655, 64 * KIB); /* 10 ps a byte, in caches */
-    assert_int_equal(9, c.ps);
-    spec_stage_saw(&c, 1000000, 1000 + 1000000); /* 1 ns a byte: interrupted, or so it seems */
-    assert_int_equal((3 * 9 + 18 + 2) / 4, c.ps);
-    for (int i = 0; i < 40; ++i) {
-        spec_stage_saw(&c, 1000000, 1000 + 60000);
-    }
-    assert_in_range(c.ps, 58, 62);
-    for (int i = 0; i < 40; ++i) {
-        spec_stage_saw(&c, 1000000, 1000 + 20000);
-    }
-    assert_in_range(c.ps, 19, 22);
-    spec_stage_costs_t unknown = {.known = false, .ps = 100};
-    spec_stage_saw(&unknown, 1000000, 60000);
-    assert_true(!unknown.known && 100 == unknown.ps);
-    spec_stage_costs_t slow = {.known = true, .ps = UINT32_MAX};
-    spec_stage_saw(&slow, 1, UINT64_MAX / 2000);
-    assert_int_equal(UINT32_MAX, slow.ps);
-    spec_stage_costs_t quick = {.known = true, .ps = 1};
-    spec_stage_saw(&quick, 1000000, 0);
-    assert_int_equal(1, quick.ps); /* never nothing */
-}
-
 /* What a message takes beside the transport's time: each piece's price, the first piece's copy and the last one's. */
 static double lost(const spec_stage_costs_t *c, size_t length, size_t piece)
 {
@@ -204,7 +178,6 @@ int main(void)
         cmocka_unit_test(not_more_than_that_is_kept),
         cmocka_unit_test(no_memory_is_no_staging),
         cmocka_unit_test(two_samples_make_the_costs),
-        cmocka_unit_test(pieces_correct_the_costs),
         cmocka_unit_test(a_piece_loses_little),
         cmocka_unit_test(what_costs_nothing_is_cut_small_and_what_is_dear_is_not),
     };

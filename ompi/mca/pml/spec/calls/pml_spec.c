@@ -6,6 +6,7 @@
 #include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_cico.h"
 #include "../objects/pml_spec_complete.h"
+#include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_slabs.h"
 #include "../objects/pml_spec_stage.h"
@@ -38,12 +39,13 @@ static const struct {
     LIST(mca_pml_spec.transfers, mca_pml_spec_transfer_t),
     LIST(mca_pml_spec.pipes, mca_pml_spec_pipe_t),
     LIST(mca_pml_spec.ranges, mca_pml_spec_range_t),
+    LIST(mca_pml_spec.late_copies, mca_pml_spec_device_late_t),
     LIST(mca_pml_spec.rtrs, mca_pml_spec_rtr_t),
     LIST(mca_pml_base_send_requests, mca_pml_spec_send_request_t),
     LIST(mca_pml_base_recv_requests, mca_pml_spec_recv_request_t),
 };
 /* A list begins with a page of objects at most, so that the first message need not wait for more. */
-enum { OWN_LISTS = 5, FIRST_OBJECTS = 4, LIST_GROWTH = 64 };
+enum { OWN_LISTS = 6, FIRST_OBJECTS = 4, LIST_GROWTH = 64 };
 
 int mca_pml_spec_enable(bool enable)
 {
@@ -64,6 +66,7 @@ int mca_pml_spec_enable(bool enable)
     OBJ_CONSTRUCT(&mca_pml_spec.lock, opal_mutex_t);
     mca_pml_spec_slabs_init();
     mca_pml_spec_stage_init();
+    mca_pml_spec_device_init();
     mca_pml_spec_adapt_init();
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
@@ -93,6 +96,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_agent_end();
     mca_pml_spec_yield_end();
     mca_pml_spec_wait_end();
+    mca_pml_spec_device_fini(); /* before the memory that is copied goes */
     if (mca_pml_spec.retry.n > 0) {
         opal_progress_unregister(mca_pml_spec_progress);
     }

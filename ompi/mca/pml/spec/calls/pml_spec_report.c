@@ -5,6 +5,7 @@
 #include "../core/spec_conclude.h"
 #include "../core/spec_profile.h"
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_explain.h"
 #include "../services/pml_spec_adapt.h"
 #include "pml_spec_pvars.h"
@@ -393,7 +394,8 @@ static int report(MPI_Comm comm, int key, void *value, void *extra)
     (void) comm, (void) key, (void) value, (void) extra;
     int refused = mca_pml_spec.profile_refused;
     mca_pml_spec_agent_end(); /* before anything is taken down; its counts are told below */
-    while (owes_answers() && !mca_pml_spec_outlives()) {
+    /* Copies are for requests that were freed. */
+    while (mca_pml_spec_device_is_busy() || (owes_answers() && !mca_pml_spec_outlives())) {
         opal_progress();
     }
     if (!is_wanted()) {

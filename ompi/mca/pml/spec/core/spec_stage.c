@@ -75,16 +75,6 @@ spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t
                                 .ps = ps > 0 ? ps < UINT32_MAX ? (uint32_t) ps : UINT32_MAX : 1};
 }
 
-void spec_stage_saw(spec_stage_costs_t *costs, size_t bytes, uint64_t ns)
-{
-    const spec_stage_costs_t seen = spec_stage_costs(costs->call_ns, ns, bytes);
-    const uint64_t most = 2 * (uint64_t) costs->ps;
-    const uint64_t now = (3 * (uint64_t) costs->ps + (seen.ps < most ? seen.ps : most) + 2) / 4;
-    if (costs->known) {
-        costs->ps = (uint32_t) now; /* no more than the larger of two */
-    }
-}
-
 /* The least piece, and what is taken where nothing is known. */
 #define PIECE_LEAST ((size_t) 16 * 1024)
 #define PIECE_USUAL ((size_t) 256 * 1024)

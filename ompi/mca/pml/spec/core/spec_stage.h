@@ -50,10 +50,6 @@ typedef struct spec_stage_costs {
 /* Two samples, in nanoseconds, of which the second copied `bytes` more. */
 spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t bytes);
 
-/* A piece of a message was copied: what was measured above came from a processor's caches, which a message may not. Of the last few
- * pieces; one that took very long was interrupted, and counts as twice what is known at most. */
-void spec_stage_saw(spec_stage_costs_t *costs, size_t bytes, uint64_t ns);
-
 /* What it costs an end, besides the copy, that a piece is put and told by itself. It needs a second processor to be measured: the
  * usual, over sockets. */
 #define SPEC_STAGE_PACKET_NS 5000u

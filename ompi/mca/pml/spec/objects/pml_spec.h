@@ -73,9 +73,9 @@ typedef struct mca_pml_spec_module {
     bool threaded;        /* callbacks may come in other threads: locks and atomics are needed */
     bool has_agent;       /* requests are counted for it: pml_spec_agent.h */
     bool waits_alone;     /* nobody else of the program waits: pml_spec_wait.h */
-    spec_bias_t bias;     /* threaded: whether the program goes without them while the agent pauses */
-    bool devices;         /* buffers may be in the memory of an accelerator */
-    size_t eager_min;     /* smallest eager payload of all transports, bytes */
+    spec_bias_t bias; /* threaded: whether the program goes without them while the agent pauses */
+    bool devices;     /* buffers may be in the memory of an accelerator */
+    size_t eager_min; /* smallest eager payload of all transports, bytes */
     uint64_t my_name;
     volatile int32_t offers;    /* large receives that have sent an RTR and are not complete */
     volatile int32_t announced; /* large sends that have sent an RTS and are not complete */
@@ -85,12 +85,13 @@ typedef struct mca_pml_spec_module {
     spec_costs_t costs; /* pml_spec_costs.h; under lock, as the next */
     bool costs_measured;
 
-    opal_free_list_t frags;     /* mca_pml_spec_frag_t */
-    opal_free_list_t transfers; /* mca_pml_spec_transfer_t */
-    opal_free_list_t pipes;     /* mca_pml_spec_pipe_t */
-    opal_free_list_t ranges;    /* mca_pml_spec_range_t */
-    opal_convertor_t bytes;     /* single-threaded use: a block of bytes to be sent */
-    opal_free_list_t rtrs;      /* mca_pml_spec_rtr_t */
+    opal_free_list_t frags;       /* mca_pml_spec_frag_t */
+    opal_free_list_t transfers;   /* mca_pml_spec_transfer_t */
+    opal_free_list_t pipes;       /* mca_pml_spec_pipe_t */
+    opal_free_list_t ranges;      /* mca_pml_spec_range_t */
+    opal_free_list_t late_copies; /* mca_pml_spec_device_late_t */
+    opal_convertor_t bytes;       /* single-threaded use: a block of bytes to be sent */
+    opal_free_list_t rtrs;        /* mca_pml_spec_rtr_t */
 
     /* Protects handles, store, retry, lost, parked, early_hellos and the slots of the table of
      * communicators. Innermost: nothing is called under it. */

@@ -184,6 +184,76 @@ static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
                                      from, n, MCA_ACCELERATOR_TRANSFER_UNSPEC);
 }
 
+/* Has the device itself reach this host memory, so that its copies need not be made by a processor; until the next. It may refuse. */
+static inline void mca_pml_spec_device_pin(void *p, size_t size)
+{
+    if (NULL != opal_accelerator.host_register) {
+        (void) opal_accelerator.host_register(MCA_ACCELERATOR_NO_DEVICE_ID, p, size);
+    }
+}
+
+static inline void mca_pml_spec_device_unpin(void *p, size_t size)
+{
+    (void) size;
+    if (NULL != opal_accelerator.host_unregister) {
+        (void) opal_accelerator.host_unregister(MCA_ACCELERATOR_NO_DEVICE_ID, p);
+    }
+}
+
+/* Copies that a device makes beside the processor, in their order, and what tells that those before it are over. */
+typedef opal_accelerator_stream_t mca_pml_spec_stream_t;
+typedef opal_accelerator_event_t mca_pml_spec_event_t;
+
+/* NULL: the component has none. */
+static inline mca_pml_spec_stream_t *mca_pml_spec_stream_new(void)
+{
+    mca_pml_spec_stream_t *stream = NULL;
+    if (NULL == opal_accelerator.create_stream || NULL == opal_accelerator.mem_copy_async
+        || NULL == opal_accelerator.create_event || NULL == opal_accelerator.record_event
+        || NULL == opal_accelerator.query_event
+        || OPAL_SUCCESS != opal_accelerator.create_stream(MCA_ACCELERATOR_NO_DEVICE_ID, &stream)) {
+        return NULL;
+    }
+    return stream;
+}
+
+/* The same. */
+static inline mca_pml_spec_event_t *mca_pml_spec_event_new(void)
+{
+    mca_pml_spec_event_t *event = NULL;
+#    if OMPI_MAJOR_VERSION >= 6
+    const int rc = opal_accelerator.create_event(MCA_ACCELERATOR_NO_DEVICE_ID, &event, false);
+#    else
+    const int rc = opal_accelerator.create_event(MCA_ACCELERATOR_NO_DEVICE_ID, &event);
+#    endif
+    return OPAL_SUCCESS == rc ? event : NULL;
+}
+
+#    define mca_pml_spec_stream_free(stream) OBJ_RELEASE(stream)
+#    define mca_pml_spec_event_free(event)   OBJ_RELEASE(event)
+
+/* OPAL_SUCCESS: the device copies n bytes when it has made the copies before. Else it was not asked. */
+static inline int mca_pml_spec_stream_copy(mca_pml_spec_stream_t *stream, bool to_device, void *to,
+                                           const void *from, size_t n)
+{
+    return opal_accelerator.mem_copy_async(
+        MCA_ACCELERATOR_NO_DEVICE_ID, MCA_ACCELERATOR_NO_DEVICE_ID, to, from, n, stream,
+        to_device ? MCA_ACCELERATOR_TRANSFER_HTOD : MCA_ACCELERATOR_TRANSFER_DTOH);
+}
+
+/* From now on the event tells of the copies that the stream has so far. OPAL_SUCCESS, or an error of the device. */
+static inline int mca_pml_spec_event_record(mca_pml_spec_event_t *event,
+                                            mca_pml_spec_stream_t *stream)
+{
+    return opal_accelerator.record_event(MCA_ACCELERATOR_NO_DEVICE_ID, event, stream);
+}
+
+/* OPAL_ERR_RESOURCE_BUSY: not all are over. Else all are, and have succeeded, or failed with this error. */
+static inline int mca_pml_spec_event_query(mca_pml_spec_event_t *event)
+{
+    return opal_accelerator.query_event(MCA_ACCELERATOR_NO_DEVICE_ID, event);
+}
+
 /* What a convertor is told when it is prepared for a buffer, which may be on a device. */
 static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
 {
@@ -206,6 +276,19 @@ static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
 #    define mca_pml_spec_on_device(p) ((void) (p), false)
 #    define mca_pml_spec_device_copy(to, from, n)                                                  \
         ((void) (to), (void) (from), (void) (n), OPAL_ERR_NOT_SUPPORTED)
+#    define mca_pml_spec_device_pin(p, size)   ((void) (p), (void) (size))
+#    define mca_pml_spec_device_unpin(p, size) ((void) (p), (void) (size))
+typedef char mca_pml_spec_stream_t, mca_pml_spec_event_t;
+#    define mca_pml_spec_stream_new()          NULL
+#    define mca_pml_spec_event_new()           NULL
+#    define mca_pml_spec_stream_free(stream)   ((void) (stream))
+#    define mca_pml_spec_event_free(event)     ((void) (event))
+#    define mca_pml_spec_stream_copy(stream, to_device, to, from, n)                               \
+        ((void) (stream), (void) (to_device), (void) (to), (void) (from), (void) (n),              \
+         OPAL_ERR_NOT_SUPPORTED)
+#    define mca_pml_spec_event_record(event, stream)                                               \
+        ((void) (event), (void) (stream), OPAL_ERR_NOT_SUPPORTED)
+#    define mca_pml_spec_event_query(event)                   ((void) (event), OPAL_ERR_NOT_SUPPORTED)
 #    define mca_pml_spec_convertor_flags(on_device)           ((void) (on_device), 0)
 #    define mca_pml_spec_convertor_is_device(convertor)       ((void) (convertor), false)
 #    define mca_pml_spec_convertor_copies_by(convertor, copy) ((void) (convertor), (void) (copy))

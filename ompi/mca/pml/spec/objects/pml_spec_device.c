@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Copies from and to the memory of an accelerator, for Open MPI's convertor. */
+/* Copies from and to the memory of an accelerator: for Open MPI's convertor, and beside the processor. */
 #include "pml_spec_device.h"
 
 #include "pml_spec_explain.h"
@@ -22,14 +22,19 @@ static void failed(mca_pml_base_request_t *base, size_t n, int error)
                          base->req_addr, opal_strerror(error), error);
 }
 
-bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void *from, size_t n)
+/* A copy for the request is over. Has it succeeded? */
+static bool account(mca_pml_base_request_t *base, size_t n, int error)
 {
-    const int error = mca_pml_spec_device_copy(to, from, n);
     MCA_PML_SPEC_COUNT_N(bytes_device, n);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != error)) {
         failed(base, n, error);
     }
     return OPAL_SUCCESS == error;
+}
+
+bool mca_pml_spec_device_move(mca_pml_base_request_t *base, void *to, const void *from, size_t n)
+{
+    return account(base, n, mca_pml_spec_device_copy(to, from, n));
 }
 
 /* The memcpy of a convertor. */
@@ -43,4 +48,133 @@ static void *copy(void *to, const void *from, size_t n, opal_convertor_t *conver
 void mca_pml_spec_device_convertor(mca_pml_base_request_t *base)
 {
     mca_pml_spec_convertor_copies_by(&base->req_convertor, copy);
+}
+
+/* ---- beside the processor ---- */
+
+/* One for each direction: a device copies both ways at a time. The lock is real whatever the program's threads, since a component is
+ * called under it: an event that is recorded behind the copy of another thread would tell of that one's failure. */
+static struct side {
+    opal_mutex_t lock;
+    mca_pml_spec_stream_t *stream;
+    bool is_off; /* there is none: the component has no streams, or refused a copy */
+} sides[2];
+
+static volatile int32_t under_way;
+
+static void late_construct(mca_pml_spec_device_late_t *late)
+{
+    late->event = NULL;
+}
+
+static void late_destruct(mca_pml_spec_device_late_t *late)
+{
+    if (NULL != late->event) {
+        mca_pml_spec_event_free(late->event);
+    }
+}
+
+OBJ_CLASS_INSTANCE(mca_pml_spec_device_late_t, opal_free_list_item_t, late_construct,
+                   late_destruct);
+
+/* The stream has the copy, and the event is behind it. The side's lock is held. False: the device was not asked to copy. */
+static bool give(struct side *side, mca_pml_spec_device_late_t *late)
+{
+    const mca_pml_spec_device_job_t *job = &late->job;
+    if (NULL == side->stream && !side->is_off) {
+        side->stream = mca_pml_spec_stream_new();
+    }
+    if (NULL == late->event) {
+        late->event = mca_pml_spec_event_new();
+    }
+    if (NULL == side->stream || NULL == late->event
+        || OPAL_SUCCESS
+               != mca_pml_spec_stream_copy(side->stream, job->to_device, job->to, job->from,
+                                           job->n)) {
+        __atomic_store_n(&side->is_off, true, __ATOMIC_RELAXED);
+        return false;
+    }
+    late->error = mca_pml_spec_event_record(late->event, side->stream);
+    return true;
+}
+
+/* Is it over? A device that records no event is broken, and copies no more. */
+static bool is_over(mca_pml_spec_pending_t *pending)
+{
+    mca_pml_spec_device_late_t *late = SPEC_ENTRY(pending, mca_pml_spec_device_late_t, pending);
+    const mca_pml_spec_device_job_t job = late->job;
+    const int error =
+        OPAL_SUCCESS == late->error ? mca_pml_spec_event_query(late->event) : late->error;
+    if (OPAL_ERR_RESOURCE_BUSY == error) {
+        return false;
+    }
+    mca_pml_spec_put_back(&mca_pml_spec.late_copies, &late->super);
+    job.ended(&job, account(job.base, job.n, error));
+    (void) mca_pml_spec_add32(&under_way, -1);
+    return true;
+}
+
+void mca_pml_spec_device_begin(const mca_pml_spec_device_job_t *job)
+{
+    struct side *side = &sides[job->to_device];
+    mca_pml_spec_device_late_t *late =
+        MCA_PML_SPEC_GLANCE(side->is_off)
+            ? NULL
+            : (mca_pml_spec_device_late_t *) mca_pml_spec_get(&mca_pml_spec.late_copies);
+    bool is_given = false;
+    if (OPAL_LIKELY(NULL != late)) {
+        late->job = *job;
+        opal_mutex_lock(&side->lock);
+        is_given = give(side, late);
+        opal_mutex_unlock(&side->lock);
+    }
+    if (OPAL_LIKELY(is_given)) {
+        (void) mca_pml_spec_add32(&under_way, 1);
+        late->pending.retry = is_over;
+        mca_pml_spec_poll_for(&late->pending, side);
+        return;
+    }
+    if (NULL != late) {
+        mca_pml_spec_put_back(&mca_pml_spec.late_copies, &late->super);
+    }
+    job->ended(job, mca_pml_spec_device_move(job->base, job->to, job->from, job->n));
+}
+
+bool mca_pml_spec_device_is_busy(void)
+{
+    return 0 != MCA_PML_SPEC_SEEN(under_way);
+}
+
+void mca_pml_spec_device_init(void)
+{
+    for (int i = 0; i < 2; ++i) {
+        OBJ_CONSTRUCT(&sides[i].lock, opal_mutex_t);
+        sides[i].stream = NULL;
+        sides[i].is_off = false;
+    }
+    under_way = 0;
+}
+
+/* An event behind all that it has tells when it has nothing. */
+static void drain(mca_pml_spec_stream_t *stream)
+{
+    mca_pml_spec_event_t *event = mca_pml_spec_event_new();
+    if (NULL == event) {
+        return;
+    }
+    if (OPAL_SUCCESS == mca_pml_spec_event_record(event, stream)) {
+        while (OPAL_ERR_RESOURCE_BUSY == mca_pml_spec_event_query(event)) {}
+    }
+    mca_pml_spec_event_free(event);
+}
+
+void mca_pml_spec_device_fini(void)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (NULL != sides[i].stream) {
+            drain(sides[i].stream);
+            mca_pml_spec_stream_free(sides[i].stream);
+        }
+        OBJ_DESTRUCT(&sides[i].lock);
+    }
 }

@@ -32,6 +32,11 @@ int mca_pml_spec_progress(void)
 void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource)
 {
     MCA_PML_SPEC_COUNT(pending);
+    mca_pml_spec_poll_for(pending, resource);
+}
+
+void mca_pml_spec_poll_for(mca_pml_spec_pending_t *pending, const void *resource)
+{
     mca_pml_spec_lock(&mca_pml_spec.lock);
     if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource)) {
         opal_progress_register(mca_pml_spec_progress);

@@ -24,6 +24,9 @@ typedef struct mca_pml_spec_pending {
 /* Keep it until its retry returns true. */
 void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource);
 
+/* The same for what no transport has refused: it is asked for until it is there. */
+void mca_pml_spec_poll_for(mca_pml_spec_pending_t *pending, const void *resource);
+
 /* Does something wait for this resource already? */
 bool mca_pml_spec_is_crowded(const void *resource);
 

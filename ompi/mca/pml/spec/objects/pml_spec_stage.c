@@ -15,11 +15,16 @@ static uint32_t slots; /* pieces at a time: core/spec_pipe.h */
 static void *map(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return MAP_FAILED == p ? NULL : p;
+    if (MAP_FAILED == p) {
+        return NULL;
+    }
+    mca_pml_spec_device_pin(p, size);
+    return p;
 }
 
 static void unmap(void *memory, size_t size)
 {
+    mca_pml_spec_device_unpin(memory, size);
     (void) munmap(memory, size);
 }
 
@@ -88,11 +93,6 @@ static void measure(void *to, const void *from)
                          (unsigned long long) fresh.call_ns, fresh.ps);
 }
 
-static char *device_of(const mca_pml_base_request_t *base)
-{
-    return mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
-}
-
 mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length)
 {
     mca_pml_spec_lock(&lock);
@@ -113,7 +113,7 @@ char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t
 {
     char *memory = take(size);
     if (NULL != memory && size >= SPEC_STAGE_LEAST) {
-        measure(memory, device_of(&sendreq->req_send.req_base));
+        measure(memory, mca_pml_spec_device_at(&sendreq->req_send.req_base));
     }
     return memory;
 }
@@ -121,21 +121,6 @@ char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t
 void mca_pml_spec_stage_put(char *memory, size_t size)
 {
     put(memory, size);
-}
-
-bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, uint64_t offset,
-                              size_t n)
-{
-    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    const uint64_t start = spec_now();
-    if (!mca_pml_spec_device_move(base, to, device_of(base) + offset, n)) {
-        return false;
-    }
-    const uint64_t took = spec_now() - start;
-    mca_pml_spec_lock(&lock);
-    spec_stage_saw(&costs, n, took);
-    mca_pml_spec_unlock(&lock);
-    return true;
 }
 
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
@@ -155,18 +140,36 @@ bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
     return true;
 }
 
+/* The device has them. */
+static void delivered(const mca_pml_spec_device_job_t *job, bool is_there)
+{
+    mca_pml_spec_recv_request_t *recvreq = job->object;
+    (void) is_there; /* it says so itself */
+    (void) mca_pml_spec_add64(&recvreq->delivered, (int64_t) job->n);
+    mca_pml_spec_recv_leave(recvreq);
+    mca_pml_spec_recv_account(recvreq, job->n, OMPI_SUCCESS);
+}
+
 void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    (void) mca_pml_spec_device_move(base, device_of(base) + offset, recvreq->flat + offset, n);
-    (void) mca_pml_spec_add64(&recvreq->delivered, (int64_t) n);
+    MCA_PML_SPEC_COUNT(staged_pieces);
+    mca_pml_spec_device_begin(
+        &(mca_pml_spec_device_job_t){.base = base,
+                                     .to_device = true,
+                                     .to = mca_pml_spec_device_at(base) + offset,
+                                     .from = recvreq->flat + offset,
+                                     .n = n,
+                                     .ended = delivered,
+                                     .object = recvreq});
 }
 
 void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t length)
 {
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     length = length < recvreq->capacity ? length : recvreq->capacity;
     if (length > 0 && length != (uint64_t) recvreq->delivered) {
-        mca_pml_spec_stage_copy_in(recvreq, 0, length);
+        (void) mca_pml_spec_device_move(base, mca_pml_spec_device_at(base), recvreq->flat, length);
     }
     put(recvreq->flat, recvreq->capacity);
     recvreq->staged = false;

@@ -62,23 +62,19 @@ void mca_pml_spec_stage_learn(uint32_t slots);
 char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t size);
 void mca_pml_spec_stage_put(char *memory, size_t size);
 
-/* Bytes of a staged send from offset on are copied to host memory. False: the device failed, as the request's status says. */
-bool mca_pml_spec_stage_bring(mca_pml_spec_send_request_t *sendreq, char *to, uint64_t offset,
-                              size_t n);
-
 /* Slow path of the next. */
 void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n);
 
-/* Bytes of a receive, within its capacity, are in host memory for good, and not accounted for yet: if it is staged they go on to
- * the device (a failure is noted in the request's status), unless the program was told that the peer is lost, and may have its buffer
- * back. Any thread. */
+/* Bytes of a receive, within its capacity, are in host memory for good, and are accounted for: if it is staged when they are on the
+ * device, too (a failure is noted in the request's status), unless the program was told that the peer is lost, and may have its buffer
+ * back. The caller touches it no more. Any thread. */
 static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvreq, uint64_t offset,
                                               uint64_t n)
 {
     if (OPAL_UNLIKELY(recvreq->staged) && OPAL_LIKELY(mca_pml_spec_use(&recvreq->life))) {
-        MCA_PML_SPEC_COUNT(staged_pieces);
         mca_pml_spec_stage_copy_in(recvreq, offset, n);
-        mca_pml_spec_recv_leave(recvreq);
+    } else {
+        mca_pml_spec_recv_account(recvreq, n, OMPI_SUCCESS);
     }
 }
 

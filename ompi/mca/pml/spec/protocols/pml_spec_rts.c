@@ -661,8 +661,9 @@ MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_fin)
     if (NULL != recvreq) {
         if (has_offset && 0 == fin->status) {
             mca_pml_spec_stage_arrived(recvreq, fin->offset, fin->bytes);
+        } else {
+            mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
         }
-        mca_pml_spec_recv_account(recvreq, fin->bytes, fin->status);
     }
 }
 

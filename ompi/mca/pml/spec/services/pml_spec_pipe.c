@@ -2,6 +2,7 @@
 /* Moves a range of a staged message in pieces, some at a time. */
 #include "pml_spec_pipe.h"
 
+#include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_stage.h"
 
 OBJ_CLASS_INSTANCE(mca_pml_spec_pipe_t, opal_free_list_item_t, NULL, NULL);
@@ -34,23 +35,8 @@ static void piece_ended(void *pipe, uint32_t slot)
     }
 }
 
-/* The piece of a send is copied to its slot. False: it cannot be read, or the program may have its memory back. */
-static bool bring(const mca_pml_spec_pipe_t *p, const mca_pml_spec_transfer_args_t *piece)
-{
-    mca_pml_spec_send_request_t *sendreq = piece->request; /* if there are slots */
-    if (NULL == p->memory) {
-        return true;
-    }
-    if (mca_pml_spec_lost(sendreq->peer) || !mca_pml_spec_use(&sendreq->life)) {
-        return false;
-    }
-    const bool is_there =
-        mca_pml_spec_stage_bring(sendreq, piece->local, piece->offset, piece->length);
-    mca_pml_spec_send_leave(sendreq);
-    return is_there;
-}
-
-static void move(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
+/* A piece is where the transport finds it; false: it will not be, and goes by copy, which tells the other end why. */
+static void pass_on(mca_pml_spec_pipe_t *p, const spec_pipe_piece_t *piece, bool is_there)
 {
     mca_pml_spec_transfer_args_t args = p->args;
     args.local =
@@ -60,14 +46,48 @@ static void move(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
     args.length = piece->length;
     args.is_timed &= 0 == piece->offset; /* others wait for those before them */
     args.slot = piece->slot;
-    if (OPAL_LIKELY(bring(p, &args))) {
+    spec_pipe_brought(&p->pipe, piece->slot);
+    if (OPAL_LIKELY(is_there)) {
         mca_pml_spec_transfer_start(&args);
         return;
     }
-    spec_pipe_divert(&p->pipe, piece);
-    args.length = piece->length;
     mca_pml_spec_fall_back(&args);
     piece_ended(p, piece->slot);
+}
+
+static void brought(const mca_pml_spec_device_job_t *job, bool is_there)
+{
+    mca_pml_spec_pipe_t *p = job->object;
+    const spec_pipe_piece_t piece = {.offset = job->offset, .length = job->n, .slot = job->slot};
+    mca_pml_spec_send_leave(p->args.request);
+    pass_on(p, &piece, is_there);
+}
+
+/* A send's piece is copied to its slot, unless it cannot be read, or the program may have its memory back: then what follows cannot
+ * either. */
+static void bring(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
+{
+    mca_pml_spec_send_request_t *sendreq = p->args.request; /* if there are slots */
+    if (NULL == p->memory) {
+        pass_on(p, piece, true);
+        return;
+    }
+    if (OPAL_UNLIKELY(sendreq->status < 0) || mca_pml_spec_lost(sendreq->peer)
+        || !mca_pml_spec_use(&sendreq->life)) {
+        spec_pipe_divert(&p->pipe, piece);
+        pass_on(p, piece, false);
+        return;
+    }
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    mca_pml_spec_device_begin(&(mca_pml_spec_device_job_t){
+        .base = base,
+        .to = p->memory + piece->slot * p->pipe.piece,
+        .from = mca_pml_spec_device_at(base) + p->args.offset + piece->offset,
+        .n = piece->length,
+        .ended = brought,
+        .object = p,
+        .offset = piece->offset,
+        .slot = piece->slot});
 }
 
 static void drive(mca_pml_spec_pipe_t *p)
@@ -76,7 +96,7 @@ static void drive(mca_pml_spec_pipe_t *p)
     spec_pipe_step_t step;
     while (SPEC_PIPE_PIECE == (step = spec_pipe_next(&p->pipe, &piece))) {
         mca_pml_spec_stage_learn(p->pipe.slots);
-        move(p, &piece);
+        bring(p, &piece);
     }
     if (SPEC_PIPE_OVER == step) {
         end(p);

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A range of a staged message, whose buffer is on an accelerator, is moved in pieces: core/spec_pipe.h bound to transfers. The
- * sender copies a piece from the device while the transport has those before it; the receiver copies each piece to the
- * device when it is told of it, while those behind it are on their way.
+ * sender has a piece copied from the device while the transport has those before it; the receiver has each piece copied to the
+ * device when it is told of it, while those behind it are on their way. The device copies beside the processor (pml_spec_device.h).
  *
  * Each piece is a transfer of its own: told by its own FIN, accounted for by itself, moved by copy if it fails. A send's pieces go
  * through a few slots of host memory, which are used again and stay in a processor's caches.

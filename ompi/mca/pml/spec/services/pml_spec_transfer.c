@@ -83,7 +83,6 @@ static void account(const mca_pml_spec_transfer_t *t)
     } else {
         MCA_PML_SPEC_COUNT_N(bytes_get, length);
         mca_pml_spec_stage_arrived(t->args.request, t->args.offset, length);
-        mca_pml_spec_recv_account(t->args.request, length, OMPI_SUCCESS);
     }
 }
 
