@@ -3,7 +3,9 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_rings.h"
 #include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
@@ -114,7 +116,7 @@ static void peer_free(mca_pml_spec_peer_t *peer)
 {
     spec_node_t left, *n;
     spec_list_init(&left);
-    spec_stream_drain(&peer->recv.msgs, &left);
+    spec_recv_drain(&peer->recv, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
     }
@@ -127,6 +129,8 @@ static void peer_free(mca_pml_spec_peer_t *peer)
                               SPEC_RTR_KEPT);
     }
     mca_pml_spec_keys_free(&peer->keys);
+    mca_pml_spec_claims_forget(peer);
+    mca_pml_spec_rings_forget(peer);
     OBJ_DESTRUCT(&peer->send_lock);
     free(peer);
 }

@@ -105,6 +105,7 @@ static inline void mca_pml_spec_small_send(mca_pml_spec_send_request_t *sendreq,
                                            mca_bml_base_btl_t *bml_btl, bool blocks)
 {
     sendreq->seq = seq;
+    sendreq->first = sendreq->req_send.req_bytes_packed;
     sendreq->fits = true;
     sendreq->gathers = false;
     sendreq->copies = true;
@@ -119,9 +120,6 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
 
 /* Something that sends to the peer waited for has happened: those whose turn it is go. No lock is held. */
 void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer);
-
-/* A send begins with a sequence number that was given before. */
-void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
 
 /* Post the request, or give it the unexpected message that it wants. blocking: the caller waits for
  * it next. */

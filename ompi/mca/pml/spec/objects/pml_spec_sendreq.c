@@ -15,6 +15,14 @@ static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
 }
 
+static void uncount(mca_pml_spec_send_request_t *sendreq)
+{
+    if (mca_pml_spec_uncounts(&sendreq->announced)) {
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.announced, -1);
+    }
+}
+
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 {
     if (NULL != sendreq->cico) {
@@ -26,6 +34,7 @@ void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq)
 {
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    uncount(sendreq); /* it may never be done */
     if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
         send_return(sendreq);
     }
@@ -95,6 +104,16 @@ OBJ_CLASS_INSTANCE(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, sen
                    send_destruct);
 OBJ_CLASS_INSTANCE(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
 
+/* The runtime may know better why it failed. */
+static int error_of(const mca_pml_spec_send_request_t *sendreq)
+{
+    const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    const int known = sendreq->status < 0 ? mca_pml_spec_probe_error(
+                                                base->req_comm, sendreq->peer->rank, base->req_tag)
+                                          : MPI_SUCCESS;
+    return MPI_SUCCESS != known ? known : mca_pml_spec_mpi_error(sendreq->status);
+}
+
 void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
@@ -104,11 +123,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */
         mca_pml_spec_cico_drop(&sendreq->cico);
     }
-    if (sendreq->announced) {
-        sendreq->announced = false;
-        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
-        (void) mca_pml_spec_add32(&mca_pml_spec.announced, -1);
-    }
+    uncount(sendreq);
     mca_pml_spec_handle_close(&mca_pml_spec.send_handles, &sendreq->handle);
     if (NULL != sendreq->key) {
         mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);
@@ -125,7 +140,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
-        base->req_ompi.req_status.MPI_ERROR = mca_pml_spec_mpi_error(sendreq->status);
+        base->req_ompi.req_status.MPI_ERROR = error_of(sendreq);
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;

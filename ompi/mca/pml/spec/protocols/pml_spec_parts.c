@@ -100,6 +100,13 @@ mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
     return frag;
 }
 
+void mca_pml_spec_parts_forget(mca_pml_spec_frag_t *frag)
+{
+    if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
+        spec_list_remove(&frag->parts.node);
+    }
+}
+
 /* Its message, of which nothing is in place yet. */
 static void matched(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_parts_hdr_t *hdr)
 {
@@ -142,6 +149,11 @@ void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
     const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
     mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_comm_t *comm = peer->comm;
+    if (!frag->in_parts) { /* its first part was all of it */
+        mca_pml_spec_parts_deliver(recvreq, &packet);
+        mca_pml_spec_frag_free(frag);
+        return;
+    }
     matched(recvreq, hdr);
     mca_pml_spec_lock(&comm->slot->lock);
     const uint32_t first = frag->parts.nxt;
@@ -205,6 +217,7 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
     spec_parts_t *parts = NULL == peer ? NULL
                                        : spec_parts_take(&peer->parts, hdr->seq, hdr->epoch,
                                                          hdr->offset, bytes, &wrong);
+    const bool late = NULL != peer && !spec_recv_can_be_of(&peer->recv, hdr->epoch);
     mca_pml_spec_recv_request_t *recvreq = NULL;
     if (NULL != parts && !parts->is_kept) {
         recvreq = SPEC_ENTRY(parts, mca_pml_spec_recv_request_t, parts);
@@ -213,7 +226,7 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(NULL == parts)) {
-        mca_pml_spec_refuse("PART", wrong);
+        (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)("PART", wrong);
     } else if (NULL != recvreq) {
         store(recvreq, packet, hdr->offset, bytes);
     }
