@@ -483,6 +483,80 @@ static void long_requests_are_put_together(void **state)
     vb_port_unlock(q->port);
 }
 
+/* A get of source(2), and behind it a message that is not to leave before the get is done. */
+static void post_fenced(void)
+{
+    process_t *p = &process[1];
+    struct ibv_sge get = piece_of(1, source(1) + 512, WORD);
+    vb_hdr_t *hdr = (vb_hdr_t *) (void *) (p->memory + 1024);
+    struct ibv_sge message = piece_of(1, (char *) hdr, sizeof(*hdr) + 1);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_rdma(p->peer[2], &get, (uintptr_t) source(2), process[2].mr->rkey, VB_SIGNAL | VB_READ, p), VB_OK);
+    assert_int_equal(vb_post_send(p->peer[2], hdr, 9, &message, 1, VB_SIGNAL | VB_FENCE, p), VB_OK);
+    vb_port_unlock(p->port);
+}
+
+/* Messages that the second process takes now. */
+static int heard(void)
+{
+    process_t *q = &process[2];
+    vb_received_t r[16];
+    int events;
+    vb_port_lock(q->port);
+    const int n = vb_port_poll(q->port, r, 16, &events);
+    vb_port_return(q->port, r, n);
+    vb_port_unlock(q->port);
+    return n;
+}
+
+static void what_is_fenced_waits_for_reads(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    (void) heard();
+    post_fenced();
+    carry(1, 2, 100);
+    assert_int_equal(heard(), 0);
+    carry(2, 1, 100);
+    assert_int_equal(source(1)[512], 0x5a);
+    carry(1, 2, 100);
+    assert_int_equal(heard(), 1);
+}
+
+/* The program there uses the memory again when the message has come; the get is not done once more after that. */
+static void what_was_read_before_a_fence_is_not_read_again(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    (void) heard();
+    post_fenced();
+    carry(1, 2, 100);
+    bool is_used_again = heard() > 0;
+    memset(source(2), is_used_again ? 0x66 : 0x5a, WORD);
+    for (unsigned node = 1; node <= 2; ++node) { /* the answer does not come */
+        vb_port_lock(process[node].port);
+        vb_peer_is_not_carried(process[node].peer[3 - node]);
+        vb_port_unlock(process[node].port);
+    }
+    cut_network(false);
+    for (unsigned i = 0; i < 20000 && !is_used_again; ++i) {
+        is_used_again = heard() > 0;
+        memset(source(2), is_used_again ? 0x66 : 0x5a, WORD);
+        vb_port_events(process[2].port, 0);
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    for (unsigned i = 0; i < 100; ++i) {
+        turn(100);
+    }
+    assert_true(is_used_again);
+    for (unsigned i = 0; i < WORD; ++i) {
+        assert_int_equal(source(1)[512 + i], 0x5a);
+    }
+}
+
 /* As an adapter has it: the end of the connection, for good. */
 static void keys_are_checked(void **state)
 {
@@ -637,6 +711,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
         cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_fenced_waits_for_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_read_before_a_fence_is_not_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
         cmocka_unit_test_setup_teardown(who_carries, setup, teardown),

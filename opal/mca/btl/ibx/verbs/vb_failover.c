@@ -199,11 +199,26 @@ static uint32_t data_max(const vb_port_t *port)
     return port->config.part_max - (uint32_t) sizeof(vb_part_wire_t);
 }
 
+/* Is a part of a read without an answer? (link->reads counts those behind the fence, too.) */
+static bool reads_are_under_way(const vb_link_t *link)
+{
+    const vb_parts_t *parts = &link->failover->parts;
+    bool some = false;
+    for (uint32_t n = parts->answered; n != parts->sent; ++n) {
+        const vb_piece_t *piece = &parts->under_way[n % VB_PARTS_MOST];
+        some |= VB_SENT_READ == link->requests[piece->request % link->sendq.depth].sent.kind;
+    }
+    return some;
+}
+
 void vb_failover_pump(vb_link_t *link)
 {
     vb_failover_t *f = link->failover;
     while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts)) {
         const vb_request_t *request = &link->requests[f->parts.request % link->sendq.depth];
+        if (request->flags & VB_FENCE && link->peer->port->able.fences && 0 == f->parts.offset && reads_are_under_way(link)) {
+            return; /* the answer goes on with it */
+        }
         const uint32_t number = f->parts.sent;
         const vb_piece_t *piece = vb_parts_cut(&f->parts, bytes_of(request), data_max(link->peer->port));
         const vb_part_t part = {.kind = kind_of(request),
