@@ -26,7 +26,7 @@ static void carry(unsigned from, unsigned to, unsigned most)
         if (NULL == parcel) {
             return;
         }
-        assert_true(parcel->length <= PART);
+        assert_true(parcel->length <= process[from].port->config.part_max);
         assert_ptr_equal(parcel->peer, process[from].peer[to]);
         ++carried;
         if (1 == from) {
@@ -161,12 +161,12 @@ static void requests_are_cut(void **state)
     }
     assert_null(vb_parts_answered(&p, 5));
     for (uint32_t i = 0; i < VB_PARTS_MOST; ++i) {
-        assert_true(vb_parts_have_room(&p));
+        assert_true(vb_parts_have_room(&p, VB_PARTS_MOST));
         (void) vb_parts_cut(&p, 1, 10);
     }
-    assert_false(vb_parts_have_room(&p));
+    assert_false(vb_parts_have_room(&p, VB_PARTS_MOST));
     assert_non_null(vb_parts_answered(&p, 5));
-    assert_true(vb_parts_have_room(&p));
+    assert_true(vb_parts_have_room(&p, VB_PARTS_MOST));
     assert_true(vb_parts_heard(&p, 0) && vb_parts_heard(&p, 1));
     assert_false(vb_parts_heard(&p, 1));
     assert_false(vb_parts_heard(&p, 3));
@@ -483,6 +483,72 @@ static void long_requests_are_put_together(void **state)
     vb_port_unlock(q->port);
 }
 
+/* Of any memory. */
+static bool copy_anything(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write)
+{
+    (void) context, (void) rkey;
+    void *memory = (void *) (uintptr_t) remote;
+    memcpy(is_write ? memory : data, is_write ? data : memory, size);
+    return true;
+}
+
+/* There and back again, as parts of this size. */
+static void move_much(uint32_t part_max, size_t length)
+{
+    char *from = malloc(length), *to = malloc(length), *back = malloc(length);
+    process_t *p = &process[1];
+    assert_true(NULL != from && NULL != to && NULL != back);
+    memset(to, 0, length);
+    memset(back, 0, length);
+    for (size_t i = 0; i < length; ++i) {
+        from[i] = (char) (i * 7 + (i >> 12));
+    }
+    for (unsigned node = 1; node <= 2; ++node) {
+        process[node].port->config.part_max = part_max;
+        process[node].port->config.copy = copy_anything;
+    }
+    const unsigned before = p->done;
+    const uint64_t opened_at = conn(1)->opened_at;
+    struct ibv_sge put = piece_of(1, from, (uint32_t) length), get = piece_of(1, back, (uint32_t) length);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_rdma(p->peer[2], &put, (uintptr_t) to, 1, VB_SIGNAL, p), VB_OK);
+    assert_int_equal(vb_post_rdma(p->peer[2], &get, (uintptr_t) to, 1, VB_SIGNAL | VB_READ, p), VB_OK);
+    vb_port_unlock(p->port);
+    for (unsigned i = 0; i < 100000 && p->done < before + 2; ++i) {
+        assert_true(p->peer[2]->parcel_bytes <= part_max); /* one at a time */
+        assert_int_equal(conn(1)->opened_at, opened_at);
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+    }
+    assert_int_equal(p->done, before + 2);
+    assert_memory_equal(from, to, length);
+    assert_memory_equal(from, back, length);
+    free(from);
+    free(to);
+    free(back);
+}
+
+/* Parts of half a megabyte, of which 32 are more than may wait. */
+static void large_parts_do_not_break_it(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    move_much(512 << 10, (size_t) 16 << 20);
+}
+
+/* The parcels of others are more than may wait in a port. */
+static void many_peers_do_not_break_it(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    process[1].port->parcel_bytes += (size_t) 15 << 20;
+    process[2].port->parcel_bytes += (size_t) 15 << 20;
+    move_much(PART, 5003);
+    process[1].port->parcel_bytes -= (size_t) 15 << 20;
+    process[2].port->parcel_bytes -= (size_t) 15 << 20;
+}
+
 /* A get of source(2), and behind it a message that is not to leave before the get is done. */
 static void post_fenced(void)
 {
@@ -711,6 +777,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
         cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_parts_do_not_break_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_peers_do_not_break_it, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_fenced_waits_for_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_read_before_a_fence_is_not_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),

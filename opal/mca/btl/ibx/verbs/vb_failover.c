@@ -7,7 +7,10 @@
 
 #include <stdlib.h>
 
-#define ROOM ((size_t) 8 << 20) /* bytes that may wait to be carried; a peer that makes more wait does not keep to the rules */
+/* Bytes of a connection's parts without an answer, if that is more than one part. They wait to be carried at this end, and what is
+ * read at the other. */
+#define WINDOW ((size_t) 256 << 10)
+#define ROOM   ((size_t) 8 << 20) /* while the parcels of a port have more, each connection has one part without an answer */
 
 struct vb_failover {
     uint64_t attempt; /* its number, of the side that asked */
@@ -27,12 +30,18 @@ typedef struct vb_arrival {
 
 /* ---- parcels ---- */
 
+/* So much may wait for a peer: parts and answers of two connections. One that makes more wait does not keep to the rules. */
+static size_t room_of(const vb_port_t *port)
+{
+    return 4 * (port->config.part_max > WINDOW ? port->config.part_max : WINDOW);
+}
+
 /* NULL: out of memory, or too much waits. Data of so many bytes is to be filled in behind the header. */
 static uint8_t *parcel_new(vb_peer_t *peer, const vb_part_t *part, uint32_t bytes)
 {
     vb_port_t *port = peer->port;
     const uint32_t length = (uint32_t) sizeof(vb_part_wire_t) + bytes;
-    vb_parcel_t *parcel = port->parcel_bytes > ROOM ? NULL : malloc(sizeof(*parcel) + length);
+    vb_parcel_t *parcel = peer->parcel_bytes > room_of(port) ? NULL : malloc(sizeof(*parcel) + length);
     if (NULL == parcel) {
         return NULL;
     }
@@ -43,6 +52,7 @@ static uint8_t *parcel_new(vb_peer_t *peer, const vb_part_t *part, uint32_t byte
     *(NULL == port->parcels ? &port->parcels : &port->last_parcel->next) = parcel;
     port->last_parcel = parcel;
     port->parcel_bytes += length;
+    peer->parcel_bytes += length;
     ++port->counters.parts;
     return parcel->data + sizeof(wire);
 }
@@ -58,6 +68,7 @@ vb_parcel_t *vb_port_next_part(vb_port_t *port)
     if (NULL != parcel) {
         port->parcels = parcel->next;
         port->parcel_bytes -= parcel->length;
+        parcel->peer->parcel_bytes -= parcel->length;
     }
     return parcel;
 }
@@ -193,6 +204,13 @@ static vb_part_kind_t kind_of(const vb_request_t *request)
                                                 : VB_PART_MESSAGE;
 }
 
+/* Parts without an answer. */
+static uint32_t parts_most(const vb_port_t *port)
+{
+    const size_t most = port->parcel_bytes > ROOM ? 0 : WINDOW / port->config.part_max;
+    return 0 == most ? 1 : most < VB_PARTS_MOST ? (uint32_t) most : VB_PARTS_MOST;
+}
+
 /* Bytes of data in a part. */
 static uint32_t data_max(const vb_port_t *port)
 {
@@ -214,7 +232,7 @@ static bool reads_are_under_way(const vb_link_t *link)
 void vb_failover_pump(vb_link_t *link)
 {
     vb_failover_t *f = link->failover;
-    while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts)) {
+    while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts, parts_most(link->peer->port))) {
         const vb_request_t *request = &link->requests[f->parts.request % link->sendq.depth];
         if (request->flags & VB_FENCE && link->peer->port->able.fences && 0 == f->parts.offset && reads_are_under_way(link)) {
             return; /* the answer goes on with it */

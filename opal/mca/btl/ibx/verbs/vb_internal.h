@@ -110,6 +110,7 @@ struct vb_peer {
     vb_handshake_t handshake;        /* by these */
     uint16_t messages_sent, messages_received; /* by all its connections */
     vb_kept_t *kept;         /* NULL: nothing is to be posted again */
+    size_t parcel_bytes;     /* to be carried by another port */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
