@@ -483,6 +483,79 @@ static void long_requests_are_put_together(void **state)
     vb_port_unlock(q->port);
 }
 
+static void take_parcel(unsigned to, const vb_parcel_t *parcel)
+{
+    vb_port_lock(process[to].port);
+    vb_port_take_part(process[to].port, process[3 - to].name, parcel->data, parcel->length);
+    vb_port_unlock(process[to].port);
+}
+
+/* A request that waited in the other port while a connection was made by the network, and was used. */
+static void late_requests_break_nothing(void **state)
+{
+    (void) state;
+    begin_with_elsewhere(&kinds[0]);
+    speak(1, 2);
+    until_open(false);
+    cut_network(true);
+    fake_break(1);
+    speak(1, 2);
+    for (unsigned i = 0; i < 100000 && !vb_port_has_parts(process[1].port); ++i) {
+        turn(0);
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    vb_parcel_t *late = vb_port_next_part(process[1].port);
+    assert_non_null(late);
+    cut_network(false);
+    for (unsigned i = 0; i < 100000 && !is_done(); ++i) {
+        speak(1, 2);
+        speak(2, 1);
+        turn(0);
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    check_talk();
+    const uint64_t opened[] = {conn(1)->opened_at, conn(2)->opened_at};
+    take_parcel(2, late);
+    assert_int_equal(conn(2)->state, VB_OPEN);
+    free(late);
+    turn(100); /* what else waited */
+    for (unsigned node = 1; node <= 2; ++node) {
+        assert_int_equal(conn(node)->state, VB_OPEN);
+        assert_int_equal(conn(node)->opened_at, opened[node - 1]);
+    }
+}
+
+/* The same request once more; and the next one. */
+static void a_request_is_heard_once(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    const unsigned to = process[2].peer[1]->elsewhere_asked > 0 ? 2 : 1, from = 3 - to;
+    const vb_hello_t hello = {.answer = VB_ASK,
+                              .credits = VB_UNCOUNTED,
+                              .buffer = SIZE,
+                              .name = process[from].name,
+                              .key = 1000 + to,
+                              .received = process[from].peer[to]->messages_received,
+                              .is_again = true};
+    for (unsigned n = 0; n < 2; ++n) {
+        const vb_part_t part = {.kind = VB_PART_HELLO,
+                                .is_mine = true,
+                                .attempt = process[to].peer[from]->elsewhere_asked + n,
+                                .length = sizeof(vb_hello_wire_t)};
+        struct {
+            vb_part_wire_t part;
+            vb_hello_wire_t hello;
+        } wire;
+        vb_part_write(&wire.part, &part);
+        vb_hello_write(&wire.hello, &hello);
+        vb_port_lock(process[to].port);
+        vb_port_take_part(process[to].port, process[from].name, &wire, sizeof(wire));
+        vb_port_unlock(process[to].port);
+        assert_int_equal(conn(to)->state, 0 == n ? VB_OPEN : VB_BREAKING);
+    }
+}
+
 /* Of any memory. */
 static bool copy_anything(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write)
 {
@@ -669,8 +742,9 @@ static void who_carries(void **state)
 {
     (void) state;
     begin_with_elsewhere(&kinds[0]);
-    assert_true(vb_peer_carries(process[1].peer[2])); /* it can be connected */
-    speak(1, 2);
+    assert_int_equal(conn(1)->state, VB_IDLE);
+    assert_false(vb_peer_carries(process[1].peer[2])); /* but it is connected for the next time */
+    assert_int_not_equal(conn(1)->state, VB_IDLE);
     until_open(false);
     assert_true(vb_peer_carries(process[1].peer[2]));
     cut_network(true);
@@ -777,6 +851,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
         cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_requests_break_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_is_heard_once, setup, teardown),
         cmocka_unit_test_setup_teardown(large_parts_do_not_break_it, setup, teardown),
         cmocka_unit_test_setup_teardown(many_peers_do_not_break_it, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_fenced_waits_for_reads, setup, teardown),

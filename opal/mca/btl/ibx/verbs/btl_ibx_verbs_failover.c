@@ -51,7 +51,8 @@ bool mca_btl_ibx_verbs_copy(void *context, uint32_t rkey, uint64_t remote, void 
 
 /* ---- giving ---- */
 
-/* The process by another port, whose connection works, or is still to be made. *some: there are such ports, whatever their state. */
+/* The process by another port, whose connection works; one that was never made is made for the next time. *some: there are such
+ * ports, whatever their state. */
 static mca_btl_base_endpoint_t *carrier_of(const mca_btl_ibx_verbs_endpoint_t *endpoint, bool *some)
 {
     mca_btl_base_endpoint_t *carrier = NULL;
@@ -63,9 +64,9 @@ static mca_btl_base_endpoint_t *carrier_of(const mca_btl_ibx_verbs_endpoint_t *e
                                              : mca_btl_ibx_endpoint_of(&module->base, endpoint->base.proc);
         if (NULL != other) {
             vb_port_lock(module->port);
-            const vb_peer_t *peer = ((mca_btl_ibx_verbs_endpoint_t *) other)->peer;
+            vb_peer_t *peer = other->is_dead ? NULL : mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) other);
             *some |= !other->is_dead;
-            carrier = !other->is_dead && (NULL == peer || vb_peer_carries(peer)) ? other : NULL;
+            carrier = NULL != peer && vb_peer_carries(peer) ? other : NULL;
             vb_port_unlock(module->port);
         }
     }

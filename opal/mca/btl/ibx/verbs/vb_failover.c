@@ -368,21 +368,29 @@ static void on_request(vb_link_t *link, const vb_part_t *part, const uint8_t *da
     }
 }
 
+/* Is the request a late one? It may have waited in a port while a connection was made by another, and must not break that. */
+static bool is_late(vb_peer_t *peer, const vb_asked_t *asked)
+{
+    const bool is_newest = asked->attempt > peer->elsewhere_asked;
+    peer->elsewhere_asked = is_newest ? asked->attempt : peer->elsewhere_asked;
+    return !is_newest || vb_peer_had_received(peer, asked->hello.received);
+}
+
 /* A request to go on, or an answer to mine. */
 static void on_hello(vb_port_t *port, uint64_t name, const vb_part_t *part, const uint8_t *data)
 {
     vb_asked_t asked = {.by = &vb_elsewhere, .attempt = part->attempt};
+    vb_peer_t *peer = vb_map_get(&port->by_name, name);
     if (!vb_hello_read(&asked.hello, data, part->length) || name != asked.hello.name) {
         ++port->counters.bad_parts;
         return;
     }
     if (VB_ASK == asked.hello.answer) {
-        if (part->is_mine && asked.hello.is_again) {
+        if (part->is_mine && asked.hello.is_again && (NULL == peer || !is_late(peer, &asked))) {
             vb_connect_asked(port, &asked);
         }
         return;
     }
-    vb_peer_t *peer = vb_map_get(&port->by_name, name);
     vb_link_t *link = NULL == peer ? NULL : peer->link;
     if (NULL == link || NULL == link->failover || part->attempt != link->failover->attempt || part->is_mine || !link->failover->is_mine
         || VB_CONNECTING != peer->conn.state) {
@@ -468,10 +476,13 @@ void vb_peer_is_not_carried(vb_peer_t *peer)
     }
 }
 
-bool vb_peer_carries(const vb_peer_t *peer)
+bool vb_peer_carries(vb_peer_t *peer)
 {
-    return !vb_conn_is_over(&peer->conn) && !peer->is_cut && VB_BREAKING != peer->conn.state
-           && (VB_OPEN == peer->conn.state ? !peer->conn.is_elsewhere : !peer->conn.is_again);
+    const bool is_new = !peer->conn.is_again && peer->conn.state < VB_OPEN;
+    if (is_new && !vb_peer_is_by_datagrams(peer)) {
+        vb_peer_wants(peer);
+    }
+    return vb_peer_is_by_datagrams(peer) || (VB_OPEN == peer->conn.state && !peer->conn.is_elsewhere && !peer->is_cut);
 }
 
 void vb_failover_close(vb_port_t *port)

@@ -111,6 +111,7 @@ struct vb_peer {
     uint16_t messages_sent, messages_received; /* by all its connections */
     vb_kept_t *kept;         /* NULL: nothing is to be posted again */
     size_t parcel_bytes;     /* to be carried by another port */
+    uint64_t elsewhere_asked; /* number of its newest attempt by another port */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
@@ -213,6 +214,8 @@ void vb_link_note(vb_link_t *link, uint32_t number, const struct ibv_send_wr *wr
 bool vb_link_keep(vb_link_t *link);
 /* The other side says how many messages it has: what is there ends well. False: it cannot have so many. */
 bool vb_peer_has_received(vb_peer_t *peer, uint16_t received);
+/* Has it had more than so many: did it say so before it received what is known to be there? */
+bool vb_peer_had_received(const vb_peer_t *peer, uint16_t received);
 /* Posts what was kept, as far as there is room. True: nothing is left. */
 bool vb_link_post_again(vb_link_t *link);
 /* The peer is lost, or has ended. */

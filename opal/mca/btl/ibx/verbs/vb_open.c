@@ -423,6 +423,7 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
     if (VB_CLOSED == peer->conn.state && NULL == peer->link) { /* met again */
         vb_conn_init(&peer->conn, port->config.name, name);
         peer->messages_sent = peer->messages_received = 0;
+        peer->elsewhere_asked = 0;
         peer->why[0] = '\0';
     }
     if (NULL != address) {

@@ -266,11 +266,11 @@ bool vb_port_has_parts(const vb_port_t *port);
 vb_parcel_t *vb_port_next_part(vb_port_t *port);
 /* From the process of this name. */
 void vb_port_take_part(vb_port_t *port, uint64_t name, const void *data, size_t length);
-/* A parcel is on its way, or could not be carried. */
+/* A parcel is on its way, by a connection that works, or could not be carried. */
 void vb_peer_is_carried(vb_peer_t *peer);
 void vb_peer_is_not_carried(vb_peer_t *peer);
-/* Can the peer's connection carry others? It goes by its own adapter, and is not broken. */
-bool vb_peer_carries(const vb_peer_t *peer);
+/* Does the peer's connection carry others? It is there, goes by its own adapter, and is not broken. One that was never made is made. */
+bool vb_peer_carries(vb_peer_t *peer);
 
 /* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
 
