@@ -67,7 +67,7 @@ static void on_last(vb_port_t *port, const struct ibv_qp *qp)
 static bool waits_for_last(const vb_port_t *port)
 {
     const vb_link_t *link = port->graveyard;
-    while (NULL != link && (NULL == link->qp || NULL == port->srq || link->drains || link->has_last)) {
+    while (NULL != link && (NULL == link->qp || !link->was_connected || NULL == port->srq || link->drains || link->has_last)) {
         link = link->next;
     }
     return NULL != link;

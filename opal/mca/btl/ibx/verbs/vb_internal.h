@@ -70,6 +70,7 @@ typedef struct vb_kept {
 struct vb_link {
     vb_link_t *next; /* in the graveyard */
     vb_peer_t *peer; /* NULL in the graveyard */
+    bool was_connected; /* or is about to be, so that messages may have come: else it took no buffer out of a shared queue */
     bool has_last;   /* the adapter said that it takes no more buffers out of the shared queue for it */
     bool drains;     /* and what it took is on its way through the completion queue: */
     uint32_t drained; /* until that has been found empty so often (port->drains) */

@@ -151,6 +151,7 @@ static bool can_be(vb_link_t *link, const vb_hello_t *hello)
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool is_good = can_be(link, hello);
+    link->was_connected = true;
     link->is_final |= !is_good;
     return is_good;
 }
@@ -191,7 +192,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
 
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
 {
-    return NULL == port->srq || vb_link_is_drained(link, port);
+    return NULL == port->srq || !link->was_connected || vb_link_is_drained(link, port);
 }
 
 /* What an adapter has acknowledged is in the completion queue before it says that it was the last, or flushes the buffers

@@ -53,7 +53,7 @@ static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 }
 
 /* The queue pair is told that it is its own other side. False: why is set. */
-static bool connect_pair(const vb_link_t *link)
+static bool connect_pair(vb_link_t *link)
 {
     const vb_port_t *port = link->peer->port;
     const vb_address_t *own = &port->own;
@@ -67,6 +67,7 @@ static bool connect_pair(const vb_link_t *link)
         return vb_peer_why(link->peer, "its port has no address that leads to itself");
     }
     const int rc = vb_address_connect(own, port, link->qp, there.psn, &there, &way);
+    link->was_connected = true;
     return 0 == rc
            || vb_peer_why(link->peer, "the queue pair cannot be connected to itself: %s",
                           strerror(rc));
