@@ -23,7 +23,11 @@ static opal_mutex_t giving = OPAL_MUTEX_STATIC_INIT; /* one thread at a time, an
 
 uint32_t mca_btl_ibx_verbs_part_max(void)
 {
-    return mca_btl_ibx_verbs_has_failover() ? (uint32_t) (mca_btl_ibx_verbs_params.max_send_size - sizeof(parcel_hdr_t)) : 0;
+    /* The processor copies parts, and may not touch memory of an accelerator, which the adapter may reach. */
+    const bool has_devices = VB_OFF != mca_btl_ibx_verbs_params.dmabuf && NULL != mca_btl_ibx_device_component();
+    return mca_btl_ibx_verbs_has_failover() && !has_devices
+               ? (uint32_t) (mca_btl_ibx_verbs_params.max_send_size - sizeof(parcel_hdr_t))
+               : 0;
 }
 
 /* ---- memory ---- */
