@@ -336,6 +336,31 @@ static void a_network_that_breaks_again_is_left_for_good(void **state)
     assert_int_equal(c.deadline, 0);
 }
 
+/* Its own network is of no use any more. */
+static void a_stranded_peer_stays_elsewhere(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    (void) on(&c, VB_ON_STILL, 20);
+    c.is_stranded = true;
+    for (unsigned i = 0; i < 4; ++i) {
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        assert_true(c.is_elsewhere);
+        (void) on(&c, VB_ON_FAILED, c.deadline);
+    }
+    c.is_stranded = false; /* it is open when the adapter fails */
+    while (!c.is_elsewhere || VB_RESOLVING != c.state) {
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    }
+    connect_at(&c, c.deadline - rules.trial_ns);
+    c.is_stranded = true;
+    assert_int_not_equal(c.deadline, 0);
+    assert_int_equal(on(&c, VB_ON_TIMEOUT, c.deadline), 0);
+    assert_int_equal(c.state, VB_OPEN);
+    assert_int_equal(c.deadline, 0);
+}
+
 static void the_other_end_waits_to_be_asked(void **state)
 {
     vb_conn_t c;
@@ -737,6 +762,28 @@ static void goodbyes_are_carried(void **state)
     assert_null(process[1].peer[2]->link);
 }
 
+/* What goes by another port does not end with the adapter, whose network is not tried any more. */
+static void an_adapter_may_fail_then(void **state)
+{
+    for (unsigned node = 1; node <= 2; ++node) {
+        open_elsewhere(&kinds[0]);
+        fake_device_fatal(node);
+        turn(100);
+        until_open(true);
+        const uint64_t trials = conn(2)->trials, since = spec_now();
+        for (unsigned i = 0; i < 100000 && (!is_done() || spec_now() - since < 20 * process[2].port->config.rules.return_ns); ++i) {
+            speak(1, 2);
+            speak(2, 1);
+            turn(100);
+        }
+        check_talk();
+        until_open(true);
+        assert_true(conn(2)->trials <= trials || 1 == node); /* the second tries it */
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
 /* Only one that is not broken, and goes by its adapter, carries others. */
 static void who_carries(void **state)
 {
@@ -846,6 +893,7 @@ int main(void)
         cmocka_unit_test(elsewhere_is_preferred),
         cmocka_unit_test(the_own_network_is_tried),
         cmocka_unit_test(a_network_that_breaks_again_is_left_for_good),
+        cmocka_unit_test(a_stranded_peer_stays_elsewhere),
         cmocka_unit_test(the_other_end_waits_to_be_asked),
         cmocka_unit_test_setup_teardown(a_cut_is_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
@@ -859,6 +907,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_read_before_a_fence_is_not_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_adapter_may_fail_then, setup, teardown),
         cmocka_unit_test_setup_teardown(who_carries, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_peer_says_is_not_believed, setup, teardown),

@@ -17,7 +17,7 @@ static bool open_queues(vb_dgram_t *d, uint32_t receives, char *why, size_t size
 {
     vb_port_t *port = d->port;
     d->entries.limit = receives + SLOTS;
-    d->cq = ibv_create_cq(port->context, (int) d->entries.limit, NULL, port->notices, 0);
+    d->cq = ibv_create_cq(port->context, (int) d->entries.limit, port, port->notices, 0);
     if (NULL == d->cq) {
         return vb_fails(why, size, "no completion queue of %u entries: %s", d->entries.limit,
                  strerror(errno));

@@ -168,7 +168,7 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
     if (!open_notices(port)) {
         return vb_fails(why, size, "no channel for notices of completions: %s", strerror(errno));
     }
-    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
+    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, port, port->notices, 0);
     if (NULL == port->cq) {
         return vb_fails(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
                  port->entries.limit, strerror(errno));
