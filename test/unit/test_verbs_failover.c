@@ -721,6 +721,33 @@ static void what_was_read_before_a_fence_is_not_read_again(void **state)
     }
 }
 
+/* What was copied of a connection goes elsewhere, too, whatever the adapter takes into a work request meanwhile. */
+static void what_was_inline_stays_so(void **state)
+{
+    (void) state;
+    begin_with_elsewhere(&kinds[0]);
+    speak(1, 2);
+    until_open(false);
+    for (unsigned i = 0; i < 20; ++i) {
+        turn(0);
+    }
+    cut_network(true);
+    fake_break(1);
+    assert_int_equal(send_flags(1, 2, 0x33, 200, VB_INLINE), VB_OK);
+    process[1].port->inline_max = 16;
+    int n = 0;
+    for (unsigned i = 0; i < 10000 && 0 == n; ++i) {
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+        vb_port_events(process[2].port, 0);
+        n = heard();
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    assert_int_equal(n, 1);
+    assert_int_equal(process[1].lost, 0);
+}
+
 /* As an adapter has it: the end of the connection, for good. */
 static void keys_are_checked(void **state)
 {
@@ -905,6 +932,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_peers_do_not_break_it, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_fenced_waits_for_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_read_before_a_fence_is_not_read_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_inline_stays_so, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
         cmocka_unit_test_setup_teardown(an_adapter_may_fail_then, setup, teardown),

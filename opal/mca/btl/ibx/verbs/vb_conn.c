@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Pauses between attempts to resume double so often: by default to 1.6 to 3.2 s, as the peer may be back at any time. */
+/* Pauses between attempts to resume double so often: by default to 0.8 to 1.6 s, as the peer may be back at any time. */
 #define RESUME_DOUBLINGS 4u
 /* Likewise the time until the own network is tried: each trial keeps messages for up to trial_ns. */
 #define RETURN_DOUBLINGS 4u

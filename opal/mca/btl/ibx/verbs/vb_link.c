@@ -24,7 +24,8 @@ void vb_peer_use(vb_peer_t *peer, const vb_link_t *link)
     peer->inline_max = peer->inline_put_max = NULL == link ? 0 : link->inline_max;
 }
 
-/* A device that cannot put so much into a work request refuses the queue pair. */
+/* A device that cannot put so much into a work request refuses the queue pair. One that took that before is short of something
+ * else: what was kept of another connection may need as much. */
 static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
 {
     const uint32_t inlines[] = {port->able.inline_max, 64, 0};
@@ -51,6 +52,9 @@ static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
             port->able.inline_max = inlines[i]; /* what to ask for next time */
             return true;
         }
+        if (port->inline_max > 0 && inlines[i] <= port->inline_max) {
+            return false;
+        }
     }
     return false;
 }
@@ -62,7 +66,9 @@ bool vb_link_prepare(vb_link_t *link)
     vb_sendq_init(&link->sendq, port->send_depth);
     vb_credit_init(&link->credit, !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
-    link->inline_max = port->inline_max;
+    if (NULL != link->failover) { /* what was kept may be longer than the adapter takes now */
+        link->inline_max = NULL == peer->kept || peer->kept->stride < port->inline_max ? port->inline_max : peer->kept->stride;
+    }
     if (NULL == link->requests || (NULL == link->failover && !create_queue_pair(link, port))) {
         return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));

@@ -304,7 +304,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 
 /* Flags of posting. */
 enum {
-    VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
+    VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max, else VB_FAULT */
     VB_FENCE = 2,  /* not before earlier reads are done, if the port fences */
     VB_SIGNAL = 4, /* somebody waits for `done`: no delay */
     VB_READ = 8,   /* of vb_post_rdma and vb_post_datagram_rdma: from there to here */

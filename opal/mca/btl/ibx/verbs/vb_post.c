@@ -48,6 +48,16 @@ static vb_status_t check(vb_peer_t *peer)
     return VB_OK;
 }
 
+/* Is it more than is copied? The way to the peer may have changed since it was decided. */
+static bool is_too_long(const vb_link_t *link, const struct ibv_send_wr *wr)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        bytes += wr->sg_list[i].length;
+    }
+    return bytes > link->inline_max;
+}
+
 /* Posts it. One entry of the completion queue has been taken for it, which is given back on failure. */
 static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags, void *user, vb_sent_t sent)
 {
@@ -57,6 +67,10 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
         vb_sendq_interval(link->sendq.depth, port->links, port->entries.limit);
     const bool signal = 0 != (flags & VB_SIGNAL) || vb_sendq_must_signal(&link->sendq, interval);
     struct ibv_send_wr *bad = NULL;
+    if (flags & VB_INLINE && __builtin_expect(is_too_long(link, wr), 0)) {
+        vb_entries_give(&port->entries, 1);
+        return VB_FAULT;
+    }
     wr->wr_id = vb_wr_id(false, link->generation, link->sendq.nxt);
     wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
     wr->send_flags |= flags & VB_INLINE ? IBV_SEND_INLINE : 0;

@@ -180,11 +180,6 @@ bool vb_link_post_again(vb_link_t *link)
     for (; kept->next < kept->n; ++kept->next) {
         const vb_request_t *request = &kept->request[kept->next];
         if (!request->is_done) {
-            if (request->flags & VB_INLINE && request->piece[0].length > link->inline_max) {
-                link->is_final = true;
-                vb_peer_cut(peer);
-                return vb_peer_why(peer, "the adapter takes less into a work request than before");
-            }
             const vb_status_t status = vb_post_kept(link, request);
             if (VB_FAULT == status) {
                 link->is_final = true;
