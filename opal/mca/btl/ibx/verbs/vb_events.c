@@ -41,7 +41,7 @@ static void fail_all(vb_port_t *port)
 {
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
         peer->conn.is_stranded = true;
-        if (NULL != peer->link && NULL == peer->link->failover) {
+        if (NULL != peer->link && vb_link_has_pair(peer->link)) {
             (void) vb_peer_why(peer, "the device %s failed", port->able.device);
             peer->link->is_final = true;
             vb_peer_cut(peer);

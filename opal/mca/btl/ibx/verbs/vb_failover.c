@@ -92,60 +92,37 @@ static bool say_hello(vb_link_t *link, vb_answer_t answer)
 
 /* ---- the connector ---- */
 
-static vb_link_t *link_new(vb_peer_t *peer, uint64_t attempt, bool is_mine)
+static const char *begin(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = vb_link_new(peer->port, &vb_elsewhere);
-    vb_failover_t *failover = NULL == link ? NULL : calloc(1, sizeof(*failover));
+    vb_failover_t *failover = link->failover = calloc(1, sizeof(*link->failover));
     if (NULL == failover) {
-        free(link);
-        (void) vb_peer_why(peer, "out of memory");
-        return NULL;
+        return "out of memory";
     }
-    failover->attempt = attempt;
-    failover->is_mine = is_mine;
-    link->failover = failover;
-    vb_peer_link(peer, link);
-    return link;
-}
-
-/* (The clock: a number is never used twice, also not by the next that the peer meets under this name.) */
-static vb_progress_t resolve(vb_peer_t *peer)
-{
-    return NULL == link_new(peer, spec_now(), true) ? VB_STEP_FAILED : VB_STEP_DONE;
-}
-
-static vb_progress_t route(vb_link_t *link)
-{
-    (void) link;
-    return VB_STEP_DONE;
+    failover->is_mine = NULL == asked;
+    /* The clock: a number is never used twice, also not by the next that the peer meets under this name. */
+    failover->attempt = NULL == asked ? spec_now() : asked->attempt;
+    return NULL;
 }
 
 static bool ask(vb_link_t *link)
 {
-    return vb_link_prepare(link) && say_hello(link, VB_ASK);
+    return say_hello(link, VB_ASK);
 }
 
-static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = link_new(peer, asked->attempt, false);
-    return NULL != link && vb_link_prepare(link) && vb_link_greet(link, &asked->hello) && say_hello(link, VB_WELCOME);
+    (void) asked;
+    return say_hello(link, VB_WELCOME);
 }
 
 static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, asked->hello.name);
-    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
     vb_hello_wire_t wire;
-    vb_hello_write(&wire, &hello);
+    vb_hello_reject(port, answer, &wire);
     if (NULL != peer) {
         (void) say(peer, VB_PART_HELLO, asked->attempt, false, &wire, sizeof(wire));
     }
-}
-
-static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
-{
-    (void) link, (void) attr;
-    return false;
 }
 
 static void disconnect(vb_link_t *link)
@@ -158,17 +135,6 @@ static void destroy(vb_link_t *link)
     free(link->failover->arrival);
     free(link->failover);
 }
-
-const vb_connector_t vb_elsewhere = {
-    .resolve = resolve,
-    .route = route,
-    .ask = ask,
-    .accept = accept_asked,
-    .reject = reject,
-    .create = create,
-    .disconnect = disconnect,
-    .destroy = destroy,
-};
 
 /* ---- work requests that go ---- */
 
@@ -229,7 +195,8 @@ static bool reads_are_under_way(const vb_link_t *link)
     return some;
 }
 
-void vb_failover_pump(vb_link_t *link)
+/* What is posted to the link goes on, as far as parts may be under way. */
+static void pump(vb_link_t *link)
 {
     vb_failover_t *f = link->failover;
     while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts, parts_most(link->peer->port))) {
@@ -258,6 +225,16 @@ void vb_failover_pump(vb_link_t *link)
     }
 }
 
+const vb_connector_t vb_elsewhere = {
+    .begin = begin,
+    .ask = ask,
+    .welcome = welcome,
+    .reject = reject,
+    .pump = pump,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};
+
 /* ---- what comes ---- */
 
 /* It says what cannot be. */
@@ -285,7 +262,7 @@ static void on_done(vb_link_t *link, const vb_part_t *part, const uint8_t *data)
     if (piece->is_last) {
         vb_link_retire(link, piece->request);
     }
-    vb_failover_pump(link);
+    pump(link);
 }
 
 /* A message is complete. */

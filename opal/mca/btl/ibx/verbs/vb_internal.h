@@ -226,8 +226,6 @@ vb_status_t vb_post_kept(vb_link_t *link, const vb_request_t *kept);
 
 /* ---- vb_failover.c ---- */
 
-/* What is posted to the link goes on, as far as parts may be under way. */
-void vb_failover_pump(vb_link_t *link);
 /* Messages that came so; at most max. */
 int vb_failover_poll(vb_port_t *port, vb_received_t *received, int max);
 void vb_failover_return(const vb_received_t *received);
@@ -262,7 +260,7 @@ static inline void vb_peer_link(vb_peer_t *peer, vb_link_t *link)
     link->peer = peer;
     peer->link = link;
 }
-/* Queue pair and receive buffers. False: why is set. */
+/* Queue pair and receive buffers, if its connector has such. False: why is set. */
 bool vb_link_prepare(vb_link_t *link);
 /* Connected: the peer said hello. False: it said something impossible. */
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
@@ -280,6 +278,7 @@ void vb_link_break(vb_link_t *link);
 /* The queue pair is gone. */
 void vb_link_free(vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
+void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
 

@@ -64,12 +64,12 @@ bool vb_link_prepare(vb_link_t *link)
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
     vb_sendq_init(&link->sendq, port->send_depth);
-    vb_credit_init(&link->credit, !port->able.shared_queue);
+    vb_credit_init(&link->credit, vb_link_has_pair(link) && !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
-    if (NULL != link->failover) { /* what was kept may be longer than the adapter takes now */
+    if (!vb_link_has_pair(link)) { /* what was kept may be longer than the adapter takes now */
         link->inline_max = NULL == peer->kept || peer->kept->stride < port->inline_max ? port->inline_max : peer->kept->stride;
     }
-    if (NULL == link->requests || (NULL == link->failover && !create_queue_pair(link, port))) {
+    if (NULL == link->requests || (vb_link_has_pair(link) && !create_queue_pair(link, port))) {
         return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
     }
@@ -89,8 +89,7 @@ bool vb_link_prepare(vb_link_t *link)
             return vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
         }
     }
-    if (NULL != link->failover) {
-        vb_credit_init(&link->credit, false);
+    if (!vb_link_has_pair(link)) {
         return true;
     }
     if (!vb_map_put(&port->by_qp, link->qp->qp_num, link)) {
@@ -129,6 +128,12 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
                               .key = link->peer->key,
                               .received = vb_port_resumes(port) ? link->peer->messages_received : 0,
                               .is_again = VB_ASK == answer && link->peer->conn.is_again};
+    vb_hello_write(wire, &hello);
+}
+
+void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire)
+{
+    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
     vb_hello_write(wire, &hello);
 }
 

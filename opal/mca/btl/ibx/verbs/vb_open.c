@@ -270,7 +270,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
 static bool has_links(const vb_port_t *port)
 {
     const vb_peer_t *peer = port->peers;
-    while (NULL != peer && (NULL == peer->link || NULL != peer->link->failover)) { /* others carry those */
+    while (NULL != peer && (NULL == peer->link || !vb_link_has_pair(peer->link))) { /* others carry those */
         peer = peer->next;
     }
     return NULL != peer;

@@ -211,22 +211,20 @@ bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
 
 /* ---- links ---- */
 
-/* NULL: out of memory. */
-static vb_link_t *link_new(vb_peer_t *peer)
+static const char *begin(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = vb_link_new(peer->port, &vb_ud_cm);
-    vb_setup_t *setup = NULL == link ? NULL : calloc(1, sizeof(*setup));
+    vb_setup_t *setup = link->setup = calloc(1, sizeof(*link->setup));
     if (NULL == setup) {
-        free(link);
-        return NULL;
+        return "out of memory";
     }
     if (sizeof(setup->psn) != getrandom(&setup->psn, sizeof(setup->psn), 0)) {
         setup->psn = link->generation;
     }
     setup->psn &= 0xffffffu;
-    link->setup = setup;
-    vb_peer_link(peer, link);
-    return link;
+    if (NULL != asked) {
+        vb_attempt_begin(&setup->attempt, asked->message->number, false, spec_now());
+    }
+    return NULL;
 }
 
 static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
@@ -237,28 +235,16 @@ static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 }
 
 /* The queue pairs of both sides know each other. False: why is set. */
-static bool connect_pair(const vb_link_t *link, const vb_cm_message_t *there)
+static bool connect_pair(vb_link_t *link, const vb_cm_message_t *there)
 {
-    vb_port_t *port = link->peer->port;
-    const vb_address_t *address = &port->mailbox->address;
-    struct ibv_ah_attr way;
-    if (!vb_address_route(address, port, there->lid, there->gid, &way)) {
-        ++port->counters.strangers;
-        return vb_peer_why(link->peer, "it says that it is where no way leads to");
-    }
-    const int rc = vb_address_connect(address, port, link->qp, link->setup->psn, there, &way);
-    return 0 == rc
-           || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
+    return vb_link_connect(link, &link->peer->port->mailbox->address, link->setup->psn, there);
 }
 
 static void disconnect(vb_link_t *link)
 {
     vb_peer_t *peer = link->peer;
     const vb_attempt_t *attempt = &link->setup->attempt;
-    if (NULL != link->qp) {
-        struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-        (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
-    }
+    vb_link_fail_pair(link);
     if (0 != attempt->number) {
         say(peer, VB_GONE, attempt->number, attempt->is_mine);
     }
@@ -266,38 +252,24 @@ static void disconnect(vb_link_t *link)
 
 static void destroy(vb_link_t *link)
 {
-    if (NULL != link->qp) {
-        (void) ibv_destroy_qp(link->qp);
-    }
+    vb_link_destroy_pair(link);
     free(link->setup);
 }
 
 /* ---- asking ---- */
 
-static vb_progress_t resolve(vb_peer_t *peer)
+static vb_progress_t resolve(vb_link_t *link)
 {
+    vb_peer_t *peer = link->peer;
     if (NULL == peer->target || !make_handle(peer->port, peer->target)) {
         (void) vb_peer_why(peer, "no way to its port: %s", strerror(errno));
         return VB_STEP_FAILED;
     }
-    if (NULL == link_new(peer)) {
-        (void) vb_peer_why(peer, "out of memory");
-        return VB_STEP_FAILED;
-    }
-    return VB_STEP_DONE;
-}
-
-static vb_progress_t route(vb_link_t *link)
-{
-    (void) link;
     return VB_STEP_DONE;
 }
 
 static bool ask(vb_link_t *link)
 {
-    if (!vb_link_prepare(link)) {
-        return false;
-    }
     vb_attempt_begin(&link->setup->attempt, ++link->peer->port->mailbox->number, true, spec_now());
     say_pair(link, VB_ASK);
     return true;
@@ -305,18 +277,12 @@ static bool ask(vb_link_t *link)
 
 /* ---- answering ---- */
 
-static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = link_new(peer);
-    if (NULL == link) {
-        return vb_peer_why(peer, "out of memory");
-    }
-    vb_attempt_begin(&link->setup->attempt, asked->message->number, false, spec_now());
-    if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello)
-        || !connect_pair(link, asked->message)) {
+    if (!connect_pair(link, asked->message)) {
         return false;
     }
-    peer->handshake.answer = VB_WELCOME;
+    link->peer->handshake.answer = VB_WELCOME;
     say_pair(link, VB_WELCOME);
     return true;
 }
@@ -329,10 +295,10 @@ static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 }
 
 const vb_connector_t vb_ud_cm = {
+    .begin = begin,
     .resolve = resolve,
-    .route = route,
     .ask = ask,
-    .accept = accept_asked,
+    .welcome = welcome,
     .reject = reject,
     .create = create,
     .disconnect = disconnect,
