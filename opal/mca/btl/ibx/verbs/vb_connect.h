@@ -102,6 +102,8 @@ int vb_mailbox_descriptor(const vb_port_t *port);
 bool vb_mailbox_is_asked(const vb_port_t *port);
 /* Only with one: takes all that has arrived, and answers one request. Takes the lock itself. */
 void vb_mailbox_events(vb_port_t *port);
+/* The peer is not spoken to any more, if nothing is left of its connection. */
+void vb_mailbox_part(vb_peer_t *peer);
 /* Says the request to this peer again, or the welcome, if it is time. */
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now);
 

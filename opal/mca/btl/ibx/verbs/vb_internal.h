@@ -107,7 +107,8 @@ struct vb_peer {
     vb_conn_t conn;
     vb_link_t *link;
     const vb_connector_t *connector; /* of attempts of mine */
-    struct vb_ud_target *target;              /* where it takes requests in datagrams, or NULL */
+    vb_dgram_address_t mailbox;      /* where it takes requests in datagrams; number 0: not known */
+    uint32_t target;                 /* the address handle (vb_ud.h); 0: none */
     vb_handshake_t handshake;        /* by these */
     uint16_t messages_sent, messages_received; /* by all its connections */
     vb_kept_t *kept;         /* NULL: nothing is to be posted again */

@@ -473,5 +473,6 @@ void vb_peer_close(vb_peer_t *peer)
     if (NULL != peer->port->hybrid) {
         vb_hybrid_part(peer);
     }
+    vb_mailbox_part(peer);
     peer->user = NULL;
 }
