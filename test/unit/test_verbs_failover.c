@@ -122,10 +122,13 @@ static void until_open(bool is_elsewhere)
     fail_msg("the connection is %s%s", vb_conn_state_name(conn(1)->state), conn(1)->is_elsewhere ? " elsewhere" : "");
 }
 
-/* Connected by the own network, which is then cut; and by the other port. */
+/* Connected by the own network, which is then cut; and by the other port, where they stay (until try_home). */
 static void open_elsewhere(const kind_t *kind)
 {
     begin_with_elsewhere(kind);
+    for (unsigned i = 1; i <= 2; ++i) {
+        process[i].port->config.rules.return_ns = UINT64_C(1000000000000);
+    }
     speak(1, 2);
     until_open(false);
     cut_network(true);
@@ -134,6 +137,17 @@ static void open_elsewhere(const kind_t *kind)
     until_open(true);
     for (unsigned i = 0; i < 50; ++i) {
         turn(100);
+    }
+}
+
+/* It is time to. */
+static void try_home(void)
+{
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_port_lock(process[i].port);
+        process[i].port->config.rules.return_ns = 3000000;
+        conn(i)->deadline = 0 == conn(i)->deadline ? 0 : spec_now();
+        vb_port_unlock(process[i].port);
     }
 }
 
@@ -797,6 +811,7 @@ static void an_adapter_may_fail_then(void **state)
         fake_device_fatal(node);
         turn(100);
         until_open(true);
+        try_home();
         const uint64_t trials = conn(2)->trials, since = spec_now();
         for (unsigned i = 0; i < 100000 && (!is_done() || spec_now() - since < 20 * process[2].port->config.rules.return_ns); ++i) {
             speak(1, 2);
@@ -877,6 +892,7 @@ static void atomics_wait(void **state)
                      VB_AGAIN);
     vb_port_unlock(p->port);
     cut_network(false);
+    try_home();
     until_open(false);
     vb_port_lock(p->port);
     assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
