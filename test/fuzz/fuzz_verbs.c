@@ -21,7 +21,7 @@ static void check_receives(const vb_rx_t *rx, const queue_t *posted)
     }
     MUST(buffers == rx->buffers && buffers == idle + rx->posted + rx->taken);
     MUST(posted->n <= rx->posted && rx->posted + rx->taken <= rx->entries);
-    MUST(rx->window.current <= rx->window.max && rx->posted + rx->taken <= rx->limit);
+    MUST(rx->window.current <= rx->window.max && rx->posted + rx->taken <= rx->window.max + rx->spare);
 }
 
 /* Returns the entries of the completion queue that the link holds. */

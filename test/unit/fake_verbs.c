@@ -247,12 +247,13 @@ size_t fake_moved(size_t size)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int n, void *user,
                              struct ibv_comp_channel *channel, int vector)
 {
-    (void) user, (void) vector;
+    (void) vector;
     if (fake.no_cq) {
         errno = ENOMEM;
         return NULL;
     }
     fake_cq_t *cq = fake_cq_new(context, (unsigned) n);
+    cq->cq.cq_context = user;
     cq->cq.channel = channel;
     if (NULL != channel) {
         ++channel->refcnt;

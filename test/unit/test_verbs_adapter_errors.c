@@ -143,14 +143,44 @@ static int teardown_errors(void **state)
 
 /* ---- the adapter ---- */
 
-static void adapter_tells(unsigned node, enum ibv_event_type type, struct ibv_qp *qp)
+static void adapter_tells_it(unsigned node)
 {
-    kernel.async = (struct ibv_async_event){.event_type = type, .element.qp = qp};
-    kernel.has_async = true;
     const uint64_t one = 1;
+    kernel.has_async = true;
     assert_int_equal(write(context_of(node)->async_fd, &one, sizeof(one)), sizeof(one));
     settle();
     assert_false(kernel.has_async);
+}
+
+static void adapter_tells(unsigned node, enum ibv_event_type type, struct ibv_qp *qp)
+{
+    kernel.async = (struct ibv_async_event){.event_type = type, .element.qp = qp};
+    adapter_tells_it(node);
+}
+
+/* That all connections use. One of another port of the device is nothing to this one. */
+static void a_queue_that_fails(void **state)
+{
+    for (unsigned shared = 0; shared < 2; ++shared) {
+        struct ibv_cq another_cq = {.cq_context = &process[2]};
+        struct ibv_srq another_srq = {.srq_context = &process[2]};
+        begin(2);
+        open_up(1, 2);
+        for (unsigned of_port = 0; of_port < 2; ++of_port) {
+            assert_int_equal(process[1].lost, 0);
+            kernel.async = (struct ibv_async_event){.event_type = shared ? IBV_EVENT_SRQ_ERR : IBV_EVENT_CQ_ERR};
+            if (shared) {
+                kernel.async.element.srq = of_port ? process[1].port->srq : &another_srq;
+            } else {
+                kernel.async.element.cq = of_port ? process[1].port->cq : &another_cq;
+            }
+            adapter_tells_it(1);
+        }
+        until(1, 2, VB_DEAD);
+        assert_int_equal(process[1].lost, 1);
+        assert_int_equal(teardown_errors(state), 0);
+        assert_int_equal(setup_errors(state), 0);
+    }
 }
 
 static void a_queue_pair_that_fails(void **state)
@@ -535,6 +565,7 @@ static void a_buffer_of_a_link_that_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_queue_that_fails),
         TEST(a_queue_pair_that_fails),
         TEST(work_requests_that_must_wait),
         TEST(work_requests_that_are_refused),

@@ -86,6 +86,15 @@ int __wrap_rdma_get_cm_event(struct rdma_event_channel *c, struct rdma_cm_event 
     return rc;
 }
 
+static faulty_t create_qp;
+
+int __real_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int __wrap_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int __wrap_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    return faulty_now(&create_qp) ? -1 : __real_rdma_create_qp(id, pd, attr);
+}
+
 static int setup_errors(void **state)
 {
     memset(&kernel, 0, sizeof(kernel));
@@ -153,6 +162,18 @@ static void every_step_of_connecting(void **state)
 }
 
 /* Without inline data control messages leave from memory of the link's own; and each link has its own queue. */
+/* The adapter took as much into a work request before, so that is not why it has no queue pair now. */
+static void a_queue_pair_that_is_refused_once(void **state)
+{
+    (void) state;
+    begin(3);
+    open_up(1, 2);
+    create_qp = (faulty_t){.times = 1, .error = ENOMEM};
+    open_up(1, 3);
+    assert_int_equal(create_qp.times, 0);
+    assert_int_equal(vb_inline_max(process[1].peer[3]), VB_INLINE_MAX);
+}
+
 static void every_step_without_inline_data(void **state)
 {
     const weak_t steps[] = {
@@ -358,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_step_of_connecting),
+        TEST(a_queue_pair_that_is_refused_once),
         TEST(every_step_without_inline_data),
         TEST(tables_that_cannot_be_had),
         TEST(no_memory_for_a_stranger),

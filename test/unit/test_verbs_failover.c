@@ -26,7 +26,7 @@ static void carry(unsigned from, unsigned to, unsigned most)
         if (NULL == parcel) {
             return;
         }
-        assert_true(parcel->length <= PART);
+        assert_true(parcel->length <= process[from].port->config.part_max);
         assert_ptr_equal(parcel->peer, process[from].peer[to]);
         ++carried;
         if (1 == from) {
@@ -122,10 +122,13 @@ static void until_open(bool is_elsewhere)
     fail_msg("the connection is %s%s", vb_conn_state_name(conn(1)->state), conn(1)->is_elsewhere ? " elsewhere" : "");
 }
 
-/* Connected by the own network, which is then cut; and by the other port. */
+/* Connected by the own network, which is then cut; and by the other port, where they stay (until try_home). */
 static void open_elsewhere(const kind_t *kind)
 {
     begin_with_elsewhere(kind);
+    for (unsigned i = 1; i <= 2; ++i) {
+        process[i].port->config.rules.return_ns = UINT64_C(1000000000000);
+    }
     speak(1, 2);
     until_open(false);
     cut_network(true);
@@ -134,6 +137,17 @@ static void open_elsewhere(const kind_t *kind)
     until_open(true);
     for (unsigned i = 0; i < 50; ++i) {
         turn(100);
+    }
+}
+
+/* It is time to. */
+static void try_home(void)
+{
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_port_lock(process[i].port);
+        process[i].port->config.rules.return_ns = 3000000;
+        conn(i)->deadline = 0 == conn(i)->deadline ? 0 : spec_now();
+        vb_port_unlock(process[i].port);
     }
 }
 
@@ -161,12 +175,12 @@ static void requests_are_cut(void **state)
     }
     assert_null(vb_parts_answered(&p, 5));
     for (uint32_t i = 0; i < VB_PARTS_MOST; ++i) {
-        assert_true(vb_parts_have_room(&p));
+        assert_true(vb_parts_have_room(&p, VB_PARTS_MOST));
         (void) vb_parts_cut(&p, 1, 10);
     }
-    assert_false(vb_parts_have_room(&p));
+    assert_false(vb_parts_have_room(&p, VB_PARTS_MOST));
     assert_non_null(vb_parts_answered(&p, 5));
-    assert_true(vb_parts_have_room(&p));
+    assert_true(vb_parts_have_room(&p, VB_PARTS_MOST));
     assert_true(vb_parts_heard(&p, 0) && vb_parts_heard(&p, 1));
     assert_false(vb_parts_heard(&p, 1));
     assert_false(vb_parts_heard(&p, 3));
@@ -336,6 +350,31 @@ static void a_network_that_breaks_again_is_left_for_good(void **state)
     assert_int_equal(c.deadline, 0);
 }
 
+/* Its own network is of no use any more. */
+static void a_stranded_peer_stays_elsewhere(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    (void) on(&c, VB_ON_STILL, 20);
+    c.is_stranded = true;
+    for (unsigned i = 0; i < 4; ++i) {
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+        assert_true(c.is_elsewhere);
+        (void) on(&c, VB_ON_FAILED, c.deadline);
+    }
+    c.is_stranded = false; /* it is open when the adapter fails */
+    while (!c.is_elsewhere || VB_RESOLVING != c.state) {
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    }
+    connect_at(&c, c.deadline - rules.trial_ns);
+    c.is_stranded = true;
+    assert_int_not_equal(c.deadline, 0);
+    assert_int_equal(on(&c, VB_ON_TIMEOUT, c.deadline), 0);
+    assert_int_equal(c.state, VB_OPEN);
+    assert_int_equal(c.deadline, 0);
+}
+
 static void the_other_end_waits_to_be_asked(void **state)
 {
     vb_conn_t c;
@@ -483,6 +522,246 @@ static void long_requests_are_put_together(void **state)
     vb_port_unlock(q->port);
 }
 
+static void take_parcel(unsigned to, const vb_parcel_t *parcel)
+{
+    vb_port_lock(process[to].port);
+    vb_port_take_part(process[to].port, process[3 - to].name, parcel->data, parcel->length);
+    vb_port_unlock(process[to].port);
+}
+
+/* A request that waited in the other port while a connection was made by the network, and was used. */
+static void late_requests_break_nothing(void **state)
+{
+    (void) state;
+    begin_with_elsewhere(&kinds[0]);
+    speak(1, 2);
+    until_open(false);
+    cut_network(true);
+    fake_break(1);
+    speak(1, 2);
+    for (unsigned i = 0; i < 100000 && !vb_port_has_parts(process[1].port); ++i) {
+        turn(0);
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    vb_parcel_t *late = vb_port_next_part(process[1].port);
+    assert_non_null(late);
+    cut_network(false);
+    for (unsigned i = 0; i < 100000 && !is_done(); ++i) {
+        speak(1, 2);
+        speak(2, 1);
+        turn(0);
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    check_talk();
+    const uint64_t opened[] = {conn(1)->opened_at, conn(2)->opened_at};
+    take_parcel(2, late);
+    assert_int_equal(conn(2)->state, VB_OPEN);
+    free(late);
+    turn(100); /* what else waited */
+    for (unsigned node = 1; node <= 2; ++node) {
+        assert_int_equal(conn(node)->state, VB_OPEN);
+        assert_int_equal(conn(node)->opened_at, opened[node - 1]);
+    }
+}
+
+/* The same request once more; and the next one. */
+static void a_request_is_heard_once(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    const unsigned to = process[2].peer[1]->elsewhere_asked > 0 ? 2 : 1, from = 3 - to;
+    const vb_hello_t hello = {.answer = VB_ASK,
+                              .credits = VB_UNCOUNTED,
+                              .buffer = SIZE,
+                              .name = process[from].name,
+                              .key = 1000 + to,
+                              .received = process[from].peer[to]->messages_received,
+                              .is_again = true};
+    for (unsigned n = 0; n < 2; ++n) {
+        const vb_part_t part = {.kind = VB_PART_HELLO,
+                                .is_mine = true,
+                                .attempt = process[to].peer[from]->elsewhere_asked + n,
+                                .length = sizeof(vb_hello_wire_t)};
+        struct {
+            vb_part_wire_t part;
+            vb_hello_wire_t hello;
+        } wire;
+        vb_part_write(&wire.part, &part);
+        vb_hello_write(&wire.hello, &hello);
+        vb_port_lock(process[to].port);
+        vb_port_take_part(process[to].port, process[from].name, &wire, sizeof(wire));
+        vb_port_unlock(process[to].port);
+        assert_int_equal(conn(to)->state, 0 == n ? VB_OPEN : VB_BREAKING);
+    }
+}
+
+/* Of any memory. */
+static bool copy_anything(void *context, uint32_t rkey, uint64_t remote, void *data, uint32_t size, bool is_write)
+{
+    (void) context, (void) rkey;
+    void *memory = (void *) (uintptr_t) remote;
+    memcpy(is_write ? memory : data, is_write ? data : memory, size);
+    return true;
+}
+
+/* There and back again, as parts of this size. */
+static void move_much(uint32_t part_max, size_t length)
+{
+    char *from = malloc(length), *to = malloc(length), *back = malloc(length);
+    process_t *p = &process[1];
+    assert_true(NULL != from && NULL != to && NULL != back);
+    memset(to, 0, length);
+    memset(back, 0, length);
+    for (size_t i = 0; i < length; ++i) {
+        from[i] = (char) (i * 7 + (i >> 12));
+    }
+    for (unsigned node = 1; node <= 2; ++node) {
+        process[node].port->config.part_max = part_max;
+        process[node].port->config.copy = copy_anything;
+    }
+    const unsigned before = p->done;
+    const uint64_t opened_at = conn(1)->opened_at;
+    struct ibv_sge put = piece_of(1, from, (uint32_t) length), get = piece_of(1, back, (uint32_t) length);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_rdma(p->peer[2], &put, (uintptr_t) to, 1, VB_SIGNAL, p), VB_OK);
+    assert_int_equal(vb_post_rdma(p->peer[2], &get, (uintptr_t) to, 1, VB_SIGNAL | VB_READ, p), VB_OK);
+    vb_port_unlock(p->port);
+    for (unsigned i = 0; i < 100000 && p->done < before + 2; ++i) {
+        assert_true(p->peer[2]->parcel_bytes <= part_max); /* one at a time */
+        assert_int_equal(conn(1)->opened_at, opened_at);
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+    }
+    assert_int_equal(p->done, before + 2);
+    assert_memory_equal(from, to, length);
+    assert_memory_equal(from, back, length);
+    free(from);
+    free(to);
+    free(back);
+}
+
+/* Parts of half a megabyte, of which 32 are more than may wait. */
+static void large_parts_do_not_break_it(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    move_much(512 << 10, (size_t) 16 << 20);
+}
+
+/* The parcels of others are more than may wait in a port. */
+static void many_peers_do_not_break_it(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    process[1].port->parcel_bytes += (size_t) 15 << 20;
+    process[2].port->parcel_bytes += (size_t) 15 << 20;
+    move_much(PART, 5003);
+    process[1].port->parcel_bytes -= (size_t) 15 << 20;
+    process[2].port->parcel_bytes -= (size_t) 15 << 20;
+}
+
+/* A get of source(2), and behind it a message that is not to leave before the get is done. */
+static void post_fenced(void)
+{
+    process_t *p = &process[1];
+    struct ibv_sge get = piece_of(1, source(1) + 512, WORD);
+    vb_hdr_t *hdr = (vb_hdr_t *) (void *) (p->memory + 1024);
+    struct ibv_sge message = piece_of(1, (char *) hdr, sizeof(*hdr) + 1);
+    vb_port_lock(p->port);
+    assert_int_equal(vb_post_rdma(p->peer[2], &get, (uintptr_t) source(2), process[2].mr->rkey, VB_SIGNAL | VB_READ, p), VB_OK);
+    assert_int_equal(vb_post_send(p->peer[2], hdr, 9, &message, 1, VB_SIGNAL | VB_FENCE, p), VB_OK);
+    vb_port_unlock(p->port);
+}
+
+/* Messages that the second process takes now. */
+static int heard(void)
+{
+    process_t *q = &process[2];
+    vb_received_t r[16];
+    int events;
+    vb_port_lock(q->port);
+    const int n = vb_port_poll(q->port, r, 16, &events);
+    vb_port_return(q->port, r, n);
+    vb_port_unlock(q->port);
+    return n;
+}
+
+static void what_is_fenced_waits_for_reads(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    (void) heard();
+    post_fenced();
+    carry(1, 2, 100);
+    assert_int_equal(heard(), 0);
+    carry(2, 1, 100);
+    assert_int_equal(source(1)[512], 0x5a);
+    carry(1, 2, 100);
+    assert_int_equal(heard(), 1);
+}
+
+/* The program there uses the memory again when the message has come; the get is not done once more after that. */
+static void what_was_read_before_a_fence_is_not_read_again(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    (void) heard();
+    post_fenced();
+    carry(1, 2, 100);
+    bool is_used_again = heard() > 0;
+    memset(source(2), is_used_again ? 0x66 : 0x5a, WORD);
+    for (unsigned node = 1; node <= 2; ++node) { /* the answer does not come */
+        vb_port_lock(process[node].port);
+        vb_peer_is_not_carried(process[node].peer[3 - node]);
+        vb_port_unlock(process[node].port);
+    }
+    cut_network(false);
+    for (unsigned i = 0; i < 20000 && !is_used_again; ++i) {
+        is_used_again = heard() > 0;
+        memset(source(2), is_used_again ? 0x66 : 0x5a, WORD);
+        vb_port_events(process[2].port, 0);
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    for (unsigned i = 0; i < 100; ++i) {
+        turn(100);
+    }
+    assert_true(is_used_again);
+    for (unsigned i = 0; i < WORD; ++i) {
+        assert_int_equal(source(1)[512 + i], 0x5a);
+    }
+}
+
+/* What was copied of a connection goes elsewhere, too, whatever the adapter takes into a work request meanwhile. */
+static void what_was_inline_stays_so(void **state)
+{
+    (void) state;
+    begin_with_elsewhere(&kinds[0]);
+    speak(1, 2);
+    until_open(false);
+    for (unsigned i = 0; i < 20; ++i) {
+        turn(0);
+    }
+    cut_network(true);
+    fake_break(1);
+    assert_int_equal(send_flags(1, 2, 0x33, 200, VB_INLINE), VB_OK);
+    process[1].port->inline_max = 16;
+    int n = 0;
+    for (unsigned i = 0; i < 10000 && 0 == n; ++i) {
+        hear(1);
+        carry(1, 2, 100);
+        carry(2, 1, 100);
+        vb_port_events(process[2].port, 0);
+        n = heard();
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
+    assert_int_equal(n, 1);
+    assert_int_equal(process[1].lost, 0);
+}
+
 /* As an adapter has it: the end of the connection, for good. */
 static void keys_are_checked(void **state)
 {
@@ -524,13 +803,37 @@ static void goodbyes_are_carried(void **state)
     assert_null(process[1].peer[2]->link);
 }
 
+/* What goes by another port does not end with the adapter, whose network is not tried any more. */
+static void an_adapter_may_fail_then(void **state)
+{
+    for (unsigned node = 1; node <= 2; ++node) {
+        open_elsewhere(&kinds[0]);
+        fake_device_fatal(node);
+        turn(100);
+        until_open(true);
+        try_home();
+        const uint64_t trials = conn(2)->trials, since = spec_now();
+        for (unsigned i = 0; i < 100000 && (!is_done() || spec_now() - since < 20 * process[2].port->config.rules.return_ns); ++i) {
+            speak(1, 2);
+            speak(2, 1);
+            turn(100);
+        }
+        check_talk();
+        until_open(true);
+        assert_true(conn(2)->trials <= trials || 1 == node); /* the second tries it */
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
 /* Only one that is not broken, and goes by its adapter, carries others. */
 static void who_carries(void **state)
 {
     (void) state;
     begin_with_elsewhere(&kinds[0]);
-    assert_true(vb_peer_carries(process[1].peer[2])); /* it can be connected */
-    speak(1, 2);
+    assert_int_equal(conn(1)->state, VB_IDLE);
+    assert_false(vb_peer_carries(process[1].peer[2])); /* but it is connected for the next time */
+    assert_int_not_equal(conn(1)->state, VB_IDLE);
     until_open(false);
     assert_true(vb_peer_carries(process[1].peer[2]));
     cut_network(true);
@@ -589,6 +892,7 @@ static void atomics_wait(void **state)
                      VB_AGAIN);
     vb_port_unlock(p->port);
     cut_network(false);
+    try_home();
     until_open(false);
     vb_port_lock(p->port);
     assert_int_equal(vb_post_atomic(p->peer[2], &piece, (uintptr_t) source(2) + 512, process[2].mr->rkey, 1, NULL, VB_SIGNAL, p),
@@ -632,13 +936,22 @@ int main(void)
         cmocka_unit_test(elsewhere_is_preferred),
         cmocka_unit_test(the_own_network_is_tried),
         cmocka_unit_test(a_network_that_breaks_again_is_left_for_good),
+        cmocka_unit_test(a_stranded_peer_stays_elsewhere),
         cmocka_unit_test(the_other_end_waits_to_be_asked),
         cmocka_unit_test_setup_teardown(a_cut_is_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
         cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_requests_break_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_is_heard_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_parts_do_not_break_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_peers_do_not_break_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_fenced_waits_for_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_read_before_a_fence_is_not_read_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_inline_stays_so, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_adapter_may_fail_then, setup, teardown),
         cmocka_unit_test_setup_teardown(who_carries, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_peer_says_is_not_believed, setup, teardown),

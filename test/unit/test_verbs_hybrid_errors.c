@@ -73,7 +73,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         } else if (faulty_now(&adapter.bad_status)) {
             wc[i].status = IBV_WC_LOC_LEN_ERR;
         } else if (faulty_now(&adapter.short_one)) {
-            wc[i].byte_len = VB_DGRAM_GRH;
+            wc[i].byte_len = VB_UD_GRH;
         }
     }
     return got;
@@ -220,6 +220,24 @@ static void few_buffers(void **state)
     faulty_iw_post_receive = (faulty_t){.times = 1};
     assert_true(start(1, &c, NULL));
     assert_int_equal(faulty_iw_post_receive.hits, 1);
+}
+
+/* Its number is what the others know; what was under way is sent again. */
+static void a_queue_pair_that_breaks_is_renewed(void **state)
+{
+    (void) state;
+    begin_hybrid(2, UINT32_MAX);
+    meet_by_datagrams(1, 2);
+    for (unsigned i = 0; i < 4; ++i) {
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+        assert_int_equal(say(2, 1, (uint8_t) i), VB_OK);
+        fake_break_datagrams(1 + i % 2);
+        assert_int_equal(say(1, 2, (uint8_t) i), VB_OK);
+        assert_int_equal(say(2, 1, (uint8_t) i), VB_OK);
+        await(1, 2 * i + 2);
+        await(2, 2 * i + 2);
+    }
+    assert_int_equal(process[1].lost + process[2].lost, 0);
 }
 
 /* ---- peers ---- */
@@ -522,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(ports_without_datagrams),  TEST(few_buffers),
+        TEST(a_queue_pair_that_breaks_is_renewed),
         TEST(peers_by_connection_only), TEST(said_before_it_is_known),
         TEST(datagrams_are_sent_again), TEST(messages_that_nobody_took),
         TEST(memory_that_is_hidden),    TEST(what_is_not_posted),

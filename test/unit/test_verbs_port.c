@@ -70,6 +70,20 @@ static void entries_of_the_completion_queue_are_counted(void **state)
     assert_int_equal(process[1].lost + process[2].lost, 0); /* and nothing overflowed: teardown */
 }
 
+static void more_inline_data_than_is_taken(void **state)
+{
+    (void) state;
+    fake.max_inline = 64;
+    begin(2);
+    open_up(1, 2);
+    assert_int_equal(vb_inline_max(process[1].peer[2]), 64);
+    assert_int_equal(send_flags(1, 2, 1, 65 - sizeof(vb_hdr_t), VB_INLINE), VB_FAULT);
+    assert_int_equal(send_flags(1, 2, 2, 64 - sizeof(vb_hdr_t), VB_INLINE), VB_OK);
+    settle();
+    assert_int_equal(process[2].got[process[2].received - 1], 2);
+    assert_int_equal(process[1].lost, 0);
+}
+
 static void no_inline_data(void **state)
 {
     (void) state;
@@ -375,6 +389,7 @@ int main(void)
         TEST(messages_keep_their_order_and_bytes),
         TEST(a_send_queue_that_is_full_waits),
         TEST(entries_of_the_completion_queue_are_counted),
+        TEST(more_inline_data_than_is_taken),
         TEST(no_inline_data),
         TEST(put_and_get),
         TEST(a_message_behind_a_read_is_fenced),

@@ -135,6 +135,33 @@ static void post_two_of_six(unsigned flags)
     assert_int_equal(process[1].port->counters.posted_again, 2);
 }
 
+/* While the other side computes it is asked again and again, and nobody polls: what is asked by is not kept. */
+static void attempts_in_vain_are_not_kept(void **state)
+{
+    for (int by_datagrams = 0; by_datagrams < 2; ++by_datagrams) {
+        const kind_t kind = {.has_srq = true, .by_datagrams = by_datagrams};
+        begin_resumable(&kind);
+        assert_int_equal(say(1, 2, 0), VB_AGAIN);
+        until(1, 2, VB_OPEN);
+        until(2, 1, VB_OPEN);
+        const unsigned before = fake.queue_pairs;
+        fake.requests_left = 0;
+        assert_int_equal(say(1, 2, 1), VB_OK);
+        for (unsigned i = 0; i < 1000 && VB_WAITING != process[1].peer[2]->conn.state; ++i) {
+            progress(1);
+        }
+        for (unsigned i = 0; i < 100000 && process[2].port->counters.rejected < 50; ++i) {
+            vb_port_events(process[1].port, 0);
+            vb_port_events(process[2].port, 0);
+            nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+        }
+        assert_true(process[2].port->counters.rejected >= 50);
+        assert_true(fake.queue_pairs <= before + 3);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
 /* The new connection has fewer credits than what was kept needs. */
 static void what_was_kept_goes_first(void **state)
 {
@@ -414,6 +441,7 @@ int main(void)
         cmocka_unit_test(marks_say_what_is_there),
         cmocka_unit_test_setup_teardown(one_break_is_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(many_breaks_are_not_felt, setup, teardown),
+        cmocka_unit_test_setup_teardown(attempts_in_vain_are_not_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_kept_goes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_posted_again_ends_once, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_are_not_done_twice, setup, teardown),

@@ -665,6 +665,28 @@ static void a_mailbox_that_breaks_for_ever_is_left(void **state)
     assert_string_equal(process[1].why, "no answer");
 }
 
+/* Processes that were met, and are parted from, cost no address handle; and are met again. */
+static void who_parted_costs_nothing(void **state)
+{
+    (void) state;
+    open_ports(3);
+    for (unsigned i = 0; i < 3; ++i) {
+        connect_two(1, 2);
+        know_each_other(1, 3); /* and are never connected */
+        assert_int_equal(fake.address_handles, 4);
+        for (unsigned node = 2; node <= 3; ++node) {
+            vb_port_lock(process[1].port);
+            vb_peer_close(process[1].peer[node]);
+            vb_port_unlock(process[1].port);
+            settle();
+        }
+        vb_port_lock(process[3].port); /* the second has heard a goodbye */
+        vb_peer_close(process[3].peer[1]);
+        vb_port_unlock(process[3].port);
+        assert_int_equal(fake.address_handles, 0);
+    }
+}
+
 /* It has no way back; then it has. */
 static void who_is_nowhere_may_be_somewhere_later(void **state)
 {
@@ -909,6 +931,7 @@ int main(void)
         TEST(who_cannot_be_talked_to_gives_up),
         TEST(a_mailbox_that_breaks_is_renewed),
         TEST(a_mailbox_that_breaks_for_ever_is_left),
+        TEST(who_parted_costs_nothing),
         TEST(who_is_nowhere_may_be_somewhere_later),
         TEST(a_mailbox_is_never_full_for_long),
         TEST(who_computes_for_long_is_not_lost),

@@ -4,22 +4,14 @@
 #include "udp/btl_ibx_udp_module.h"
 
 #include "btl_ibx_endpoint.h"
+#include "btl_ibx_relay.h"
 
 #include <signal.h>
 
-#define VERSION 1
 #define ROOM    ((size_t) 4 << 20) /* bytes that may wait in a module; the engine sends again what finds none */
 #define AT_ONCE 64                 /* datagrams given away by one call */
 
 enum { TAG = MCA_BTL_TAG_BTL + 10 };
-
-/* Before the datagram. */
-typedef struct carried_hdr {
-    uint8_t version;
-    uint8_t module; /* of the receiver */
-    uint8_t reserved[6];
-} carried_hdr_t;
-_Static_assert(8 == sizeof(carried_hdr_t), "the datagram is aligned");
 
 struct mca_btl_ibx_udp_carried {
     struct mca_btl_ibx_udp_carried *next;
@@ -198,32 +190,15 @@ static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_
     }
 }
 
-/* Open MPI's tcp calls it unasked. */
-static void sent(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *to, mca_btl_base_descriptor_t *des, int status)
-{
-    (void) btl, (void) to, (void) des, (void) status;
-}
-
 /* False: it is not on its way. */
 static bool give_to(carrier_t carrier, const carried_t *item)
 {
-    const carried_hdr_t hdr = {.version = VERSION, .module = item->endpoint->pair};
-    mca_btl_base_descriptor_t *des =
-        carrier.btl->btl_alloc(carrier.btl, carrier.endpoint, MCA_BTL_NO_ORDER, sizeof(hdr) + item->length,
-                               MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    if (NULL == des) {
-        return false;
-    }
-    char *at = des->des_segments[0].seg_addr.pval;
-    memcpy(at, &hdr, sizeof(hdr));
-    memcpy(at + sizeof(hdr), item->data, item->length);
-    des->des_cbfunc = sent;
-    const bool is_sent = carrier.btl->btl_send(carrier.btl, carrier.endpoint, des, TAG) >= 0;
-    if (!is_sent) {
-        carrier.btl->btl_free(carrier.btl, des);
+    const struct iovec bytes = {.iov_base = (void *) item->data, .iov_len = item->length};
+    const int rc = mca_btl_ibx_relay_send(carrier.btl, carrier.endpoint, TAG, item->endpoint->pair, &bytes, 1);
+    if (OPAL_ERR_UNREACH == rc) {
         leave(&item->endpoint->base); /* the other end may have closed it; the next datagram begins anew */
     }
-    return is_sent;
+    return OPAL_SUCCESS == rc;
 }
 
 static void give(mca_btl_ibx_udp_module_t *module, carried_t *item, bool is_blocked)
@@ -263,20 +238,12 @@ void mca_btl_ibx_udp_failover_give(mca_btl_ibx_udp_module_t *module)
 /* A message that is none of ours is a datagram without a byte, which the engine refuses and counts. */
 static void datagram_in(const mca_btl_base_segment_t *segment, size_t n)
 {
-    carried_hdr_t hdr = {0};
-    const uint8_t *data = segment->seg_addr.pval;
-    size_t length = 0;
-    if (1 == n && segment->seg_len > sizeof(hdr)) {
-        memcpy(&hdr, data, sizeof(hdr));
-        length = segment->seg_len - sizeof(hdr);
-    }
-    if (VERSION != hdr.version || hdr.module >= mca_btl_ibx_udp_modules_n) {
-        hdr.module = 0;
-        length = 0;
-    }
-    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[hdr.module];
+    uint8_t at;
+    const uint8_t *data;
+    const size_t length = mca_btl_ibx_relay_read(segment, n, mca_btl_ibx_udp_modules_n, &at, &data);
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[at];
     mca_btl_ibx_udp_lock(module);
-    iw_engine_input_alternate(module->engine, iw_port_now(), data + sizeof(hdr), length);
+    iw_engine_input_alternate(module->engine, iw_port_now(), data, length);
     iw_agent_flush(module->agent);
     mca_btl_ibx_udp_unlock(module);
     mca_btl_ibx_meet_strangers(&module->base);

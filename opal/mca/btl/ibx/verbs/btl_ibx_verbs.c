@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Modules of the verbs transport: which ports, start and end, progress. */
+/* Modules of the verbs transport: parameters, start and end, what is published. */
 #include "verbs/btl_ibx_verbs.h"
 
-#include "btl_ibx_progress.h"
+#include "btl_ibx_atomic.h"
 #include "verbs/btl_ibx_verbs_device.h"
 #include "verbs/btl_ibx_verbs_inplace.h"
 #include "verbs/vb_after.h"
@@ -11,15 +11,10 @@
 #include "opal/include/spec/parameters.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <sys/random.h>
 #include <time.h>
 
 #define MS UINT64_C(1000000)
-
-/* A quiet window is checked once in so many polls, if CHECK_NS have passed too. */
-#define CHECK_POLLS 1024u
-#define CHECK_NS    UINT64_C(100000000)
 
 /* How long finalize waits for goodbyes to go out. */
 #define LINGER_NS UINT64_C(1000000000)
@@ -138,36 +133,7 @@ void mca_btl_ibx_verbs_check(const mca_base_component_t *version)
     spec_parameters_check(version, SPEC_PARAMETERS(parameters));
 }
 
-/* ---- which ports ---- */
-
-/* Does the list name this device ("rxe0") or port ("rxe0:1")? */
-static bool names_device(const char *list, const vb_abilities_t *able)
-{
-    char port[IBV_SYSFS_NAME_MAX + 8];
-    snprintf(port, sizeof(port), "%s:%u", able->device, able->port);
-    return mca_btl_ibx_names(list, able->device) || mca_btl_ibx_names(list, port);
-}
-
-/* Is the interface named by the lists, as far as they name interfaces and networks? */
-static bool is_listed(const char *include, const char *exclude,
-                      const mca_btl_ibx_interface_t *interface)
-{
-    mca_btl_ibx_interface_t found[MCA_BTL_IBX_INTERFACES];
-    return mca_btl_ibx_is_among(found, mca_btl_ibx_interfaces(found, include, exclude), interface->name);
-}
-
-static bool is_wanted(const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
-{
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    if (mca_btl_ibx_is_given(c->if_include)) {
-        return names_device(c->if_include, able) || is_listed(c->if_include, NULL, interface);
-    }
-    return !names_device(c->if_exclude, able) && is_listed(NULL, c->if_exclude, interface);
-}
-
 /* ---- modules ---- */
-
-static const mca_btl_ibx_transport_t transport;
 
 /* A connection, or the way to a peer, went from a state to another. */
 static void tell_change(const mca_btl_ibx_verbs_module_t *module, const char *what, const vb_peer_t *peer, const char *event,
@@ -408,7 +374,7 @@ static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t
     super->btl_sendi = mca_btl_ibx_verbs_sendi;
     super->btl_register_mem = mca_btl_ibx_verbs_register_mem;
     super->btl_deregister_mem = mca_btl_ibx_deregister_mem;
-    mca_btl_ibx_module_construct(&module->base, &transport, index, interface);
+    mca_btl_ibx_module_construct(&module->base, &mca_btl_ibx_verbs_transport, index, interface);
     return module;
 }
 
@@ -475,106 +441,27 @@ static mca_btl_ibx_verbs_module_t *module_new(const mca_btl_ibx_verbs_options_t 
     return module;
 }
 
-/* What becomes of the host's ports. */
+/* What the modules are made of, and where they go. */
 typedef struct opening {
     const mca_btl_ibx_verbs_options_t *options;
     mca_btl_base_module_t **modules;
-    bool has_cm; /* rdma_cm can be used; else no address is of a port */
-    vb_abilities_t seen[MCA_BTL_IBX_INTERFACES]; /* ports that have an address: device and number */
-    unsigned n;
 } opening_t;
 
-/* False: it cannot be used (told). */
-static bool open_port(opening_t *opening, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
+static void open_port(void *context, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able)
 {
+    const opening_t *opening = context;
     mca_btl_ibx_verbs_module_t *module = module_new(opening->options, interface, able, mca_btl_ibx_verbs_modules_n);
     if (NULL != module) {
         opening->modules[mca_btl_ibx_verbs_modules_n] = &module->base.super;
         mca_btl_ibx_verbs_modules[mca_btl_ibx_verbs_modules_n++] = module;
     }
-    return NULL != module;
-}
-
-static void open_addresses(opening_t *opening)
-{
-    mca_btl_ibx_interface_t all[MCA_BTL_IBX_INTERFACES];
-    const int n = opening->has_cm ? mca_btl_ibx_interfaces(all, NULL, NULL) : 0;
-    for (int i = 0; i < n; ++i) {
-        vb_abilities_t *able = &opening->seen[opening->n];
-        if (AF_INET != all[i].address.any.sa_family || all[i].is_loopback
-            || !vb_device_of(&all[i].address.v4, able)) {
-            continue;
-        }
-        ++opening->n;
-        if (is_wanted(&all[i], able)) {
-            (void) open_port(opening, &all[i], able);
-        }
-    }
-}
-
-static bool has_address(const opening_t *opening, const vb_device_port_t *port)
-{
-    for (unsigned i = 0; i < opening->n; ++i) {
-        if (port->port == opening->seen[i].port && 0 == strcmp(port->device, opening->seen[i].device)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Lists name a port without an address by device, or by its interface. */
-static bool is_named(const char *list, const vb_device_port_t *port, const vb_abilities_t *able)
-{
-    return names_device(list, able) || ('\0' != port->interface[0] && mca_btl_ibx_names(list, port->interface));
-}
-
-/* As an interface whose address is the GID, once the port is open. */
-static void open_without_address(opening_t *opening, const vb_device_port_t *port)
-{
-    const mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
-    vb_abilities_t able = {.port = port->port};
-    snprintf(able.device, sizeof(able.device), "%s", port->device);
-    const bool is_included = mca_btl_ibx_is_given(c->if_include);
-    if (is_included ? !is_named(c->if_include, port, &able) : is_named(c->if_exclude, port, &able)) {
-        return;
-    }
-    const bool is_auto = VB_CONNECT_AUTO == mca_btl_ibx_verbs_params.connect;
-    const char *why_no_cm = opening->has_cm ? "it has no IPv4 address"
-                                            : "rdma_cm cannot be used (is the module rdma_ucm loaded?)";
-    if (VB_CONNECT_CM == mca_btl_ibx_verbs_params.connect || port->is_iwarp) {
-        if (0 == mca_btl_ibx_verbs_modules_n) {
-            mca_btl_ibx_explain("adapter not used", "", port->device, (int) port->port, why_no_cm,
-                                port->is_iwarp ? "iWARP adapters are connected by nothing else"
-                                               : "btl_ibx_connect is cm");
-        }
-        return;
-    }
-    if (is_auto && !is_included && opening->n > 0) {
-        return; /* what has an address is used as before; it may lead to a network of its own */
-    }
-    mca_btl_ibx_interface_t interface = {.address.v6.sin6_family = AF_INET6};
-    const char *name = '\0' != port->interface[0] ? port->interface : port->device;
-    snprintf(interface.name, sizeof(interface.name), "%.*s", (int) sizeof(interface.name) - 1, name);
-    (void) open_port(opening, &interface, &able);
 }
 
 int mca_btl_ibx_verbs_open(const mca_btl_ibx_verbs_options_t *options, mca_btl_base_module_t **modules)
 {
     opening_t opening = {.options = options, .modules = modules};
-    vb_device_port_t port[MCA_BTL_IBX_INTERFACES];
     mca_btl_ibx_verbs_modules_n = 0;
-    /* Without any device the libraries would complain on standard error. */
-    const bool some = 0 == access("/sys/class/infiniband", X_OK) && vb_devices() > 0;
-    opening.has_cm = some && vb_has_rdma_cm();
-    if (some) {
-        open_addresses(&opening);
-    }
-    const int n = some ? vb_device_ports(port, MCA_BTL_IBX_INTERFACES) : 0;
-    for (int i = 0; i < n && mca_btl_ibx_verbs_modules_n < MCA_BTL_IBX_INTERFACES; ++i) {
-        if (!has_address(&opening, &port[i])) {
-            open_without_address(&opening, &port[i]);
-        }
-    }
+    const bool some = mca_btl_ibx_verbs_each_port(open_port, &opening);
     for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
         choose_atomics(mca_btl_ibx_verbs_modules[i]);
         tell_abilities(mca_btl_ibx_verbs_modules[i]);
@@ -639,168 +526,4 @@ size_t mca_btl_ibx_verbs_offer(void *to)
     }
     memcpy(to, &modex, size);
     return size;
-}
-
-/* ---- progress ---- */
-
-/* A message that the PML is to be told of. */
-typedef struct verbs_event {
-    vb_received_t received;
-    mca_btl_base_endpoint_t *endpoint; /* NULL: not known yet */
-} verbs_event_t;
-_Static_assert(sizeof(verbs_event_t) <= sizeof(mca_btl_ibx_event_t), "an event has room");
-
-/* (By itself, so that callbacks do not have its array on the stack.) */
-__attribute__((noinline)) static unsigned take(mca_btl_ibx_module_t *base, int *others)
-{
-    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
-    vb_received_t received[IBX_TOLD_MOST];
-    const int n = vb_port_poll(module->port, received, (int) ibx_told_room(&base->told), others);
-    if (n > 0) {
-        ibx_told_lock(&base->told);
-        for (int i = 0; i < n; ++i) {
-            const verbs_event_t event = {.received = received[i], .endpoint = vb_peer_user(received[i].peer)};
-            mca_btl_ibx_take_event(base, &event, sizeof(event));
-        }
-        ibx_told_unlock(&base->told);
-    }
-    return (unsigned) n;
-}
-
-static unsigned take_more(mca_btl_ibx_module_t *module)
-{
-    int others;
-    return take(module, &others);
-}
-
-static unsigned poll_port(mca_btl_ibx_module_t *base, int *others)
-{
-    mca_btl_ibx_verbs_module_t *module = mca_btl_ibx_verbs_of(base);
-    const unsigned n = take(base, others);
-    if (OPAL_UNLIKELY(0 == ++module->polls % CHECK_POLLS)) {
-        const uint64_t now = spec_now();
-        if (now - module->checked_at > CHECK_NS) {
-            module->checked_at = now;
-            vb_port_check(module->port, now);
-        }
-    }
-    return n;
-}
-
-static bool tell(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told)
-{
-    verbs_event_t event;
-    memcpy(&event, told, sizeof(event));
-    const vb_received_t *received = &event.received;
-    mca_btl_base_endpoint_t *endpoint = OPAL_LIKELY(NULL != event.endpoint)
-                                            ? event.endpoint
-                                            : mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_of(module), received->peer);
-    if (OPAL_LIKELY(!mca_btl_ibx_atomic_message(module, endpoint, received->tag, received->data, received->length))) {
-        mca_btl_ibx_dispatch(&module->super, endpoint, received->tag, received->data, received->length);
-    }
-    return true;
-}
-
-static void give_back(mca_btl_ibx_module_t *module, const mca_btl_ibx_event_t *told, unsigned n)
-{
-    vb_received_t received[IBX_TOLD_MOST];
-    for (unsigned i = 0; i < n; ++i) {
-        memcpy(&received[i], &told[i], sizeof(received[i])); /* an event begins with it */
-    }
-    vb_port_return(mca_btl_ibx_verbs_of(module)->port, received, (int) n);
-}
-
-static bool some_wait(mca_btl_ibx_module_t *module)
-{
-    return !opal_list_is_empty(&module->ended) || mca_btl_ibx_verbs_of(module)->has_lost || 0 != module->deferred.n
-           || vb_port_has_parts(mca_btl_ibx_verbs_of(module)->port);
-}
-
-static void lock(mca_btl_ibx_module_t *module)
-{
-    vb_port_lock(mca_btl_ibx_verbs_of(module)->port);
-}
-
-static void unlock(mca_btl_ibx_module_t *module)
-{
-    vb_port_unlock(mca_btl_ibx_verbs_of(module)->port);
-}
-
-/* What has ended, answers for which there was no memory, processes that were lost. */
-static void retry(mca_btl_ibx_module_t *module)
-{
-    mca_btl_ibx_tell_ended(module);
-    const bool has_parts = vb_port_has_parts(mca_btl_ibx_verbs_of(module)->port);
-    if (OPAL_UNLIKELY(0 != module->deferred.n || mca_btl_ibx_verbs_of(module)->has_lost || has_parts)) {
-        unlock(module);
-        if (has_parts) {
-            mca_btl_ibx_verbs_failover_give(mca_btl_ibx_verbs_of(module));
-        }
-        mca_btl_ibx_retry_answers(module);
-        mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_of(module));
-        lock(module);
-    }
-}
-
-static bool trylock(mca_btl_ibx_module_t *module)
-{
-    return vb_port_trylock(mca_btl_ibx_verbs_of(module)->port);
-}
-
-static const mca_btl_ibx_transport_t transport = {
-    .endpoint_new = mca_btl_ibx_verbs_endpoint_new,
-    .meet = mca_btl_ibx_verbs_meet,
-    .part = mca_btl_ibx_verbs_part,
-    .job_starts = mca_btl_ibx_verbs_job_starts,
-    .job_issue = mca_btl_ibx_verbs_job_issue,
-    .atomic_starts = mca_btl_ibx_verbs_atomic_starts,
-    .frag_post = mca_btl_ibx_verbs_frag_post,
-    .frag_return = mca_btl_ibx_verbs_frag_return,
-    .job_ends = mca_btl_ibx_verbs_inplace_end,
-    .describe = mca_btl_ibx_verbs_describe,
-    .word = mca_btl_ibx_verbs_word,
-    .trylock = trylock,
-    .lock = lock,
-    .unlock = unlock,
-    .poll = poll_port,
-    .take = take_more,
-    .some_wait = some_wait,
-    .retry = retry,
-    .tell = tell,
-    .give_back = give_back,
-};
-
-int mca_btl_ibx_verbs_progress(void)
-{
-    int events = 0;
-    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        events += mca_btl_ibx_module_progress(&mca_btl_ibx_verbs_modules[i]->base, &transport);
-    }
-    return events;
-}
-
-bool mca_btl_ibx_verbs_is_software(void)
-{
-    bool is_software = mca_btl_ibx_verbs_modules_n > 0;
-    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        is_software &= vb_port_abilities(mca_btl_ibx_verbs_modules[i]->port)->software;
-    }
-    return is_software;
-}
-
-int mca_btl_ibx_verbs_arm(struct pollfd *fd)
-{
-    int n = 0;
-    for (uint32_t i = 0; i < mca_btl_ibx_verbs_modules_n; ++i) {
-        vb_port_t *port = mca_btl_ibx_verbs_modules[i]->port;
-        if (!vb_port_trylock(port)) {
-            return -1;
-        }
-        fd[n] = (struct pollfd){.fd = vb_port_arm(port), .events = POLLIN};
-        vb_port_unlock(port);
-        if (fd[n++].fd < 0) {
-            return -1;
-        }
-    }
-    return n;
 }

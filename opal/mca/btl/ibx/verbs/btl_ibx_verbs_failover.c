@@ -4,26 +4,23 @@
 
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_endpoint.h"
+#include "btl_ibx_relay.h"
 
-#define VERSION 1
 #define AT_ONCE 64 /* parcels given away by one call */
 
 enum { TAG = MCA_BTL_TAG_BTL + 11 };
 
-/* Before the parcel. */
-typedef struct parcel_hdr {
-    uint8_t version;
-    uint8_t module; /* of the receiver */
-    uint8_t reserved[6];
-    iw_be64_t name; /* of the sender */
-} parcel_hdr_t;
-_Static_assert(16 == sizeof(parcel_hdr_t), "the parcel is aligned");
+enum { OVERHEAD = 16 /* in front of a parcel: the relay's header, and the name of the sender, of 64 bits */ };
 
 static opal_mutex_t giving = OPAL_MUTEX_STATIC_INIT; /* one thread at a time, and none within itself: parcels stay in order */
 
 uint32_t mca_btl_ibx_verbs_part_max(void)
 {
-    return mca_btl_ibx_verbs_has_failover() ? (uint32_t) (mca_btl_ibx_verbs_params.max_send_size - sizeof(parcel_hdr_t)) : 0;
+    /* The processor copies parts, and may not touch memory of an accelerator, which the adapter may reach. */
+    const bool has_devices = VB_OFF != mca_btl_ibx_verbs_params.dmabuf && NULL != mca_btl_ibx_device_component();
+    return mca_btl_ibx_verbs_has_failover() && !has_devices
+               ? (uint32_t) (mca_btl_ibx_verbs_params.max_send_size - OVERHEAD)
+               : 0;
 }
 
 /* ---- memory ---- */
@@ -51,7 +48,8 @@ bool mca_btl_ibx_verbs_copy(void *context, uint32_t rkey, uint64_t remote, void 
 
 /* ---- giving ---- */
 
-/* The process by another port, whose connection works, or is still to be made. *some: there are such ports, whatever their state. */
+/* The process by another port, whose connection works; one that was never made is made for the next time. *some: there are such
+ * ports, whatever their state. */
 static mca_btl_base_endpoint_t *carrier_of(const mca_btl_ibx_verbs_endpoint_t *endpoint, bool *some)
 {
     mca_btl_base_endpoint_t *carrier = NULL;
@@ -63,9 +61,9 @@ static mca_btl_base_endpoint_t *carrier_of(const mca_btl_ibx_verbs_endpoint_t *e
                                              : mca_btl_ibx_endpoint_of(&module->base, endpoint->base.proc);
         if (NULL != other) {
             vb_port_lock(module->port);
-            const vb_peer_t *peer = ((mca_btl_ibx_verbs_endpoint_t *) other)->peer;
+            vb_peer_t *peer = other->is_dead ? NULL : mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) other);
             *some |= !other->is_dead;
-            carrier = !other->is_dead && (NULL == peer || vb_peer_carries(peer)) ? other : NULL;
+            carrier = NULL != peer && vb_peer_carries(peer) ? other : NULL;
             vb_port_unlock(module->port);
         }
     }
@@ -87,22 +85,10 @@ static void tell(const mca_btl_ibx_verbs_endpoint_t *endpoint, const mca_btl_bas
 /* False: it is not on its way. */
 static bool give_to(mca_btl_base_endpoint_t *carrier, const mca_btl_ibx_verbs_endpoint_t *endpoint, const vb_parcel_t *parcel)
 {
-    mca_btl_base_module_t *btl = &carrier->module->super;
-    const parcel_hdr_t hdr = {
-        .version = VERSION, .module = endpoint->pair, .name = iw_be64(spec_name_of(opal_proc_local_get()))};
-    mca_btl_base_descriptor_t *des = btl->btl_alloc(btl, carrier, MCA_BTL_NO_ORDER, sizeof(hdr) + parcel->length,
-                                                    MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    if (NULL == des) {
-        return false;
-    }
-    char *at = des->des_segments[0].seg_addr.pval;
-    memcpy(at, &hdr, sizeof(hdr));
-    memcpy(at + sizeof(hdr), parcel->data, parcel->length);
-    const bool is_sent = btl->btl_send(btl, carrier, des, TAG) >= 0;
-    if (!is_sent) {
-        btl->btl_free(btl, des);
-    }
-    return is_sent;
+    iw_be64_t name = iw_be64(spec_name_of(opal_proc_local_get()));
+    const struct iovec bytes[] = {{.iov_base = &name, .iov_len = sizeof(name)},
+                                  {.iov_base = (void *) parcel->data, .iov_len = parcel->length}};
+    return OPAL_SUCCESS == mca_btl_ibx_relay_send(&carrier->module->super, carrier, TAG, endpoint->pair, bytes, 2);
 }
 
 /* endpoint NULL: the process was not met, or is parted from. */
@@ -153,23 +139,20 @@ void mca_btl_ibx_verbs_failover_give(mca_btl_ibx_verbs_module_t *module)
 /* A message that is none of ours is a part without a byte, which is refused and counted. */
 static void parcel_in(const mca_btl_base_segment_t *segment, size_t n)
 {
-    parcel_hdr_t hdr = {0};
-    const uint8_t *data = segment->seg_addr.pval;
-    size_t length = 0;
+    uint8_t module;
+    const uint8_t *data;
+    iw_be64_t name = iw_be64(0);
     if (0 == mca_btl_ibx_verbs_modules_n) {
         return;
     }
-    if (1 == n && segment->seg_len > sizeof(hdr)) {
-        memcpy(&hdr, data, sizeof(hdr));
-        length = segment->seg_len - sizeof(hdr);
+    const size_t length = mca_btl_ibx_relay_read(segment, n, mca_btl_ibx_verbs_modules_n, &module, &data);
+    const bool is_named = length > sizeof(name);
+    if (is_named) {
+        memcpy(&name, data, sizeof(name));
     }
-    if (VERSION != hdr.version || hdr.module >= mca_btl_ibx_verbs_modules_n) {
-        hdr.module = 0;
-        length = 0;
-    }
-    vb_port_t *port = mca_btl_ibx_verbs_modules[hdr.module]->port;
+    vb_port_t *port = mca_btl_ibx_verbs_modules[module]->port;
     vb_port_lock(port);
-    vb_port_take_part(port, iw_get64(hdr.name), data + sizeof(hdr), length);
+    vb_port_take_part(port, iw_get64(name), data + sizeof(name), is_named ? length - sizeof(name) : 0);
     vb_port_unlock(port);
 }
 

@@ -155,6 +155,17 @@ static inline int mca_btl_ibx_verbs_rc(vb_status_t status)
                                                      : OPAL_ERR_RESOURCE_BUSY;
 }
 
+/* ---- btl_ibx_verbs_ports.c ---- */
+
+/* To use a port, as an interface; able: its device and number. */
+typedef void (*mca_btl_ibx_verbs_opener_t)(void *context, const mca_btl_ibx_interface_t *interface, const vb_abilities_t *able);
+/* For each port that is up and wanted; at most MCA_BTL_IBX_INTERFACES. False: this host has no adapter. */
+bool mca_btl_ibx_verbs_each_port(mca_btl_ibx_verbs_opener_t open, void *context);
+
+/* ---- btl_ibx_verbs_progress.c ---- */
+
+extern const mca_btl_ibx_transport_t mca_btl_ibx_verbs_transport;
+
 /* ---- btl_ibx_verbs_endpoint.c ---- */
 
 /* The transport's endpoint_new, meet, part and describe (btl_ibx_module.h). */

@@ -175,8 +175,8 @@ struct ibv_qp *vb_address_pair(const vb_address_t *address, const vb_port_t *por
     return qp;
 }
 
-/* InfiniBand specification, 10.3.1 and table 91. */
-int vb_address_connect(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp, uint32_t psn,
+/* InfiniBand specification, 10.3.1 and table 91. Returns 0, or an error of errno.h. */
+static int connect_pair(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp, uint32_t psn,
                        const vb_cm_message_t *there, const struct ibv_ah_attr *way)
 {
     const vb_config_t *config = &port->config;
@@ -203,4 +203,32 @@ int vb_address_connect(const vb_address_t *address, const vb_port_t *port, struc
                    : ibv_modify_qp(qp, &rts,
                                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT
                                        | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool vb_link_connect(vb_link_t *link, const vb_address_t *address, uint32_t psn, const vb_cm_message_t *there)
+{
+    vb_port_t *port = link->peer->port;
+    struct ibv_ah_attr way;
+    if (!vb_address_route(address, port, there->lid, there->gid, &way)) {
+        ++port->counters.strangers;
+        return vb_peer_why(link->peer, "it says that it is where no way leads to");
+    }
+    link->was_connected = true;
+    const int rc = connect_pair(address, port, link->qp, psn, there, &way);
+    return 0 == rc || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
+}
+
+void vb_link_fail_pair(vb_link_t *link)
+{
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    if (NULL != link->qp) {
+        (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
+    }
+}
+
+void vb_link_destroy_pair(vb_link_t *link)
+{
+    if (NULL != link->qp) {
+        (void) ibv_destroy_qp(link->qp);
+    }
 }

@@ -47,10 +47,11 @@ bool vb_address_ready(const vb_address_t *address, const vb_port_t *port, struct
 /* A queue pair of a connection that rdma_cm does not make, in its first state; receives may be posted to it. NULL: errno. */
 struct ibv_qp *vb_address_pair(const vb_address_t *address, const vb_port_t *port, struct ibv_qp_init_attr *attr);
 
-/* It is connected to the queue pair there, which is so far away; psn: of the first packet from here. Returns 0, or an error of
- * errno.h. */
-int vb_address_connect(const vb_address_t *address, const vb_port_t *port, struct ibv_qp *qp, uint32_t psn,
-                       const vb_cm_message_t *there, const struct ibv_ah_attr *way);
+/* The link's queue pair, which was made so, is connected to the one there; psn: of the first packet from here. False: why is set. */
+bool vb_link_connect(vb_link_t *link, const vb_address_t *address, uint32_t psn, const vb_cm_message_t *there);
+/* And takes no more; and goes. Also if there is none. */
+void vb_link_fail_pair(vb_link_t *link);
+void vb_link_destroy_pair(vb_link_t *link);
 
 static inline uint32_t vb_address_mtu(const vb_address_t *address)
 {

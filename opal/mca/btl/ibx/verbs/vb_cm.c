@@ -42,22 +42,20 @@ void vb_cm_close(vb_port_t *port)
 
 /* ---- links ---- */
 
-/* peer NULL: of a request that is rejected. NULL: out of memory. */
-static vb_link_t *link_new(vb_port_t *port, vb_peer_t *peer, struct rdma_cm_id *id)
+static const char *begin(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = vb_link_new(port, &vb_cm);
-    if (NULL == link) {
-        return NULL;
+    vb_port_t *port = link->peer->port;
+    if (NULL == asked && 0 != rdma_create_id(port->channel, &link->id, port, RDMA_PS_TCP)) {
+        return "rdma_create_id";
     }
-    link->id = id;
-    if (NULL != peer) {
-        if (!vb_map_put(&port->by_id, (uintptr_t) id, link)) {
-            free(link);
-            return NULL;
+    link->id = NULL == asked ? link->id : asked->id;
+    if (!vb_map_put(&port->by_id, (uintptr_t) link->id, link)) {
+        if (NULL == asked) {
+            (void) rdma_destroy_id(link->id); /* has no events */
         }
-        vb_peer_link(peer, link);
+        return "out of memory";
     }
-    return link;
+    return NULL;
 }
 
 static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
@@ -87,30 +85,20 @@ static void destroy(vb_link_t *link)
 
 /* ---- asking ---- */
 
-static vb_progress_t resolve(vb_peer_t *peer)
+static vb_progress_t resolve(vb_link_t *link)
 {
-    vb_port_t *port = peer->port;
-    struct rdma_cm_id *id;
-    struct sockaddr_in from = port->config.address;
+    vb_peer_t *peer = link->peer;
+    struct sockaddr_in from = peer->port->config.address;
     from.sin_port = 0;
     if (AF_INET != peer->address.sin_family) {
         (void) vb_peer_why(peer, "its address is not known");
         return VB_STEP_FAILED;
     }
-    if (0 != rdma_create_id(port->channel, &id, port, RDMA_PS_TCP)) {
-        (void) vb_peer_why(peer, "rdma_create_id: %s", strerror(errno));
-        return VB_STEP_FAILED;
-    }
-    if (NULL == link_new(port, peer, id)) {
-        (void) rdma_destroy_id(id); /* has no events */
-        (void) vb_peer_why(peer, "out of memory");
-        return VB_STEP_FAILED;
-    }
-    uint8_t class = port->config.traffic_class;
+    uint8_t class = peer->port->config.traffic_class;
     if (class > 0) { /* before the path is asked for, which depends on it */
-        (void) rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
+        (void) rdma_set_option(link->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
     }
-    if (0 != rdma_resolve_addr(id, (struct sockaddr *) &from, (struct sockaddr *) &peer->address, RESOLVE_MS)) {
+    if (0 != rdma_resolve_addr(link->id, (struct sockaddr *) &from, (struct sockaddr *) &peer->address, RESOLVE_MS)) {
         (void) vb_peer_why(peer, "its address cannot be resolved: %s", strerror(errno));
         return VB_STEP_FAILED;
     }
@@ -137,16 +125,13 @@ static bool prepare(vb_link_t *link)
         (void) rdma_set_option(link->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                                sizeof(timeout));
     }
-    return vb_link_prepare(link);
+    return true;
 }
 
 static bool ask(vb_link_t *link)
 {
     const vb_port_t *port = link->peer->port;
     vb_hello_wire_t hello;
-    if (!prepare(link)) {
-        return false;
-    }
     vb_hello_mine(link, VB_ASK, &hello);
     struct rdma_conn_param param = {.private_data = &hello,
                                     .private_data_len = sizeof(hello),
@@ -169,25 +154,18 @@ static void set_rnr_timer(const vb_link_t *link)
     }
 }
 
-static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_port_t *port = peer->port;
+    const vb_port_t *port = link->peer->port;
     vb_hello_wire_t hello;
-    vb_link_t *link = link_new(port, peer, asked->id);
-    if (NULL == link) {
-        return vb_peer_why(peer, "out of memory");
-    }
-    if (!prepare(link) || !vb_link_greet(link, &asked->hello)) {
-        return false;
-    }
     vb_hello_mine(link, VB_WELCOME, &hello);
     struct rdma_conn_param param = {.private_data = &hello,
                                     .private_data_len = sizeof(hello),
                                     .responder_resources = (uint8_t) vb_least(port->responder_resources, asked->depth),
                                     .initiator_depth = (uint8_t) vb_least(port->initiator_depth, asked->resources),
                                     .rnr_retry_count = 7};
-    if (0 != rdma_accept(asked->id, &param)) {
-        return vb_peer_why(peer, "rdma_accept: %s", strerror(errno));
+    if (0 != rdma_accept(link->id, &param)) {
+        return vb_peer_why(link->peer, "rdma_accept: %s", strerror(errno));
     }
     set_rnr_timer(link);
     return true;
@@ -197,21 +175,23 @@ static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
 static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_hello_wire_t wire;
-    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
-    vb_hello_write(&wire, &hello);
+    vb_hello_reject(port, answer, &wire);
     (void) rdma_reject(asked->id, &wire, sizeof(wire));
-    vb_link_t *link = link_new(port, NULL, asked->id);
+    vb_link_t *link = vb_link_new(port, &vb_cm);
     if (NULL != link) { /* else the id is lost, and only it */
+        link->id = asked->id;
         link->next = port->graveyard;
         port->graveyard = link;
     }
 }
 
 const vb_connector_t vb_cm = {
+    .begin = begin,
     .resolve = resolve,
     .route = route,
+    .prepare = prepare,
     .ask = ask,
-    .accept = accept_asked,
+    .welcome = welcome,
     .reject = reject,
     .create = create,
     .disconnect = disconnect,

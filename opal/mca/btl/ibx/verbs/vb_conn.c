@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Pauses between attempts to resume double so often: by default to 1.6 to 3.2 s, as the peer may be back at any time. */
+/* Pauses between attempts to resume double so often: by default to 0.8 to 1.6 s, as the peer may be back at any time. */
 #define RESUME_DOUBLINGS 4u
 /* Likewise the time until the own network is tried: each trial keeps messages for up to trial_ns. */
 #define RETURN_DOUBLINGS 4u
@@ -33,7 +33,7 @@ static uint64_t limit_of(const vb_conn_t *conn, const vb_conn_rules_t *rules)
 static unsigned begin(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *rules)
 {
     ++conn->tries;
-    conn->is_elsewhere = conn->has_elsewhere && conn->is_again && 1 == conn->tries % 2;
+    conn->is_elsewhere = conn->has_elsewhere && conn->is_again && (conn->is_stranded || 1 == conn->tries % 2);
     return enter(conn, VB_RESOLVING, now + limit_of(conn, rules), VB_DO_RESOLVE);
 }
 
@@ -167,6 +167,8 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
         *todo = break_off(conn, now, rules, VB_DO_BUSY); /* what I know of has broken, and may have brought something */
     } else if (in & IN(OPEN) && on & ON(ARRIVED) && conn->is_elsewhere) {
         return true;
+    } else if (in & IN(OPEN) && on & ON(TIMEOUT) && conn->is_elsewhere && conn->is_stranded) {
+        *todo = enter(conn, VB_OPEN, 0, 0);
     } else if (in & IN(OPEN) && on & ON(TIMEOUT) && conn->is_elsewhere) {
         ++conn->trials;
         conn->goes_home = true;

@@ -106,6 +106,7 @@ typedef struct vb_conn {
     bool is_resumed;       /* it was open once, and broke */
     bool is_again;         /* so it was, or what I accepted broke: the peer may have been open, and what is asked for goes on there */
     bool has_elsewhere;    /* another port may reach the peer: the owner's to set */
+    bool is_stranded;      /* its own network is of no use any more: the owner's to set */
     bool is_elsewhere;     /* so goes the attempt or connection */
     bool asks_elsewhere;   /* so did the request come that was stepped with last */
     bool goes_home;        /* I end it, to try the own network */

@@ -3,6 +3,7 @@
 #include "vb_connect.h"
 #include "vb_hybrid.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -25,13 +26,54 @@ static vb_status_t status_of(const vb_conn_t *conn)
     return VB_DEAD == conn->state ? VB_LOST : VB_ENDED;
 }
 
+/* The peer's attempt from now on; asked NULL: mine. False: why is set, and it has none. */
+static bool begin(vb_peer_t *peer, const vb_connector_t *by, const vb_asked_t *asked)
+{
+    const char *fails = "out of memory";
+    vb_link_t *link = vb_link_new(peer->port, by);
+    if (NULL != link) {
+        vb_peer_link(peer, link);
+        fails = NULL == by->begin ? NULL : by->begin(link, asked);
+    }
+    if (NULL == fails) {
+        return true;
+    }
+    (void) vb_peer_why(peer, "%s: %s", fails, strerror(errno));
+    peer->link = NULL;
+    free(link);
+    return false;
+}
+
+static vb_progress_t go_on(vb_link_t *link, vb_progress_t (*how)(vb_link_t *))
+{
+    return NULL == how ? VB_STEP_DONE : how(link);
+}
+
+static vb_progress_t resolve(vb_peer_t *peer)
+{
+    const vb_connector_t *by = peer->conn.is_elsewhere ? &vb_elsewhere : peer->connector;
+    return begin(peer, by, NULL) ? go_on(peer->link, by->resolve) : VB_STEP_FAILED;
+}
+
+static bool prepare(vb_link_t *link)
+{
+    return (NULL == link->by->prepare || link->by->prepare(link)) && vb_link_prepare(link);
+}
+
+/* False: why is set; without a link, the request is still to be answered. */
+static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+{
+    return begin(peer, asked->by, asked) && prepare(peer->link) && vb_link_greet(peer->link, &asked->hello)
+           && asked->by->welcome(peer->link, asked);
+}
+
 /* The actions that answer a request of the peer's. False: it failed. */
 static bool answer_request(vb_peer_t *peer, unsigned todo, const vb_asked_t *asked)
 {
     vb_port_t *port = peer->port;
     bool is_good = true;
     if (todo & VB_DO_ACCEPT) {
-        is_good = asked->by->accept(peer, asked);
+        is_good = accept_asked(peer, asked);
         port->counters.accepted += is_good;
         if (!is_good && NULL == peer->link) {
             asked->by->reject(port, asked, VB_BUSY);
@@ -113,12 +155,12 @@ static void step(vb_peer_t *peer, vb_conn_event_t event, const vb_asked_t *asked
     }
     if (todo & VB_DO_RESOLVE) {
         ++port->counters.asked;
-        progress = (peer->conn.is_elsewhere ? &vb_elsewhere : peer->connector)->resolve(peer);
+        progress = resolve(peer);
     }
     if (todo & VB_DO_ROUTE) {
-        progress = peer->link->by->route(peer->link);
+        progress = go_on(peer->link, peer->link->by->route);
     }
-    if ((todo & VB_DO_CONNECT && !peer->link->by->ask(peer->link)) || !answer_request(peer, todo, asked)) {
+    if ((todo & VB_DO_CONNECT && !(prepare(peer->link) && peer->link->by->ask(peer->link))) || !answer_request(peer, todo, asked)) {
         progress = VB_STEP_FAILED;
     }
     if (todo & VB_DO_FIRST) {

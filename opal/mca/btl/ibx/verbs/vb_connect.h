@@ -33,18 +33,23 @@ typedef struct vb_asked {
     const vb_cm_message_t *message; /* the datagram; whose process is one of the port's peers */
 } vb_asked_t;
 
+/* begin, resolve, route and prepare may be NULL: there is nothing to be done; so may what is never called. */
 struct vb_connector {
-    /* Makes the peer's link, and finds out where the peer is. */
-    vb_progress_t (*resolve)(vb_peer_t *peer);
+    /* The link begins: an attempt of mine, or, with `asked`, the peer's. Returns NULL; or what failed (errno), and the link has nothing. */
+    const char *(*begin)(vb_link_t *link, const vb_asked_t *asked);
+    /* Of an attempt of mine: find out where the peer is, and the way there. */
+    vb_progress_t (*resolve)(vb_link_t *link);
     vb_progress_t (*route)(vb_link_t *link);
-    /* Prepares the link (vb_link_prepare) and asks. False: why is set. */
+    /* Before vb_link_prepare. False: why is set. */
+    bool (*prepare)(vb_link_t *link);
+    /* Asks; or welcomes the peer, which has been greeted. The link is prepared. False: why is set. */
     bool (*ask)(vb_link_t *link);
-    /* Makes the peer's link, prepares it, and says so. False: why is set; without a link, the request is still to be
-     * answered. */
-    bool (*accept)(vb_peer_t *peer, const vb_asked_t *asked);
+    bool (*welcome)(vb_link_t *link, const vb_asked_t *asked);
     void (*reject)(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer);
     /* Makes the link's queue pair, and sets it; receives may be posted to it. False: errno. */
     bool (*create)(vb_link_t *link, struct ibv_qp_init_attr *attr);
+    /* NULL: as it must be of links that have a queue pair. Else what is posted to a link goes on. */
+    void (*pump)(vb_link_t *link);
     /* The peer gives the link up: nothing of the connector names it any more, the other side is told, and the adapter
      * ends what is posted. Nobody waits for that (siw never does). */
     void (*disconnect)(vb_link_t *link);
@@ -52,6 +57,12 @@ struct vb_connector {
      * with the lock. */
     void (*destroy)(vb_link_t *link);
 };
+
+/* Is it by the port's own adapter? */
+static inline bool vb_link_has_pair(const vb_link_t *link)
+{
+    return NULL == link->by->pump;
+}
 
 extern const vb_connector_t vb_cm, vb_ud_cm, vb_loop, vb_elsewhere;
 
@@ -91,6 +102,8 @@ int vb_mailbox_descriptor(const vb_port_t *port);
 bool vb_mailbox_is_asked(const vb_port_t *port);
 /* Only with one: takes all that has arrived, and answers one request. Takes the lock itself. */
 void vb_mailbox_events(vb_port_t *port);
+/* The peer is not spoken to any more, if nothing is left of its connection. */
+void vb_mailbox_part(vb_peer_t *peer);
 /* Says the request to this peer again, or the welcome, if it is time. */
 void vb_mailbox_repeat(vb_peer_t *peer, uint64_t now);
 

@@ -5,47 +5,30 @@
  * One queue pair serves all peers (docs/design/verbs.md, Hybrid). A datagram is copied into a registered buffer before
  * it is sent: the engine keeps no keys of its pieces, and sends again after the caller's buffer has moved.
  *
- * Threads: as the port. Memory: send slots and buffers of the receive window (vb_rx.h), whatever the
- * number of peers; a peer costs an address handle. */
+ * Threads: as the port. Memory: as vb_ud.h, and buffers of the receive window (vb_rx.h), whatever the number of peers. */
 #ifndef VB_DGRAM_H
 #define VB_DGRAM_H
 
 #include "vb_address.h"
 #include "vb_rx.h"
+#include "vb_ud.h"
 
 #include "iw_engine.h"
 
-#define VB_DGRAM_GRH     40u
 #define VB_DGRAM_MTU_MIN 1024u /* a port with less has no datagrams */
 
-/* An address handle may go only when no work request that names it is outstanding: one that was parted
- * from is kept until then. */
-typedef struct vb_target {
-    struct ibv_ah *ah; /* NULL: free */
-    uint32_t number, qkey;
-    bool is_parted;
-    uint32_t until; /* then: not before this work request and all earlier ones are done */
-} vb_target_t;
-
-/* Its fields are those of vb_dgram.c; the hybrid mode reads mtu and own, and arms cq. */
+/* Its fields are those of vb_dgram.c; the hybrid mode reads mtu, and own and cq of ud. */
 typedef struct vb_dgram {
     vb_port_t *port;
     iw_engine_t *engine; /* takes what arrives: to be set before anything else is called */
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    vb_address_t address;
+    vb_ud_t ud;
+    bool is_broken; /* its queue pair */
     uint16_t mtu;
-    vb_dgram_address_t own;
     vb_datagram_use_t count;
     vb_entries_t entries;
     vb_rx_t rx;
     bool has_rx;
     uint32_t drains;
-    vb_sendq_t sendq;
-    char *slots;
-    struct ibv_mr *slots_mr;
-    vb_target_t *target;
-    uint32_t targets;
     iw_packet_t packet[VB_BATCH];
 } vb_dgram_t;
 

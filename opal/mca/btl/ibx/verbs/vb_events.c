@@ -36,10 +36,12 @@ void vb_port_delist(vb_port_t *port)
     pthread_mutex_unlock(&ports_lock);
 }
 
+/* A connection that goes by another port goes on there, for good: the adapter has nothing more of it. */
 static void fail_all(vb_port_t *port)
 {
     for (vb_peer_t *peer = port->peers; NULL != peer; peer = peer->next) {
-        if (NULL != peer->link) {
+        peer->conn.is_stranded = true;
+        if (NULL != peer->link && vb_link_has_pair(peer->link)) {
             (void) vb_peer_why(peer, "the device %s failed", port->able.device);
             peer->link->is_final = true;
             vb_peer_cut(peer);
@@ -67,10 +69,18 @@ static void on_last(vb_port_t *port, const struct ibv_qp *qp)
 static bool waits_for_last(const vb_port_t *port)
 {
     const vb_link_t *link = port->graveyard;
-    while (NULL != link && (NULL == link->qp || NULL == port->srq || link->drains || link->has_last)) {
+    while (NULL != link && (NULL == link->qp || !link->was_connected || NULL == port->srq || link->drains || link->has_last)) {
         link = link->next;
     }
     return NULL != link;
+}
+
+/* Is it of the whole device, or of a queue that all connections of the port use? (The mailbox is not: those that are there need none.) */
+static bool is_for(const vb_port_t *port, const struct ibv_async_event *event)
+{
+    return IBV_EVENT_CQ_ERR == event->event_type    ? port == event->element.cq->cq_context
+           : IBV_EVENT_SRQ_ERR == event->event_type ? port == event->element.srq->srq_context
+                                                    : true;
 }
 
 static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
@@ -97,8 +107,12 @@ static void on_async_event(vb_port_t *port, const struct ibv_async_event *event)
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         on_last(port, event->element.qp);
         break;
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_DEVICE_FATAL:
-        fail_all(port);
+        if (is_for(port, event)) {
+            fail_all(port);
+        }
         break;
     default: /* a port that is down may come up again: the connections' own timers decide */
         break;

@@ -7,7 +7,10 @@
 
 #include <stdlib.h>
 
-#define ROOM ((size_t) 8 << 20) /* bytes that may wait to be carried; a peer that makes more wait does not keep to the rules */
+/* Bytes of a connection's parts without an answer, if that is more than one part. They wait to be carried at this end, and what is
+ * read at the other. */
+#define WINDOW ((size_t) 256 << 10)
+#define ROOM   ((size_t) 8 << 20) /* while the parcels of a port have more, each connection has one part without an answer */
 
 struct vb_failover {
     uint64_t attempt; /* its number, of the side that asked */
@@ -27,12 +30,18 @@ typedef struct vb_arrival {
 
 /* ---- parcels ---- */
 
+/* So much may wait for a peer: parts and answers of two connections. One that makes more wait does not keep to the rules. */
+static size_t room_of(const vb_port_t *port)
+{
+    return 4 * (port->config.part_max > WINDOW ? port->config.part_max : WINDOW);
+}
+
 /* NULL: out of memory, or too much waits. Data of so many bytes is to be filled in behind the header. */
 static uint8_t *parcel_new(vb_peer_t *peer, const vb_part_t *part, uint32_t bytes)
 {
     vb_port_t *port = peer->port;
     const uint32_t length = (uint32_t) sizeof(vb_part_wire_t) + bytes;
-    vb_parcel_t *parcel = port->parcel_bytes > ROOM ? NULL : malloc(sizeof(*parcel) + length);
+    vb_parcel_t *parcel = peer->parcel_bytes > room_of(port) ? NULL : malloc(sizeof(*parcel) + length);
     if (NULL == parcel) {
         return NULL;
     }
@@ -43,6 +52,7 @@ static uint8_t *parcel_new(vb_peer_t *peer, const vb_part_t *part, uint32_t byte
     *(NULL == port->parcels ? &port->parcels : &port->last_parcel->next) = parcel;
     port->last_parcel = parcel;
     port->parcel_bytes += length;
+    peer->parcel_bytes += length;
     ++port->counters.parts;
     return parcel->data + sizeof(wire);
 }
@@ -58,6 +68,7 @@ vb_parcel_t *vb_port_next_part(vb_port_t *port)
     if (NULL != parcel) {
         port->parcels = parcel->next;
         port->parcel_bytes -= parcel->length;
+        parcel->peer->parcel_bytes -= parcel->length;
     }
     return parcel;
 }
@@ -81,60 +92,37 @@ static bool say_hello(vb_link_t *link, vb_answer_t answer)
 
 /* ---- the connector ---- */
 
-static vb_link_t *link_new(vb_peer_t *peer, uint64_t attempt, bool is_mine)
+static const char *begin(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = vb_link_new(peer->port, &vb_elsewhere);
-    vb_failover_t *failover = NULL == link ? NULL : calloc(1, sizeof(*failover));
+    vb_failover_t *failover = link->failover = calloc(1, sizeof(*link->failover));
     if (NULL == failover) {
-        free(link);
-        (void) vb_peer_why(peer, "out of memory");
-        return NULL;
+        return "out of memory";
     }
-    failover->attempt = attempt;
-    failover->is_mine = is_mine;
-    link->failover = failover;
-    vb_peer_link(peer, link);
-    return link;
-}
-
-/* (The clock: a number is never used twice, also not by the next that the peer meets under this name.) */
-static vb_progress_t resolve(vb_peer_t *peer)
-{
-    return NULL == link_new(peer, spec_now(), true) ? VB_STEP_FAILED : VB_STEP_DONE;
-}
-
-static vb_progress_t route(vb_link_t *link)
-{
-    (void) link;
-    return VB_STEP_DONE;
+    failover->is_mine = NULL == asked;
+    /* The clock: a number is never used twice, also not by the next that the peer meets under this name. */
+    failover->attempt = NULL == asked ? spec_now() : asked->attempt;
+    return NULL;
 }
 
 static bool ask(vb_link_t *link)
 {
-    return vb_link_prepare(link) && say_hello(link, VB_ASK);
+    return say_hello(link, VB_ASK);
 }
 
-static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = link_new(peer, asked->attempt, false);
-    return NULL != link && vb_link_prepare(link) && vb_link_greet(link, &asked->hello) && say_hello(link, VB_WELCOME);
+    (void) asked;
+    return say_hello(link, VB_WELCOME);
 }
 
 static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, asked->hello.name);
-    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
     vb_hello_wire_t wire;
-    vb_hello_write(&wire, &hello);
+    vb_hello_reject(port, answer, &wire);
     if (NULL != peer) {
         (void) say(peer, VB_PART_HELLO, asked->attempt, false, &wire, sizeof(wire));
     }
-}
-
-static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
-{
-    (void) link, (void) attr;
-    return false;
 }
 
 static void disconnect(vb_link_t *link)
@@ -147,17 +135,6 @@ static void destroy(vb_link_t *link)
     free(link->failover->arrival);
     free(link->failover);
 }
-
-const vb_connector_t vb_elsewhere = {
-    .resolve = resolve,
-    .route = route,
-    .ask = ask,
-    .accept = accept_asked,
-    .reject = reject,
-    .create = create,
-    .disconnect = disconnect,
-    .destroy = destroy,
-};
 
 /* ---- work requests that go ---- */
 
@@ -193,17 +170,40 @@ static vb_part_kind_t kind_of(const vb_request_t *request)
                                                 : VB_PART_MESSAGE;
 }
 
+/* Parts without an answer. */
+static uint32_t parts_most(const vb_port_t *port)
+{
+    const size_t most = port->parcel_bytes > ROOM ? 0 : WINDOW / port->config.part_max;
+    return 0 == most ? 1 : most < VB_PARTS_MOST ? (uint32_t) most : VB_PARTS_MOST;
+}
+
 /* Bytes of data in a part. */
 static uint32_t data_max(const vb_port_t *port)
 {
     return port->config.part_max - (uint32_t) sizeof(vb_part_wire_t);
 }
 
-void vb_failover_pump(vb_link_t *link)
+/* Is a part of a read without an answer? (link->reads counts those behind the fence, too.) */
+static bool reads_are_under_way(const vb_link_t *link)
+{
+    const vb_parts_t *parts = &link->failover->parts;
+    bool some = false;
+    for (uint32_t n = parts->answered; n != parts->sent; ++n) {
+        const vb_piece_t *piece = &parts->under_way[n % VB_PARTS_MOST];
+        some |= VB_SENT_READ == link->requests[piece->request % link->sendq.depth].sent.kind;
+    }
+    return some;
+}
+
+/* What is posted to the link goes on, as far as parts may be under way. */
+static void pump(vb_link_t *link)
 {
     vb_failover_t *f = link->failover;
-    while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts)) {
+    while (f->parts.request != link->sendq.nxt && vb_parts_have_room(&f->parts, parts_most(link->peer->port))) {
         const vb_request_t *request = &link->requests[f->parts.request % link->sendq.depth];
+        if (request->flags & VB_FENCE && link->peer->port->able.fences && 0 == f->parts.offset && reads_are_under_way(link)) {
+            return; /* the answer goes on with it */
+        }
         const uint32_t number = f->parts.sent;
         const vb_piece_t *piece = vb_parts_cut(&f->parts, bytes_of(request), data_max(link->peer->port));
         const vb_part_t part = {.kind = kind_of(request),
@@ -224,6 +224,16 @@ void vb_failover_pump(vb_link_t *link)
         gather(to, request, piece->offset, behind);
     }
 }
+
+const vb_connector_t vb_elsewhere = {
+    .begin = begin,
+    .ask = ask,
+    .welcome = welcome,
+    .reject = reject,
+    .pump = pump,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};
 
 /* ---- what comes ---- */
 
@@ -252,7 +262,7 @@ static void on_done(vb_link_t *link, const vb_part_t *part, const uint8_t *data)
     if (piece->is_last) {
         vb_link_retire(link, piece->request);
     }
-    vb_failover_pump(link);
+    pump(link);
 }
 
 /* A message is complete. */
@@ -335,21 +345,29 @@ static void on_request(vb_link_t *link, const vb_part_t *part, const uint8_t *da
     }
 }
 
+/* Is the request a late one? It may have waited in a port while a connection was made by another, and must not break that. */
+static bool is_late(vb_peer_t *peer, const vb_asked_t *asked)
+{
+    const bool is_newest = asked->attempt > peer->elsewhere_asked;
+    peer->elsewhere_asked = is_newest ? asked->attempt : peer->elsewhere_asked;
+    return !is_newest || vb_peer_had_received(peer, asked->hello.received);
+}
+
 /* A request to go on, or an answer to mine. */
 static void on_hello(vb_port_t *port, uint64_t name, const vb_part_t *part, const uint8_t *data)
 {
     vb_asked_t asked = {.by = &vb_elsewhere, .attempt = part->attempt};
+    vb_peer_t *peer = vb_map_get(&port->by_name, name);
     if (!vb_hello_read(&asked.hello, data, part->length) || name != asked.hello.name) {
         ++port->counters.bad_parts;
         return;
     }
     if (VB_ASK == asked.hello.answer) {
-        if (part->is_mine && asked.hello.is_again) {
+        if (part->is_mine && asked.hello.is_again && (NULL == peer || !is_late(peer, &asked))) {
             vb_connect_asked(port, &asked);
         }
         return;
     }
-    vb_peer_t *peer = vb_map_get(&port->by_name, name);
     vb_link_t *link = NULL == peer ? NULL : peer->link;
     if (NULL == link || NULL == link->failover || part->attempt != link->failover->attempt || part->is_mine || !link->failover->is_mine
         || VB_CONNECTING != peer->conn.state) {
@@ -435,10 +453,13 @@ void vb_peer_is_not_carried(vb_peer_t *peer)
     }
 }
 
-bool vb_peer_carries(const vb_peer_t *peer)
+bool vb_peer_carries(vb_peer_t *peer)
 {
-    return !vb_conn_is_over(&peer->conn) && !peer->is_cut && VB_BREAKING != peer->conn.state
-           && (VB_OPEN == peer->conn.state ? !peer->conn.is_elsewhere : !peer->conn.is_again);
+    const bool is_new = !peer->conn.is_again && peer->conn.state < VB_OPEN;
+    if (is_new && !vb_peer_is_by_datagrams(peer)) {
+        vb_peer_wants(peer);
+    }
+    return vb_peer_is_by_datagrams(peer) || (VB_OPEN == peer->conn.state && !peer->conn.is_elsewhere && !peer->is_cut);
 }
 
 void vb_failover_close(vb_port_t *port)

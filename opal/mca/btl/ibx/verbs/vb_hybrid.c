@@ -235,7 +235,7 @@ bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *
     if (NULL == port->hybrid) {
         return false;
     }
-    *own = port->hybrid->dgram.own;
+    *own = port->hybrid->dgram.ud.own;
     memcpy(key, port->config.datagram.key, sizeof(port->config.datagram.key));
     return true;
 }
@@ -720,7 +720,7 @@ bool vb_hybrid_is_busy(const vb_port_t *port)
 
 bool vb_hybrid_arm(vb_port_t *port)
 {
-    return 0 == ibv_req_notify_cq(port->hybrid->dgram.cq, 0);
+    return 0 == ibv_req_notify_cq(port->hybrid->dgram.ud.cq, 0);
 }
 
 void vb_hybrid_part(vb_peer_t *peer)

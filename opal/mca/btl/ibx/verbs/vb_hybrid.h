@@ -20,7 +20,7 @@ typedef struct vb_hybrid vb_hybrid_t;
 /* How one peer is reached by datagrams. */
 typedef struct vb_mate {
     vb_switch_t sw;
-    iw_peer_t *peer; /* NULL: parted */
+    iw_peer_t *peer;
     iw_address_t to;
     vb_status_t over; /* VB_OK: it is not */
 } vb_mate_t;

@@ -70,6 +70,7 @@ typedef struct vb_kept {
 struct vb_link {
     vb_link_t *next; /* in the graveyard */
     vb_peer_t *peer; /* NULL in the graveyard */
+    bool was_connected; /* or is about to be, so that messages may have come: else it took no buffer out of a shared queue */
     bool has_last;   /* the adapter said that it takes no more buffers out of the shared queue for it */
     bool drains;     /* and what it took is on its way through the completion queue: */
     uint32_t drained; /* until that has been found empty so often (port->drains) */
@@ -106,10 +107,13 @@ struct vb_peer {
     vb_conn_t conn;
     vb_link_t *link;
     const vb_connector_t *connector; /* of attempts of mine */
-    struct vb_ud_target *target;              /* where it takes requests in datagrams, or NULL */
+    vb_dgram_address_t mailbox;      /* where it takes requests in datagrams; number 0: not known */
+    uint32_t target;                 /* the address handle (vb_ud.h); 0: none */
     vb_handshake_t handshake;        /* by these */
     uint16_t messages_sent, messages_received; /* by all its connections */
     vb_kept_t *kept;         /* NULL: nothing is to be posted again */
+    size_t parcel_bytes;     /* to be carried by another port */
+    uint64_t elsewhere_asked; /* number of its newest attempt by another port */
     vb_mate_t *mate;         /* NULL: it is not reached by datagrams */
     bool has_slot;          /* among the connections of a port that has datagrams */
     bool is_met;             /* was added, not only heard of */
@@ -212,6 +216,8 @@ void vb_link_note(vb_link_t *link, uint32_t number, const struct ibv_send_wr *wr
 bool vb_link_keep(vb_link_t *link);
 /* The other side says how many messages it has: what is there ends well. False: it cannot have so many. */
 bool vb_peer_has_received(vb_peer_t *peer, uint16_t received);
+/* Has it had more than so many: did it say so before it received what is known to be there? */
+bool vb_peer_had_received(const vb_peer_t *peer, uint16_t received);
 /* Posts what was kept, as far as there is room. True: nothing is left. */
 bool vb_link_post_again(vb_link_t *link);
 /* The peer is lost, or has ended. */
@@ -221,8 +227,6 @@ vb_status_t vb_post_kept(vb_link_t *link, const vb_request_t *kept);
 
 /* ---- vb_failover.c ---- */
 
-/* What is posted to the link goes on, as far as parts may be under way. */
-void vb_failover_pump(vb_link_t *link);
 /* Messages that came so; at most max. */
 int vb_failover_poll(vb_port_t *port, vb_received_t *received, int max);
 void vb_failover_return(const vb_received_t *received);
@@ -257,7 +261,7 @@ static inline void vb_peer_link(vb_peer_t *peer, vb_link_t *link)
     link->peer = peer;
     peer->link = link;
 }
-/* Queue pair and receive buffers. False: why is set. */
+/* Queue pair and receive buffers, if its connector has such. False: why is set. */
 bool vb_link_prepare(vb_link_t *link);
 /* Connected: the peer said hello. False: it said something impossible. */
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello);
@@ -275,6 +279,7 @@ void vb_link_break(vb_link_t *link);
 /* The queue pair is gone. */
 void vb_link_free(vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
+void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
 

@@ -24,7 +24,8 @@ void vb_peer_use(vb_peer_t *peer, const vb_link_t *link)
     peer->inline_max = peer->inline_put_max = NULL == link ? 0 : link->inline_max;
 }
 
-/* A device that cannot put so much into a work request refuses the queue pair. */
+/* A device that cannot put so much into a work request refuses the queue pair. One that took that before is short of something
+ * else: what was kept of another connection may need as much. */
 static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
 {
     const uint32_t inlines[] = {port->able.inline_max, 64, 0};
@@ -51,6 +52,9 @@ static bool create_queue_pair(vb_link_t *link, vb_port_t *port)
             port->able.inline_max = inlines[i]; /* what to ask for next time */
             return true;
         }
+        if (port->inline_max > 0 && inlines[i] <= port->inline_max) {
+            return false;
+        }
     }
     return false;
 }
@@ -60,10 +64,12 @@ bool vb_link_prepare(vb_link_t *link)
     vb_peer_t *peer = link->peer;
     vb_port_t *port = peer->port;
     vb_sendq_init(&link->sendq, port->send_depth);
-    vb_credit_init(&link->credit, !port->able.shared_queue);
+    vb_credit_init(&link->credit, vb_link_has_pair(link) && !port->able.shared_queue);
     link->requests = calloc(port->send_depth, sizeof(*link->requests));
-    link->inline_max = port->inline_max;
-    if (NULL == link->requests || (NULL == link->failover && !create_queue_pair(link, port))) {
+    if (!vb_link_has_pair(link)) { /* what was kept may be longer than the adapter takes now */
+        link->inline_max = NULL == peer->kept || peer->kept->stride < port->inline_max ? port->inline_max : peer->kept->stride;
+    }
+    if (NULL == link->requests || (vb_link_has_pair(link) && !create_queue_pair(link, port))) {
         return vb_peer_why(peer, "no queue pair of %u and %u work requests: %s", port->send_depth,
                     port->link_receives, strerror(NULL == link->requests ? ENOMEM : errno));
     }
@@ -83,8 +89,7 @@ bool vb_link_prepare(vb_link_t *link)
             return vb_peer_why(peer, "%zu bytes for control messages cannot be registered", bytes);
         }
     }
-    if (NULL != link->failover) {
-        vb_credit_init(&link->credit, false);
+    if (!vb_link_has_pair(link)) {
         return true;
     }
     if (!vb_map_put(&port->by_qp, link->qp->qp_num, link)) {
@@ -126,6 +131,12 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
     vb_hello_write(wire, &hello);
 }
 
+void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire)
+{
+    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
+    vb_hello_write(wire, &hello);
+}
+
 static bool can_be(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool counted = VB_UNCOUNTED != hello->credits;
@@ -151,6 +162,7 @@ static bool can_be(vb_link_t *link, const vb_hello_t *hello)
 bool vb_link_greet(vb_link_t *link, const vb_hello_t *hello)
 {
     const bool is_good = can_be(link, hello);
+    link->was_connected = true;
     link->is_final |= !is_good;
     return is_good;
 }
@@ -191,7 +203,7 @@ void vb_link_drop(vb_link_t *link, vb_status_t status)
 
 bool vb_link_is_still(vb_link_t *link, vb_port_t *port)
 {
-    return NULL == port->srq || vb_link_is_drained(link, port);
+    return NULL == port->srq || !link->was_connected || vb_link_is_drained(link, port);
 }
 
 /* What an adapter has acknowledged is in the completion queue before it says that it was the last, or flushes the buffers

@@ -6,8 +6,6 @@
  * its goodbye, it says to itself. Put and get need none: the processor copies. */
 #include "vb_connect.h"
 
-#include <errno.h>
-
 void vb_loop_examine(vb_port_t *port)
 {
     vb_abilities_t *able = &port->able;
@@ -28,23 +26,6 @@ vb_peer_t *vb_peer_add_self(vb_port_t *port, void *user)
     return peer;
 }
 
-static vb_progress_t resolve(vb_peer_t *peer)
-{
-    vb_link_t *link = vb_link_new(peer->port, &vb_loop);
-    if (NULL == link) {
-        (void) vb_peer_why(peer, "out of memory");
-        return VB_STEP_FAILED;
-    }
-    vb_peer_link(peer, link);
-    return VB_STEP_DONE;
-}
-
-static vb_progress_t route(vb_link_t *link)
-{
-    (void) link;
-    return VB_STEP_DONE;
-}
-
 static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 {
     const vb_port_t *port = link->peer->port;
@@ -52,70 +33,28 @@ static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
     return NULL != link->qp;
 }
 
-/* The queue pair is told that it is its own other side. False: why is set. */
-static bool connect_pair(const vb_link_t *link)
-{
-    const vb_port_t *port = link->peer->port;
-    const vb_address_t *own = &port->own;
-    struct ibv_ah_attr way;
-    const vb_cm_message_t there = {.pair = link->qp->qp_num,
-                                   .psn = link->generation & 0xffffffu,
-                                   .mtu = own->mtu,
-                                   .resources = port->responder_resources,
-                                   .depth = port->initiator_depth};
-    if (!vb_address_route(own, port, own->lid, own->gid, &way)) {
-        return vb_peer_why(link->peer, "its port has no address that leads to itself");
-    }
-    const int rc = vb_address_connect(own, port, link->qp, there.psn, &there, &way);
-    return 0 == rc
-           || vb_peer_why(link->peer, "the queue pair cannot be connected to itself: %s",
-                          strerror(rc));
-}
-
 /* Which is the answer, too. No credits are counted: but for the first word and the goodbye nothing is said. */
 static bool ask(vb_link_t *link)
 {
-    if (!vb_link_prepare(link) || !connect_pair(link)) {
+    const vb_port_t *port = link->peer->port;
+    const vb_address_t *own = &port->own;
+    vb_cm_message_t itself = {.pair = link->qp->qp_num,
+                              .psn = link->generation & 0xffffffu,
+                              .mtu = own->mtu,
+                              .resources = port->responder_resources,
+                              .depth = port->initiator_depth,
+                              .lid = own->lid};
+    memcpy(itself.gid, own->gid, sizeof(itself.gid));
+    if (!vb_link_connect(link, own, itself.psn, &itself)) {
         return false;
     }
     vb_peer_step(link->peer, VB_ON_ESTABLISHED);
     return true;
 }
 
-/* Nobody asks: a request in the name of this process is refused before. */
-static bool accept_nobody(vb_peer_t *peer, const vb_asked_t *asked)
-{
-    (void) asked;
-    return vb_peer_why(peer, "only this process connects to itself");
-}
-
-static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
-{
-    (void) port, (void) asked, (void) answer;
-}
-
-static void disconnect(vb_link_t *link)
-{
-    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-    if (NULL != link->qp) {
-        (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
-    }
-}
-
-static void destroy(vb_link_t *link)
-{
-    if (NULL != link->qp) {
-        (void) ibv_destroy_qp(link->qp);
-    }
-}
-
 const vb_connector_t vb_loop = {
-    .resolve = resolve,
-    .route = route,
     .ask = ask,
-    .accept = accept_nobody,
-    .reject = reject,
     .create = create,
-    .disconnect = disconnect,
-    .destroy = destroy,
+    .disconnect = vb_link_fail_pair,
+    .destroy = vb_link_destroy_pair,
 };

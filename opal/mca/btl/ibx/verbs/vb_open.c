@@ -168,7 +168,7 @@ static bool open_queues(vb_port_t *port, char *why, size_t size)
     if (!open_notices(port)) {
         return vb_fails(why, size, "no channel for notices of completions: %s", strerror(errno));
     }
-    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, NULL, port->notices, 0);
+    port->cq = ibv_create_cq(port->context, (int) port->entries.limit, port, port->notices, 0);
     if (NULL == port->cq) {
         return vb_fails(why, size, "no completion queue of %u entries: %s (ulimit -l is too low?)",
                  port->entries.limit, strerror(errno));
@@ -270,7 +270,7 @@ vb_port_t *vb_port_open(const vb_config_t *config, char *why, size_t size)
 static bool has_links(const vb_port_t *port)
 {
     const vb_peer_t *peer = port->peers;
-    while (NULL != peer && (NULL == peer->link || NULL != peer->link->failover)) { /* others carry those */
+    while (NULL != peer && (NULL == peer->link || !vb_link_has_pair(peer->link))) { /* others carry those */
         peer = peer->next;
     }
     return NULL != peer;
@@ -423,6 +423,7 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
     if (VB_CLOSED == peer->conn.state && NULL == peer->link) { /* met again */
         vb_conn_init(&peer->conn, port->config.name, name);
         peer->messages_sent = peer->messages_received = 0;
+        peer->elsewhere_asked = 0;
         peer->why[0] = '\0';
     }
     if (NULL != address) {
@@ -472,5 +473,6 @@ void vb_peer_close(vb_peer_t *peer)
     if (NULL != peer->port->hybrid) {
         vb_hybrid_part(peer);
     }
+    vb_mailbox_part(peer);
     peer->user = NULL;
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VB_PARTS_MOST 32u /* without an answer */
+#define VB_PARTS_MOST 32u /* without an answer, at most */
 
 /* A part of the work request of this number. */
 typedef struct vb_piece {
@@ -25,9 +25,10 @@ typedef struct vb_parts {
     vb_piece_t under_way[VB_PARTS_MOST];
 } vb_parts_t;
 
-static inline bool vb_parts_have_room(const vb_parts_t *p)
+/* most: without an answer, not above VB_PARTS_MOST. */
+static inline bool vb_parts_have_room(const vb_parts_t *p, uint32_t most)
 {
-    return p->sent - p->answered < VB_PARTS_MOST;
+    return p->sent - p->answered < most;
 }
 
 /* The next part of the request, which has `total` bytes (none: one part without); at most `most`. There is room. */

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Takes completions from an adapter: of work requests that were posted, and of messages that have arrived. */
-#include "vb_internal.h"
+#include "vb_connect.h"
 #include "vb_hybrid.h"
 
 static void cut(vb_link_t *link, enum ibv_wc_status status)
@@ -106,7 +106,7 @@ vb_came_t vb_link_came(vb_link_t *link, const void *message, uint32_t length, vb
         return VB_CAME_BAD;
     }
     if (VB_ACCEPTING == peer->conn.state
-        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline && NULL == link->failover)) {
+        || (VB_OPEN == peer->conn.state && 0 != peer->conn.deadline && vb_link_has_pair(link))) {
         vb_peer_step(peer, VB_ON_ARRIVED);
     }
     if (VB_MESSAGE != hdr->type) {

@@ -266,11 +266,11 @@ bool vb_port_has_parts(const vb_port_t *port);
 vb_parcel_t *vb_port_next_part(vb_port_t *port);
 /* From the process of this name. */
 void vb_port_take_part(vb_port_t *port, uint64_t name, const void *data, size_t length);
-/* A parcel is on its way, or could not be carried. */
+/* A parcel is on its way, by a connection that works, or could not be carried. */
 void vb_peer_is_carried(vb_peer_t *peer);
 void vb_peer_is_not_carried(vb_peer_t *peer);
-/* Can the peer's connection carry others? It goes by its own adapter, and is not broken. */
-bool vb_peer_carries(const vb_peer_t *peer);
+/* Does the peer's connection carry others? It is there, goes by its own adapter, and is not broken. One that was never made is made. */
+bool vb_peer_carries(vb_peer_t *peer);
 
 /* ---- datagrams (vb_hybrid.h); without them these do nothing ---- */
 
@@ -304,7 +304,7 @@ bool vb_port_datagram_use(const vb_port_t *port, vb_datagram_use_t *use);
 
 /* Flags of posting. */
 enum {
-    VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max */
+    VB_INLINE = 1, /* memory may be used again at once; only if it fits vb_inline_max, else VB_FAULT */
     VB_FENCE = 2,  /* not before earlier reads are done, if the port fences */
     VB_SIGNAL = 4, /* somebody waits for `done`: no delay */
     VB_READ = 8,   /* of vb_post_rdma and vb_post_datagram_rdma: from there to here */

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Posts work requests to the send queue: is there room, is there credit, and which requests ask for a completion. */
-#include "vb_internal.h"
+#include "vb_connect.h"
 #include "vb_hybrid.h"
 
 #include <errno.h>
@@ -48,6 +48,16 @@ static vb_status_t check(vb_peer_t *peer)
     return VB_OK;
 }
 
+/* Is it more than is copied? The way to the peer may have changed since it was decided. */
+static bool is_too_long(const vb_link_t *link, const struct ibv_send_wr *wr)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < wr->num_sge; ++i) {
+        bytes += wr->sg_list[i].length;
+    }
+    return bytes > link->inline_max;
+}
+
 /* Posts it. One entry of the completion queue has been taken for it, which is given back on failure. */
 static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags, void *user, vb_sent_t sent)
 {
@@ -57,12 +67,16 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
         vb_sendq_interval(link->sendq.depth, port->links, port->entries.limit);
     const bool signal = 0 != (flags & VB_SIGNAL) || vb_sendq_must_signal(&link->sendq, interval);
     struct ibv_send_wr *bad = NULL;
+    if (flags & VB_INLINE && __builtin_expect(is_too_long(link, wr), 0)) {
+        vb_entries_give(&port->entries, 1);
+        return VB_FAULT;
+    }
     wr->wr_id = vb_wr_id(false, link->generation, link->sendq.nxt);
     wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
     wr->send_flags |= flags & VB_INLINE ? IBV_SEND_INLINE : 0;
     const bool fence = flags & VB_FENCE && link->reads > 0 && port->able.fences;
     wr->send_flags |= fence ? IBV_SEND_FENCE : 0;
-    const int rc = NULL != link->failover ? 0 : ibv_post_send(link->qp, wr, &bad);
+    const int rc = NULL == link->qp ? 0 : ibv_post_send(link->qp, wr, &bad);
     if (0 != rc) {
         vb_entries_give(&port->entries, 1);
         if (ENOMEM == rc && vb_sendq_outstanding(&link->sendq) > 0) {
@@ -89,8 +103,8 @@ static vb_status_t post(vb_link_t *link, struct ibv_send_wr *wr, unsigned flags,
     if (NULL != link->copies) {
         vb_link_note(link, number, wr, flags);
     }
-    if (__builtin_expect(NULL != link->failover, 0)) {
-        vb_failover_pump(link);
+    if (__builtin_expect(NULL == link->qp, 0)) {
+        link->by->pump(link);
     }
     return VB_OK;
 }
@@ -199,7 +213,7 @@ vb_status_t vb_post_atomic(vb_peer_t *peer, struct ibv_sge *piece, uint64_t remo
     if (!peer->port->able.atomics || 8 != piece->length || 0 != (remote & 7)) {
         return VB_FAULT;
     }
-    if (NULL != peer->link && NULL != peer->link->failover) {
+    if (NULL != peer->link && !vb_link_has_pair(peer->link)) {
         return VB_AGAIN; /* the adapter does it, when its network carries again */
     }
     struct ibv_send_wr wr = {.sg_list = piece,

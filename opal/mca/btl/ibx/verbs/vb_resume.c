@@ -114,15 +114,42 @@ static void done(vb_peer_t *peer, vb_request_t *request, vb_status_t status)
     }
 }
 
+static bool is_unknown(const vb_request_t *request)
+{
+    return !request->is_done && VB_SENT_MESSAGE == request->sent.kind;
+}
+
+/* Those kept that were not posted again; these completed, or are the link's. */
+static uint32_t first_kept(const vb_kept_t *kept)
+{
+    return NULL == kept ? 0 : kept->next;
+}
+
+/* Messages that were kept, and have no answer. */
+static uint32_t unknown_kept(const vb_kept_t *kept)
+{
+    uint32_t unknown = 0;
+    for (uint32_t i = first_kept(kept); NULL != kept && i < kept->n; ++i) {
+        unknown += is_unknown(&kept->request[i]);
+    }
+    return unknown;
+}
+
+bool vb_peer_had_received(const vb_peer_t *peer, uint16_t received)
+{
+    const vb_link_t *link = peer->link;
+    uint32_t unknown = unknown_kept(peer->kept);
+    for (uint32_t i = NULL == link ? 0 : link->sendq.una; NULL != link && i != link->sendq.nxt; ++i) {
+        unknown += is_unknown(&link->requests[i % link->sendq.depth]);
+    }
+    return (int16_t) (uint16_t) (received - (peer->messages_sent - unknown)) < 0;
+}
+
 bool vb_peer_has_received(vb_peer_t *peer, uint16_t received)
 {
     vb_kept_t *kept = peer->kept;
-    uint32_t unknown = 0;
-    const uint32_t first = NULL == kept ? 0 : kept->next; /* those before were posted again, and completed */
-    for (uint32_t i = first; NULL != kept && i < kept->n; ++i) {
-        unknown += !kept->request[i].is_done && VB_SENT_MESSAGE == kept->request[i].sent.kind;
-    }
-    if (!vb_sent_is_possible(received, peer->messages_sent, unknown)) {
+    const uint32_t first = first_kept(kept);
+    if (!vb_sent_is_possible(received, peer->messages_sent, unknown_kept(kept))) {
         return false;
     }
     for (uint32_t i = first; NULL != kept && i < kept->n; ++i) {
@@ -153,11 +180,6 @@ bool vb_link_post_again(vb_link_t *link)
     for (; kept->next < kept->n; ++kept->next) {
         const vb_request_t *request = &kept->request[kept->next];
         if (!request->is_done) {
-            if (request->flags & VB_INLINE && request->piece[0].length > link->inline_max) {
-                link->is_final = true;
-                vb_peer_cut(peer);
-                return vb_peer_why(peer, "the adapter takes less into a work request than before");
-            }
             const vb_status_t status = vb_post_kept(link, request);
             if (VB_FAULT == status) {
                 link->is_final = true;
@@ -177,7 +199,7 @@ bool vb_link_post_again(vb_link_t *link)
 void vb_peer_fail_kept(vb_peer_t *peer, vb_status_t status)
 {
     vb_kept_t *kept = peer->kept;
-    for (uint32_t i = NULL == kept ? 0 : kept->next; NULL != kept && i < kept->n; ++i) {
+    for (uint32_t i = first_kept(kept); NULL != kept && i < kept->n; ++i) {
         if (!kept->request[i].is_done) {
             done(peer, &kept->request[i], status);
         }

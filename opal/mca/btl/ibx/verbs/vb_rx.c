@@ -29,7 +29,6 @@ void vb_rx_init(vb_rx_t *rx, vb_port_t *port, const uint32_t *drains, uint32_t g
                     .drains = drains,
                     .generation = generation,
                     .spare = spare,
-                    .limit = limit,
                     .size = port->config.buffer_size,
                     .pool = &port->entries};
     max = max + spare < limit ? max : limit - spare;

@@ -40,7 +40,6 @@ typedef struct vb_rx {
     struct ibv_qp *qp;
     uint32_t generation; /* in the wr_id */
     uint32_t spare;
-    uint32_t limit;     /* of the queue itself */
     uint32_t size;      /* bytes of a buffer */
     vb_entries_t *pool; /* of the completion queue it completes to */
     uint32_t posted, taken;

@@ -2,7 +2,7 @@
 /* Connections made by datagrams, without rdma_cm: requests and answers through a UD queue pair of the port, its mailbox;
  * what they mean says vb_handshake.h. */
 #include "vb_connect.h"
-#include "vb_address.h"
+#include "vb_ud.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,34 +11,15 @@
 
 /* Datagrams that may wait for the thread: each process has a few requests under way at a time, and what is lost is said again. */
 #define RECEIVES 512u
-#define SLOTS    64u /* being sent */
 
 #define ASKED    256u /* requests that wait their turn; one that finds no room is said again */
 
-#define RENEWALS 16u /* of a queue pair that breaks; one that breaks again and again would keep the thread busy */
-
-#define GRH 40u /* in front of what arrives (InfiniBand specification, 11.4.1.2) */
-
-/* Another port's mailbox. */
-typedef struct vb_ud_target vb_ud_target_t;
-struct vb_ud_target {
-    vb_ud_target_t *next; /* of all, until the port is closed: the adapter may be reading it */
-    vb_dgram_address_t where;
-    struct ibv_ah *ah;
-};
-
 struct vb_mailbox {
-    vb_address_t address;
-    vb_dgram_address_t own;
+    vb_ud_t ud;
     struct ibv_comp_channel *notices;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    char *memory; /* what is received, then what is sent */
+    char *memory; /* what is received */
     struct ibv_mr *mr;
-    vb_sendq_t sendq;
     bool is_broken;
-    uint32_t renewals; /* of the queue pair, so far; in the numbers of its work requests */
-    vb_ud_target_t *targets;
     vb_cm_message_t asked[ASKED]; /* the oldest first, one of each process */
     uint32_t asked_n;
     uint64_t number; /* of the newest attempt of mine */
@@ -51,16 +32,11 @@ struct vb_setup {
     vb_cm_wire_t said; /* request or welcome: the same each time, since its credits count once */
 };
 
-enum { RECEIVE_BYTES = GRH + sizeof(vb_cm_wire_t) };
+enum { RECEIVE_BYTES = VB_UD_GRH + sizeof(vb_cm_wire_t) };
 
 static char *receive_buffer(const vb_mailbox_t *m, uint32_t n)
 {
     return m->memory + (size_t) n * RECEIVE_BYTES;
-}
-
-static char *send_slot(const vb_mailbox_t *m, uint32_t n)
-{
-    return receive_buffer(m, RECEIVES) + (size_t) (n % SLOTS) * sizeof(vb_cm_wire_t);
 }
 
 /* ---- datagrams ---- */
@@ -69,41 +45,20 @@ static bool post_receive(vb_mailbox_t *m, uint32_t n)
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t) receive_buffer(m, n), .length = RECEIVE_BYTES, .lkey = m->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = vb_wr_id(true, m->renewals, n), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr wr = {.wr_id = vb_wr_id(true, m->ud.renewals, n), .sg_list = &sge, .num_sge = 1};
     struct ibv_recv_wr *bad;
-    return 0 == ibv_post_recv(m->qp, &wr, &bad);
+    return 0 == ibv_post_recv(m->ud.qp, &wr, &bad);
 }
 
 /* It may be lost, here as on its way. */
-static void send_message(vb_mailbox_t *m, const vb_ud_target_t *to, const vb_cm_wire_t *wire)
+static void send_message(const vb_peer_t *peer, const vb_cm_wire_t *wire)
 {
-    if (NULL == to || NULL == to->ah || !vb_sendq_has_room(&m->sendq, 1, 0)) {
-        return;
+    vb_ud_t *ud = &peer->port->mailbox->ud;
+    char *slot = vb_ud_slot(ud);
+    if (NULL != slot) {
+        memcpy(slot, wire, sizeof(*wire));
+        (void) vb_ud_send(ud, peer->target, sizeof(*wire), true);
     }
-    char *slot = send_slot(m, m->sendq.nxt);
-    memcpy(slot, wire, sizeof(*wire));
-    struct ibv_sge sge = {.addr = (uintptr_t) slot, .length = sizeof(*wire), .lkey = m->mr->lkey};
-    struct ibv_send_wr wr = {
-        .wr_id = vb_wr_id(false, m->renewals, m->sendq.nxt),
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags = IBV_SEND_SIGNALED,
-        .wr.ud = {.ah = to->ah, .remote_qpn = to->where.number, .remote_qkey = to->where.qkey}};
-    struct ibv_send_wr *bad;
-    if (0 == ibv_post_send(m->qp, &wr, &bad)) {
-        (void) vb_sendq_post(&m->sendq, true);
-    }
-}
-
-/* A local error stops the send queue: go on with it. */
-static void on_sent(vb_mailbox_t *m, const struct ibv_wc *wc)
-{
-    if (IBV_WC_SUCCESS != wc->status) {
-        struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
-        (void) ibv_modify_qp(m->qp, &rts, IBV_QP_STATE);
-    }
-    m->sendq.una = vb_wr_number(wc->wr_id) + 1;
 }
 
 /* ---- what is said ---- */
@@ -112,7 +67,7 @@ static vb_cm_message_t message_about(const vb_peer_t *peer, vb_answer_t what, ui
                                      bool is_mine)
 {
     const vb_config_t *config = &peer->port->config;
-    const vb_dgram_address_t *own = &peer->port->mailbox->own;
+    const vb_dgram_address_t *own = &peer->port->mailbox->ud.own;
     vb_cm_message_t message = {.hello = {.answer = what,
                                          .buffer = config->buffer_size,
                                          .name = config->name,
@@ -133,12 +88,12 @@ static void say(const vb_peer_t *peer, vb_answer_t what, uint64_t number, bool i
     const vb_cm_message_t message = message_about(peer, what, number, is_mine);
     vb_cm_wire_t wire;
     vb_cm_write(&wire, &message);
-    send_message(peer->port->mailbox, peer->target, &wire);
+    send_message(peer, &wire);
 }
 
 static void say_again(const vb_link_t *link)
 {
-    send_message(link->peer->port->mailbox, link->peer->target, &link->setup->said);
+    send_message(link->peer, &link->setup->said);
 }
 
 /* A request or a welcome. */
@@ -150,7 +105,7 @@ static void say_pair(vb_link_t *link, vb_answer_t what)
         message_about(link->peer, what, setup->attempt.number, VB_ASK == what);
     message.pair = link->qp->qp_num;
     message.psn = setup->psn;
-    message.mtu = port->mailbox->address.mtu;
+    message.mtu = port->mailbox->ud.address.mtu;
     message.resources = port->responder_resources;
     message.depth = port->initiator_depth;
     vb_cm_write(&setup->said, &message);
@@ -161,43 +116,40 @@ static void say_pair(vb_link_t *link, vb_answer_t what)
 /* ---- mailboxes of others ---- */
 
 /* False: errno. A neighbour may be found only the next time. */
-static bool make_handle(const vb_port_t *port, vb_ud_target_t *target)
+static bool reach(vb_peer_t *peer)
 {
-    struct ibv_ah_attr attr;
-    const vb_dgram_address_t *where = &target->where;
-    if (NULL == target->ah) {
-        errno = ENETUNREACH;
-        target->ah = vb_address_route(&port->mailbox->address, port, where->lid, where->gid, &attr)
-                         ? ibv_create_ah(port->pd, &attr)
-                         : NULL;
+    errno = ENETUNREACH;
+    if (0 == peer->target && 0 != peer->mailbox.number) {
+        peer->target = vb_ud_meet(&peer->port->mailbox->ud, &peer->mailbox);
     }
-    return NULL != target->ah;
+    return 0 != peer->target;
 }
 
-static bool is_there(const vb_ud_target_t *target, const vb_dgram_address_t *there)
+static void leave(vb_peer_t *peer)
 {
-    const vb_dgram_address_t *where = &target->where;
-    return where->number == there->number && where->qkey == there->qkey && where->lid == there->lid
-           && 0 == memcmp(where->gid, there->gid, sizeof(where->gid));
+    if (0 != peer->target) {
+        vb_ud_part(&peer->port->mailbox->ud, peer->target);
+        peer->target = 0;
+    }
 }
 
-/* One to which no way was found is forgotten: a process that says with each request that it is somewhere else takes no memory. */
 static bool meet(vb_peer_t *peer, const vb_dgram_address_t *there)
 {
-    vb_mailbox_t *m = peer->port->mailbox;
-    if (NULL != peer->target && NULL == peer->target->ah) {
-        peer->target->where = *there;
-    } else if (NULL == peer->target || !is_there(peer->target, there)) {
-        vb_ud_target_t *target = calloc(1, sizeof(*target));
-        if (NULL == target) {
-            return false;
-        }
-        target->where = *there;
-        target->next = m->targets;
-        m->targets = target;
-        peer->target = target;
+    const vb_dgram_address_t *known = &peer->mailbox;
+    if (known->number != there->number || known->qkey != there->qkey || known->lid != there->lid
+        || 0 != memcmp(known->gid, there->gid, sizeof(known->gid))) {
+        leave(peer);
+        peer->mailbox = *there;
     }
-    return make_handle(peer->port, peer->target);
+    return reach(peer);
+}
+
+/* (One that asks, or says something late, is reached again for the answer.) */
+void vb_mailbox_part(vb_peer_t *peer)
+{
+    if (vb_conn_is_over(&peer->conn) && NULL == peer->link) {
+        leave(peer);
+    }
 }
 
 bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
@@ -211,93 +163,68 @@ bool vb_peer_add_mailbox(vb_peer_t *peer, const vb_dgram_address_t *there)
 
 /* ---- links ---- */
 
-/* NULL: out of memory. */
-static vb_link_t *link_new(vb_peer_t *peer)
+static const char *begin(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = vb_link_new(peer->port, &vb_ud_cm);
-    vb_setup_t *setup = NULL == link ? NULL : calloc(1, sizeof(*setup));
+    vb_setup_t *setup = link->setup = calloc(1, sizeof(*link->setup));
     if (NULL == setup) {
-        free(link);
-        return NULL;
+        return "out of memory";
     }
     if (sizeof(setup->psn) != getrandom(&setup->psn, sizeof(setup->psn), 0)) {
         setup->psn = link->generation;
     }
     setup->psn &= 0xffffffu;
-    link->setup = setup;
-    vb_peer_link(peer, link);
-    return link;
+    if (NULL != asked) {
+        vb_attempt_begin(&setup->attempt, asked->message->number, false, spec_now());
+    }
+    return NULL;
 }
 
 static bool create(vb_link_t *link, struct ibv_qp_init_attr *attr)
 {
     const vb_port_t *port = link->peer->port;
-    link->qp = vb_address_pair(&port->mailbox->address, port, attr);
+    link->qp = vb_address_pair(&port->mailbox->ud.address, port, attr);
     return NULL != link->qp;
 }
 
 /* The queue pairs of both sides know each other. False: why is set. */
-static bool connect_pair(const vb_link_t *link, const vb_cm_message_t *there)
+static bool connect_pair(vb_link_t *link, const vb_cm_message_t *there)
 {
-    vb_port_t *port = link->peer->port;
-    const vb_address_t *address = &port->mailbox->address;
-    struct ibv_ah_attr way;
-    if (!vb_address_route(address, port, there->lid, there->gid, &way)) {
-        ++port->counters.strangers;
-        return vb_peer_why(link->peer, "it says that it is where no way leads to");
-    }
-    const int rc = vb_address_connect(address, port, link->qp, link->setup->psn, there, &way);
-    return 0 == rc
-           || vb_peer_why(link->peer, "the queue pair cannot be connected: %s", strerror(rc));
+    return vb_link_connect(link, &link->peer->port->mailbox->ud.address, link->setup->psn, there);
 }
 
 static void disconnect(vb_link_t *link)
 {
     vb_peer_t *peer = link->peer;
     const vb_attempt_t *attempt = &link->setup->attempt;
-    if (NULL != link->qp) {
-        struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-        (void) ibv_modify_qp(link->qp, &error, IBV_QP_STATE);
-    }
+    vb_link_fail_pair(link);
     if (0 != attempt->number) {
         say(peer, VB_GONE, attempt->number, attempt->is_mine);
+    }
+    if (vb_conn_is_over(&peer->conn)) {
+        leave(peer);
     }
 }
 
 static void destroy(vb_link_t *link)
 {
-    if (NULL != link->qp) {
-        (void) ibv_destroy_qp(link->qp);
-    }
+    vb_link_destroy_pair(link);
     free(link->setup);
 }
 
 /* ---- asking ---- */
 
-static vb_progress_t resolve(vb_peer_t *peer)
+static vb_progress_t resolve(vb_link_t *link)
 {
-    if (NULL == peer->target || !make_handle(peer->port, peer->target)) {
+    vb_peer_t *peer = link->peer;
+    if (!reach(peer)) {
         (void) vb_peer_why(peer, "no way to its port: %s", strerror(errno));
         return VB_STEP_FAILED;
     }
-    if (NULL == link_new(peer)) {
-        (void) vb_peer_why(peer, "out of memory");
-        return VB_STEP_FAILED;
-    }
-    return VB_STEP_DONE;
-}
-
-static vb_progress_t route(vb_link_t *link)
-{
-    (void) link;
     return VB_STEP_DONE;
 }
 
 static bool ask(vb_link_t *link)
 {
-    if (!vb_link_prepare(link)) {
-        return false;
-    }
     vb_attempt_begin(&link->setup->attempt, ++link->peer->port->mailbox->number, true, spec_now());
     say_pair(link, VB_ASK);
     return true;
@@ -305,18 +232,12 @@ static bool ask(vb_link_t *link)
 
 /* ---- answering ---- */
 
-static bool accept_asked(vb_peer_t *peer, const vb_asked_t *asked)
+static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 {
-    vb_link_t *link = link_new(peer);
-    if (NULL == link) {
-        return vb_peer_why(peer, "out of memory");
-    }
-    vb_attempt_begin(&link->setup->attempt, asked->message->number, false, spec_now());
-    if (!vb_link_prepare(link) || !vb_link_greet(link, &asked->hello)
-        || !connect_pair(link, asked->message)) {
+    if (!connect_pair(link, asked->message)) {
         return false;
     }
-    peer->handshake.answer = VB_WELCOME;
+    link->peer->handshake.answer = VB_WELCOME;
     say_pair(link, VB_WELCOME);
     return true;
 }
@@ -329,10 +250,10 @@ static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 }
 
 const vb_connector_t vb_ud_cm = {
+    .begin = begin,
     .resolve = resolve,
-    .route = route,
     .ask = ask,
-    .accept = accept_asked,
+    .welcome = welcome,
     .reject = reject,
     .create = create,
     .disconnect = disconnect,
@@ -345,14 +266,14 @@ const vb_connector_t vb_ud_cm = {
 static vb_peer_t *speaker(vb_port_t *port, const vb_cm_message_t *message)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, message->hello.name);
-    if (NULL != peer && NULL != peer->target && NULL != peer->target->ah) {
-        return peer;
-    }
     vb_dgram_address_t there = {
         .number = message->mailbox, .qkey = message->qkey, .lid = message->lid};
     memcpy(there.gid, message->gid, sizeof(there.gid));
+    if (NULL != peer && 0 != peer->target) {
+        return peer;
+    }
     if (VB_ASK != message->hello.answer) {
-        return NULL;
+        return NULL != peer && reach(peer) ? peer : NULL;
     }
     peer = vb_peer_add(port, message->hello.name, NULL, 0, NULL);
     if (NULL == peer || !meet(peer, &there)) {
@@ -388,13 +309,9 @@ static void on_answer(vb_link_t *link, const vb_cm_message_t *message)
     }
 }
 
-static void handle(vb_port_t *port, const vb_cm_message_t *message)
+/* What it says is done. */
+static void obey(vb_peer_t *peer, const vb_cm_message_t *message)
 {
-    vb_peer_t *peer = speaker(port, message);
-    if (NULL == peer) {
-        ++port->counters.strangers;
-        return;
-    }
     vb_attempt_t none = {.number = 0};
     vb_link_t *link = peer->link;
     vb_attempt_t *attempt = NULL == link || NULL == link->setup ? &none : &link->setup->attempt;
@@ -427,6 +344,17 @@ static void handle(vb_port_t *port, const vb_cm_message_t *message)
     case VB_NOTHING:
         break;
     }
+}
+
+static void handle(vb_port_t *port, const vb_cm_message_t *message)
+{
+    vb_peer_t *peer = speaker(port, message);
+    if (NULL == peer) {
+        ++port->counters.strangers;
+        return;
+    }
+    obey(peer, message);
+    vb_mailbox_part(peer);
 }
 
 /* Requests wait until all else is heard: a queue pair for each takes long, and those behind them whose time is up, and the
@@ -480,8 +408,8 @@ static void on_received(vb_port_t *port, const struct ibv_wc *wc)
 {
     vb_mailbox_t *m = port->mailbox;
     const uint32_t n = vb_wr_number(wc->wr_id);
-    if (IBV_WC_SUCCESS == wc->status && wc->byte_len >= GRH) {
-        hear(port, receive_buffer(m, n) + GRH, wc->byte_len - GRH);
+    if (IBV_WC_SUCCESS == wc->status && wc->byte_len >= VB_UD_GRH) {
+        hear(port, receive_buffer(m, n) + VB_UD_GRH, wc->byte_len - VB_UD_GRH);
     }
     if (IBV_WC_WR_FLUSH_ERR == wc->status) {
         m->is_broken = true; /* it takes no more */
@@ -490,19 +418,11 @@ static void on_received(vb_port_t *port, const struct ibv_wc *wc)
     }
 }
 
-/* The queue pair broke: it begins anew, with the number that others know. What was under way is lost, and said again. */
-static void renew(vb_port_t *port)
+/* What was under way is said again. */
+static void renew(vb_mailbox_t *m)
 {
-    vb_mailbox_t *m = port->mailbox;
-    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
     m->is_broken = false;
-    if (m->renewals >= RENEWALS || 0 != ibv_modify_qp(m->qp, &reset, IBV_QP_STATE)
-        || !vb_address_ready(&m->address, port, m->qp, m->own.qkey)) {
-        return;
-    }
-    ++m->renewals;
-    vb_sendq_init(&m->sendq, SLOTS);
-    for (uint32_t n = 0; n < RECEIVES; ++n) {
+    for (uint32_t n = vb_ud_renew(&m->ud) ? 0 : RECEIVES; n < RECEIVES; ++n) {
         (void) post_receive(m, n);
     }
 }
@@ -512,15 +432,12 @@ static void take(vb_port_t *port)
     struct ibv_wc wc[VB_BATCH];
     int n;
     do {
-        n = ibv_poll_cq(port->mailbox->cq, VB_BATCH, wc);
+        n = ibv_poll_cq(port->mailbox->ud.cq, VB_BATCH, wc);
         for (int i = 0; i < n; ++i) {
-            if (vb_wr_generation(wc[i].wr_id) != port->mailbox->renewals) {
-                continue; /* of before a renewal */
-            }
-            if (vb_wr_is_receive(wc[i].wr_id)) {
+            if (!vb_wr_is_receive(wc[i].wr_id)) {
+                (void) vb_ud_sent(&port->mailbox->ud, &wc[i]);
+            } else if (vb_wr_generation(wc[i].wr_id) == port->mailbox->ud.renewals) { /* else it is of before a renewal */
                 on_received(port, &wc[i]);
-            } else {
-                on_sent(port->mailbox, &wc[i]);
             }
         }
     } while (VB_BATCH == n);
@@ -535,7 +452,7 @@ void vb_mailbox_events(vb_port_t *port)
         ibv_ack_cq_events(of, 1); /* a queue that is not acknowledged cannot be destroyed */
     }
     vb_port_lock(port);
-    (void) ibv_req_notify_cq(m->cq, 0);
+    (void) ibv_req_notify_cq(m->ud.cq, 0);
     take(port);
     if (m->asked_n > 0) {
         const vb_cm_message_t oldest = m->asked[0];
@@ -543,7 +460,7 @@ void vb_mailbox_events(vb_port_t *port)
         handle(port, &oldest);
     }
     if (m->is_broken) {
-        renew(port);
+        renew(m);
     }
     vb_port_unlock(port);
 }
@@ -574,7 +491,7 @@ bool vb_mailbox_is_asked(const vb_port_t *port)
 bool vb_port_mailbox(const vb_port_t *port, vb_dgram_address_t *own)
 {
     if (NULL != port->mailbox) {
-        *own = port->mailbox->own;
+        *own = port->mailbox->ud.own;
     }
     return NULL != port->mailbox;
 }
@@ -585,18 +502,15 @@ static bool open_queues(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size
     if (NULL == m->notices || !vb_make_nonblocking(m->notices->fd)) {
         return vb_fails(why, size, "no channel for notices of datagrams: %s", strerror(errno));
     }
-    m->cq = ibv_create_cq(port->context, RECEIVES + SLOTS, NULL, m->notices, 0);
-    if (NULL == m->cq || 0 != ibv_req_notify_cq(m->cq, 0)) {
-        return vb_fails(why, size, "no completion queue of %u entries that tells: %s",
-                        RECEIVES + SLOTS, strerror(errno));
+    if (!vb_ud_open(&m->ud, m->notices, NULL, sizeof(vb_cm_wire_t), RECEIVES, why, size)) {
+        return false;
     }
-    m->qp = vb_address_datagrams(&m->address, port, m->cq, SLOTS, RECEIVES, m->own.qkey);
-    return NULL != m->qp || vb_fails(why, size, "no UD queue pair: %s", strerror(errno));
+    return 0 == ibv_req_notify_cq(m->ud.cq, 0) || vb_fails(why, size, "no completion queue that tells: %s", strerror(errno));
 }
 
 static bool open_buffers(vb_mailbox_t *m, vb_port_t *port, char *why, size_t size)
 {
-    const size_t bytes = RECEIVES * RECEIVE_BYTES + SLOTS * sizeof(vb_cm_wire_t);
+    const size_t bytes = RECEIVES * RECEIVE_BYTES;
     m->memory = malloc(bytes);
     m->mr =
         NULL == m->memory ? NULL : ibv_reg_mr(port->pd, m->memory, bytes, IBV_ACCESS_LOCAL_WRITE);
@@ -614,15 +528,12 @@ static bool open_buffers(vb_mailbox_t *m, vb_port_t *port, char *why, size_t siz
 
 /* Does the kernel know a way to the port's own GID? Not if it has no address of that kind: the GID of a
  * link is there even where IPv6 is off. */
-static bool leads_home(const vb_mailbox_t *m, const vb_port_t *port, char *why, size_t size)
+static bool leads_home(vb_mailbox_t *m, char *why, size_t size)
 {
-    vb_ud_target_t home = {.where = m->own};
-    if (!make_handle(port, &home)) {
-        return vb_fails(why, size, "no way leads to its GID (is IPv6 off on its interface?): %s",
-                        strerror(errno));
-    }
-    (void) ibv_destroy_ah(home.ah);
-    return true;
+    const uint32_t home = vb_ud_meet(&m->ud, &m->ud.own);
+    vb_ud_part(&m->ud, home);
+    return 0 != home
+           || vb_fails(why, size, "no way leads to its GID (is IPv6 off on its interface?): %s", strerror(errno));
 }
 
 bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
@@ -632,22 +543,13 @@ bool vb_mailbox_open(vb_port_t *port, char *why, size_t size)
     if (NULL == m) {
         return vb_fails(why, size, "out of memory");
     }
-    vb_sendq_init(&m->sendq, SLOTS);
     /* Above those of an earlier port of this process. */
     m->number = spec_ns(CLOCK_REALTIME);
-    if (!vb_address_find(&m->address, port, why, size)) {
-        vb_mailbox_close(port);
-        return false;
-    }
-    m->own = (vb_dgram_address_t){.qkey = port->config.datagram.qkey & 0x7fffffffu,
-                                  .lid = m->address.lid};
-    memcpy(m->own.gid, m->address.gid, sizeof(m->own.gid));
-    if (!leads_home(m, port, why, size) || !open_queues(m, port, why, size)
+    if (!vb_ud_find(&m->ud, port, why, size) || !leads_home(m, why, size) || !open_queues(m, port, why, size)
         || !open_buffers(m, port, why, size)) {
         vb_mailbox_close(port);
         return false;
     }
-    m->own.number = m->qp->qp_num;
     return true;
 }
 
@@ -656,9 +558,9 @@ void vb_mailbox_flush(vb_port_t *port, uint64_t wait_ns)
     const uint64_t end = spec_now() + wait_ns;
     vb_mailbox_t *m = port->mailbox;
     struct ibv_wc wc;
-    while (NULL != m && vb_sendq_outstanding(&m->sendq) > 0 && spec_now() < end) {
-        if (1 == ibv_poll_cq(m->cq, 1, &wc) && !vb_wr_is_receive(wc.wr_id)) {
-            on_sent(m, &wc);
+    while (NULL != m && vb_sendq_outstanding(&m->ud.sendq) > 0 && spec_now() < end) {
+        if (1 == ibv_poll_cq(m->ud.cq, 1, &wc) && !vb_wr_is_receive(wc.wr_id)) {
+            (void) vb_ud_sent(&m->ud, &wc);
         }
     }
 }
@@ -669,24 +571,11 @@ void vb_mailbox_close(vb_port_t *port)
     if (NULL == m) {
         return;
     }
-    if (NULL != m->qp) {
-        (void) ibv_destroy_qp(m->qp);
-    }
-    while (NULL != m->targets) {
-        vb_ud_target_t *target = m->targets;
-        m->targets = target->next;
-        if (NULL != target->ah) {
-            (void) ibv_destroy_ah(target->ah);
-        }
-        free(target);
-    }
+    vb_ud_close(&m->ud);
     if (NULL != m->mr) {
         (void) ibv_dereg_mr(m->mr);
     }
     free(m->memory);
-    if (NULL != m->cq) {
-        (void) ibv_destroy_cq(m->cq);
-    }
     if (NULL != m->notices) {
         (void) ibv_destroy_comp_channel(m->notices);
     }
