@@ -63,13 +63,14 @@ AC_DEFUN([SPEC_FLAGS], [
     # How a component is linked. The libraries are written as linker flags because libtool puts flags behind
     # libraries, where --as-needed would have no effect. libopen-pal and the library that only the series at hand has are
     # needed whether a symbol of them is used or not: they are what keeps one release of Open MPI from loading a component
-    # built for another. (The soname of libopen-pal is .80 in 5.0, but .40 in 4.1 and in 6.0.)
+    # built for another. (The soname of libopen-pal is .80 in 5.0, but .40 in 4.1 and in 6.0.) So is libmca_common_cuda, which pml/spec
+    # uses; the other way round the component itself finds that it was built for a 4.1 with it (release.h).
     SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-Bsymbolic'
     spec_words=
     for spec_word in -lmpi $SPEC_OMPI_RTE_LIBS -lpthread; do
         spec_words="$spec_words,$spec_word"
     done
-    SPEC_OMPI_DSO_LIBS="-Wl,--as-needed$spec_words -Wl,--no-as-needed${SPEC_OMPI_OWN_LIB:+,$SPEC_OMPI_OWN_LIB},-lopen-pal"
+    SPEC_OMPI_DSO_LIBS="-Wl,--as-needed$spec_words -Wl,--no-as-needed${SPEC_OMPI_OWN_LIB:+,$SPEC_OMPI_OWN_LIB}${SPEC_CUDA_LIBS:+,$SPEC_CUDA_LIBS},-lopen-pal"
     AC_SUBST([SPEC_DSO_LDFLAGS])
     AC_SUBST([SPEC_OMPI_DSO_LIBS])
 ])

@@ -196,15 +196,24 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
   differ. Use an Open MPI configured without that option, as Debian's is, with --with-mpicc=/that/place/bin/mpicc])])
     AC_MSG_RESULT([yes])
 
+    # Since 5.0 buffers in GPUs are a matter of a framework; 4.1 was configured --with-cuda for them or was not.
+    spec_cuda=0
+    SPEC_CUDA_LIBS=
     AS_IF([test $spec_series = 4.1],
-        [AC_MSG_CHECKING([that its buffers are in host memory])
+        [AC_MSG_CHECKING([whether it was built for buffers in GPUs])
          _SPEC_OPAL_MACRO([spec_cuda], [OPAL_CUDA_SUPPORT])
          AS_IF([test "x$spec_cuda" = x1],
-            [AC_MSG_RESULT([no])
-             AC_MSG_ERROR([this Open MPI was configured --with-cuda: its programs may give MPI buffers in GPU memory.
-  The components move data between buffers in host memory only, and in 4.1 they cannot tell one from the other. Use an
-  Open MPI 5.0, where such a buffer is refused, or one without that option, with --with-mpicc=/that/place/bin/mpicc])],
-            [AC_MSG_RESULT([yes])])])
+            [AC_MSG_RESULT([yes])
+             spec_save_LIBS=$LIBS
+             LIBS="$SPEC_OMPI_LIBFLAGS $LIBS"
+             AC_CHECK_LIB([mca_common_cuda], [mca_common_cuda_stage_one_init], [SPEC_CUDA_LIBS=-lmca_common_cuda],
+                [AC_MSG_ERROR([this Open MPI was configured --with-cuda, but its library libmca_common_cuda was not found beside the
+  others, and without it nothing can ask where a buffer is. Was it configured with --enable-mca-static=common-cuda?
+  For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])],
+                [$MPI_LIBS])
+             LIBS=$spec_save_LIBS],
+            [AC_MSG_RESULT([no])])])
+    AM_CONDITIONAL([CUDA], [test "x$spec_cuda" = x1])
 
     AS_IF([test $spec_series != 4.1],
         [AC_MSG_CHECKING([that its threads are POSIX threads])

@@ -12,7 +12,7 @@ use Cwd 'abs_path';
 use Exporter 'import';
 use File::Basename 'dirname';
 use File::Temp;
-our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_whole_lines mpi_lossy mpi_accelerator mpi_device mpi_use_components mpi_use_sanitizer);
+our @EXPORT = qw(mpi_release mpi_has mpi_words mpi_mpirun mpi_whole_lines mpi_lossy mpi_has_accelerators mpi_accelerator mpi_device mpi_use_components mpi_use_sanitizer);
 
 my %release_of;
 
@@ -120,9 +120,18 @@ sub mpi_lossy {
     return ('-x', "LD_PRELOAD=$programs/.libs/lossy.so", '-x', "LOSSY=$rates", '-x', 'LOSSY_SEED=' . ($seed // int rand 1e6));
 }
 
-# Words for mpirun: Open MPI has an accelerator, that of test/accel. PROGRAMS: where the test programs are.
+# Can this Open MPI have buffers in accelerators? 4.1 can if it was configured --with-cuda.
+sub mpi_has_accelerators {
+    my ($mpirun) = @_;
+    $mpirun //= 'mpirun';
+    return mpi_release($mpirun) ge '5.0' || mpi_has($mpirun, 'coll:cuda');
+}
+
+# Words for mpirun: Open MPI has an accelerator, that of test/accel; 4.1 has the driver that stands there. PROGRAMS: where the test
+# programs are.
 sub mpi_accelerator {
     my ($programs) = @_;
+    return ('-x', "LD_PRELOAD=$programs/.libs/libcuda.so.1") if mpi_release() lt '5.0';
     my $path = $ENV{OMPI_MCA_mca_base_component_path} // 'SYSTEM_DEFAULT';
     return ('--mca', 'accelerator', 'test', '--mca', 'mca_base_component_path', "$path:$programs/.libs");
 }

@@ -1,6 +1,6 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Messages from and to the memory of the test accelerator (test/accel), which the processor cannot touch, and what becomes of
- * them when the device's copies fail. With --faults the device fails; device.pl runs both.
+ * them when the device's copies fail. With --faults the device fails, with --fault once; device.pl runs all.
  *
  * The other programs, run with device.so, show that such buffers are like any other. Here is what only this shows: that a touch is
  * seen; that the data goes through the device's copies, each byte once; that a process goes on while the device copies; that a fault
@@ -409,6 +409,10 @@ int main(int argc, char **argv)
     }
     if (tl_flag("--faults")) {
         faults();
+        return tl_finish();
+    }
+    if (tl_flag("--fault")) {
+        fault(MPI_COMM_WORLD, 3000, SEND, SENDER, false, false);
         return tl_finish();
     }
     tl_pvar("pml_spec_staged");

@@ -17,6 +17,16 @@
 #    error "supported are Open MPI 4.1, 5.0 and 6.0 (others: -DSPEC_UNTESTED_OPENMPI)"
 #endif
 
+/* SPEC_FITS: is this the Open MPI that the component was compiled for? A 4.1 that was configured --with-cuda has other structures than
+ * one that was not. A component that does not fit says that it is not available when its parameters are to be registered: then
+ * Open MPI goes on without it. */
+#if OPAL_MAJOR_VERSION < 5
+#    include "opal/runtime/opal_params.h"
+#    define SPEC_FITS (opal_built_with_cuda_support == (0 != OPAL_CUDA_SUPPORT))
+#else
+#    define SPEC_FITS true
+#endif
+
 /* 6.0 knows no help texts but those of its own tree. */
 #ifdef SPEC_HELP_COMPILED
 #    include "help/show_help.h"

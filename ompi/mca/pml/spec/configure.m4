@@ -13,5 +13,10 @@ AC_DEFUN([MCA_ompi_pml_spec_CONFIG], [
     pml_spec_CPPFLAGS="$pml_spec_CPPFLAGS -DSPEC_VERSION_RELEASE=OMPI_RELEASE_VERSION"
     pml_spec_CPPFLAGS="$pml_spec_CPPFLAGS -DSPEC_VERSION='\"\$(PACKAGE_VERSION)\"' -DSPEC_HELP_DIR='\"\$(pkgdatadir)\"'"
     AC_SUBST([pml_spec_CPPFLAGS])
+    # 4.1 with buffers in GPUs. (Later trees have no such directory.)
+    pml_spec_LIBS=
+    AS_IF([test "x$CUDA_SUPPORT" = x1 && test -f "$srcdir/opal/mca/common/cuda/common_cuda.h"],
+        [pml_spec_LIBS='$(top_builddir)/opal/mca/common/cuda/lib$(OPAL_LIB_PREFIX)mca_common_cuda.la'])
+    AC_SUBST([pml_spec_LIBS])
     $1
 ])

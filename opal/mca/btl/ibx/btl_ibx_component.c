@@ -220,6 +220,9 @@ static const spec_parameter_t asks[] = {
 static int ibx_register(void)
 {
     mca_btl_ibx_component_t *c = &mca_btl_ibx_component;
+    if (!SPEC_FITS) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
     opal_show_help_add_dir(IBX_HELP_DIR);
     spec_parameters_register(&c->super.btl_version, SPEC_PARAMETERS(asks));
     spec_parameters_register(&c->super.btl_version, SPEC_PARAMETERS(parameters));

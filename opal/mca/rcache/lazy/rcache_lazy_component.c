@@ -51,6 +51,9 @@ static void list_policies(void)
 
 static int lazy_register_parameters(void)
 {
+    if (!SPEC_FITS) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
     opal_show_help_add_dir(SPEC_HELP_DIR);
     list_policies();
     spec_parameters_register(&mca_rcache_lazy_component.public.super.rcache_version,

@@ -195,6 +195,9 @@ static const spec_parameter_t parameters[] = {
 
 static int spec_register(void)
 {
+    if (!SPEC_FITS) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
     opal_show_help_add_dir(SPEC_HELP_DIR);
     spec_parameters_register(&mca_pml_spec_component.pmlm_version, SPEC_PARAMETERS(parameters));
     mca_pml_spec_counters_register();
@@ -257,6 +260,7 @@ static mca_pml_base_module_t *spec_init(int *priority, bool progress_threads, bo
 static int spec_fini(void)
 {
     mca_pml_spec_finalize();
+    mca_pml_spec_driver_fini();
     return mca_bml.bml_finalize();
 }
 

@@ -152,7 +152,7 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
     static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,           \
                           size_t nseg)
 
-/* ---- buffers in the memory of an accelerator: from 5.0 on ---- */
+/* ---- buffers in the memory of an accelerator: from 5.0 on, and in 4.1 if it was built for them ---- */
 
 #if OMPI_MAJOR_VERSION >= 5
 
@@ -168,6 +168,8 @@ static inline bool mca_pml_spec_has_device(void)
         opal_accelerator_base_selected_component.base_version.mca_component_name;
     return NULL != opal_accelerator.check_addr && 0 != strcmp(component, "null");
 }
+
+#    define mca_pml_spec_driver_fini() ((void) 0)
 
 /* Is this address? */
 static inline bool mca_pml_spec_on_device(const void *p)
@@ -271,27 +273,83 @@ static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor,
     convertor->cbmemcpy = copy;
 }
 
-#else /* configure refuses a 4.1 that was built for such buffers */
-#    define mca_pml_spec_has_device() false
-#    define mca_pml_spec_on_device(p) ((void) (p), false)
+#elif OPAL_CUDA_SUPPORT /* 4.1, configured --with-cuda */
+
+#    include "opal/datatype/opal_datatype_cuda.h"
+#    include "opal/mca/common/cuda/common_cuda.h"
+#    include "opal/runtime/opal_params.h"
+
+/* Some transports load the driver, but perhaps none of those that are here; each that was loaded by anybody is counted. Convertors
+ * find out once whether there is one, and none was prepared yet. */
+static inline bool mca_pml_spec_has_device(void)
+{
+    (void) mca_common_cuda_stage_one_init();
+    return opal_cuda_support;
+}
+
+static inline void mca_pml_spec_driver_fini(void)
+{
+    mca_common_cuda_fini();
+}
+
+/* As a convertor asks: memory that moves between host and device (managed) it only marks. */
+static inline bool mca_pml_spec_on_device(const void *p)
+{
+    opal_convertor_t asks;
+    asks.flags = 0;
+    return opal_cuda_check_one_buf((char *) (uintptr_t) p, &asks)
+           || 0 != (asks.flags & CONVERTOR_CUDA_UNIFIED);
+}
+
+/* If it fails Open MPI ends the process. A thread that the program has not made has no context of the driver; who asks for an
+ * address there gets its context. */
+static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
+{
+    (void) opal_cuda_check_bufs((char *) to, (char *) (uintptr_t) from);
+    (void) opal_cuda_memcpy_sync(to, from, n);
+    return OPAL_SUCCESS;
+}
+
+static inline int32_t mca_pml_spec_convertor_flags(bool on_device)
+{
+    return on_device ? CONVERTOR_CUDA : 0;
+}
+
+static inline bool mca_pml_spec_convertor_is_device(const opal_convertor_t *convertor)
+{
+    return convertor->flags & CONVERTOR_CUDA;
+}
+
+static inline void mca_pml_spec_convertor_copies_by(opal_convertor_t *convertor, memcpy_fct_t copy)
+{
+    convertor->cbmemcpy = copy;
+}
+
+#else /* 4.1, as Debian has it */
+#    define mca_pml_spec_has_device()  false
+#    define mca_pml_spec_driver_fini() ((void) 0)
+#    define mca_pml_spec_on_device(p)  ((void) (p), false)
 #    define mca_pml_spec_device_copy(to, from, n)                                                  \
         ((void) (to), (void) (from), (void) (n), OPAL_ERR_NOT_SUPPORTED)
+#    define mca_pml_spec_convertor_flags(on_device)           ((void) (on_device), 0)
+#    define mca_pml_spec_convertor_is_device(convertor)       ((void) (convertor), false)
+#    define mca_pml_spec_convertor_copies_by(convertor, copy) ((void) (convertor), (void) (copy))
+#endif
+
+#if OMPI_MAJOR_VERSION < 5 /* no streams */
 #    define mca_pml_spec_device_pin(p, size)   ((void) (p), (void) (size))
 #    define mca_pml_spec_device_unpin(p, size) ((void) (p), (void) (size))
 typedef char mca_pml_spec_stream_t, mca_pml_spec_event_t;
-#    define mca_pml_spec_stream_new()          NULL
-#    define mca_pml_spec_event_new()           NULL
-#    define mca_pml_spec_stream_free(stream)   ((void) (stream))
-#    define mca_pml_spec_event_free(event)     ((void) (event))
+#    define mca_pml_spec_stream_new()        NULL
+#    define mca_pml_spec_event_new()         NULL
+#    define mca_pml_spec_stream_free(stream) ((void) (stream))
+#    define mca_pml_spec_event_free(event)   ((void) (event))
 #    define mca_pml_spec_stream_copy(stream, to_device, to, from, n)                               \
         ((void) (stream), (void) (to_device), (void) (to), (void) (from), (void) (n),              \
          OPAL_ERR_NOT_SUPPORTED)
 #    define mca_pml_spec_event_record(event, stream)                                               \
         ((void) (event), (void) (stream), OPAL_ERR_NOT_SUPPORTED)
-#    define mca_pml_spec_event_query(event)                   ((void) (event), OPAL_ERR_NOT_SUPPORTED)
-#    define mca_pml_spec_convertor_flags(on_device)           ((void) (on_device), 0)
-#    define mca_pml_spec_convertor_is_device(convertor)       ((void) (convertor), false)
-#    define mca_pml_spec_convertor_copies_by(convertor, copy) ((void) (convertor), (void) (copy))
+#    define mca_pml_spec_event_query(event) ((void) (event), OPAL_ERR_NOT_SUPPORTED)
 #endif
 
 /* ---- MPI goes on after failures (ULFM): from 5.0 on, if it was built for that ---- */
