@@ -734,6 +734,8 @@ static void match_without_an_offer(void)
     forget();
 }
 
+#include "held_cases.h"
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static const char *const setting[] = {
@@ -766,6 +768,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(MPI_SUCCESS == MPI_Type_commit(&gapped));
     answer_too_late();
     match_without_an_offer();
+    run_cases();
     return 0;
 }
 

@@ -114,7 +114,7 @@ static void peer_free(mca_pml_spec_peer_t *peer)
 {
     spec_node_t left, *n;
     spec_list_init(&left);
-    spec_stream_drain(&peer->recv.msgs, &left);
+    spec_recv_drain(&peer->recv, &left);
     while (NULL != (n = spec_list_pop(&left))) {
         mca_pml_spec_frag_free(SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node));
     }

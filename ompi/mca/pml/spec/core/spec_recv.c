@@ -8,6 +8,7 @@ void spec_recv_init(spec_recv_t *r)
 {
     memset(r, 0, sizeof(*r));
     spec_stream_init(&r->msgs);
+    spec_list_init(&r->unsorted);
     spec_list_init(&r->revokes);
 }
 
@@ -18,6 +19,15 @@ void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
     }
     r->epoch = epoch;
     r->epoch_is_known = true;
+}
+
+void spec_recv_drain(spec_recv_t *r, spec_node_t *left)
+{
+    spec_node_t *n;
+    spec_stream_drain(&r->msgs, left);
+    while (NULL != (n = spec_list_pop(&r->unsorted))) {
+        spec_list_append(left, n);
+    }
 }
 
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p)

@@ -19,6 +19,7 @@ typedef struct spec_recv {
     uint8_t epoch;       /* the sender's epoch of this communicator, as far as known */
     bool
         epoch_is_known; /* else `epoch` is assumed to be 0: see docs/design/protocol.md, "Epochs" */
+    spec_node_t unsorted; /* messages that came before the epoch was known: spec_recv_keep */
     bool given_up;      /* receives may have ended whose RTR it has used: spec_recv_answer_all */
 } spec_recv_t;
 
@@ -59,6 +60,35 @@ static inline uint8_t spec_recv_epoch_of(uint32_t n)
 /* The sender's epoch became known from a message of its. Numbering of RTRs starts anew if the
  * assumption was wrong, since all that went out under it is dropped there. */
 void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch);
+
+/* Can a message of this epoch be of this communicator, as far as is known? Else it was sent in an earlier one that had the same
+ * id. */
+static inline bool spec_recv_can_be_of(const spec_recv_t *r, uint8_t epoch)
+{
+    return !r->epoch_is_known || epoch == r->epoch;
+}
+
+/* Keep a message that came too early. False: one of its number was processed or is kept, the caller keeps it. As long as the epoch is
+ * not known none is refused: one of an earlier communicator could stand in the way of the one that is meant. */
+static inline bool spec_recv_keep(spec_recv_t *r, spec_item_t *item)
+{
+    if (r->epoch_is_known) {
+        return spec_stream_keep(&r->msgs, item);
+    }
+    spec_list_append(&r->unsorted, &item->node);
+    return true;
+}
+
+/* When the epoch has become known: the next of those that were kept before, to be kept again or refused by its own epoch; NULL:
+ * there are no more. */
+static inline spec_item_t *spec_recv_next_unsorted(spec_recv_t *r)
+{
+    spec_node_t *n = spec_list_pop(&r->unsorted);
+    return NULL == n ? NULL : SPEC_ENTRY(n, spec_item_t, node);
+}
+
+/* All messages that are kept go to the end of a list, in no order: the communicator ends. */
+void spec_recv_drain(spec_recv_t *r, spec_node_t *left);
 
 /* Does the rule allow an RTR for p, which was posted just now? */
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p);

@@ -124,9 +124,6 @@ INLINED void process(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer,
                      const mca_pml_spec_protocol_t *proto)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    if (OPAL_UNLIKELY(!peer->recv.epoch_is_known)) {
-        spec_recv_learn_epoch(&peer->recv, hdr->epoch);
-    }
     spec_posted_t *posted = spec_match_find_posted(&comm->match, hdr->src, hdr->tag);
     if (NULL != proto->expect && OPAL_UNLIKELY(!proto->expect(peer, packet, posted))) {
         drop(comm, frag);
@@ -180,20 +177,53 @@ static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
     }
 }
 
+/* It is not wanted. The lock is held. */
+static void forget(mca_pml_spec_frag_t *frag)
+{
+    if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
+        spec_list_remove(&frag->parts.node);
+    }
+    mca_pml_spec_frag_free(frag);
+}
+
+static void refuse_freed(void)
+{
+    mca_pml_spec_refuse_late("a message", "it was sent in an earlier communicator of this id");
+}
+
+/* The lock is held. */
+static void keep_frag(mca_pml_spec_peer_t *peer, mca_pml_spec_frag_t *frag)
+{
+    if (!spec_recv_keep(&peer->recv, &frag->item)) {
+        forget(frag);
+        mca_pml_spec_refuse("a message", "its sequence number was used before");
+    }
+}
+
+/* The lock is held. */
 static void keep_early(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
                        const mca_pml_spec_protocol_t *proto)
 {
     mca_pml_spec_frag_t *frag = keep(peer, packet, proto);
     frag->item.no = mca_pml_spec_frag_hdr(frag)->seq;
-    if (!spec_stream_keep(&peer->recv.msgs, &frag->item)) {
-        if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
-            spec_list_remove(&frag->parts.node);
-        }
-        mca_pml_spec_frag_free(frag);
-        mca_pml_spec_refuse("a message", "its sequence number was used before");
-        return;
-    }
     MCA_PML_SPEC_COUNT(early);
+    keep_frag(peer, frag);
+}
+
+/* By the first message that is in its turn; and which of those that came before it belong to it. The lock is held. */
+static void learn_epoch(mca_pml_spec_peer_t *peer, uint8_t epoch)
+{
+    spec_item_t *item;
+    spec_recv_learn_epoch(&peer->recv, epoch);
+    while (NULL != (item = spec_recv_next_unsorted(&peer->recv))) {
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(item, mca_pml_spec_frag_t, item);
+        if (spec_recv_can_be_of(&peer->recv, mca_pml_spec_frag_hdr(frag)->epoch)) {
+            keep_frag(peer, frag);
+        } else {
+            forget(frag);
+            refuse_freed();
+        }
+    }
 }
 
 /* One that is not simply the next of its peer: the first ever, or too early, or others or a cancel wait for it. The lock is held
@@ -213,11 +243,17 @@ static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
         }
         mca_pml_spec_lock(&comm->slot->lock);
     }
-    if (hdr->seq != peer->recv.msgs.nxt) {
+    if (OPAL_UNLIKELY(!spec_recv_can_be_of(&peer->recv, hdr->epoch))) {
+        mca_pml_spec_unlock(&comm->slot->lock);
+        refuse_freed();
+    } else if (hdr->seq != peer->recv.msgs.nxt) {
         keep_early(peer, packet, proto);
         mca_pml_spec_unlock(&comm->slot->lock);
     } else {
         ++peer->recv.msgs.nxt;
+        if (!peer->recv.epoch_is_known) {
+            learn_epoch(peer, hdr->epoch);
+        }
         process(comm, peer, packet, NULL, proto);
         process_early(comm, peer);
         mca_pml_spec_revokes_finish(peer);
@@ -237,6 +273,8 @@ INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *pack
     }
     mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
     if (OPAL_UNLIKELY(NULL == peer) || OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)
+        || OPAL_UNLIKELY(hdr->epoch != peer->recv.epoch)
+        || OPAL_UNLIKELY(!peer->recv.epoch_is_known)
         || OPAL_UNLIKELY(!spec_stream_is_empty(&peer->recv.msgs))
         || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.revokes))) {
         arrive_slowly(comm, packet, proto);

@@ -205,6 +205,7 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
     spec_parts_t *parts = NULL == peer ? NULL
                                        : spec_parts_take(&peer->parts, hdr->seq, hdr->epoch,
                                                          hdr->offset, bytes, &wrong);
+    const bool late = NULL != peer && !spec_recv_can_be_of(&peer->recv, hdr->epoch);
     mca_pml_spec_recv_request_t *recvreq = NULL;
     if (NULL != parts && !parts->is_kept) {
         recvreq = SPEC_ENTRY(parts, mca_pml_spec_recv_request_t, parts);
@@ -213,7 +214,7 @@ static void part(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *packet)
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (OPAL_UNLIKELY(NULL == parts)) {
-        mca_pml_spec_refuse("PART", wrong);
+        (late ? mca_pml_spec_refuse_late : mca_pml_spec_refuse)("PART", wrong);
     } else if (NULL != recvreq) {
         store(recvreq, packet, hdr->offset, bytes);
     }

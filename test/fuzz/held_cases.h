@@ -1,0 +1,127 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Part of fuzz_packets.c: what a script would have to be long to come to, step by step. */
+#ifndef HELD_CASES_H
+#define HELD_CASES_H
+
+enum { LARGE_CASE = 3000, SMALL_CASE = 8, MIDDLE_CASE = 400 };
+
+static void case_begin(bool registers, int speculation)
+{
+    held_configure(&(held_config_t){.registers = registers});
+    mca_pml_spec.speculation = speculation;
+    memset(&w, 0, sizeof(w));
+    set_ways(0, 0, HELD_MODULES);
+    MUST(MPI_SUCCESS == MPI_Comm_dup(MPI_COMM_WORLD, &w.comm));
+}
+
+/* As if it were another process. */
+static mca_pml_spec_peer_t *case_peer(void)
+{
+    mca_pml_spec_peer_t *peer = mca_pml_spec_peer(mca_pml_spec_comm_of(w.comm), 0);
+    peer->is_self = false;
+    return peer;
+}
+
+static void case_end(void)
+{
+    drain();
+    MUST(0 == held_windows());
+    MUST(MPI_SUCCESS == MPI_Comm_free(&w.comm));
+}
+
+static uint8_t *case_memory(size_t size, uint8_t fill)
+{
+    uint8_t *memory = malloc(size);
+    MUST(NULL != memory);
+    memset(memory, fill, size);
+    return memory;
+}
+
+/* What is missing is got, and what it is is what was sent. */
+static void case_wait(MPI_Request *request, const uint8_t *memory, size_t size, uint8_t is)
+{
+    int done = 0;
+    drain();
+    MUST(MPI_SUCCESS == MPI_Test(request, &done, MPI_STATUS_IGNORE) && done);
+    for (size_t i = 0; i < size; ++i) {
+        MUST(is == memory[i]);
+    }
+}
+
+static void case_send(uint8_t is)
+{
+    MUST(MPI_SUCCESS == MPI_Send(&is, 1, MPI_BYTE, 0, 0, w.comm));
+}
+
+static uint8_t case_recv(void)
+{
+    uint8_t is;
+    MUST(MPI_SUCCESS == MPI_Recv(&is, 1, MPI_BYTE, 0, 0, w.comm, MPI_STATUS_IGNORE));
+    return is;
+}
+
+/* A message of a communicator that was freed comes when another has its number: before the first message there, behind it, and
+ * again. */
+static void late_message(void)
+{
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    const uint16_t cid = mca_pml_spec_comm_of(w.comm)->cid;
+    size_t size;
+    uint8_t old[64];
+    case_send(1);
+    case_send(2);
+    held_go(0);
+    MUST(1 == case_recv() && 1 == held_count());
+    const uint8_t *packet = held_packet(0, &size);
+    MUST(NULL != packet && size <= sizeof(old));
+    memcpy(old, packet, size);
+    MUST(MPI_SUCCESS == MPI_Comm_free(&w.comm));
+    held_forge(0, MCA_PML_SPEC_EAGER, old, size); /* it is kept until there is one */
+    MUST(MPI_SUCCESS == MPI_Comm_dup(MPI_COMM_WORLD, &w.comm));
+    MUST(cid == mca_pml_spec_comm_of(w.comm)->cid);
+    const uint64_t refused = mca_pml_spec.counters.refused;
+    held_go(0);
+    case_send(3);
+    case_send(4);
+    held_go(1); /* of the same number as the old one, which came before it */
+    MUST(refused == mca_pml_spec.counters.refused);
+    held_go(0);
+    MUST(refused + 2 == mca_pml_spec.counters.refused);
+    MUST(3 == case_recv() && 4 == case_recv());
+    case_send(5);
+    ((mca_pml_spec_match_hdr_t *) (void *) old)->seq = 2;
+    held_forge(0, MCA_PML_SPEC_EAGER, old, size);
+    MUST(refused + 3 == mca_pml_spec.counters.refused);
+    held_go(0);
+    MUST(5 == case_recv());
+    case_end();
+}
+
+/* The first messages of the first communicator of a number, whose epoch is as it is assumed to be, overtake each other. */
+static void early_message(void)
+{
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    MPI_Comm before = w.comm;
+    do {
+        MUST(MPI_SUCCESS == MPI_Comm_dup(MPI_COMM_WORLD, &w.comm));
+        if (0 != mca_pml_spec_comm_of(w.comm)->epoch) {
+            MUST(MPI_SUCCESS == MPI_Comm_free(&before));
+            before = w.comm;
+        }
+    } while (before == w.comm);
+    case_send(1);
+    case_send(2);
+    held_go(1);
+    held_go(0);
+    MUST(1 == case_recv() && 2 == case_recv());
+    MUST(MPI_SUCCESS == MPI_Comm_free(&before));
+    case_end();
+}
+
+static void run_cases(void)
+{
+    late_message();
+    early_message();
+}
+
+#endif
