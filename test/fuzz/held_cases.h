@@ -118,10 +118,64 @@ static void early_message(void)
     case_end();
 }
 
+/* ---- the peer is lost at an unlucky moment ---- */
+
+static mca_bml_base_module_t case_bml;
+
+/* In the middle of finding the way to a process that is given up then. */
+static int lost_on_the_way(struct ompi_proc_t *proc)
+{
+    mca_pml_spec_lost_report(&proc->super, "held", NULL);
+    opal_progress();
+    proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] = (void *) case_bml.bml_component;
+    return OMPI_SUCCESS;
+}
+
+/* The next way that is looked for is found when its process is lost. */
+static void lose_on_the_way(void)
+{
+    ompi_proc_t *proc = ompi_proc_local();
+    case_bml.bml_component = (void *) proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML];
+    case_bml.bml_add_proc = mca_bml.bml_add_proc;
+    mca_bml.bml_add_proc = (mca_bml_base_module_add_proc_fn_t) lost_on_the_way;
+    proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] = NULL;
+}
+
+static void lose_no_more(void)
+{
+    mca_bml.bml_add_proc = case_bml.bml_add_proc;
+    ompi_proc_local()->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] = (void *) case_bml.bml_component;
+    mca_pml_spec_lost_fini();
+}
+
+/* A receive that has offered its buffer is cancelled, and nobody is there to be asked. */
+static void lost_before_the_revoke(void)
+{
+    MPI_Request request;
+    int done = 0;
+    case_begin(false, MCA_PML_SPEC_SPECULATION_ON);
+    mca_pml_spec_peer_t *peer = case_peer();
+    uint8_t *memory = case_memory(LARGE_CASE, 0);
+    MUST(MPI_SUCCESS == MPI_Irecv(memory, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    MUST(1 == held_count()); /* RTR */
+    peer->open = NULL;       /* so that the way is looked for */
+    lose_on_the_way();
+    MUST(MPI_SUCCESS == MPI_Cancel(&request));
+    mca_pml_spec_lost_report(&peer->proc->super, "held", NULL); /* if that did not happen */
+    opal_progress();
+    (void) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    MUST(done);
+    held_break(HELD_MODULES);
+    lose_no_more();
+    free(memory);
+    case_end();
+}
+
 static void run_cases(void)
 {
     late_message();
     early_message();
+    lost_before_the_revoke();
 }
 
 #endif

@@ -117,7 +117,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     }
     if (asks) {
         MCA_PML_SPEC_COUNT(revokes_sent);
-        mca_pml_spec_control_send(mca_pml_spec_endpoint(peer), NULL, &hdr, sizeof(hdr));
+        mca_pml_spec_control_send(peer->endpoint, NULL, &hdr, sizeof(hdr)); /* an RTR has gone there */
     }
     if (spec_cancel_is_done(outcome)) {
         complete_cancelled(recvreq); /* which may be what keeps the communicator */
