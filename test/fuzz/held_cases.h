@@ -171,11 +171,57 @@ static void lost_before_the_revoke(void)
     case_end();
 }
 
+/* ---- memory, transports and agents ---- */
+
+/* Sizes that malloc refuses, the next time. */
+static size_t no_malloc_from, no_malloc_to;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    if (size >= no_malloc_from && size < no_malloc_to) {
+        no_malloc_to = 0;
+        return NULL;
+    }
+    return __real_malloc(size);
+}
+
+/* A receive that cannot be posted takes back what it was about to offer: the next has its object, and another buffer. */
+static void no_memory_to_post(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL, out;
+    case_begin(true, MCA_PML_SPEC_SPECULATION_ON);
+    (void) case_peer();
+    uint8_t *first = case_memory(LARGE_CASE, 0), *second = case_memory(LARGE_CASE, 0),
+            *data = case_memory(LARGE_CASE, 7);
+    no_malloc_from = 32 * sizeof(spec_bin_t);
+    no_malloc_to = no_malloc_from + 64;
+    int rc = MPI_Irecv(first, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request);
+    MUST(0 == no_malloc_to); /* it was asked for */
+    if (MPI_SUCCESS == rc) {
+        rc = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MUST(MPI_SUCCESS != rc && 0 == held_windows());
+    free(first);
+    MUST(MPI_SUCCESS == MPI_Irecv(second, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    held_go(0); /* RTR */
+    MUST(MPI_SUCCESS == MPI_Isend(data, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &out));
+    case_wait(&request, second, LARGE_CASE, 7);
+    case_wait(&out, data, LARGE_CASE, 7);
+    MUST(0 == held_refused);
+    free(second);
+    free(data);
+    case_end();
+}
+
 static void run_cases(void)
 {
     late_message();
     early_message();
     lost_before_the_revoke();
+    no_memory_to_post();
 }
 
 #endif

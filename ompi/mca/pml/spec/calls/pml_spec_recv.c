@@ -135,7 +135,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     }
     if (OPAL_UNLIKELY(0 != spec_match_post(&comm->match, &recvreq->posted))) {
         mca_pml_spec_unlock(&comm->slot->lock);
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        mca_pml_spec_recv_fail(recvreq, OMPI_ERR_OUT_OF_RESOURCE); /* what was to be offered goes with it */
+        return OMPI_SUCCESS;
     }
     recvreq->starts = false;
     mca_pml_spec_flow_wants(comm, base->req_peer);
