@@ -216,12 +216,46 @@ static void no_memory_to_post(void)
     case_end();
 }
 
+/* An RTS that says that it has a key, and has none, or a part of one. */
+static void key_of_no_bytes(void)
+{
+    struct {
+        mca_pml_spec_rts_hdr_t rts;
+        char key[HELD_KEY];
+    } packet;
+    MPI_Request request;
+    int done = 0;
+    case_begin(true, MCA_PML_SPEC_SPECULATION_OFF);
+    const mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(w.comm);
+    (void) case_peer();
+    uint8_t *memory = case_memory(LARGE_CASE, 0);
+    MUST(MPI_SUCCESS == MPI_Irecv(memory, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    const uint64_t refused = mca_pml_spec.counters.refused;
+    for (uint16_t length = 0; length < HELD_KEY; length = (uint16_t) (length + HELD_KEY / 2)) {
+        memset(&packet, 0, sizeof(packet));
+        packet.rts = (mca_pml_spec_rts_hdr_t){
+            .match = {.type = MCA_PML_SPEC_RTS, .epoch = comm->epoch, .ctx = comm->cid},
+            .length = LARGE_CASE,
+            .s = 1,
+            .flags = MCA_PML_SPEC_RTS_FLAT | MCA_PML_SPEC_RTS_KEY,
+            .addr = (uint64_t) (uintptr_t) memory,
+            .key_len = length};
+        held_forge(0, MCA_PML_SPEC_RTS, (const uint8_t *) &packet, sizeof(packet.rts) + length);
+    }
+    MUST(refused + 2 == mca_pml_spec.counters.refused && 0 == held_count());
+    MUST(MPI_SUCCESS == MPI_Cancel(&request));
+    MUST(MPI_SUCCESS == MPI_Test(&request, &done, MPI_STATUS_IGNORE) && done);
+    free(memory);
+    case_end();
+}
+
 static void run_cases(void)
 {
     late_message();
     early_message();
     lost_before_the_revoke();
     no_memory_to_post();
+    key_of_no_bytes();
 }
 
 #endif

@@ -140,26 +140,39 @@ static inline bool mca_pml_spec_packet_has(const mca_pml_spec_packet_t *packet, 
     return has;
 }
 
-/* The same of a header of `size` bytes, which it has, and a key behind it. */
-static inline bool mca_pml_spec_packet_has_key(const mca_pml_spec_packet_t *packet, size_t size,
-                                               uint16_t key_len, const char *what)
+/* What is wrong with the key behind a header of `size` bytes, which the packet has; NULL: nothing. It is one of the transport by which
+ * it came: that one reads all of it. needed: else there may be none. */
+static inline const char *mca_pml_spec_key_check(const mca_pml_spec_packet_t *packet, size_t size,
+                                                 uint16_t key_len, bool needed)
 {
-    const bool has = packet->seg[0].seg_len - size >= key_len && key_len <= MCA_PML_SPEC_KEY_MAX;
-    if (OPAL_UNLIKELY(!has)) {
-        mca_pml_spec_refuse(what, "it is shorter than its header and key");
+    return packet->seg[0].seg_len - size < key_len || key_len > MCA_PML_SPEC_KEY_MAX
+               ? "it is shorter than its header and key"
+           : (needed || key_len > 0) && key_len != packet->btl->btl_registration_handle_size
+               ? "its key is not of the length that its transport's have"
+               : NULL;
+}
+
+/* The same; what is wrong is refused. */
+static inline bool mca_pml_spec_packet_has_key(const mca_pml_spec_packet_t *packet, size_t size,
+                                               uint16_t key_len, bool needed, const char *what)
+{
+    const char *wrong = mca_pml_spec_key_check(packet, size, key_len, needed);
+    if (OPAL_UNLIKELY(NULL != wrong)) {
+        mca_pml_spec_refuse(what, wrong);
     }
-    return has;
+    return NULL == wrong;
 }
 
 /* Define NAME_arrived(packet) of a packet that begins with a header of this type; its body follows. It is called by
  * mca_pml_spec_recv_NAME, the callback, which refuses what is shorter. */
 #define MCA_PML_SPEC_PACKET(name, what, type) MCA_PML_SPEC_PACKET_IF(name, what, type, true)
-/* The same if the field key_len of the header says how long a key follows. */
-#define MCA_PML_SPEC_KEY_PACKET(name, what, type)                                                  \
-    MCA_PML_SPEC_PACKET_IF(name, what, type,                                                       \
-                           mca_pml_spec_packet_has_key(                                            \
-                               &packet, sizeof(type),                                              \
-                               ((const type *) mca_pml_spec_packet_hdr(&packet))->key_len, what))
+/* The same if the field key_len of the header says how long a key follows; needed: one must. */
+#define MCA_PML_SPEC_KEY_PACKET(name, what, type, needed)                                          \
+    MCA_PML_SPEC_PACKET_IF(                                                                        \
+        name, what, type,                                                                          \
+        mca_pml_spec_packet_has_key(&packet, sizeof(type),                                         \
+                                    ((const type *) mca_pml_spec_packet_hdr(&packet))->key_len,    \
+                                    needed, what))
 #define MCA_PML_SPEC_PACKET_IF(name, what, type, fits)                                             \
     static void name##_arrived(const mca_pml_spec_packet_t *packet);                               \
     MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_recv_##name)                                             \

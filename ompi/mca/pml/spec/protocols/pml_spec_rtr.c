@@ -334,7 +334,7 @@ static mca_pml_spec_comm_t *comm_for(const mca_pml_spec_packet_t *packet, uint16
     return mca_pml_spec_comm_in_epoch(comm, epoch);
 }
 
-MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t)
+MCA_PML_SPEC_KEY_PACKET(rtr, "RTR", mca_pml_spec_rtr_hdr_t, false)
 {
     const mca_pml_spec_rtr_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     bool parked;

@@ -303,7 +303,7 @@ static void answer_by_put(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl
     }
 }
 
-MCA_PML_SPEC_KEY_PACKET(cts, "CTS", mca_pml_spec_cts_hdr_t)
+MCA_PML_SPEC_KEY_PACKET(cts, "CTS", mca_pml_spec_cts_hdr_t, false)
 {
     const mca_pml_spec_cts_hdr_t *cts = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_send_request_t *sendreq = mca_pml_spec_send_claim(cts->s, "CTS", cts, cts_take);
@@ -528,11 +528,13 @@ const char *mca_pml_spec_rts_check(const mca_pml_spec_packet_t *packet)
 {
     const mca_pml_spec_rts_hdr_t *rts = mca_pml_spec_packet_hdr(packet);
     const size_t have = packet->seg[0].seg_len;
-    if (have < sizeof(*rts) || have - sizeof(*rts) < rts->key_len
-        || rts->key_len > MCA_PML_SPEC_KEY_MAX) {
-        return "it is shorter than its header and key";
+    if (have < sizeof(*rts)) {
+        return "it is shorter than its header";
     }
-    return packet->size - sizeof(*rts) - rts->key_len > rts->length
+    const char *wrong = mca_pml_spec_key_check(packet, sizeof(*rts), rts->key_len,
+                                               rts->flags & MCA_PML_SPEC_RTS_KEY);
+    return NULL != wrong ? wrong
+           : packet->size - sizeof(*rts) - rts->key_len > rts->length
                ? "it carries more data than the message has"
                : NULL;
 }

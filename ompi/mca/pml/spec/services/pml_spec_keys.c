@@ -95,13 +95,9 @@ static void keep(mca_pml_spec_peer_t *peer, mca_pml_spec_rtr_t *key)
     mca_pml_spec_keys_free(&forgotten);
 }
 
-MCA_PML_SPEC_KEY_PACKET(key, "KEY", mca_pml_spec_key_hdr_t)
+MCA_PML_SPEC_KEY_PACKET(key, "KEY", mca_pml_spec_key_hdr_t, true)
 {
     const mca_pml_spec_key_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    if (hdr->key_len != packet->btl->btl_registration_handle_size) {
-        mca_pml_spec_refuse("KEY", "it is not of the length that its transport's keys have");
-        return;
-    }
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_get_epoch(hdr->ctx, hdr->epoch);
     if (NULL == comm) {
         return; /* too early or too late: without it the message takes one rail less */
