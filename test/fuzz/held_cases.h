@@ -249,6 +249,47 @@ static void key_of_no_bytes(void)
     case_end();
 }
 
+static int watched; /* requests that the agent counts */
+
+void __wrap_mca_pml_spec_agent_begun(size_t length);
+void __wrap_mca_pml_spec_agent_ended(void);
+
+void __wrap_mca_pml_spec_agent_begun(size_t length)
+{
+    (void) length;
+    ++watched;
+}
+
+void __wrap_mca_pml_spec_agent_ended(void)
+{
+    --watched;
+}
+
+/* A send that cannot begin has the object of one that was counted. */
+static void count_of_none(void)
+{
+    MPI_Request request;
+    uint8_t out[MIDDLE_CASE] = {1}, in[MIDDLE_CASE];
+    int done = 0;
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    const size_t limit = mca_pml_spec.copy_limit;
+    mca_pml_spec.copy_limit = MIDDLE_CASE / 2;
+    mca_pml_spec.has_agent = true;
+    MUST(MPI_SUCCESS == MPI_Isend(out, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    drain();
+    MUST(MPI_SUCCESS == MPI_Recv(in, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, MPI_STATUS_IGNORE));
+    MUST(MPI_SUCCESS == MPI_Test(&request, &done, MPI_STATUS_IGNORE) && done);
+    MUST(0 == watched);
+    mca_pml_spec_lost_report(opal_proc_local_get(), "held", NULL);
+    opal_progress();
+    MUST(MPI_SUCCESS != MPI_Isend(out, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    MUST(0 == watched);
+    mca_pml_spec.has_agent = false;
+    mca_pml_spec.copy_limit = limit;
+    mca_pml_spec_lost_fini();
+    case_end();
+}
+
 static void run_cases(void)
 {
     late_message();
@@ -256,6 +297,7 @@ static void run_cases(void)
     lost_before_the_revoke();
     no_memory_to_post();
     key_of_no_bytes();
+    count_of_none();
 }
 
 #endif

@@ -26,6 +26,7 @@ request_new(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int 
     sendreq->peer = peer;
     sendreq->req_send.req_base.req_proc = peer->proc;
     sendreq->on_device = on_device;
+    sendreq->life = 0; /* as its last use has left it, it would be taken for one that is counted */
     MCA_PML_BASE_SEND_REQUEST_INIT(&sendreq->req_send, buf, count, dtype, dst, tag, comm, mode,
                                    persistent, mca_pml_spec_convertor_flags(on_device));
     if (OPAL_UNLIKELY(on_device)) {
