@@ -171,6 +171,38 @@ static void lost_before_the_revoke(void)
     case_end();
 }
 
+/* A small send that waits for the transport is given up: the credit that comes back is its own, and not that of the message which had
+ * its request before. */
+static void credit_of_a_small_one(void)
+{
+    MPI_Request request;
+    int done = 0;
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    mca_pml_spec_peer_t *peer = case_peer();
+    const bool self = peer->is_self;
+    uint8_t out[MIDDLE_CASE] = {1}, in[MIDDLE_CASE];
+    const size_t limit = mca_pml_spec.copy_limit;
+    mca_pml_spec.copy_limit = MIDDLE_CASE / 2; /* it needs a request */
+    MUST(MPI_SUCCESS == MPI_Isend(out, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    mca_pml_spec.copy_limit = limit;
+    drain();
+    MUST(MPI_SUCCESS == MPI_Recv(in, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, MPI_STATUS_IGNORE));
+    MUST(MPI_SUCCESS == MPI_Test(&request, &done, MPI_STATUS_IGNORE) && done);
+    const uint64_t spent = peer->flow_out.spent;
+    held_refuse.sends = STEPS;
+    MUST(MPI_SUCCESS == MPI_Isend(out, SMALL_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    MUST(MPI_REQUEST_NULL != request && spent + spec_flow_cost(SMALL_CASE) == peer->flow_out.spent);
+    mca_pml_spec_send_request_t *sendreq = MCA_PML_SPEC_SENDREQ(request);
+    MUST(spec_life_lose(&sendreq->life));
+    mca_pml_spec_send_lost(sendreq);
+    held_refuse.sends = 0;
+    opal_progress();
+    (void) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    MUST(done && spent + spec_flow_cost(0) == peer->flow_out.spent);
+    peer->is_self = self;
+    case_end();
+}
+
 /* ---- memory, transports and agents ---- */
 
 /* Sizes that malloc refuses, the next time. */
@@ -295,6 +327,7 @@ static void run_cases(void)
     late_message();
     early_message();
     lost_before_the_revoke();
+    credit_of_a_small_one();
     no_memory_to_post();
     key_of_no_bytes();
     count_of_none();

@@ -105,6 +105,7 @@ static inline void mca_pml_spec_small_send(mca_pml_spec_send_request_t *sendreq,
                                            mca_bml_base_btl_t *bml_btl, bool blocks)
 {
     sendreq->seq = seq;
+    sendreq->first = sendreq->req_send.req_bytes_packed;
     sendreq->fits = true;
     sendreq->gathers = false;
     sendreq->copies = true;
