@@ -170,7 +170,7 @@ static int held_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t 
 {
     frag_t *f = (frag_t *) des;
     (void) ep;
-    if (is_refused(&held_refuse.sends)) {
+    if (is_refused(&held_refuse.sends) || is_refused(&held_refuse.packets)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     const bool later = config.completes_later;

@@ -21,6 +21,7 @@ typedef struct held_config {
 /* How many of the next calls find no room. */
 typedef struct held_refuse {
     unsigned sends, transfers, registrations;
+    unsigned packets; /* sends of packets that were made before */
 } held_refuse_t;
 
 extern held_refuse_t held_refuse;

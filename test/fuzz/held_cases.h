@@ -322,6 +322,32 @@ static void count_of_none(void)
     case_end();
 }
 
+/* The transport makes a packet from the buffer, and refuses it. */
+static void in_place_again(void)
+{
+    MPI_Request request;
+    uint8_t out[MIDDLE_CASE], in[MIDDLE_CASE] = {0};
+    memset(out, 5, sizeof(out));
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    const size_t limit = mca_pml_spec.copy_limit;
+    mca_pml_spec.copy_limit = MIDDLE_CASE / 2;
+    for (unsigned i = 0; i < HELD_MODULES; ++i) {
+        held_module(i)->btl_flags |= MCA_BTL_FLAGS_SEND_INPLACE;
+    }
+    held_refuse.packets = 1;
+    MUST(MPI_SUCCESS == MPI_Isend(out, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
+    MUST(0 == held_refuse.packets && 0 == held_count());
+    opal_progress();
+    case_wait(&request, out, MIDDLE_CASE, 5);
+    MUST(MPI_SUCCESS == MPI_Recv(in, MIDDLE_CASE, MPI_BYTE, 0, 0, w.comm, MPI_STATUS_IGNORE));
+    MUST(0 == memcmp(in, out, MIDDLE_CASE));
+    for (unsigned i = 0; i < HELD_MODULES; ++i) {
+        held_module(i)->btl_flags &= ~(uint32_t) MCA_BTL_FLAGS_SEND_INPLACE;
+    }
+    mca_pml_spec.copy_limit = limit;
+    case_end();
+}
+
 static void run_cases(void)
 {
     late_message();
@@ -331,6 +357,7 @@ static void run_cases(void)
     no_memory_to_post();
     key_of_no_bytes();
     count_of_none();
+    in_place_again();
 }
 
 #endif

@@ -85,9 +85,11 @@ static void request_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoin
 static bool send_in_place(mca_pml_spec_send_request_t *sendreq, mca_bml_base_btl_t *bml_btl,
                           const mca_pml_spec_match_hdr_t *match)
 {
-    size_t size = sendreq->req_send.req_bytes_packed;
+    size_t size = sendreq->req_send.req_bytes_packed, position = 0;
     mca_btl_base_descriptor_t *des = NULL;
     if (OPAL_LIKELY(mca_pml_spec_use(&sendreq->life))) {
+        /* A try that the transport refused may have moved it. */
+        opal_convertor_set_position(&sendreq->req_send.req_base.req_convertor, &position);
         mca_bml_base_prepare_src(
             bml_btl, &sendreq->req_send.req_base.req_convertor, MCA_BTL_NO_ORDER, sizeof(*match),
             &size, MCA_PML_SPEC_EAGER_FLAGS_OF(sendreq) | MCA_BTL_DES_SEND_ALWAYS_CALLBACK, &des);
