@@ -171,6 +171,37 @@ static void lost_before_the_revoke(void)
     case_end();
 }
 
+/* Of requests that a lost process keeps for ever nothing is counted. */
+static void lost_and_counted(void)
+{
+    MPI_Request request[2];
+    int done = 0;
+    case_begin(true, MCA_PML_SPEC_SPECULATION_ON);
+    mca_pml_spec_peer_t *peer = case_peer();
+    enum { ANNOUNCED = SPEC_PATIENCE_LEAST };
+    uint8_t *out = case_memory(ANNOUNCED, 1), *in = case_memory(ANNOUNCED, 0);
+    MUST(MPI_SUCCESS == MPI_Isend(out, ANNOUNCED, MPI_BYTE, 0, 0, w.comm, &request[0]));
+    MUST(1 == held_count() && 1 == mca_pml_spec.announced); /* RTS */
+    MUST(MPI_SUCCESS == MPI_Irecv(in, ANNOUNCED, MPI_BYTE, 0, 0, w.comm, &request[1]));
+    MUST(1 == mca_pml_spec.offers);
+    held_go(0); /* the RTS, so that the receive waits for gets */
+    mca_pml_spec_lost_report(&peer->proc->super, "held", NULL);
+    opal_progress();
+    for (int i = 0; i < 2; ++i) {
+        MUST(MPI_SUCCESS != MPI_Test(&request[i], &done, MPI_STATUS_IGNORE) && done);
+    }
+    MUST(0 == mca_pml_spec.announced && 0 == mca_pml_spec.offers);
+    MUST(0 == peer->announced && 0 == peer->offers);
+    held_break(HELD_MODULES);
+    drain();
+    forget_waiting();
+    MUST(0 == mca_pml_spec.announced && 0 == mca_pml_spec.offers);
+    mca_pml_spec_lost_fini();
+    free(out);
+    free(in);
+    case_end();
+}
+
 /* A small send that waits for the transport is given up: the credit that comes back is its own, and not that of the message which had
  * its request before. */
 static void credit_of_a_small_one(void)
@@ -353,6 +384,7 @@ static void run_cases(void)
     late_message();
     early_message();
     lost_before_the_revoke();
+    lost_and_counted();
     credit_of_a_small_one();
     no_memory_to_post();
     key_of_no_bytes();

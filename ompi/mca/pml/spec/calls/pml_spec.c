@@ -15,8 +15,10 @@
 #include "../services/pml_spec_adapt.h"
 #include "../services/pml_spec_cancel.h"
 #include "../services/pml_spec_claims.h"
+#include "../services/pml_spec_copy.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
+#include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_lost.h"
 #include "../services/pml_spec_pin.h"
 #include "../services/pml_spec_pipe.h"
@@ -68,7 +70,12 @@ int mca_pml_spec_enable(bool enable)
     mca_pml_spec_profile_load();
     mca_pml_spec_flow_init();
     spec_retry_init(&mca_pml_spec.retry);
+    /* What the last session has left: it may have been waiting for a process that was lost. */
     mca_pml_spec.revokes = mca_pml_spec.late_revokes = 0;
+    mca_pml_spec.offers = mca_pml_spec.announced = 0;
+    mca_pml_spec_copy_init();
+    mca_pml_spec_joint_init();
+    mca_pml_spec_pin_init();
     spec_list_init(&mca_pml_spec.early_hellos);
     mca_pml_spec_bytes_convertor_init(&mca_pml_spec.bytes);
     for (size_t i = 0; i < OWN_LISTS; ++i) {

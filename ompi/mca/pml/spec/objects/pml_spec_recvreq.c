@@ -222,15 +222,19 @@ mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv
     return key;
 }
 
+static void uncount(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (mca_pml_spec_uncounts(&recvreq->offered)) {
+        (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
+    }
+}
+
 void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
 
-    if (recvreq->offered) {
-        recvreq->offered = false;
-        (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
-        (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
-    }
+    uncount(recvreq);
     if (OPAL_UNLIKELY(NULL != recvreq->cico)) {
         mca_pml_spec_cico_drop(&recvreq->cico);
     }
@@ -297,6 +301,7 @@ void mca_pml_spec_recv_lost(mca_pml_spec_recv_request_t *recvreq)
 
 void mca_pml_spec_recv_tell(mca_pml_spec_recv_request_t *recvreq)
 {
+    uncount(recvreq); /* it may never be done */
     if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
         recv_return(recvreq);
     }

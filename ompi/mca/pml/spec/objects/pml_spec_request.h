@@ -197,6 +197,14 @@ static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_
     }
 }
 
+/* Is a request counted, as it was when this was set? Then no more: the caller takes it off the counts. It is done, or has been completed
+ * as lost, in two threads perhaps. */
+static inline bool mca_pml_spec_uncounts(bool *counted)
+{
+    return OPAL_UNLIKELY(__atomic_load_n(counted, __ATOMIC_RELAXED))
+           && __atomic_exchange_n(counted, false, __ATOMIC_ACQ_REL);
+}
+
 /* ---- send requests: pml_spec_sendreq.c ---- */
 
 /* Where a transport finds the data of a send from one block, from offset on. NULL: a staged one's is not there yet. */

@@ -15,6 +15,14 @@ static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_
     mca_pml_spec_put_back(&mca_pml_base_send_requests, &sendreq->req_send.req_base.req_ompi.super);
 }
 
+static void uncount(mca_pml_spec_send_request_t *sendreq)
+{
+    if (mca_pml_spec_uncounts(&sendreq->announced)) {
+        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
+        (void) mca_pml_spec_add32(&mca_pml_spec.announced, -1);
+    }
+}
+
 void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 {
     if (NULL != sendreq->cico) {
@@ -26,6 +34,7 @@ void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq)
 {
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    uncount(sendreq); /* it may never be done */
     if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
         send_return(sendreq);
     }
@@ -104,11 +113,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */
         mca_pml_spec_cico_drop(&sendreq->cico);
     }
-    if (sendreq->announced) {
-        sendreq->announced = false;
-        (void) mca_pml_spec_add32(&sendreq->peer->announced, -1);
-        (void) mca_pml_spec_add32(&mca_pml_spec.announced, -1);
-    }
+    uncount(sendreq);
     mca_pml_spec_handle_close(&mca_pml_spec.send_handles, &sendreq->handle);
     if (NULL != sendreq->key) {
         mca_bml_base_deregister_mem(sendreq->key_btl, sendreq->key);

@@ -276,6 +276,11 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length)
 /* Of all peers. */
 static volatile int32_t fragments;
 
+void mca_pml_spec_copy_init(void)
+{
+    fragments = 0;
+}
+
 static void under_way(mca_pml_spec_peer_t *peer, int32_t n)
 {
     (void) mca_pml_spec_add32(&peer->fragments, n);

@@ -14,6 +14,9 @@ void mca_pml_spec_copy_send(void *request, uint64_t offset, uint64_t length);
 /* Bytes of their headers, whatever the type. */
 #define MCA_PML_SPEC_COPY_HEADER sizeof(mca_pml_spec_frag_hdr_t)
 
+/* None is under way. */
+void mca_pml_spec_copy_init(void);
+
 /* Data of one, at most. */
 static inline uint64_t mca_pml_spec_copy_most(const mca_pml_spec_peer_t *peer)
 {

@@ -15,6 +15,11 @@ static const char queues[2];
  * message, into its own memory. */
 static volatile int32_t joints[2];
 
+void mca_pml_spec_joint_init(void)
+{
+    joints[false] = joints[true] = 0;
+}
+
 /* When this process last sent a fragment. */
 static uint64_t idle_since;
 /* Of this thread's calls of progress that come to messages to be got, and to be put. */

@@ -13,6 +13,9 @@
 
 #include "../objects/pml_spec_request.h"
 
+/* There is none. */
+void mca_pml_spec_joint_init(void);
+
 /* May both ends move a message of so many bytes from or to this peer? fragments: it goes in fragments while both wait. If not,
  * and waits: this end has nothing better to do than to move it, so that it must be worth two parts, and the other end has
  * nothing else to do: an exchange is not known. */

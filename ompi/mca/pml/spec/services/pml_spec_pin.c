@@ -8,6 +8,11 @@
 /* What is pinned cannot be evicted: not more than persistent_max of it. */
 static volatile int64_t pinned; /* bytes, once for each transport */
 
+void mca_pml_spec_pin_init(void)
+{
+    pinned = 0;
+}
+
 struct mca_pml_spec_pin {
     int64_t size;
     int32_t n;

@@ -11,6 +11,9 @@
 
 typedef struct mca_pml_spec_pin mca_pml_spec_pin_t;
 
+/* Nothing is pinned. */
+void mca_pml_spec_pin_init(void);
+
 /* For size bytes at base, to or from the peer; `access`: MCA_BTL_REG_FLAG_*. NULL: nothing is pinned,
  * which is no error (small, no RDMA, no memory, refused). */
 mca_pml_spec_pin_t *mca_pml_spec_pin_new(mca_pml_spec_peer_t *peer, void *base, size_t size,
