@@ -644,6 +644,36 @@ static void a_right_guess_does_not(void **state)
     assert_int_equal(r.ctl_no, 1);
 }
 
+/* One of an earlier communicator and the one that is meant have the same number. */
+static void what_comes_before_the_epoch_is_known_waits_for_it(void **state)
+{
+    spec_recv_t r;
+    spec_item_t old = {.no = 1}, meant = {.no = 1}, again = {.no = 1}, *item;
+    spec_node_t left;
+    (void) state;
+    spec_recv_init(&r);
+    assert_true(spec_recv_can_be_of(&r, 3) && spec_recv_can_be_of(&r, 4));
+    assert_true(spec_recv_keep(&r, &old));
+    assert_true(spec_recv_keep(&r, &meant));
+    assert_true(spec_stream_is_empty(&r.msgs));
+    spec_recv_learn_epoch(&r, 4);
+    assert_false(spec_recv_can_be_of(&r, 3));
+    assert_true(spec_recv_can_be_of(&r, 4));
+    assert_ptr_equal(spec_recv_next_unsorted(&r), &old);
+    item = spec_recv_next_unsorted(&r);
+    assert_ptr_equal(item, &meant);
+    assert_null(spec_recv_next_unsorted(&r));
+    assert_true(spec_recv_keep(&r, item));
+    assert_false(spec_recv_keep(&r, &again));
+    assert_ptr_equal(spec_stream_find(&r.msgs, 1), &meant);
+    spec_list_append(&r.unsorted, &again.node);
+    spec_list_init(&left);
+    spec_recv_drain(&r, &left);
+    assert_ptr_equal(spec_list_pop(&left), &meant.node);
+    assert_ptr_equal(spec_list_pop(&left), &again.node);
+    assert_null(spec_list_pop(&left));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -667,6 +697,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(again_after_it_is_done, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_peer_holds_nothing_back, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_nobody_waits_for_are_refused, setup, teardown),
+        cmocka_unit_test(what_comes_before_the_epoch_is_known_waits_for_it),
         cmocka_unit_test_setup_teardown(epoch_0_is_the_first_communicators_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
