@@ -126,6 +126,16 @@ static inline bool mca_pml_spec_is_same(opal_process_name_t a, opal_process_name
 
 /* Was it given up? */
 bool mca_pml_spec_lost_is(const opal_proc_t *proc);
+static inline bool mca_pml_spec_is_given_up(const ompi_proc_t *proc)
+{
+    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&proc->super);
+}
+
+/* Or does the runtime say that it is gone, where MPI goes on without it? Nothing that is sent to it arrives any more. */
+static inline bool mca_pml_spec_lost_proc(ompi_proc_t *proc)
+{
+    return mca_pml_spec_is_given_up(proc) || mca_pml_spec_is_dead(proc);
+}
 
 static inline bool mca_pml_spec_lost(const mca_pml_spec_peer_t *peer)
 {

@@ -238,6 +238,12 @@ static inline bool mca_pml_spec_is_gone(ompi_communicator_t *comm, int rank)
            && !ompi_comm_is_proc_active(comm, rank, OMPI_COMM_IS_INTER(comm));
 }
 
+/* The same of a process, whatever the communicator. */
+static inline bool mca_pml_spec_is_dead(ompi_proc_t *proc)
+{
+    return ompi_ftmpi_enabled && !ompi_proc_is_active(proc);
+}
+
 /* Can a request with this process and tag no more end by itself, because the process is gone, or the
  * communicator is revoked? Then the process may still write into the buffer of a receive. */
 static inline bool mca_pml_spec_is_lost(ompi_communicator_t *comm, int rank, int tag)
@@ -280,6 +286,7 @@ static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_
 #    define mca_pml_spec_outlives()            false
 #    define mca_pml_spec_goes_on_without(proc) ((void) (proc), false)
 #    define mca_pml_spec_is_gone(comm, rank)   ((void) (comm), (void) (rank), false)
+#    define mca_pml_spec_is_dead(proc)       ((void) (proc), false)
 #    define mca_pml_spec_is_lost(comm, rank, tag)                                                  \
         ((void) (comm), (void) (rank), (void) (tag), false)
 #    define mca_pml_spec_probe_error(comm, src, tag)                                               \

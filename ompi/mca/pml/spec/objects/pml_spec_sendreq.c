@@ -104,6 +104,16 @@ OBJ_CLASS_INSTANCE(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, sen
                    send_destruct);
 OBJ_CLASS_INSTANCE(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
 
+/* The runtime may know better why it failed. */
+static int error_of(const mca_pml_spec_send_request_t *sendreq)
+{
+    const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    const int known = sendreq->status < 0 ? mca_pml_spec_probe_error(
+                                                base->req_comm, sendreq->peer->rank, base->req_tag)
+                                          : MPI_SUCCESS;
+    return MPI_SUCCESS != known ? known : mca_pml_spec_mpi_error(sendreq->status);
+}
+
 void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
@@ -130,7 +140,7 @@ void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (!told) {
         base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
         base->req_ompi.req_status.MPI_TAG = base->req_tag;
-        base->req_ompi.req_status.MPI_ERROR = mca_pml_spec_mpi_error(sendreq->status);
+        base->req_ompi.req_status.MPI_ERROR = error_of(sendreq);
         base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
     }
     base->req_pml_complete = true;

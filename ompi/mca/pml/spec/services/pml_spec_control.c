@@ -3,6 +3,7 @@
 #include "pml_spec_control.h"
 
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_comm.h"
 #include "../objects/pml_spec_explain.h"
 #include "../objects/pml_spec_pending.h"
 
@@ -14,12 +15,6 @@ void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
                           mca_btl_base_descriptor_t *des, int status)
 {
     (void) btl, (void) ep, (void) des, (void) status;
-}
-
-static bool is_lost(const mca_bml_base_endpoint_t *endpoint)
-{
-    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0)
-           && mca_pml_spec_lost_is(&endpoint->btl_proc->super);
 }
 
 /* What tells of data stays behind the transfers before it (promises.h; other transports ignore it). */
@@ -66,7 +61,7 @@ typedef struct waiting_control {
 static bool control_retry(mca_pml_spec_pending_t *pending)
 {
     waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
-    if (!is_lost(w->endpoint) && !control_try(w->bml_btl, w->hdr, w->len)) {
+    if (!mca_pml_spec_lost_proc(w->endpoint->btl_proc) && !control_try(w->bml_btl, w->hdr, w->len)) {
         return false;
     }
     free(w);
@@ -81,7 +76,8 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
     mca_pml_spec_agent_asks(endpoint->btl_proc);
-    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) || is_lost(endpoint)) {
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) 
+        || mca_pml_spec_lost_proc(endpoint->btl_proc)) {
         return;
     }
     waiting_control_t *w = malloc(sizeof(*w) + len);
