@@ -148,6 +148,17 @@ static void lose_no_more(void)
     mca_pml_spec_lost_fini();
 }
 
+static void lost_before_its_first_use(void)
+{
+    case_begin(false, MCA_PML_SPEC_SPECULATION_OFF);
+    mca_pml_spec_peer_t *peer = case_peer();
+    lose_on_the_way();
+    MUST(NULL == mca_pml_spec_endpoint(peer));
+    MUST(NULL == peer->open && NULL == mca_pml_spec_endpoint(peer));
+    lose_no_more();
+    case_end();
+}
+
 /* A receive that has offered its buffer is cancelled, and nobody is there to be asked. */
 static void lost_before_the_revoke(void)
 {
@@ -383,6 +394,7 @@ static void run_cases(void)
 {
     late_message();
     early_message();
+    lost_before_its_first_use();
     lost_before_the_revoke();
     lost_and_counted();
     credit_of_a_small_one();

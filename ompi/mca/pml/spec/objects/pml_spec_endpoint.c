@@ -31,7 +31,7 @@ static size_t data_of(size_t packet)
 
 mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 {
-    if (mca_pml_spec_lost(peer)) {
+    if (mca_pml_spec_is_given_up(peer->proc)) {
         return NULL; /* said before */
     }
     mca_bml_base_endpoint_t *endpoint = mca_bml_base_get_endpoint(peer->proc);
@@ -55,7 +55,11 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     peer->mover = peer->is_self ? SPEC_BY_RDMA : mover_of(endpoint);
     peer->eager_most = SPEC_BY_RDMA == peer->mover ? peer->eager_limit : data_of(most);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
-    __atomic_store_n(&peer->open, endpoint, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->open, endpoint, __ATOMIC_SEQ_CST);
+    if (mca_pml_spec_is_given_up(peer->proc)) { /* meanwhile: who ends its requests may have been here before */
+        __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
+        return NULL;
+    }
     return endpoint;
 }
 
