@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Dynamic processes: MPI_Comm_spawn of this program, messages of all protocols between parents and
  * children on the inter- and the merged communicator, disconnect; accept and connect between two
- * halves of MPI_COMM_WORLD over a port. */
+ * halves of MPI_COMM_WORLD over a port. Of processes that are disconnected nothing stays mapped. */
 #include "testlib.h"
 
 static const size_t sizes[] = {0, 1, 300, 5000, 70000, 1 << 20};
@@ -35,9 +35,25 @@ static void merged(MPI_Comm between, int high)
     MPI_Comm_free(&all);
 }
 
+/* Memory of pml/spec that is mapped here: this process's own, and that of others. */
+static int mapped(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (NULL != maps && NULL != fgets(line, sizeof(line), maps)) {
+        n += NULL != strstr(line, "memfd:pml_spec_");
+    }
+    if (NULL != maps) {
+        fclose(maps);
+    }
+    return n;
+}
+
 static void spawn(const char *self)
 {
-    for (int round = 0; round < 2; ++round) {
+    int before = 0;
+    for (int round = 0; round < 3; ++round) {
         MPI_Comm children;
         char *arguments[] = {"--child", NULL};
         tl_step("spawn, round %d", round);
@@ -46,6 +62,10 @@ static void spawn(const char *self)
         with_other_side(children, 0, tl.rank);
         merged(children, 0);
         MPI_Comm_disconnect(&children);
+        /* The first round has brought what is this process's own. */
+        CHECK(0 == round || mapped() <= before, "%d maps of pml/spec after round %d, %d before",
+              mapped(), round, before);
+        before = mapped();
     }
 }
 

@@ -3,7 +3,9 @@
 #include "pml_spec_calls.h"
 
 #include "../dispatch/pml_spec_arrive.h"
+#include "../objects/pml_spec_rings.h"
 #include "../protocols/pml_spec_rtr.h"
+#include "../services/pml_spec_claims.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
@@ -127,6 +129,8 @@ static void peer_free(mca_pml_spec_peer_t *peer)
                               SPEC_RTR_KEPT);
     }
     mca_pml_spec_keys_free(&peer->keys);
+    mca_pml_spec_claims_forget(peer);
+    mca_pml_spec_rings_forget(peer);
     OBJ_DESTRUCT(&peer->send_lock);
     free(peer);
 }

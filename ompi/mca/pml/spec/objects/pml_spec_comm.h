@@ -53,9 +53,11 @@ typedef struct mca_pml_spec_peer {
     volatile int32_t announced; /* large sends whose RTS is out and that are not done */
     spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
-    struct mca_pml_spec_page *page; /* words of its offers: pml_spec_claims.h; NULL: not known */
+    struct mca_pml_spec_share_of
+        *words; /* of its offers: pml_spec_claims.h; NULL: not looked for yet */
     spec_node_t keys;               /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
+    struct mca_pml_spec_share_of *rings; /* the same: pml_spec_rings.h */
     spec_node_t waiting; /* sends that wait for their turn (pml_spec_flow.h), in their order */
 
     /* Me as the receiver; under the communicator's lock. */
@@ -139,7 +141,7 @@ static inline bool mca_pml_spec_lost_proc(ompi_proc_t *proc)
 
 static inline bool mca_pml_spec_lost(const mca_pml_spec_peer_t *peer)
 {
-    return OPAL_UNLIKELY(mca_pml_spec.lost_n > 0) && mca_pml_spec_lost_is(&peer->proc->super);
+    return mca_pml_spec_lost_proc(peer->proc);
 }
 
 /* The rank of a process in the communicator (in the remote group of an inter-communicator), or -1. */

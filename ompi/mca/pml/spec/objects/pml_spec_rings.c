@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Ring memory: a file of this process and those of others, each found once. */
+/* Ring memory, of this process and of others, and who has which ring of this one's. */
 #include "pml_spec_compat.h" /* first: it asks for GNU's functions */
 
 #include "pml_spec_rings.h"
@@ -9,8 +9,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,8 +19,7 @@ enum { RINGS = 4 };
 
 /* Shared. What a peer may have changed is never relied on. */
 typedef struct rings {
-    uint64_t magic;
-    uint64_t name; /* of the process */
+    mca_pml_spec_share_head_t head;
     /* Its thread: waits for `calls` to change, and sleeps if it says so; 0: there is none. */
     uint32_t calls, sleeps, thread;
     uint32_t processor; /* where its last caller had it run, and 1; 0: none has called */
@@ -30,45 +27,38 @@ typedef struct rings {
     spec_cico_ring_t ring[RINGS];
 } rings_t;
 
-struct mca_pml_spec_rings_of {
-    struct mca_pml_spec_rings_of *next;
-    uint64_t name;
-    rings_t *rings; /* NULL: not reached */
-    uint32_t pid;
-    uint32_t thread; /* of that process, as was seen; 0: not yet */
-};
+static mca_pml_spec_share_t share = MCA_PML_SPEC_SHARE("pml_spec_rings", MAGIC, sizeof(rings_t));
 
-/* All under the lock but what is in shared memory; nothing of MPI is called under it. */
+/* Under the lock; nothing of MPI is called under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static rings_t *mine;
-static int my_fd = -1;
-static bool has_tried;
 static bool is_taken[RINGS];
 static unsigned taken_n; /* of them */
-static mca_pml_spec_rings_of_t *others;
 
 /* ---- of this process ---- */
 
-/* The lock is held. */
 static rings_t *my_rings(void)
 {
-    if (!has_tried) {
-        has_tried = true;
-        mine = mca_pml_spec_share_make("pml_spec_rings", sizeof(*mine), &my_fd);
-        if (NULL != mine) {
-            mine->magic = MAGIC;
-            mine->name = mca_pml_spec.my_name;
-        }
-    }
-    return mine;
+    return mca_pml_spec_share_mine(&share);
+}
+
+/* The same, if they are made. */
+static rings_t *mine(void)
+{
+    return MCA_PML_SPEC_SEEN(share.mine);
+}
+
+static rings_t *those_of(const mca_pml_spec_rings_of_t *of)
+{
+    return of->at;
 }
 
 static uint64_t name_of(unsigned ring)
 {
-    const spec_cico_name_t name = {.pid = (uint32_t) getpid(),
-                                   .fd = (uint16_t) my_fd,
+    const spec_cico_name_t name = {.pid = share.pid,
+                                   .fd = (uint16_t) share.fd,
                                    .ring = (uint8_t) ring,
-                                   .use = (uint8_t) mine->ring[ring].use};
+                                   .use = (uint8_t) __atomic_load_n(&mine()->ring[ring].use,
+                                                                    __ATOMIC_RELAXED)};
     return name.word;
 }
 
@@ -80,7 +70,7 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
         if (!is_taken[i]) {
             is_taken[i] = true;
             ++taken_n;
-            taken = &mine->ring[i];
+            taken = &mine()->ring[i];
             spec_cico_renew(taken);
             *name = name_of(i);
         }
@@ -100,61 +90,39 @@ bool mca_pml_spec_rings_has_room(void)
 void mca_pml_spec_rings_give(const spec_cico_ring_t *ring)
 {
     (void) pthread_mutex_lock(&lock);
-    is_taken[ring - mine->ring] = false;
+    is_taken[ring - mine()->ring] = false;
     --taken_n;
     (void) pthread_mutex_unlock(&lock);
 }
 
 /* ---- of others ---- */
 
-static rings_t *reach(uint64_t name, spec_cico_name_t at)
+mca_pml_spec_rings_of_t *mca_pml_spec_rings_find(mca_pml_spec_peer_t *peer, uint64_t name)
 {
-    rings_t *rings = mca_pml_spec_share_reach(at.pid, at.fd, sizeof(*rings));
-    if (NULL != rings && (MAGIC != rings->magic || name != rings->name)) {
-        (void) munmap(rings, sizeof(*rings));
-        rings = NULL;
+    const spec_cico_name_t at = {.word = name};
+    mca_pml_spec_rings_of_t *of = MCA_PML_SPEC_SEEN(peer->rings);
+    if (OPAL_UNLIKELY(NULL == of)) {
+        of = mca_pml_spec_share_find(&share, &peer->rings, spec_name_of(&peer->proc->super), at.pid,
+                                     at.fd);
     }
-    return rings;
+    return NULL == of || NULL == of->at ? NULL : of;
 }
 
-/* The lock is held. NULL: memory is out. */
-static mca_pml_spec_rings_of_t *find(uint64_t name, spec_cico_name_t at)
+void mca_pml_spec_rings_forget(mca_pml_spec_peer_t *peer)
 {
-    mca_pml_spec_rings_of_t *of = others;
-    while (NULL != of && of->name != name) {
-        of = of->next;
-    }
-    if (NULL == of && NULL != (of = malloc(sizeof(*of)))) {
-        *of = (mca_pml_spec_rings_of_t){
-            .next = others, .name = name, .rings = reach(name, at), .pid = at.pid};
-        others = of;
-        MCA_PML_SPEC_VERBOSE(10, "rings of process %llx: %s", (unsigned long long) name,
-                             NULL == of->rings ? "not reached" : "found");
-    }
-    return of;
-}
-
-mca_pml_spec_rings_of_t *mca_pml_spec_rings_find(const mca_pml_spec_peer_t *peer, uint64_t name)
-{
-    (void) pthread_mutex_lock(&lock);
-    mca_pml_spec_rings_of_t *of =
-        find(spec_name_of(&peer->proc->super), (spec_cico_name_t){.word = name});
-    (void) pthread_mutex_unlock(&lock);
-    return NULL == of || NULL == of->rings ? NULL : of;
+    mca_pml_spec_share_leave(&share, &peer->rings);
 }
 
 spec_cico_ring_t *mca_pml_spec_rings_join(const mca_pml_spec_rings_of_t *of, uint64_t name)
 {
     const spec_cico_name_t named = {.word = name};
-    spec_cico_ring_t *ring = named.ring < RINGS ? &of->rings->ring[named.ring] : NULL;
+    spec_cico_ring_t *ring = named.ring < RINGS ? &those_of(of)->ring[named.ring] : NULL;
     if (NULL == ring || named.use != (uint8_t) __atomic_load_n(&ring->use, __ATOMIC_RELAXED)) {
         return NULL;
     }
-    (void) pthread_mutex_lock(&lock);
     if (NULL != my_rings()) { /* else nobody can call this process's thread */
         __atomic_store_n(&ring->other, name_of(0), __ATOMIC_RELEASE);
     }
-    (void) pthread_mutex_unlock(&lock);
     return ring;
 }
 
@@ -162,14 +130,14 @@ spec_cico_ring_t *mca_pml_spec_rings_join(const mca_pml_spec_rings_of_t *of, uin
 
 void mca_pml_spec_rings_copying(bool begins)
 {
-    if (NULL != mine) {
-        (void) __atomic_add_fetch(&mine->copying, begins ? 1 : UINT32_MAX, __ATOMIC_RELAXED);
+    if (NULL != mine()) {
+        (void) __atomic_add_fetch(&mine()->copying, begins ? 1 : UINT32_MAX, __ATOMIC_RELAXED);
     }
 }
 
 bool mca_pml_spec_rings_copies(const mca_pml_spec_rings_of_t *of)
 {
-    return 0 != __atomic_load_n(&of->rings->copying, __ATOMIC_RELAXED);
+    return 0 != __atomic_load_n(&those_of(of)->copying, __ATOMIC_RELAXED);
 }
 
 /* ---- calling ---- */
@@ -182,7 +150,7 @@ static void futex(uint32_t *at, int what, uint32_t n)
 /* The process says itself which thread that is. It must be one of its own. */
 bool mca_pml_spec_rings_answers(mca_pml_spec_rings_of_t *of)
 {
-    const uint32_t thread = __atomic_load_n(&of->rings->thread, __ATOMIC_ACQUIRE);
+    const uint32_t thread = __atomic_load_n(&those_of(of)->thread, __ATOMIC_ACQUIRE);
     uint32_t seen = __atomic_load_n(&of->thread, __ATOMIC_RELAXED);
     char path[64];
     if (0 != thread && thread != seen) {
@@ -197,7 +165,7 @@ bool mca_pml_spec_rings_answers(mca_pml_spec_rings_of_t *of)
 static void bring_here(mca_pml_spec_rings_of_t *of)
 {
     const int processor = sched_getcpu();
-    const uint32_t is = __atomic_load_n(&of->rings->processor, __ATOMIC_RELAXED);
+    const uint32_t is = __atomic_load_n(&those_of(of)->processor, __ATOMIC_RELAXED);
     cpu_set_t set;
     if (processor < 0 || processor >= CPU_SETSIZE || (uint32_t) processor + 1 == is) {
         return;
@@ -206,7 +174,7 @@ static void bring_here(mca_pml_spec_rings_of_t *of)
     CPU_SET(processor, &set);
     (void) sched_setaffinity((pid_t) __atomic_load_n(&of->thread, __ATOMIC_RELAXED), sizeof(set),
                              &set);
-    __atomic_store_n(&of->rings->processor, (uint32_t) processor + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&those_of(of)->processor, (uint32_t) processor + 1, __ATOMIC_RELAXED);
 }
 
 static void call(rings_t *rings)
@@ -220,53 +188,40 @@ static void call(rings_t *rings)
 void mca_pml_spec_rings_call(mca_pml_spec_rings_of_t *of)
 {
     bring_here(of);
-    call(of->rings);
+    call(of->at);
 }
 
 bool mca_pml_spec_rings_attend(void)
 {
-    if (NULL != mine) {
-        __atomic_store_n(&mine->thread, (uint32_t) syscall(SYS_gettid), __ATOMIC_RELEASE);
+    if (NULL != mine()) {
+        __atomic_store_n(&mine()->thread, (uint32_t) syscall(SYS_gettid), __ATOMIC_RELEASE);
     }
-    return NULL != mine;
+    return NULL != mine();
 }
 
 uint32_t mca_pml_spec_rings_calls(void)
 {
-    return __atomic_load_n(&mine->calls, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&mine()->calls, __ATOMIC_SEQ_CST);
 }
 
 void mca_pml_spec_rings_await(uint32_t calls)
 {
-    __atomic_store_n(&mine->sleeps, 1, __ATOMIC_SEQ_CST);
-    futex(&mine->calls, FUTEX_WAIT, calls);
-    __atomic_store_n(&mine->sleeps, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&mine()->sleeps, 1, __ATOMIC_SEQ_CST);
+    futex(&mine()->calls, FUTEX_WAIT, calls);
+    __atomic_store_n(&mine()->sleeps, 0, __ATOMIC_SEQ_CST);
 }
 
 void mca_pml_spec_rings_rouse(void)
 {
-    if (NULL != mine) { /* others may have written what they like there */
-        (void) __atomic_add_fetch(&mine->calls, 1, __ATOMIC_SEQ_CST);
-        futex(&mine->calls, FUTEX_WAKE, 1);
+    if (NULL != mine()) { /* others may have written what they like there */
+        (void) __atomic_add_fetch(&mine()->calls, 1, __ATOMIC_SEQ_CST);
+        futex(&mine()->calls, FUTEX_WAKE, 1);
     }
 }
 
 void mca_pml_spec_rings_fini(void)
 {
-    while (NULL != others) {
-        mca_pml_spec_rings_of_t *of = others;
-        others = of->next;
-        if (NULL != of->rings) {
-            (void) munmap(of->rings, sizeof(*of->rings));
-        }
-        free(of);
-    }
-    if (NULL != mine) {
-        (void) munmap(mine, sizeof(*mine));
-        (void) close(my_fd);
-    }
-    mine = NULL;
-    has_tried = false;
+    mca_pml_spec_share_fini(&share);
     memset(is_taken, 0, sizeof(is_taken));
     taken_n = 0;
 }

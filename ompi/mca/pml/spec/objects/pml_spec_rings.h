@@ -10,19 +10,22 @@
 
 #include "../core/spec_cico.h"
 #include "pml_spec_comm.h"
+#include "pml_spec_share.h"
 
 /* Is there memory, and one free, as it may have been a moment ago? */
 bool mca_pml_spec_rings_has_room(void);
 
 /* Another process. */
-typedef struct mca_pml_spec_rings_of mca_pml_spec_rings_of_t;
+typedef mca_pml_spec_share_of_t mca_pml_spec_rings_of_t;
 
 /* One of this process, to be given back, ready for a message; *name: for a packet. NULL: none is free, or there is no memory. */
 spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name);
 void mca_pml_spec_rings_give(const spec_cico_ring_t *ring);
 
 /* The peer's process, by a name that came from it. NULL: its memory is not reached, now and for ever. */
-mca_pml_spec_rings_of_t *mca_pml_spec_rings_find(const mca_pml_spec_peer_t *peer, uint64_t name);
+mca_pml_spec_rings_of_t *mca_pml_spec_rings_find(mca_pml_spec_peer_t *peer, uint64_t name);
+/* The peer's communicator ends, and no message is in a ring. */
+void mca_pml_spec_rings_forget(mca_pml_spec_peer_t *peer);
 /* The ring there that has this name, which is told that this process is the second. NULL: it is no such ring, or in its next use. */
 spec_cico_ring_t *mca_pml_spec_rings_join(const mca_pml_spec_rings_of_t *of, uint64_t name);
 

@@ -1,11 +1,12 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Makes and maps sealed memory files (memfd_create). */
+/* Makes and maps sealed memory files (memfd_create), and unmaps those of processes that nobody has to do with any more. */
 #include "pml_spec_compat.h" /* first: it asks for GNU's functions */
 
 #include "pml_spec_share.h"
 
+#include "pml_spec.h"
+
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,10 +18,12 @@ static void *map(int fd, size_t size)
     return MAP_FAILED == at ? NULL : at;
 }
 
-void *mca_pml_spec_share_make(const char *name, size_t size, int *fd)
+/* ---- of this process ---- */
+
+static void *make(const char *what, size_t size, int *fd)
 {
     void *at = NULL;
-    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) {
         return NULL;
     }
@@ -35,13 +38,32 @@ void *mca_pml_spec_share_make(const char *name, size_t size, int *fd)
     return at;
 }
 
+void *mca_pml_spec_share_make(mca_pml_spec_share_t *share)
+{
+    (void) pthread_mutex_lock(&share->lock);
+    if (!share->has_tried) {
+        share->has_tried = true;
+        mca_pml_spec_share_head_t *head = make(share->what, share->size, &share->fd);
+        if (NULL != head) {
+            *head = (mca_pml_spec_share_head_t){.magic = share->magic, .name = mca_pml_spec.my_name};
+            share->pid = (uint32_t) getpid();
+        }
+        __atomic_store_n(&share->mine, head, __ATOMIC_RELEASE);
+    }
+    void *mine = share->mine;
+    (void) pthread_mutex_unlock(&share->lock);
+    return mine;
+}
+
+/* ---- of others ---- */
+
 static bool is_one(const struct stat *status, size_t size)
 {
     return S_ISREG(status->st_mode) && (off_t) size == status->st_size;
 }
 
 /* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
-void *mca_pml_spec_share_reach(uint32_t pid, uint16_t fd_there, size_t size)
+static void *reach(uint32_t pid, uint16_t fd_there, size_t size)
 {
     char path[64];
     struct stat status;
@@ -58,4 +80,86 @@ void *mca_pml_spec_share_reach(uint32_t pid, uint16_t fd_there, size_t size)
     }
     (void) close(fd);
     return at;
+}
+
+/* Is it that of this process, as it says? */
+static void *reach_named(const mca_pml_spec_share_t *share, uint64_t name, uint32_t pid,
+                         uint16_t fd)
+{
+    const mca_pml_spec_share_head_t *head = reach(pid, fd, share->size);
+    if (NULL != head && (share->magic != head->magic || name != head->name)) {
+        (void) munmap((void *) (uintptr_t) head, share->size);
+        head = NULL;
+    }
+    return (void *) (uintptr_t) head;
+}
+
+static void forget(const mca_pml_spec_share_t *share, mca_pml_spec_share_of_t *of)
+{
+    if (NULL != of->at) {
+        (void) munmap(of->at, share->size);
+    }
+    free(of);
+}
+
+mca_pml_spec_share_of_t *mca_pml_spec_share_find(mca_pml_spec_share_t *share,
+                                                 mca_pml_spec_share_of_t **at, uint64_t name,
+                                                 uint32_t pid, uint16_t fd)
+{
+    (void) pthread_mutex_lock(&share->lock);
+    mca_pml_spec_share_of_t *of = *at;
+    if (NULL == of) {
+        of = share->others;
+        while (NULL != of && of->name != name) {
+            of = of->next;
+        }
+        if (NULL == of && NULL != (of = malloc(sizeof(*of)))) {
+            *of = (mca_pml_spec_share_of_t){.next = share->others,
+                                            .name = name,
+                                            .at = reach_named(share, name, pid, fd),
+                                            .pid = pid};
+            share->others = of;
+            MCA_PML_SPEC_VERBOSE(10, "%s of process %llx: %s", share->what,
+                                 (unsigned long long) name,
+                                 NULL == of->at ? "not reached, and not used" : "found");
+        }
+        if (NULL != of) {
+            ++of->users;
+        }
+        __atomic_store_n(at, of, __ATOMIC_RELEASE);
+    }
+    (void) pthread_mutex_unlock(&share->lock);
+    return of;
+}
+
+void mca_pml_spec_share_leave(mca_pml_spec_share_t *share, mca_pml_spec_share_of_t **at)
+{
+    (void) pthread_mutex_lock(&share->lock);
+    mca_pml_spec_share_of_t *of = *at;
+    *at = NULL;
+    if (NULL != of && 0 == --of->users && of->name >> 32 != mca_pml_spec_job_id()) {
+        mca_pml_spec_share_of_t **link = &share->others;
+        while (*link != of) {
+            link = &(*link)->next;
+        }
+        *link = of->next;
+        forget(share, of);
+    }
+    (void) pthread_mutex_unlock(&share->lock);
+}
+
+void mca_pml_spec_share_fini(mca_pml_spec_share_t *share)
+{
+    while (NULL != share->others) {
+        mca_pml_spec_share_of_t *of = share->others;
+        share->others = of->next;
+        forget(share, of);
+    }
+    if (NULL != share->mine) {
+        (void) munmap(share->mine, share->size);
+        (void) close(share->fd);
+    }
+    share->mine = NULL;
+    share->fd = -1;
+    share->has_tried = false;
 }

@@ -25,6 +25,9 @@ void mca_pml_spec_claims_tell(const mca_pml_spec_recv_request_t *recvreq, uint32
 bool mca_pml_spec_claims_find(mca_pml_spec_peer_t *peer, uint64_t r, uint32_t pid, uint16_t fd,
                               spec_claim_t *claim);
 
+/* The peer's communicator ends, and with it all that has a word there. */
+void mca_pml_spec_claims_forget(mca_pml_spec_peer_t *peer);
+
 void mca_pml_spec_claims_fini(void);
 
 #endif
