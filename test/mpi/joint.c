@@ -8,6 +8,7 @@
  *
  *   --rings 1    no process may copy from another's memory: so through memory that both map, by the thread of the end that
  *                computes
+ *   --blocking 1 calls that wait are compared, too; where it is the same for each message whether both ends move it
  *   --mixed 1    the sender may copy from the memory of the receiver, which may not */
 #include "testlib.h"
 
@@ -107,6 +108,33 @@ static void one(const case_t *c, uint64_t number)
     FREE(buf);
 }
 
+/* A call that waits for one message that is here does with it what MPI_Recv does, though it is of a matched probe. */
+static void calls_that_wait(size_t n)
+{
+    long long by_both[2];
+    tl_step("%zu bytes, by MPI_Recv and by MPI_Mrecv", n);
+    char *buf = tl_buf(n);
+    for (int probes = 0; probes < 2; ++probes) {
+        MPI_Message message;
+        MPI_Barrier(tl.ctl);
+        const long long before = tl_pvar("pml_spec_joint");
+        if (SENDER == tl.rank) {
+            MPI_Send(buf, (int) n, MPI_BYTE, RECEIVER, TAG, MPI_COMM_WORLD);
+        } else if (probes) {
+            MPI_Mprobe(SENDER, TAG, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            MPI_Mrecv(buf, (int) n, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Probe(SENDER, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(buf, (int) n, MPI_BYTE, SENDER, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        by_both[probes] = tl_pvar("pml_spec_joint") - before;
+    }
+    /* The sender has no part in it where the receiver was quick. */
+    CHECK(SENDER == tl.rank || by_both[0] == by_both[1],
+          "both ends moved %lld messages by MPI_Recv, %lld by MPI_Mrecv", by_both[0], by_both[1]);
+    FREE(buf);
+}
+
 /* Before MPI_Init. */
 static void mix(int argc, char **argv)
 {
@@ -138,6 +166,9 @@ int main(int argc, char **argv)
     const long long failed = tl_pvar("pml_spec_fallbacks");
     const long long through = tl_pvar("pml_spec_cico"), called = tl_pvar("pml_spec_cico_calls");
     for (int round = 0; round < 3; ++round) {
+        for (size_t i = 0; i < TL_N(sizes) && tl_option("--blocking", 0) > 0; ++i) {
+            calls_that_wait(sizes[i]);
+        }
         for (size_t i = 0; i < TL_N(sizes); ++i) {
             for (int computes = -1; computes <= (mixed ? -1 : RECEIVER); ++computes) {
                 const size_t n = rings && 0 == i ? 131072 : sizes[i];

@@ -113,6 +113,7 @@ static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_
     *message = MPI_MESSAGE_NULL;
     OBJ_RELEASE(comm); /* the probe's; the request has its own */
     mca_pml_spec_recv_reset(*recvreq);
+    (*recvreq)->blocks = waits;
     (*recvreq)->starts = true;
     mca_pml_spec_agent_watch(&(*recvreq)->life, waits, (*recvreq)->capacity);
     mca_pml_spec_deliver_frag(*recvreq, frag);
