@@ -162,7 +162,11 @@ static inline bool mca_pml_spec_use(volatile int32_t *life)
 /* True: the caller tells that the request is lost. */
 static inline bool mca_pml_spec_unuse(volatile int32_t *life)
 {
-    const int32_t after = mca_pml_spec_add32(life, -SPEC_LIFE_USER);
+    if (OPAL_UNLIKELY(!mca_pml_spec_enter())) {
+        return spec_life_leave(life);
+    }
+    const int32_t after = *life -= SPEC_LIFE_USER;
+    mca_pml_spec_leave();
     return OPAL_UNLIKELY(spec_life_is_last(after));
 }
 
