@@ -194,20 +194,6 @@ static void who_is_stuck_calls_after_a_moment(void **state)
     assert_true(spec_cico_calls(stuck, stuck - 1, stuck + p)); /* that was the last time */
 }
 
-/* A thread that copies gives the processor back; what does not is another program, which gets no more for a while. */
-static void who_lost_its_processor_gives_no_more_for_a_while(void **state)
-{
-    (void) state;
-    const uint64_t most = SPEC_CICO_GIVEN, long_time = most + 1;
-    uint64_t again = 0;
-    assert_true(spec_cico_gives(again, 5));
-    again = spec_cico_gave(again, 5, 5 + most);
-    assert_true(spec_cico_gives(again, 5 + most));
-    again = spec_cico_gave(again, 5, 5 + long_time);
-    assert_false(spec_cico_gives(again, 5 + long_time + SPEC_CICO_KEEPS * long_time - 1));
-    assert_true(spec_cico_gives(again, 5 + long_time + SPEC_CICO_KEEPS * long_time));
-}
-
 /* ---- threads ---- */
 
 static void *work(void *end)
@@ -252,7 +238,6 @@ int main(void)
         cmocka_unit_test_setup(one_message_after_the_other, setup),
         cmocka_unit_test_setup(after_a_message_that_was_given_up, setup),
         cmocka_unit_test(who_is_stuck_calls_after_a_moment),
-        cmocka_unit_test(who_lost_its_processor_gives_no_more_for_a_while),
         cmocka_unit_test_setup(several_threads_at_each_end, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,11 +98,8 @@ static inline bool spec_agent_offers(uint64_t ns)
 /* ---- a thread of the program that waits ---- */
 
 /* After so many polls since it last sent or asked for something it calls the processes that it sent to, and again after twice as many
- * each time; and gives way with each poll in between. Some microseconds where a processor moves the data. */
+ * each time; and gives way with each poll in between (core/spec_give.h). Some microseconds where a processor moves the data. */
 #define SPEC_AGENT_POLLS 64u
-/* ns. An agent gives the processor back sooner. What does not is no agent, and the thread then keeps it for as long. */
-#define SPEC_GIVE_MOST UINT64_C(1000000)
-
 static inline bool spec_agent_waits(uint32_t polls)
 {
     return polls > SPEC_AGENT_POLLS;
@@ -112,19 +109,6 @@ static inline bool spec_agent_waits(uint32_t polls)
 static inline bool spec_agent_calls(uint32_t polls)
 {
     return polls > SPEC_AGENT_POLLS && 0 == ((polls - 1) & (polls - 2));
-}
-
-/* May it give way now? `again`: 0 at first; spec_agent_gave() follows. */
-static inline bool spec_agent_gives(uint64_t again, uint64_t now)
-{
-    return now >= again;
-}
-
-static inline void spec_agent_gave(uint64_t *again, uint64_t from, uint64_t now)
-{
-    if (now - from > SPEC_GIVE_MOST) {
-        *again = now + (now - from);
-    }
 }
 
 /* ---- processors: sets of `words` words, a bit for each ---- */

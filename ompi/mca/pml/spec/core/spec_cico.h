@@ -209,28 +209,10 @@ static inline uint64_t spec_cico_stuck(uint64_t stuck, bool other_copies, uint64
     return 0 == stuck || other_copies ? now : stuck;
 }
 
-/* called: when it called last, or 0. */
+/* called: when it called last, or 0. Then it gives way with each poll, since the thread may need this processor (core/spec_give.h). */
 static inline bool spec_cico_calls(uint64_t stuck, uint64_t called, uint64_t now)
 {
     return now - stuck >= SPEC_CICO_PATIENCE && (called < stuck || now - called >= SPEC_CICO_AGAIN);
-}
-
-/* Then it gives way with each poll, since the thread may need this processor. What does not give it back within SPEC_CICO_GIVEN was
- * another program; where one is about each time costs a slice of the scheduler's, in which a message could be moved many times,
- * so for SPEC_CICO_KEEPS times as long it gives way no more. */
-#define SPEC_CICO_GIVEN UINT64_C(1000000) /* ns */
-#define SPEC_CICO_KEEPS 32u
-
-/* again: 0 at first; spec_cico_gave() follows. */
-static inline bool spec_cico_gives(uint64_t again, uint64_t now)
-{
-    return now >= again;
-}
-
-/* It gave way, and has its processor again now. Returns `again`. */
-static inline uint64_t spec_cico_gave(uint64_t again, uint64_t from, uint64_t now)
-{
-    return now - from > SPEC_CICO_GIVEN ? now + SPEC_CICO_KEEPS * (now - from) : again;
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "../core/spec_agent.h"
 #include "pml_spec_bell.h"
+#include "pml_spec_give.h"
 #include "pml_spec_processors.h"
 #include "spec_thread.h"
 
@@ -39,7 +40,6 @@ static struct {
     _Atomic uint32_t asked;       /* how many these were when it last sent or asked for something */
     _Atomic bool rang;            /* it has called others since */
     _Atomic bool is_heard;        /* and an agent of them heard it */
-    _Atomic uint64_t gives_again; /* core/spec_agent.h, ns */
     _Alignas(128) _Atomic uint32_t ended; /* requests, in the agent's thread */
 } agent;
 
@@ -81,13 +81,7 @@ static __attribute__((noinline)) void give_way(uint32_t polls)
         }
     }
     if (is_needed()) {
-        const uint64_t now = spec_now();
-        uint64_t again = atomic_load_explicit(&agent.gives_again, memory_order_relaxed);
-        if (spec_agent_gives(again, now)) {
-            (void) sched_yield();
-            spec_agent_gave(&again, now, spec_now());
-            atomic_store_explicit(&agent.gives_again, again, memory_order_relaxed);
-        }
+        mca_pml_spec_give_way(SPEC_GIVE_AGENT);
     }
 }
 

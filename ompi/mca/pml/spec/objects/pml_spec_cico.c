@@ -5,6 +5,7 @@
 #include "pml_spec_cico.h"
 
 #include "pml_spec_agent.h"
+#include "pml_spec_give.h"
 #include "pml_spec_rings.h"
 #include "spec_thread.h"
 
@@ -154,19 +155,6 @@ static mca_pml_spec_rings_of_t *other_of(job_t *job)
     return NULL != job->there && mca_pml_spec_rings_answers(job->there) ? job->there : NULL;
 }
 
-static void give_way(uint64_t now)
-{
-    static uint64_t again; /* of two threads that write it at once either may be right */
-    const uint64_t before = __atomic_load_n(&again, __ATOMIC_RELAXED);
-    if (spec_cico_gives(before, now)) {
-        (void) sched_yield();
-        const uint64_t after = spec_cico_gave(before, now, spec_now());
-        if (after != before) {
-            __atomic_store_n(&again, after, __ATOMIC_RELAXED);
-        }
-    }
-}
-
 /* The other end computes, as it seems: its thread may have this processor. */
 static void be_stuck(job_t *job)
 {
@@ -181,7 +169,7 @@ static void be_stuck(job_t *job)
         mca_pml_spec_rings_call(other);
     }
     if (job->called >= job->stuck) {
-        give_way(now);
+        mca_pml_spec_give_way(SPEC_GIVE_COPIER);
     }
 }
 
