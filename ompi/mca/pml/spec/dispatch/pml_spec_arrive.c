@@ -62,12 +62,13 @@ void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spe
     mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_frag_hdr(frag);
     mca_pml_spec_peer_t *peer = mca_pml_spec_peer(comm, hdr->src);
-    if (OPAL_UNLIKELY(frag->in_parts)) {
+    const mca_pml_spec_protocol_t *proto = protocol_of(hdr->type);
+    if (OPAL_UNLIKELY(NULL != proto->deliver_kept)) {
         __atomic_store_n(&recvreq->peer, peer, __ATOMIC_RELEASE);
-        mca_pml_spec_parts_deliver_kept(recvreq, frag);
+        proto->deliver_kept(recvreq, frag);
         return;
     }
-    deliver(recvreq, peer, &packet, protocol_of(hdr->type));
+    deliver(recvreq, peer, &packet, proto);
     mca_pml_spec_frag_free(frag);
 }
 
@@ -180,8 +181,9 @@ static void process_early(mca_pml_spec_comm_t *comm, mca_pml_spec_peer_t *peer)
 /* It is not wanted. The lock is held. */
 static void forget(mca_pml_spec_frag_t *frag)
 {
-    if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
-        spec_list_remove(&frag->parts.node);
+    const mca_pml_spec_protocol_t *proto = protocol_of(mca_pml_spec_frag_hdr(frag)->type);
+    if (NULL != proto->forget) {
+        proto->forget(frag);
     }
     mca_pml_spec_frag_free(frag);
 }

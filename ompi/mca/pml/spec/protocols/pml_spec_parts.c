@@ -100,6 +100,13 @@ mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
     return frag;
 }
 
+void mca_pml_spec_parts_forget(mca_pml_spec_frag_t *frag)
+{
+    if (frag->in_parts && spec_node_is_queued(&frag->parts.node)) {
+        spec_list_remove(&frag->parts.node);
+    }
+}
+
 /* Its message, of which nothing is in place yet. */
 static void matched(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_parts_hdr_t *hdr)
 {
@@ -142,6 +149,11 @@ void mca_pml_spec_parts_deliver_kept(mca_pml_spec_recv_request_t *recvreq,
     const mca_pml_spec_parts_hdr_t *hdr = mca_pml_spec_packet_hdr(&packet);
     mca_pml_spec_peer_t *peer = recvreq->peer;
     mca_pml_spec_comm_t *comm = peer->comm;
+    if (!frag->in_parts) { /* its first part was all of it */
+        mca_pml_spec_parts_deliver(recvreq, &packet);
+        mca_pml_spec_frag_free(frag);
+        return;
+    }
     matched(recvreq, hdr);
     mca_pml_spec_lock(&comm->slot->lock);
     const uint32_t first = frag->parts.nxt;

@@ -25,6 +25,9 @@ static inline uint32_t mca_pml_spec_parts_cost(const mca_pml_spec_packet_t *pack
 mca_pml_spec_frag_t *mca_pml_spec_parts_keep(mca_pml_spec_peer_t *peer,
                                              const mca_pml_spec_packet_t *packet);
 
+/* No part of it is taken any more. The same. */
+void mca_pml_spec_parts_forget(mca_pml_spec_frag_t *frag);
+
 void mca_pml_spec_parts_deliver(mca_pml_spec_recv_request_t *recvreq,
                                 const mca_pml_spec_packet_t *packet);
 
@@ -47,7 +50,9 @@ static const mca_pml_spec_protocol_t mca_pml_spec_proto_parts = {
     .length = mca_pml_spec_parts_length,
     .cost = mca_pml_spec_parts_cost,
     .keep = mca_pml_spec_parts_keep,
+    .forget = mca_pml_spec_parts_forget,
     .deliver = mca_pml_spec_parts_deliver,
+    .deliver_kept = mca_pml_spec_parts_deliver_kept,
     .packets = mca_pml_spec_parts_packets,
 };
 

@@ -43,12 +43,16 @@ typedef struct mca_pml_spec_protocol {
     uint32_t (*cost)(const mca_pml_spec_packet_t *packet);
     /* Keeps the packet, if more is to be done than to copy it. Under the communicator's lock. */
     mca_pml_spec_frag_t *(*keep)(mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet);
+    /* The opposite, for one that is refused after all; the caller frees it. Under the same lock. */
+    void (*forget)(mca_pml_spec_frag_t *frag);
     /* The packet names its receive: did matching find that? If not, the sender was given up, else the job ends. Under the
      * communicator's lock. */
     bool (*expect)(const mca_pml_spec_peer_t *peer, const mca_pml_spec_packet_t *packet,
                    const spec_posted_t *posted);
     /* It was matched. No lock is held. */
     void (*deliver)(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packet_t *packet);
+    /* The same of one that was kept, whose peer is set in the receive, if more is to be done than to deliver and to free it. */
+    void (*deliver_kept)(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag);
     /* Its other packets. */
     const mca_pml_spec_packet_type_t *packets;
 } mca_pml_spec_protocol_t;
