@@ -542,7 +542,13 @@ static void settle(void)
 
 static uint32_t requests_with_handles(void)
 {
-    return mca_pml_spec.send_handles.in_use + mca_pml_spec.recv_handles.in_use;
+    const spec_handle_table_t *const table[] = {&mca_pml_spec.send_handles,
+                                                &mca_pml_spec.recv_handles};
+    uint32_t n = 0;
+    for (unsigned i = 0; i < 2; ++i) {
+        for (uint32_t cursor = 0; NULL != spec_handle_next(table[i], &cursor); ++n) {}
+    }
+    return n;
 }
 
 static void finish_honest(void)

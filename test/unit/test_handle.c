@@ -11,22 +11,31 @@ static uint64_t make(uint32_t generation, uint32_t index)
     return (uint64_t) generation << 32 | index;
 }
 
+static uint32_t open_in(const spec_handle_table_t *t)
+{
+    uint32_t cursor = 0, n = 0;
+    while (NULL != spec_handle_next(t, &cursor)) {
+        ++n;
+    }
+    return n;
+}
+
 static void finds_its_object_until_closed(void **state)
 {
     (void) state;
     spec_handle_table_t t = {0};
     uint64_t a = spec_handle_open(&t, &objects[0]), b = spec_handle_open(&t, &objects[1]);
     assert_true(0 != a && 0 != b && a != b);
-    assert_int_equal(t.in_use, 2);
+    assert_int_equal(open_in(&t), 2);
     assert_ptr_equal(spec_handle_find(&t, a), &objects[0]);
     assert_ptr_equal(spec_handle_find(&t, b), &objects[1]);
     assert_ptr_equal(spec_handle_close(&t, a), &objects[0]);
     assert_null(spec_handle_find(&t, a));
     assert_null(spec_handle_close(&t, a));
     assert_ptr_equal(spec_handle_find(&t, b), &objects[1]);
-    assert_int_equal(t.in_use, 1);
+    assert_int_equal(open_in(&t), 1);
     assert_ptr_equal(spec_handle_close(&t, b), &objects[1]);
-    assert_int_equal(t.in_use, 0);
+    assert_int_equal(open_in(&t), 0);
     spec_handle_fini(&t);
 }
 
@@ -72,7 +81,7 @@ static void forged_handles_find_nothing(void **state)
         }
     }
     assert_ptr_equal(spec_handle_find(&t, h), &objects[0]);
-    assert_int_equal(t.in_use, 1);
+    assert_int_equal(open_in(&t), 1);
     spec_handle_fini(&t);
 }
 
@@ -129,7 +138,7 @@ static void many_at_once(void **state)
         assert_true(0 != h[i]);
         order[i] = i;
     }
-    assert_int_equal(t.in_use, MANY);
+    assert_int_equal(open_in(&t), MANY);
     uint32_t chunks = t.chunks;
     assert_int_equal(chunks, (MANY + SPEC_HANDLE_CHUNK - 1) / SPEC_HANDLE_CHUNK);
     rng_shuffle(&rng, order, MANY);
@@ -151,7 +160,7 @@ static void many_at_once(void **state)
         assert_ptr_equal(spec_handle_find(&t, h[i]), &object[i]);
     }
     assert_int_equal(t.chunks, chunks);
-    assert_int_equal(t.in_use, MANY);
+    assert_int_equal(open_in(&t), MANY);
     spec_handle_fini(&t);
     free(order);
     free(object);
@@ -180,7 +189,7 @@ static void open_ones_are_visited(void **state)
         *o = 1; /* once each */
         ++visited;
     }
-    assert_int_equal(visited, (int) t.in_use);
+    assert_int_equal(visited, N - (N + 2) / 3);
     assert_null(spec_handle_next(&t, &cursor));
     spec_handle_fini(&t);
 }

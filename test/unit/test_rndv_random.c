@@ -204,7 +204,7 @@ static void end(world_t *w)
     }
     check_quiet(w);
     CHECK(0 == w->match.unexp_n && 0 == w->match.posted_n);
-    CHECK(0 == w->handles.in_use);
+    CHECK(NULL == spec_handle_next(&w->handles, &(uint32_t){0}));
     for (unsigned i = 0; i < w->senders; ++i) {
         sender_t *s = &w->sender[i];
         CHECK(0 == spec_send_kept(&s->send));

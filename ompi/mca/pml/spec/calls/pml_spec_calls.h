@@ -121,9 +121,6 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
 /* Something that sends to the peer waited for has happened: those whose turn it is go. No lock is held. */
 void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer);
 
-/* A send begins with a sequence number that was given before. */
-void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
-
 /* Post the request, or give it the unexpected message that it wants. blocking: the caller waits for
  * it next. */
 int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking);

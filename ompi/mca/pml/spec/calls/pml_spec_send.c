@@ -17,7 +17,8 @@
 
 #include "opal/include/spec/promises.h"
 
-void mca_pml_spec_send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+/* It begins, with its number. */
+static void send_begin(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
 #define START(name)                                                                                \
     if (mca_pml_spec_proto_##name.probe(sendreq, NULL != rtr)) {                                   \
@@ -126,7 +127,7 @@ static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, c
     const bool polls =
         NULL != rtr && MCA_PML_SPEC_BY_ISEND == by && mca_pml_spec_patience_polls(peer, length);
     const bool is_announced = NULL == rtr && sendreq->first < length;
-    mca_pml_spec_send_begin(sendreq, rtr);
+    send_begin(sendreq, rtr);
     if (polls || (is_announced && follows(peer, by))) {
         (void) mca_pml_spec_poll(peer);
     }

@@ -80,7 +80,6 @@ spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope)
         }
     }
     if (entry->in_use) {
-        ++a->forgotten;
         ++a->changes;
     } else {
         __atomic_store_n(&a->n, a->n + 1, __ATOMIC_RELAXED);

@@ -55,7 +55,6 @@ typedef struct spec_adapt {
     uint32_t clock;
     uint32_t n;       /* entries in use; read without the lock, too */
     uint32_t changes; /* of states, and entries forgotten: what was remembered before is void */
-    uint64_t forgotten;
     spec_adapt_entry_t *entry; /* sets x SPEC_ADAPT_WAYS, NULL before the first */
 } spec_adapt_t;
 

@@ -40,7 +40,6 @@ uint64_t spec_handle_open(spec_handle_table_t *t, void *object)
     spec_handle_slot_t *slot = slot_at(t, index);
     t->free_head = slot->next_free;
     slot->object = object;
-    ++t->in_use;
     return (uint64_t) slot->generation << 32 | index;
 }
 
@@ -73,7 +72,6 @@ void *spec_handle_close(spec_handle_table_t *t, uint64_t handle)
     }
     slot->next_free = t->free_head;
     t->free_head = (uint32_t) handle + 1;
-    --t->in_use;
     return object;
 }
 

@@ -23,7 +23,6 @@ typedef struct spec_handle_table {
     spec_handle_slot_t **chunk;
     uint32_t chunks;
     uint32_t free_head; /* index + 1 of the first free slot, 0 for none */
-    uint32_t in_use;
 } spec_handle_table_t;
 
 /* A handle for object (not NULL), or 0 when memory is out. A zeroed table is an empty one. */
