@@ -16,8 +16,6 @@ static void cheap_calls_leave_the_transports_limit(void **state)
     (void) state;
     const spec_ends_t ends = spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST);
     assert_int_equal(ends.alone, LEAST);
-    /* Two processors copy: a run is worth it for longer. */
-    assert_true(ends.run > 2 * LEAST && ends.run < MOST);
 }
 
 static void dear_calls_make_it_the_fragment(void **state)
@@ -25,7 +23,6 @@ static void dear_calls_make_it_the_fragment(void **state)
     (void) state;
     const spec_ends_t ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, MOST);
     assert_int_equal(ends.alone, MOST);
-    assert_int_equal(ends.run, MOST);
 }
 
 static void between_them_it_follows_the_call(void **state)
@@ -36,15 +33,12 @@ static void between_them_it_follows_the_call(void **state)
         const spec_costs_t c = {.known = true, .call_ns = call, .single_ps = 31, .copy_ps = 17};
         const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
         assert_true(ends.alone >= last && ends.alone >= LEAST && ends.alone <= MOST);
-        assert_true(ends.run >= ends.alone && ends.run <= MOST);
         last = ends.alone;
     }
     assert_int_equal(last, MOST);
     const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 31, .copy_ps = 17};
     /* (1000 - 2 * 200) ns, 2 * 3 * 17 - 31 ps */
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, 600000 / 71);
-    /* (1000 + 2 * 100 - 200) ns, 3 * 17 - 31 ps */
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, 1 << 20).run, 1000000 / 20);
     /* Two parts, each of which takes so many times the call. */
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).split,
                      2 * SPEC_COSTS_PARTS * 1000000 / 31);
@@ -57,13 +51,12 @@ static void a_single_copy_that_is_slower_by_the_byte_never_pays(void **state)
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, MOST);
 }
 
-static void dear_copies_leave_even_runs_the_limit(void **state)
+static void dear_copies_leave_the_limit(void **state)
 {
     (void) state;
     const spec_costs_t c = {.known = true, .call_ns = 400, .single_ps = 31, .copy_ps = 1000};
     const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
     assert_int_equal(ends.alone, LEAST);
-    assert_int_equal(ends.run, LEAST);
 }
 
 static void fragments_alone_take_the_fragment(void **state)
@@ -71,7 +64,6 @@ static void fragments_alone_take_the_fragment(void **state)
     (void) state;
     const spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, LEAST, MOST);
     assert_int_equal(ends.alone, MOST);
-    assert_int_equal(ends.run, MOST);
     assert_int_equal(ends.gaps, MOST);
 }
 
@@ -80,13 +72,12 @@ static void what_is_not_known_stays(void **state)
     (void) state;
     spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST);
     assert_int_equal(ends.alone, LEAST);
-    assert_int_equal(ends.run, LEAST);
     assert_int_equal(ends.gaps, MOST); /* fragments in any case */
     ends = spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST);
-    assert_true(LEAST == ends.alone && LEAST == ends.run && LEAST == ends.gaps);
+    assert_true(LEAST == ends.alone && LEAST == ends.gaps);
     /* A transport whose fragments are no longer than its eager packets. */
     ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, 1024);
-    assert_true(LEAST == ends.alone && LEAST == ends.run && LEAST == ends.gaps);
+    assert_true(LEAST == ends.alone && LEAST == ends.gaps);
 }
 
 static void fragments_beat_single_copies_of_both_ends(void **state)
@@ -190,7 +181,7 @@ int main(void)
         cmocka_unit_test(dear_calls_make_it_the_fragment),
         cmocka_unit_test(between_them_it_follows_the_call),
         cmocka_unit_test(a_single_copy_that_is_slower_by_the_byte_never_pays),
-        cmocka_unit_test(dear_copies_leave_even_runs_the_limit),
+        cmocka_unit_test(dear_copies_leave_the_limit),
         cmocka_unit_test(fragments_alone_take_the_fragment),
         cmocka_unit_test(what_is_not_known_stays),
         cmocka_unit_test(fragments_beat_single_copies_of_both_ends),

@@ -36,28 +36,10 @@ static void a_receive_that_cannot_win_offers_nothing(void **state)
     assert_true(!plan.poll && !plan.offers && !plan.watches);
 }
 
-/* core/spec_costs.h says which: they are longer than what is eager by itself. */
-static void medium_messages_of_a_run_bring_their_data(void **state)
-{
-    (void) state;
-    spec_policy_t p = {.run = {0}};
-    uint64_t now = NOW;
-    for (int i = 0; i < SPEC_RUN_SURE; ++i) {
-        assert_false(spec_policy_brings(&p, now += SPEC_RUN_GAP_NS - 1));
-    }
-    assert_true(spec_policy_brings(&p, now += SPEC_RUN_GAP_NS - 1));
-    assert_true(spec_policy_brings(&p, now += SPEC_RUN_GAP_NS - 1));
-    assert_false(spec_policy_brings(&p, now += SPEC_RUN_GAP_NS)); /* a pause */
-    assert_false(spec_policy_brings(&p, now));
-    assert_true(spec_policy_brings(&p, now));
-    spec_policy_observed(&p, SPEC_SAW_RECEIVE, 0, 0);
-    assert_false(spec_policy_brings(&p, now)); /* an exchange, or an answer */
-}
-
 static void patience_of_each_way_learns_its_own(void **state)
 {
     (void) state;
-    spec_policy_t p = {.run = {0}};
+    spec_policy_t p = {.burst = {0}};
     spec_policy_observed(&p, SPEC_SAW_MOVED, LARGE, NOW);
     assert_true(p.for_rtr.ps_per_byte > 0 && p.for_rts.ps_per_byte == p.for_rtr.ps_per_byte);
     spec_policy_observed(&p, SPEC_SAW_CROSSING, LARGE, 0);
@@ -69,7 +51,7 @@ static void patience_of_each_way_learns_its_own(void **state)
 static void a_burst_gathers(void **state)
 {
     (void) state;
-    spec_policy_t p = {.run = {0}};
+    spec_policy_t p = {.burst = {0}};
     for (int i = 0; i < SPEC_BURST_ALONE; ++i) {
         assert_false(spec_policy_gathers(&p, 1, 8, 32));
     }
@@ -81,7 +63,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receive_polls_unless_it_has_nothing_to_save),
         cmocka_unit_test(a_receive_that_cannot_win_offers_nothing),
-        cmocka_unit_test(medium_messages_of_a_run_bring_their_data),
         cmocka_unit_test(patience_of_each_way_learns_its_own),
         cmocka_unit_test(a_burst_gathers),
     };

@@ -116,7 +116,6 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
         if (OPAL_UNLIKELY(NULL == peer)) {
             return OMPI_ERR_OUT_OF_RESOURCE;
         }
-        spec_policy_observed(&peer->policy, SPEC_SAW_RECEIVE, 0, 0);
     }
     recvreq->blocks = blocking;
     recvreq->starts = true;

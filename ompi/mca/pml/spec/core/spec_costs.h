@@ -9,8 +9,7 @@
  *   a single copy   the receiver has the kernel copy from the sender's memory: a system call, and pages that it must find. Two
  *                   packets, RTS and FIN.
  *
- * A message by itself takes both copies of the first way one after the other. In a run of messages the two processors
- * copy at the same time, so that a message takes the time of one copy, but of two packets in the second way.
+ * A message takes both copies of the first way one after the other.
  *
  * A message with gaps can only go by fragments: without RTS it has one packet less.
  *
@@ -51,8 +50,7 @@ typedef enum spec_mover {
 } spec_mover_t;
 
 typedef struct spec_ends {
-    uint64_t alone; /* a message by itself */
-    uint64_t run;   /* one of a run; at least alone */
+    uint64_t alone; /* a message from one block */
     uint64_t gaps;  /* one that is not one block */
     uint64_t parts; /* one by itself that is longer than a packet; 0: none is */
     uint64_t split; /* from here on a single copy is worth being made in two parts by both ends */
@@ -80,24 +78,20 @@ static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixe
 static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mover, uint64_t least,
                                           uint64_t most)
 {
-    spec_ends_t ends = {.alone = least, .run = least, .gaps = least, .split = SPEC_COSTS_SPLIT};
+    spec_ends_t ends = {.alone = least, .gaps = least, .split = SPEC_COSTS_SPLIT};
     if (SPEC_BY_RDMA == mover || most <= least) {
         return ends;
     }
     ends.gaps = most;
     if (SPEC_BY_FRAGMENTS == mover) {
-        ends.alone = ends.run = most;
+        ends.alone = most;
         ends.parts = SPEC_COSTS_IN_PARTS;
     } else if (c->known) {
         const uint64_t copy = (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
         const uint64_t alone =
             spec_costs_meet(2 * SPEC_COSTS_FIRST_NS, 2 * copy, c->call_ns, c->single_ps, most);
-        const uint64_t run =
-            spec_costs_meet(SPEC_COSTS_FIRST_NS, copy,
-                            (uint64_t) c->call_ns + 2 * SPEC_COSTS_PACKET_NS, c->single_ps, most);
         ends.split = UINT64_C(2000) * SPEC_COSTS_PARTS * c->call_ns / (c->single_ps | 1);
         ends.alone = alone > least ? alone : least;
-        ends.run = run > ends.alone ? run : ends.alone;
         /* By fragments a byte costs a copy at both ends at the same time, by single copies half of one at each. */
         ends.pipeline = spec_costs_meet(2 * SPEC_COSTS_FIRST_NS,
                                         copy + UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most,

@@ -11,24 +11,16 @@
 #include "spec_follow.h"
 #include "spec_costs.h"
 #include "spec_patience.h"
-#include "spec_run.h"
 
 /* Of one peer. */
 typedef struct spec_policy {
     spec_burst_t burst;
-    spec_run_t run;
     spec_patience_t for_rtr; /* of sends */
     spec_patience_t for_rts; /* of receives */
     spec_follow_t follow;
 } spec_policy_t;
 
 /* ---- before a message is sent ---- */
-
-/* A message that goes out with its data if it is one of a run. Is it? Without the lock. */
-static inline bool spec_policy_brings(spec_policy_t *p, uint64_t now)
-{
-    return spec_run_brings(&p->run, now);
-}
 
 /* A small nonblocking send. Does it wait for others? Without the lock. */
 static inline bool spec_policy_gathers(spec_policy_t *p, uint32_t polls, size_t length,
@@ -86,7 +78,6 @@ static inline bool spec_policy_announced(spec_policy_t *p, uint64_t now)
 /* ---- what happened ---- */
 
 typedef enum spec_saw {
-    SPEC_SAW_RECEIVE,  /* a receive from the peer begins; without the lock */
     SPEC_SAW_CROSSING, /* an RTR of the peer met our RTS on its way; length */
     SPEC_SAW_LATE_RTS, /* an RTS came just after its receive was posted; length */
     SPEC_SAW_MOVED,    /* a transfer that no processor here did took ns; length */
@@ -96,9 +87,6 @@ static inline void spec_policy_observed(spec_policy_t *p, spec_saw_t what, uint6
                                         uint64_t ns)
 {
     switch (what) {
-    case SPEC_SAW_RECEIVE:
-        spec_run_break(&p->run);
-        break;
     case SPEC_SAW_CROSSING:
         spec_patience_crossed(&p->for_rtr, length);
         break;

@@ -101,7 +101,7 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
                   : end < SPEC_COSTS_IN_PARTS ? end
                                               : SPEC_COSTS_IN_PARTS;
     end = end < peer->eager_most ? end : peer->eager_most;
-    ends->alone = ends->run = ends->gaps = end;
+    ends->alone = ends->gaps = end;
 }
 
 /* Is there one queue to the peer, which calls for one packet after the other and never gives the peer up? So is shared memory. */

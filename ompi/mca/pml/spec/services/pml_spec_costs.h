@@ -49,8 +49,7 @@ static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t leng
                    peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer)));
     }
     const spec_ends_t *ends = mca_pml_spec_ends(peer);
-    return length <= (is_flat ? ends->alone : ends->gaps)
-           || (length <= ends->run && spec_policy_brings(&peer->policy, spec_now()));
+    return length <= (is_flat ? ends->alone : ends->gaps);
 }
 
 #endif

@@ -61,11 +61,10 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
         (void) snprintf(why, sizeof(why), ": a single copy by the kernel could not be measured");
     }
     spec_tell(mca_pml_spec.output,
-              "why: messages to rank %d of communicator %u are eager up to %zu bytes, in a run up "
-              "to %zu, with gaps up to %zu; longer ones up to %s go in fragments while both ends "
-              "wait%s",
-              peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.run,
-              (size_t) peer->ends.gaps, size_text(peer->ends.pipeline, size), why);
+              "why: messages to rank %d of communicator %u are eager up to %zu bytes, with gaps "
+              "up to %zu; longer ones up to %s go in fragments while both ends wait%s",
+              peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.gaps,
+              size_text(peer->ends.pipeline, size), why);
 }
 
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
