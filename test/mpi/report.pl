@@ -83,6 +83,14 @@ my @wide = grep { length > 100 } @told;
 result(@told > 50 && !@wide, 'verbose lines have at most 100 columns', scalar(@told) . " lines\n" . join("\n", @wide));
 my @bare = grep { /\(-?\d+\)$|\b(?:fate|type|state|error|status|reason) -?\d+\b/ } @told;
 result(!@bare && $out =~ /RTR for tag -?\d+ dropped: \w/, 'and no bare number of an enum', join("\n", @bare));
+# Where no process may copy from another's memory: up to 64 KiB eager, in parts; from 128 KiB on through rings, which can be offered.
+($code, $out) = job(2, '--mca pml_spec_verbose 20 --mca btl_vader_single_copy_mechanism none --mca pml_spec_speculation on', 'stress --seconds 3');
+$out =~ s/\n    +/ /g;
+my @wrong = grep {
+    my ($why, $room, $end) = /because (.*?); room for (\d+) bytes \(eager up to (\d+)\)/ or die $_;
+    ($why =~ /eager/ && $room > $end) || ($why =~ /can put/ && ($room <= 65536 || $room >= 131072));
+} $out =~ /^.*why: receive from.*$/mg;
+result($code == 0 && $out =~ /why: receive from/ && !@wrong, 'a receive tells the reason for which it sends no RTR', join("\n", @wrong));
 # (It is written beside its file and renamed.)
 mkdir "$dir/other.new" or die "$dir/other.new: $!\n";
 ($code, $out) = job(2, "--mca pml_spec_profile $dir/other", 'adaptation --misses 60');

@@ -80,6 +80,23 @@ static void what_is_not_known_stays(void **state)
     assert_true(LEAST == ends.alone && LEAST == ends.gaps);
 }
 
+static void one_packet_or_parts_of_one_block(void **state)
+{
+    (void) state;
+    const spec_ends_t ends = {.alone = 5000, .gaps = 8000, .parts = 20000};
+    assert_true(spec_ends_fit(&ends, 10000, 5000, true));
+    assert_false(spec_ends_fit(&ends, 10000, 5001, true));
+    assert_true(spec_ends_fit(&ends, 10000, 8000, false));
+    assert_false(spec_ends_fit(&ends, 10000, 8001, false));
+    assert_true(spec_ends_fit(&ends, 10000, 20000, true));
+    assert_false(spec_ends_fit(&ends, 10000, 20001, true));
+    assert_false(spec_ends_fit(&ends, 10000, 10001, false));
+    const spec_ends_t any = {.parts = UINT64_MAX};
+    assert_false(spec_ends_fit(&any, 10000, SPEC_COSTS_IN_PARTS + 1, true));
+    assert_int_equal(spec_ends_last(&ends), 20000);
+    assert_int_equal(spec_ends_last(&(spec_ends_t){.alone = 5000}), 5000);
+}
+
 static void fragments_beat_single_copies_of_both_ends(void **state)
 {
     (void) state;
@@ -188,6 +205,7 @@ int main(void)
         cmocka_unit_test(messages_go_in_parts_while_that_is_cheaper),
         cmocka_unit_test(copies_that_turn_out_dear_end_fragments),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
+        cmocka_unit_test(one_packet_or_parts_of_one_block),
         cmocka_unit_test(a_byte_costs_the_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,17 +10,28 @@
 #include "../services/pml_spec_patience.h"
 #include "../services/pml_spec_why.h"
 
-static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
+/* What a receive does, and why it sends no RTR. */
+typedef struct plan {
+    spec_recv_plan_t does;
+    mca_pml_spec_no_rtr_t why;
+} plan_t;
+
+static bool predicts(mca_pml_spec_recv_request_t *recvreq)
+{
+    return MCA_PML_SPEC_RTR_GOES == mca_pml_spec_rtr_why_not(recvreq);
+}
+
+static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
-    spec_recv_plan_t plan = {.offers = false};
+    plan_t plan = {.why = MCA_PML_SPEC_RTR_SMALL};
     if (recvreq->capacity <= mca_pml_spec.eager_min || NULL == peer
         || recvreq->capacity <= MCA_PML_SPEC_GLANCE(peer->eager_limit)) {
         return plan;
     }
     const bool stopped = mca_pml_spec_adapt_recalls(peer, tag);
-    if (!stopped && !mca_pml_spec_rtr_predicts(recvreq)) {
+    if (!stopped && MCA_PML_SPEC_RTR_GOES != (plan.why = mca_pml_spec_rtr_why_not(recvreq))) {
         return plan;
     }
     const bool wins = spec_costs_offers(peer->mover, blocking);
@@ -29,22 +40,26 @@ static spec_recv_plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool b
                                        .offers =
                                            !stopped && wins && mca_pml_spec_adapt_may(peer, tag),
                                        .wins = wins};
-    plan = spec_policy_before_recv(&before);
-    if (plan.poll && (plan.offers || spec_policy_polls(&peer->policy, spec_now()))) {
+    plan.does = spec_policy_before_recv(&before);
+    plan.why = !wins              ? MCA_PML_SPEC_RTR_WAITS
+               : !plan.does.offers ? MCA_PML_SPEC_RTR_STOPPED
+                                   : MCA_PML_SPEC_RTR_GOES;
+    if (plan.does.poll && (plan.does.offers || spec_policy_polls(&peer->policy, spec_now()))) {
         (void) mca_pml_spec_poll(peer);
         if (!blocking) {
             mca_pml_spec_patience_for_rts(recvreq);
         }
     }
-    if (OPAL_LIKELY(plan.offers)) {
-        plan.offers = mca_pml_spec_rtr_prepare(recvreq);
+    if (OPAL_LIKELY(plan.does.offers) && !mca_pml_spec_rtr_prepare(recvreq)) {
+        plan.does.offers = false;
+        plan.why = MCA_PML_SPEC_RTR_NO_MEMORY;
     }
     return plan;
 }
 
 /* Give it the unexpected message that it wants. The communicator's lock is held, and is released if there is one. */
 static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
-                            const spec_recv_plan_t *plan)
+                            const plan_t *plan)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     spec_unexp_t *unexp = 0 == comm->match.unexp_n
@@ -57,7 +72,7 @@ static bool take_unexpected(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_c
     mca_pml_spec_unexp_take(comm, frag);
     mca_pml_spec_unlock(&comm->slot->lock);
     recvreq->awaits_rts = false;
-    if (plan->watches && mca_pml_spec_rtr_predicts(recvreq)) { /* the sender was first */
+    if (plan->does.watches && predicts(recvreq)) { /* the sender was first */
         mca_pml_spec_adapt_judge(recvreq, mca_pml_spec_frag_hdr(frag)->seq,
                                  mca_pml_spec_message_length(frag), false, 0);
     }
@@ -78,7 +93,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
     (void) mca_pml_spec_add32(&mca_pml_spec.offers, 1);
     mca_pml_spec_rtr_build(recvreq, offer, &packet);
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
-        mca_pml_spec_why_recv(recvreq, true, true, true);
+        mca_pml_spec_why_recv(recvreq, MCA_PML_SPEC_RTR_GOES);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     mca_pml_spec_rtr_send(peer, &packet);
@@ -86,20 +101,19 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
 
 /* It is posted without an RTR. The communicator's lock is held. */
 static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *comm,
-                          const spec_recv_plan_t *plan)
+                          const plan_t *plan)
 {
     /* Would it have sent an RTR, and is it likely to get a message that is sampled? */
-    if (plan->watches
+    if (plan->does.watches
         && spec_adapt_samples(spec_recv_likely_seq(&recvreq->peer->recv, &recvreq->posted),
                               recvreq->capacity)
         && spec_recv_may_speculate(&comm->match, &recvreq->posted)
-        && mca_pml_spec_rtr_predicts(recvreq)) {
+        && predicts(recvreq)) {
         recvreq->watched_since = spec_now();
     }
     if (OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY) && NULL != recvreq->peer) {
-        mca_pml_spec_why_recv(recvreq, false,
-                              spec_recv_may_speculate(&comm->match, &recvreq->posted),
-                              plan->offers || plan->watches);
+        mca_pml_spec_why_recv(recvreq, MCA_PML_SPEC_RTR_GOES == plan->why ? MCA_PML_SPEC_RTR_BEHIND
+                                                                          : plan->why);
     }
 }
 
@@ -120,7 +134,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     recvreq->blocks = blocking;
     recvreq->starts = true;
     mca_pml_spec_agent_watch(&recvreq->life, blocking, recvreq->capacity);
-    const spec_recv_plan_t plan = before_recv(recvreq, blocking);
+    const plan_t plan = before_recv(recvreq, blocking);
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;
     mca_pml_spec_lock(&comm->slot->lock);
@@ -139,7 +153,7 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     }
     recvreq->starts = false;
     mca_pml_spec_flow_wants(comm, base->req_peer);
-    if (plan.offers && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
+    if (plan.does.offers && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
         send_rtr(recvreq, comm, &offer);
     } else {
         wait_silently(recvreq, comm, &plan);

@@ -106,6 +106,20 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
     return ends;
 }
 
+/* Does a message of so many bytes go out with its data, in one packet, which holds `most`, or in parts? */
+static inline bool spec_ends_fit(const spec_ends_t *ends, uint64_t most, uint64_t length,
+                                 bool is_flat)
+{
+    return length <= most ? length <= (is_flat ? ends->alone : ends->gaps)
+                          : is_flat && length <= SPEC_COSTS_IN_PARTS && length <= ends->parts;
+}
+
+/* Up to which size, from one block. (Parts begin behind the largest packet, where `alone` ends if there are any.) */
+static inline uint64_t spec_ends_last(const spec_ends_t *ends)
+{
+    return ends->parts > ends->alone ? ends->parts : ends->alone;
+}
+
 /* What it takes to send a fragment into memory whose lines the other processor has is measured where fragments are sent, for it depends on
  * where the two processors are and changes with that (a virtual machine may move them). Threads: any; an update that another
  * undoes costs a copy's worth. */

@@ -15,7 +15,6 @@
 #include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_keys.h"
 #include "../services/pml_spec_pipe.h"
-#include "../services/pml_spec_why.h"
 #include "pml_spec_rts.h"
 
 #include "opal/include/spec/promises.h"
@@ -58,26 +57,43 @@ static bool ring_is_possible(const mca_pml_spec_recv_request_t *recvreq)
     return recvreq->is_flat && mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
 }
 
-bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq)
+mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recvreq)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    if (NULL == recvreq->peer || !(recvreq->is_flat || recvreq->on_device)
-        || MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation
-        || OMPI_ANY_TAG == base->req_tag) {
-        return false;
+    if (MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation) {
+        return MCA_PML_SPEC_RTR_OFF;
+    }
+    if (NULL == recvreq->peer || OMPI_ANY_TAG == base->req_tag) {
+        return MCA_PML_SPEC_RTR_ANY_TAG;
+    }
+    if (!(recvreq->is_flat || recvreq->on_device)) {
+        return MCA_PML_SPEC_RTR_GAPS;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
-    if (NULL == endpoint || !MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)
-        || mca_pml_spec_is_short(recvreq->peer, recvreq->capacity)
-        || !((endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) || ring_is_possible(recvreq))
-        || !(recvreq->is_flat || mca_pml_spec_recv_stages(recvreq))) {
-        return false;
+    if (NULL == endpoint) {
+        return MCA_PML_SPEC_RTR_NO_WAY;
+    }
+    if (!MCA_PML_SPEC_SEEN(recvreq->peer->ctx_known)) {
+        return MCA_PML_SPEC_RTR_NO_NUMBER;
+    }
+    if (mca_pml_spec_ends_fit(recvreq->peer, recvreq->capacity, true)) {
+        return MCA_PML_SPEC_RTR_SMALL;
+    }
+    const bool by_ring = ring_is_possible(recvreq);
+    if (!(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && !by_ring) {
+        return MCA_PML_SPEC_RTR_NO_PUT;
+    }
+    if (!recvreq->is_flat && !mca_pml_spec_recv_stages(recvreq)) {
+        return MCA_PML_SPEC_RTR_DEVICE;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
     const mca_bml_base_btl_t *bml_btl =
-        ring_is_possible(recvreq) ? &endpoint->btl_send.bml_btls[0] : putting_btl(endpoint);
-    return NULL != bml_btl && !mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl))
-           && mca_pml_spec_claims_serve(recvreq->peer);
+        by_ring ? &endpoint->btl_send.bml_btls[0] : putting_btl(endpoint);
+    return NULL == bml_btl ? MCA_PML_SPEC_RTR_NO_PUT
+           : mca_pml_spec_is_crowded(MCA_PML_SPEC_RES_CONTROL(bml_btl))
+               ? MCA_PML_SPEC_RTR_CROWD
+           : mca_pml_spec_claims_serve(recvreq->peer) ? MCA_PML_SPEC_RTR_GOES
+                                                      : MCA_PML_SPEC_RTR_NO_MEMORY;
 }
 
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq)

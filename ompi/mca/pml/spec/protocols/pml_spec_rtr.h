@@ -3,6 +3,7 @@
 #ifndef PML_SPEC_RTR_H
 #define PML_SPEC_RTR_H
 
+#include "../services/pml_spec_why.h"
 #include "pml_spec_protocol.h"
 
 /* An RTR as it goes out. */
@@ -12,8 +13,8 @@ typedef struct mca_pml_spec_rtr_packet {
     mca_bml_base_btl_t *btl;
 } mca_pml_spec_rtr_packet_t;
 
-/* Is it worth to speculate for this receive (size, transport, parameter)? */
-bool mca_pml_spec_rtr_predicts(mca_pml_spec_recv_request_t *recvreq);
+/* Is it worth to speculate for this receive (size, transport, parameter)? Why not; MCA_PML_SPEC_RTR_GOES: it is. */
+mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recvreq);
 
 /* Get the handle, the word and the registration that an RTR needs. False: it must not be offered. */
 bool mca_pml_spec_rtr_prepare(mca_pml_spec_recv_request_t *recvreq);

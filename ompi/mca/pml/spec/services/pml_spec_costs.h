@@ -22,34 +22,27 @@ static inline const spec_ends_t *mca_pml_spec_ends(mca_pml_spec_peer_t *peer)
     return &peer->ends;
 }
 
-/* Does a message from one block, one that comes by itself, go out in one packet? */
+/* The same (spec_ends_fit), and costs are not measured for what the transport's own limit lets go. */
+static inline bool mca_pml_spec_ends_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat)
+{
+    return OPAL_LIKELY(length <= peer->eager_limit)
+           || spec_ends_fit(mca_pml_spec_ends(peer), peer->eager_most, length, is_flat);
+}
+
+/* Does a message from one block go out in one packet? */
 static inline bool mca_pml_spec_fits_packet(mca_pml_spec_peer_t *peer, size_t length)
 {
     return OPAL_LIKELY(length <= peer->eager_limit)
-           || (length <= peer->eager_most && length <= mca_pml_spec_ends(peer)->alone);
-}
-
-/* Up to which size are messages that come one by one eager? */
-static inline bool mca_pml_spec_is_short(mca_pml_spec_peer_t *peer, size_t length)
-{
-    return mca_pml_spec_fits_packet(peer, length)
-           || (length > peer->eager_most && length <= SPEC_COSTS_IN_PARTS
-               && length <= mca_pml_spec_ends(peer)->parts);
+           || (length <= peer->eager_most && mca_pml_spec_ends_fit(peer, length, true));
 }
 
 /* Does the message go out with its data, if its mode lets it? Asked once for each send. */
 static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat)
 {
-    if (OPAL_LIKELY(length <= peer->eager_limit)) {
-        return true;
-    }
-    if (length > peer->eager_most) {
-        return is_flat && length <= SPEC_COSTS_IN_PARTS && length <= mca_pml_spec_ends(peer)->parts
-               && mca_pml_spec_copy_has_room(
-                   peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer)));
-    }
-    const spec_ends_t *ends = mca_pml_spec_ends(peer);
-    return length <= (is_flat ? ends->alone : ends->gaps);
+    return mca_pml_spec_ends_fit(peer, length, is_flat)
+           && (OPAL_LIKELY(length <= peer->eager_most)
+               || mca_pml_spec_copy_has_room(
+                   peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer))));
 }
 
 #endif

@@ -35,10 +35,11 @@ const char *mca_pml_spec_why_fate(spec_rtr_fate_t fate)
     return words[fate];
 }
 
-/* Of messages that come one by one, as far as it is known. */
+/* Of messages from one block, as far as it is known. */
 static size_t eager_end(const mca_pml_spec_peer_t *peer)
 {
-    return MCA_PML_SPEC_SEEN(peer->ends_known) ? (size_t) peer->ends.alone : peer->eager_limit;
+    return MCA_PML_SPEC_SEEN(peer->ends_known) ? (size_t) spec_ends_last(&peer->ends)
+                                               : peer->eager_limit;
 }
 
 static const char *size_text(uint64_t size, char text[32])
@@ -108,22 +109,24 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
               stopped ? ", the receiver was told STOP" : "");
 }
 
-typedef enum { NONE, FIRST, SMALL, OFF, DEVICE, GAPS, NO_PUT, BEHIND, STOPPED, WAITS } reason_t;
-
 static const char *const reasons[] = {
-    [FIRST] = "it stands before its message, which may be large",
-    [SMALL] = "its messages are eager",
-    [OFF] = "speculation is off",
-    [DEVICE] = "its buffer is on an accelerator, and is not staged",
-    [GAPS] = "its buffer has gaps",
-    [NO_PUT] = "no transport can put",
-    [BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
-    [STOPPED] = "the sender said STOP",
-    [WAITS] = "it waits, and can copy the message itself",
+    [MCA_PML_SPEC_RTR_GOES] = "it stands before its message, which may be large",
+    [MCA_PML_SPEC_RTR_SMALL] = "its messages are eager",
+    [MCA_PML_SPEC_RTR_OFF] = "speculation is off",
+    [MCA_PML_SPEC_RTR_ANY_TAG] = "it takes any tag",
+    [MCA_PML_SPEC_RTR_DEVICE] = "its buffer is on an accelerator, and is not staged",
+    [MCA_PML_SPEC_RTR_GAPS] = "its buffer has gaps",
+    [MCA_PML_SPEC_RTR_NO_WAY] = "no transport reaches the sender",
+    [MCA_PML_SPEC_RTR_NO_PUT] = "no transport can put, and it goes through no ring",
+    [MCA_PML_SPEC_RTR_NO_NUMBER] = "the sender's number of the communicator is not known yet",
+    [MCA_PML_SPEC_RTR_CROWD] = "the transport has no room for what waits already",
+    [MCA_PML_SPEC_RTR_NO_MEMORY] = "there is no memory by which it could be taken back, or filled",
+    [MCA_PML_SPEC_RTR_BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
+    [MCA_PML_SPEC_RTR_STOPPED] = "the sender said STOP",
+    [MCA_PML_SPEC_RTR_WAITS] = "it waits, and can copy the message itself",
 };
 
-void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr, bool allowed,
-                           bool wins)
+void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_no_rtr_t why)
 {
     const mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
@@ -131,20 +134,12 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, bool rtr,
     if (OMPI_ANY_TAG == tag || NULL == peer->endpoint) {
         return;
     }
-    const reason_t reason = rtr                                                        ? FIRST
-                            : recvreq->capacity <= eager_end(peer)                     ? SMALL
-                            : MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation ? OFF
-                            : !recvreq->is_flat && recvreq->on_device                  ? DEVICE
-                            : !recvreq->is_flat                                        ? GAPS
-                            : !(peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)      ? NO_PUT
-                            : !allowed                                                 ? BEHIND
-                            : !wins                                                    ? WAITS
-                                                                                       : STOPPED;
-    if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) reason, &stopped)) {
+    if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) (why + 1), &stopped)) {
         spec_tell(mca_pml_spec.output,
                   "why: receive from rank %d of communicator %u, tag %d: %s, because %s; room for "
                   "%zu bytes (eager up to %zu)",
-                  peer->rank, peer->comm->cid, tag, rtr ? "RTR" : "no RTR", reasons[reason],
+                  peer->rank, peer->comm->cid, tag,
+                  MCA_PML_SPEC_RTR_GOES == why ? "RTR" : "no RTR", reasons[why],
                   recvreq->capacity, eager_end(peer));
     }
 }
