@@ -290,7 +290,7 @@ static int transfer(mca_btl_base_module_t *btl, int what, void *local, uint64_t 
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     MUST(size > 0 && size <= OPERATION);
-    MUST(NULL != key || !config.registers); /* no transport with registrations looks whether there is one */
+    MUST(NULL != key || !config.registers); /* no transport with registrations checks that */
     thing_t *t = hold((thing_t){.what = what,
                                 .module = module_of(btl),
                                 .on_lane = MCA_BTL_IBX_ORDER == order,

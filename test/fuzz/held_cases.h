@@ -131,7 +131,7 @@ static int lost_on_the_way(struct ompi_proc_t *proc)
     return OMPI_SUCCESS;
 }
 
-/* The next way that is looked for is found when its process is lost. */
+/* The next way that is asked for is found when its process is lost. */
 static void lose_on_the_way(void)
 {
     ompi_proc_t *proc = ompi_proc_local();
@@ -169,7 +169,7 @@ static void lost_before_the_revoke(void)
     uint8_t *memory = case_memory(LARGE_CASE, 0);
     MUST(MPI_SUCCESS == MPI_Irecv(memory, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request));
     MUST(1 == held_count()); /* RTR */
-    peer->open = NULL;       /* so that the way is looked for */
+    peer->open = NULL;       /* so that the way is asked for */
     lose_on_the_way();
     MUST(MPI_SUCCESS == MPI_Cancel(&request));
     mca_pml_spec_lost_report(&peer->proc->super, "held", NULL); /* if that did not happen */

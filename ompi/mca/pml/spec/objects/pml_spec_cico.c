@@ -5,6 +5,7 @@
 #include "pml_spec_cico.h"
 
 #include "pml_spec_agent.h"
+#include "pml_spec_give.h"
 #include "pml_spec_rings.h"
 #include "pml_spec_yield.h"
 #include "spec_thread.h"

@@ -54,7 +54,7 @@ typedef struct mca_pml_spec_peer {
     spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */
     volatile int32_t unnoticed_n;
     struct mca_pml_spec_share_of
-        *words; /* of its offers: pml_spec_claims.h; NULL: not looked for yet */
+        *words; /* of its offers: pml_spec_claims.h; NULL: not searched for yet */
     spec_node_t keys;               /* further keys of RTRs: pml_spec_keys.h */
     uint32_t keys_n;
     struct mca_pml_spec_share_of *rings; /* the same: pml_spec_rings.h */

@@ -56,7 +56,7 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
     peer->eager_most = SPEC_BY_RDMA == peer->mover ? peer->eager_limit : data_of(most);
     __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_SEQ_CST);
-    if (mca_pml_spec_is_given_up(peer->proc)) { /* meanwhile: who ends its requests may have been here before */
+    if (mca_pml_spec_is_given_up(peer->proc)) { /* meanwhile, and its requests may have been ended before this */
         __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
         return NULL;
     }

@@ -1,5 +1,5 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Ring memory, of this process and of others, and who has which ring of this one's. */
+/* Ring memory, of this process and of others, and which of its rings are in use. */
 #include "pml_spec_compat.h" /* first: it asks for GNU's functions */
 
 #include "pml_spec_rings.h"
