@@ -278,7 +278,8 @@ static void memory_that_is_not_in_use(void **state)
     pair_t t;
     iw_completion_t c;
     uint64_t word = 0;
-    atomic_uint uses = 0;
+    iw_uses_t uses;
+    iw_uses_init(&uses, 0);
     pair_init(&t, NULL, 6);
     const uint32_t stag = iw_register(t.link.engine[1], &word, sizeof(word), RIGHTS, &uses);
     assert_int_equal(iw_post_atomic(t.a, IW_ATOMIC_ADD, false, stag, 0, 1, 0, NULL, 0, NULL), IW_OK);

@@ -24,6 +24,7 @@
 #include "iw_counters.h"
 #include "iw_direct.h"
 #include "iw_atomic.h"
+#include "iw_memory.h"
 #include "iw_wire.h"
 
 #include <netinet/in.h>
@@ -226,7 +227,7 @@ bool iw_withdraw_receive(iw_engine_t *engine, void **context);
 void iw_set_receive_space(iw_engine_t *engine, uint32_t bytes);
 
 /* Let peers reach memory; rights and uses as in iw_memory.h. 0: no room. */
-uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const atomic_uint *uses);
+uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const iw_uses_t *uses);
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
 
 /* Up to max completions, in no order between peers and kinds. Returns how many. */

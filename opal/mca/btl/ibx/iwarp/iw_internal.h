@@ -127,20 +127,22 @@ typedef struct iw_segment {
     uint32_t ssn;
     uint32_t offset;
     uint32_t cost;   /* what it counts in flight */
+    uint32_t ended;  /* of a read served: uses of its memory that had ended when the peer was known to lack it, or was asked */
     uint16_t length; /* of payload */
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
     bool overtaken;
+    bool lacked;   /* so the peer answered, and nothing has left since */
     uint8_t times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
-    uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
+    uint8_t asked; /* of a read served, whose memory may have been given back: so often the peer was asked whether it has it, since it left last */
     uint8_t earliers;
     iw_sent_t earlier[IW_EARLIER];
 } iw_segment_t;
 
 /* Answers to this many questions that the peer lacks what cannot be sent any more: it is so, and not
  * only that the segment was overtaken. */
-#define IW_HOLLOW_MAX 16
+#define IW_ASKED_MAX 16
 
 typedef struct iw_receive {
     void *buffer;
@@ -459,6 +461,8 @@ static inline bool iw_wants_out(const iw_peer_t *p)
            || !spec_list_is_empty(&p->tx.bulk) || !spec_list_is_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
+/* Of a read that we serve: is its memory there, as far as the caller has told? */
+bool iw_segment_has_memory(const iw_segment_t *s);
 
 /* iw_loss.c */
 bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now); /* false: refused */
