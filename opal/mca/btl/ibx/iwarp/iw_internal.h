@@ -407,8 +407,8 @@ uint64_t iw_random(iw_engine_t *e);
 /* iw_receive.c */
 /* A datagram has been accepted that is not marked as seen yet: what it tells of the network (iw_share_came). */
 void iw_receive_came(iw_peer_t *p, const iw_frame_t *f, size_t length);
-/* A segment of so many bytes has come; is more of its message to come? */
-void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now);
+/* A segment of so many bytes has come: is it the newest of its peer, or fills it a hole? is_last: of its message. */
+void iw_receive_part(iw_peer_t *p, bool is_newest, bool is_last, uint32_t bytes, uint64_t now);
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 void iw_receive_wake(
