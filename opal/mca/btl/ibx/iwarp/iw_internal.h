@@ -214,7 +214,8 @@ typedef struct iw_peer_tx {
     bool large;          /* a message is longer than a datagram: larger ones would pay */
     uint8_t turn;        /* IW_QUEUE_..., from which the last segment was cut */
     bool ping_pending;
-    uint8_t marks;       /* as the peer counted them last */
+    uint8_t marks;       /* as the peer counted them last, */
+    uint64_t told_pn;    /* in the datagram of this number, with the window */
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
     uint64_t pace_at;
@@ -275,7 +276,8 @@ typedef struct iw_peer_rx {
     bool ack_now;
     bool rnr;
     bool is_near;  /* one came that is larger than any network's: from within the host, where there is no queue but the socket's */
-    uint8_t marks; /* datagrams that came marked, as far as the acknowledgement tells */
+    uint8_t marks; /* datagrams that came marked, as the next acknowledgement tells; */
+    uint8_t marks_told; /* as the last one did: the peer knows no difference larger than UINT8_MAX */
     iw_sender_t sender; /* in the midst of a message, or not */
     spec_node_t waiting; /* in the engine's list: refused for want of a buffer */
     spec_node_t messages;

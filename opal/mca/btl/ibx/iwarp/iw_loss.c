@@ -302,10 +302,10 @@ static void heard_of(iw_peer_t *p, const acked_t *a, uint64_t largest, bool prog
  * warning (RFC 9002, 7.1). */
 static void heard_of_marks(iw_peer_t *p, uint8_t marks, const acked_t *a, uint64_t now)
 {
-    const int8_t more = (int8_t) (marks - p->tx.marks); /* acknowledgements overtake each other */
+    const uint8_t more = (uint8_t) (marks - p->tx.marks);
     if (more > 0 && 0 != a->newest) {
         p->tx.marks = marks;
-        p->engine->count.marked_out += (uint64_t) more;
+        p->engine->count.marked_out += more;
         iw_cc_marked(&p->path.cc, a->newest_at, p->path.mtu.size, now);
     }
 }
@@ -347,7 +347,11 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         progress |= spare_lost(p, &a);
     }
     heard_of(p, &a, largest, progress, now, iw_get16(f->ack->delay) * IW_US);
-    heard_of_marks(p, f->ack->marks, &a, now);
+    const bool is_later = f->pn > p->tx.told_pn; /* acknowledgements overtake each other (RFC 9293, 3.10.7.4: SND.WL1) */
+    if (is_later) {
+        p->tx.told_pn = f->pn;
+        heard_of_marks(p, f->ack->marks, &a, now);
+    }
     if (spec_seq_before(p->tx.una_ssn, a.next)) {
         p->tx.una_ssn = a.next;
     }
@@ -355,8 +359,10 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         iw_rdmap_terminate(p, IW_TERM_STAG, p->tx.una_ssn);
         return true;
     }
-    p->tx.window = iw_get32(f->ack->window);
-    p->tx.window_at = now;
+    if (is_later) {
+        p->tx.window = iw_get32(f->ack->window);
+        p->tx.window_at = now;
+    }
     if (NULL != f->rnr) {
         not_ready(p, f, now);
     } else if (f->pn > p->tx.rnr_pn) {
