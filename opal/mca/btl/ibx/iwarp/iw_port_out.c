@@ -40,7 +40,7 @@ static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
     }
     while (i + n < count && n < TRAIN_MAX) {
         const iw_packet_t *k = &p->packet[i + n];
-        if (k->peer != first->peer || NULL == k->peer || k->length > first->length || k->probe
+        if (k->peer != first->peer || NULL == k->peer || k->length > first->length || k->probe || k->alternate
             || bytes + k->length > TRAIN_SIZE) {
             break;
         }
