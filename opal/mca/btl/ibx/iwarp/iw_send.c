@@ -483,6 +483,7 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         iw_segment_t *s = packet[i].segment;
         if (NULL != s) {
             --s->times;
+            iw_failover_untried(&p->failover, s->pn);
             if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
                 iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
                 p->tx.large = true;
