@@ -282,6 +282,9 @@ bool iw_engine_has_output(const iw_engine_t *engine);
 
 /* These could not be sent for now. */
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
+/* The same of the last ones of an iw_engine_output, of which it is certain that nothing has left: their numbers are given to others, as if
+ * they had not been made. */
+void iw_engine_not_taken(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
 /* The local interface does not take a datagram as large as this one, but one of limit bytes; 0: it does not say. */
 void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
 

@@ -133,6 +133,7 @@ typedef struct iw_segment {
     bool last;
     bool resent;
     bool overtaken;
+    bool unmade;   /* it was given back with its number (iw_engine_not_taken): as if it had not been made */
     bool lacked;   /* so the peer answered, and nothing has left since */
     uint8_t times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
     uint8_t asked; /* of a read served, whose memory may have been given back: so often the peer was asked whether it has it, since it left last */

@@ -177,7 +177,7 @@ static bool is_awaited(const iw_segment_t *s)
 /* The sender waits for it: somebody wants to know, or the window will be full soon. */
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
-    return s->resent || (is_awaited(s) && IW_DO_SEND != s->request->operation)
+    return (s->resent && !(s->unmade && 0 == s->times)) || (is_awaited(s) && IW_DO_SEND != s->request->operation)
            || !iw_cc_room(&p->path.cc, window_of(p), bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
@@ -471,9 +471,29 @@ bool iw_engine_has_output(const iw_engine_t *e)
     return !spec_list_is_empty(&e->ready);
 }
 
-void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+static void segment_unsent(iw_peer_t *p, iw_segment_t *s)
 {
-    /* From the last: each goes to the front of what is to be sent again. */
+    --s->times;
+    iw_failover_untried(&p->failover, s->pn);
+    if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
+        iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
+        p->tx.large = true;
+    }
+    p->tx.ping_pending |= NULL == s->request;
+    s->pn = 0;
+    iw_loss_take_back(p, s);
+}
+
+/* A number that is not used counts as lost, here and at the receiver. */
+static void number_unused(iw_peer_t *p, const iw_packet_t *k)
+{
+    const iw_head_t *h = (const iw_head_t *) k->head;
+    p->tx.next_pn -= iw_get64(h->pn) + 1 == p->tx.next_pn;
+}
+
+/* From the last: each goes to the front of what is to be sent again. */
+static void unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count, bool is_unused)
+{
     for (unsigned i = count; i-- > 0;) {
         iw_peer_t *p = packet[i].peer;
         ++e->count.unsent;
@@ -482,18 +502,28 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         }
         iw_segment_t *s = packet[i].segment;
         if (NULL != s) {
-            --s->times;
-            iw_failover_untried(&p->failover, s->pn);
-            if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
-                iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
-                p->tx.large = true;
+            s->unmade = is_unused;
+            if (is_unused) { /* else the pace keeps numbers from being used up */
+                iw_cc_unsent(&p->path.cc, s->cost);
             }
-            s->pn = 0;
-            iw_loss_take_back(p, s);
+            segment_unsent(p, s);
+        }
+        if (is_unused) {
+            number_unused(p, &packet[i]);
         }
         p->rx.ack_now |= packet[i].had_ack;
         iw_ready(p);
     }
+}
+
+void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+{
+    unsent(e, packet, count, false);
+}
+
+void iw_engine_not_taken(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+{
+    unsent(e, packet, count, true);
 }
 
 void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit)
