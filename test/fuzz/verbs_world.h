@@ -71,7 +71,7 @@ typedef struct process {
     char *memory;    /* slots, window and source */
     struct ibv_mr *mr;
     uint32_t stag;
-    atomic_uint uses;
+    iw_uses_t uses;
     slot_t slot[SLOTS];
     op_t op[OPS];
     unsigned first, ops;
@@ -669,7 +669,7 @@ static void start(process_t *p)
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
                            | IBV_ACCESS_REMOTE_ATOMIC);
     MUST(NULL != p->mr);
-    atomic_init(&p->uses, 1);
+    iw_uses_init(&p->uses, 1);
     vb_port_lock(p->port);
     p->stag = vb_port_expose(p->port, p->memory, MEMORY, true, true, &p->uses);
     vb_port_unlock(p->port);

@@ -109,6 +109,15 @@ if ($rail) {
         mend();
         report(carried('ibx', @r), "no datagrams by $rail any more (@$hooks)", @r);
     }
+    my $sizes = join ' ', map { "--mca btl_ibx_$_ 1024" } qw(max_send_size eager_limit rndv_eager_limit);
+    # The other interface takes no message as long as a datagram: tcp carries it, or it waits and that is told.
+    my $either = '(?:ibx|tcp)'; # short ones go by the other interface
+    my @short = job(60, 2000, sub { cut($rail, qw(input output)); sleep 6; $_[0]->(told($either)) }, "self,tcp,ibx $sizes");
+    mend();
+    report(carried($either, @short), "no datagrams by $rail, longer than the other interface takes, tcp is there", @short);
+    my $too_long = qr/^  Transport:\s+ibx, which takes messages of at most 1024 bytes$/m;
+    @short = job(60, 60000, sub { cut($rail, qw(input output)); $_[0]->($too_long, 20); mend() }, "self,ibx $sizes");
+    report(survived(@short) && $short[2] =~ $too_long, "no datagrams by $rail for a while, longer than the other interface takes", @short);
     my @r = job(12, 60000, sub { cut($rail, qw(input output)); sleep 4; mend() });
     report(survived(@r), "no datagrams by $rail for 4 s", @r);
     my @down = job(60, 60000, sub { run_or_die(qw(ip link set), $rail, 'down'); $_[0]->(told('ibx')) });

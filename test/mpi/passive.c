@@ -17,6 +17,9 @@ typedef struct {
     int64_t many[LONGS];
     int32_t odd[3]; /* the second does not begin a word of 64 bits */
     char fill[4];
+    uint64_t most_unsigned;
+    uint32_t least_unsigned;
+    int32_t beside; /* the other half of that word */
     double real;
     char packed[16]; /* a number of 64 bits at byte 4 */
 } area_t;
@@ -95,6 +98,11 @@ static void outside(void)
 
 /* ---- all at the same words ---- */
 
+/* Unsigned numbers on both sides of where signed ones change their sign. */
+enum { LEAST = 7, UNSIGNED = 5 /* rounds: each takes several answers of the network */ };
+#define MIDDLE_64 (UINT64_C(1) << 63)
+#define MIDDLE_32 UINT32_C(0x80000000)
+
 static void add_and_compare(int target)
 {
     int64_t one = 1, before, seen, next;
@@ -117,6 +125,22 @@ static void add_and_compare(int target)
     }
 }
 
+/* Larger and smaller ones in turn, and a sum in the other half of a word. */
+static void unsigned_ones(int target, int64_t most)
+{
+    const uint64_t large = MIDDLE_64 + (uint64_t) most, low = MIDDLE_64 - 1;
+    const uint32_t small = LEAST + (uint32_t) most, high = MIDDLE_32 + 1;
+    const int32_t one = 1;
+    uint32_t before;
+    int32_t beside;
+    MPI_Accumulate(&large, 1, MPI_UINT64_T, target, AT(most_unsigned), 1, MPI_UINT64_T, MPI_MAX, window);
+    MPI_Fetch_and_op(&small, &before, MPI_UINT32_T, target, AT(least_unsigned), MPI_MIN, window);
+    /* Changes nothing, unless these are numbers with a sign. */
+    MPI_Accumulate(&low, 1, MPI_UINT64_T, target, AT(most_unsigned), 1, MPI_UINT64_T, MPI_MAX, window);
+    MPI_Fetch_and_op(&high, &before, MPI_UINT32_T, target, AT(least_unsigned), MPI_MIN, window);
+    MPI_Fetch_and_op(&one, &beside, MPI_INT32_T, target, AT(beside), MPI_SUM, window);
+}
+
 /* Returns what it took out. */
 static int64_t others(int target, int round)
 {
@@ -127,6 +151,9 @@ static int64_t others(int target, int round)
         many[i] = 1;
     }
     MPI_Accumulate(&most, 1, MPI_INT64_T, target, AT(most), 1, MPI_INT64_T, MPI_MAX, window);
+    if (round < UNSIGNED) {
+        unsigned_ones(target, most);
+    }
     MPI_Accumulate(&bit, 1, MPI_INT64_T, target, AT(bits), 1, MPI_INT64_T, MPI_BXOR, window);
     MPI_Fetch_and_op(&token, &taken, MPI_INT64_T, target, AT(token), MPI_REPLACE, window);
     MPI_Accumulate(many, LONGS, MPI_INT64_T, target, AT(many), LONGS, MPI_INT64_T, MPI_SUM, window);
@@ -162,6 +189,11 @@ static void check_words(int64_t times, int64_t put_in, int64_t taken)
     CHECK(times == packed, "packed %lld of %lld", (long long) packed, (long long) times);
     CHECK(times - 1 == area->most, "most %lld of %lld", (long long) area->most,
           (long long) times - 1);
+    const int64_t some = UNSIGNED * (times / ROUNDS);
+    CHECK(MIDDLE_64 + (uint64_t) some - 1 == area->most_unsigned, "most, unsigned, %llx of %llx",
+          (unsigned long long) area->most_unsigned, (unsigned long long) (MIDDLE_64 + (uint64_t) some - 1));
+    CHECK(LEAST == area->least_unsigned, "least, unsigned, %x", (unsigned) area->least_unsigned);
+    CHECK(some == area->beside, "sum beside it %d of %lld", (int) area->beside, (long long) some);
     CHECK((INT64_C(1) << tl.size) - 1 == area->bits, "bits %llx", (long long) area->bits);
     CHECK(put_in == taken + area->token, "tokens of %lld, %lld taken and %lld left",
           (long long) put_in, (long long) taken, (long long) area->token);
@@ -175,6 +207,7 @@ static void contended(int target)
     const int64_t times = (int64_t) ROUNDS * tl.size;
     int64_t taken = 0, all = 0;
     memset(area, 0, sizeof(*area));
+    area->least_unsigned = MIDDLE_32;
     MPI_Barrier(MPI_COMM_WORLD);
     tl_step("all at the words of %d", target);
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);

@@ -37,7 +37,7 @@ typedef struct {
     char *memory;
     struct ibv_mr *mr;
     uint32_t stag;
-    atomic_uint uses; /* of the memory */
+    iw_uses_t uses; /* of the memory */
 } process_t;
 
 static process_t process[MOST];
@@ -116,7 +116,7 @@ static inline void start(process_t *p)
     p->mr = ibv_reg_mr(vb_port_pd(p->port), p->memory, MEMORY,
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     vb_port_lock(p->port);
-    atomic_init(&p->uses, 1);
+    iw_uses_init(&p->uses, 1);
     p->stag = vb_port_expose(p->port, p->memory, MEMORY, true, true, &p->uses);
     vb_port_unlock(p->port);
 }

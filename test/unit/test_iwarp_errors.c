@@ -455,6 +455,115 @@ static void the_interface_limits_the_datagram(void **state)
     poor_fini(&t);
 }
 
+/* A kernel that has room for one train each DRAIN_NS and refuses what comes between. `late`: the last datagram of a train is overtaken by the
+ * first of the next. */
+enum { TRAIN = 44, ROUNDS = 50 };
+#define DRAIN_NS (MS / 2)
+
+typedef struct slow {
+    poor_t poor;
+    uint64_t next;
+    bool late;
+    unsigned kept; /* bytes of the one that is late */
+    uint8_t data[9000];
+} slow_t;
+
+static void slow_drain(slow_t *t)
+{
+    static iw_packet_t k[128];
+    link_t *l = &t->poor.link;
+    iw_engine_t *e = l->engine[0];
+    if (iw_engine_has_output(e)) {
+        const unsigned n = iw_engine_output(e, l->now, k, 128);
+        const unsigned taken = l->now < t->next ? 0 : n < TRAIN ? n : TRAIN;
+        const bool more = t->late && n > taken;
+        for (unsigned i = 0; i < taken; ++i) {
+            if (more && i + 1 == taken && 0 == t->kept) {
+                for (unsigned j = 0; j < k[i].count; ++j) {
+                    memcpy(t->data + t->kept, k[i].piece[j].iov_base, k[i].piece[j].iov_len);
+                    t->kept += (unsigned) k[i].piece[j].iov_len;
+                }
+                break;
+            }
+            link_send(l, 0, &k[i]);
+            if (0 == i && t->kept > 0) {
+                link_push(l, 1, t->data, t->kept, l->free_at[0] + l->latency + 1, false, false);
+                t->kept = 0;
+            }
+        }
+        t->next = taken > 0 ? l->now + DRAIN_NS : t->next;
+        iw_engine_not_taken(e, k + taken, n - taken);
+    }
+    while (iw_engine_has_output(l->engine[1])) {
+        const unsigned n = iw_engine_output(l->engine[1], l->now, k, 128);
+        for (unsigned i = 0; i < n; ++i) {
+            link_send(l, 1, &k[i]);
+        }
+    }
+}
+
+static void slow_step(slow_t *t)
+{
+    link_t *l = &t->poor.link;
+    slow_drain(t);
+    uint64_t next = iw_engine_has_output(l->engine[0]) ? l->now + 20000 : UINT64_MAX;
+    next = l->count > 0 && l->heap[0].at < next ? l->heap[0].at : next;
+    for (unsigned i = 0; i < 2; ++i) {
+        const uint64_t at = iw_engine_deadline(l->engine[i]);
+        next = at < next ? at : next;
+    }
+    assert_true(UINT64_MAX != next);
+    l->now = next > l->now ? next : l->now;
+    while (l->count > 0 && l->heap[0].at <= l->now) {
+        link_packet_t p = link_pop(l);
+        iw_engine_input(l->engine[p.to], l->now, p.data, p.length);
+        free(p.data);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        iw_engine_timers(l->engine[i], l->now);
+    }
+}
+
+/* Nothing is lost, so nothing is sent again, whatever the kernel does not take at first; and what is overtaken by one only is not taken for
+ * lost. */
+static void a_kernel_that_is_full(void **state)
+{
+    (void) state;
+    for (unsigned late = 0; late < 2; ++late) {
+        slow_t *t = must_alloc(sizeof(*t));
+        *t = (slow_t){.late = false};
+        poor_init(&t->poor);
+        for (int round = 0; round < 3; ++round) { /* what the path carries is known then */
+            poor_go(&t->poor, 0, UINT16_MAX);
+        }
+        link_t *l = &t->poor.link;
+        iw_engine_t *e = l->engine[0];
+        const iw_counters_t *count = iw_engine_counters(e);
+        const uint64_t resent = count->segments_resent, unsent = count->unsent;
+        const struct iovec piece = {t->poor.source, LARGE};
+        l->latency = 2 * MS; /* an answer takes longer than a train waits */
+        t->late = late > 0;
+        unsigned posted = 0;
+        for (unsigned done = 0; done < 5 * ROUNDS;) {
+            iw_completion_t c;
+            for (; posted < 5 * ROUNDS && posted < done + 20; ++posted) {
+                assert_int_equal(iw_post_write(t->poor.peer, &piece, 1, t->poor.stag, 0, 0, NULL), IW_OK);
+            }
+            slow_step(t);
+            while (1 == iw_engine_poll(e, &c, 1)) {
+                assert_int_equal(c.status, IW_OK);
+                ++done;
+            }
+        }
+        assert_true(count->unsent > unsent);
+        assert_true(late > 0 || count->segments_resent == resent);
+        assert_int_equal(count->lost_by_number, 0);
+        assert_true(t->poor.peer->path.cc.in_flight == 0);
+        poor_fini(&t->poor);
+        free(t);
+    }
+}
+
 /* What was for a connection that has ended, or is no segment, is counted and nothing else. */
 static void given_back_when_all_is_over(void **state)
 {
@@ -636,6 +745,7 @@ int main(void)
         cmocka_unit_test_setup(probes_given_back_are_not_lost, setup),
         cmocka_unit_test_setup(the_search_survives_want_of_memory, setup),
         cmocka_unit_test_setup(the_interface_limits_the_datagram, setup),
+        cmocka_unit_test_setup(a_kernel_that_is_full, setup),
         cmocka_unit_test_setup(given_back_when_all_is_over, setup),
         cmocka_unit_test_setup(what_is_known_of_a_path, setup),
         cmocka_unit_test_setup(numbers_that_cannot_be, setup),

@@ -339,6 +339,37 @@ static void only_the_peer_limits_the_alternate_path(void **state)
     free(large);
 }
 
+/* The network is tried by a datagram that the kernel does not take: that says nothing of the network, and the next one tries it. */
+static void a_try_that_never_left_is_none(void **state)
+{
+    (void) state;
+    pair_t t;
+    iw_completion_t c;
+    uint8_t buffer[8];
+    iw_packet_t k[8];
+    pair_with_alternate(&t);
+    iw_engine_t *e = t.link.engine[0];
+    post_one(&t.link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    t.a->failover.is_alternate = true;
+    t.a->failover.first_pn = t.a->failover.alternate_pn = t.a->tx.next_pn;
+    for (unsigned i = 0; i < 2 * IW_FAILOVER_SURE; ++i) {
+        iw_ready(t.a);
+        const unsigned n = iw_engine_output(e, t.link.now + 10 * S, k, 8);
+        assert_int_equal(n, 1);
+        assert_false(k[0].alternate);
+        assert_true(0 != t.a->failover.try_pn);
+        (i % 2 ? iw_engine_unsent : iw_engine_not_taken)(e, k, n);
+        assert_int_equal(t.a->failover.try_pn, 0);
+        /* Later ones are acknowledged, by the alternate path. */
+        assert_false(iw_failover_acknowledged(&t.a->failover, t.a->tx.next_pn, t.a->tx.next_pn, t.link.now + 10 * S));
+    }
+    assert_false(iw_peer_is_blocked(t.a));
+    link_fini(&t.link);
+}
+
 /* Nothing goes there any more when it is gone. */
 static void an_alternate_path_that_is_gone_is_not_taken(void **state)
 {
@@ -385,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_connection_begins_by_the_network),
         cmocka_unit_test(sizes_are_not_learned_there),
         cmocka_unit_test(only_the_peer_limits_the_alternate_path),
+        cmocka_unit_test(a_try_that_never_left_is_none),
         cmocka_unit_test(an_alternate_path_that_is_gone_is_not_taken),
     };
     return cmocka_run_group_tests_name("iw_failover", tests, NULL, NULL);

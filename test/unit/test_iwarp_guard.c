@@ -93,8 +93,9 @@ static void memory_taken_back_during_a_read(void **state)
  * still missing. What was lost is not sent again then, and the connection goes on. */
 static void read_and_take_back(bool guarded)
 {
-    atomic_uint uses = 1;
+    iw_uses_t uses;
     enum { SIZE = 30000, READS = 300 };
+    iw_uses_init(&uses, 0);
     const iw_fault_rates_t rates = {.drop = 150000, .reorder = 100000, .delay_ns = MS};
     pair_t t;
     uint8_t *source = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -108,12 +109,12 @@ static void read_and_take_back(bool guarded)
         if (0 == i || !guarded) {
             stag = iw_register(t.link.engine[1], source, SIZE, IW_REMOTE_READ, guarded ? &uses : NULL);
         }
-        uses = 1;
+        iw_use_begins(&uses);
         assert_int_equal(iw_post_read(t.a, sink, SIZE, stag, 0, 0, sink), IW_OK);
         expect(&t.link, 0, IW_READ, IW_OK, &c);
         assert_true(filled(sink, i, SIZE));
         if (guarded) {
-            uses = 0;
+            iw_use_ends(&uses);
         } else {
             assert_true(iw_deregister(t.link.engine[1], stag));
         }
@@ -142,6 +143,72 @@ static void memory_at_rest_after_a_read(void **state)
 {
     (void) state;
     read_and_take_back(true);
+}
+
+/* Two reads of one region, each of a half. The one that is complete first gives its half back, while the other keeps the region in use: what
+ * was lost of the first is not sent again, what was lost of the other is, although the region alone does not tell which is which.
+ * `always`: other uses end all the time, many within a round trip. */
+static void halves_of_a_region(bool always)
+{
+    enum { HALF = 65536, ROUNDS = 150 };
+    const iw_fault_rates_t rates = {.drop = 150000, .reorder = 100000, .delay_ns = MS};
+    pair_t t;
+    iw_uses_t uses;
+    iw_uses_init(&uses, 0);
+    uint8_t *source = mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+            *sink = must_alloc(2 * HALF), note[8];
+    assert_true(MAP_FAILED != (void *) source);
+    pair_init(&t, &rates, 12);
+    const uint32_t stag = iw_register(t.link.engine[1], source, 2 * HALF, IW_REMOTE_READ, &uses);
+    iw_completion_t c;
+    for (uint32_t i = 0; i < ROUNDS; ++i) {
+        fill(source, i, HALF);
+        fill(source + HALF, i + 1, HALF);
+        for (unsigned half = 0; half < 2; ++half) {
+            iw_use_begins(&uses);
+            assert_int_equal(iw_post_read(t.a, sink + half * HALF, HALF, stag, half * HALF, 0, sink + half * HALF), IW_OK);
+        }
+        for (unsigned done = 0, steps = 0; done < 2;) {
+            const uint64_t until = t.link.now + 60 * S;
+            while (0 == iw_engine_poll(t.link.engine[0], &c, 1)) {
+                assert_true(link_step(&t.link, until));
+                if (always && 0 == ++steps % 2) {
+                    iw_use_begins(&uses);
+                    iw_use_ends(&uses);
+                }
+            }
+            assert_int_equal(c.what, IW_READ);
+            assert_int_equal(c.status, IW_OK);
+            const size_t half = c.context == sink ? 0 : 1;
+            assert_true(filled(c.context, i + (uint32_t) half, HALF));
+            iw_use_ends(&uses);
+            assert_int_equal(mprotect(source + half * HALF, HALF, PROT_NONE), 0); /* whoever touches it now has had it */
+            ++done;
+        }
+        iw_use_begins(&uses); /* a third one: the region stays in use, and what is read of it is gone */
+        link_run(&t.link, t.link.now + i % 4 * 10 * MS);
+        iw_use_ends(&uses);
+        assert_int_equal(mprotect(source, 2 * HALF, PROT_READ | PROT_WRITE), 0);
+    }
+    post_one(&t.link, 1, note, sizeof(note));
+    assert_int_equal(send_bytes(t.a, "alive", 6, IW_INLINE | IW_QUIET), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    assert_true(iw_engine_counters(t.link.engine[1])->probes_out > 0); /* it did come to that */
+    link_fini(&t.link);
+    munmap(source, 2 * HALF);
+    free(sink);
+}
+
+static void a_half_that_was_read(void **state)
+{
+    (void) state;
+    halves_of_a_region(false);
+}
+
+static void a_half_while_uses_end(void **state)
+{
+    (void) state;
+    halves_of_a_region(true);
 }
 
 /* Everything that was ever on the wire, to be sent again. */
@@ -278,6 +345,8 @@ int main(void)
         cmocka_unit_test(memory_taken_back_during_a_read),
         cmocka_unit_test(memory_taken_back_after_a_read),
         cmocka_unit_test(memory_at_rest_after_a_read),
+        cmocka_unit_test(a_half_that_was_read),
+        cmocka_unit_test(a_half_while_uses_end),
         cmocka_unit_test(replays_do_nothing),
         cmocka_unit_test(every_changed_bit_is_noticed),
     };

@@ -289,6 +289,65 @@ static void a_stopped_one_is_left_out(void **state)
     crowd_fini(&c);
 }
 
+/* Large datagrams of engine 1, of which one is lost. */
+typedef struct loss {
+    link_t *link;
+    unsigned large, lost;
+} loss_t;
+
+static void lose_one(void *context, unsigned from, const uint8_t *data, size_t length)
+{
+    loss_t *l = context;
+    (void) data;
+    if (1 == from) {
+        l->large += length > 4096;
+        l->link->cut[1] = length > 4096 && l->large == l->lost;
+    }
+}
+
+/* Its last segment overtakes one that is lost and comes later: it is not in the midst of a message then, and does not take from what
+ * others may have under way. */
+static void a_late_segment_begins_nothing(void **state)
+{
+    (void) state;
+    link_t link;
+    loss_t loss = {.link = &link};
+    uint8_t *memory = must_alloc(SIZE);
+    link_init(&link, 3, NULL, 1);
+    link.tap = lose_one;
+    link.tap_context = &loss;
+    iw_engine_t *e = link.engine[0];
+    const uint32_t stag = iw_register(e, memory, SIZE, IW_REMOTE_WRITE, NULL);
+    iw_peer_t *sender[2];
+    for (unsigned i = 0; i < 2; ++i) {
+        sender[i] = link_peer(&link, 1 + i, 0, NULL);
+        (void) link_peer(&link, 0, 1 + i, NULL);
+    }
+    const struct iovec piece = {memory, SIZE};
+    iw_completion_t c;
+    unsigned each = 0;
+    for (unsigned round = 0; round < 4; ++round) {
+        loss.large = 0;
+        loss.lost = 3 == round ? each - 1 : 0; /* the last but one */
+        assert_int_equal(iw_post_write(sender[0], &piece, 1, stag, 0, 0, NULL), IW_OK);
+        expect(&link, 1, IW_WRITTEN, IW_OK, &c);
+        each = loss.large;
+        assert_int_equal(e->share.members, 0);
+        link_run(&link, link.now + S); /* nobody remembers who sent at the same time */
+    }
+    assert_true(iw_engine_counters(e)->segments_early > 0);
+    uint32_t most = 0;
+    assert_int_equal(iw_post_write(sender[1], &piece, 1, stag, 0, 0, NULL), IW_OK);
+    while (0 == iw_engine_poll(link.engine[2], &c, 1)) {
+        assert_true(link_step(&link, link.now + S));
+        most = sender[1]->tx.window > most ? sender[1]->tx.window : most;
+    }
+    assert_int_equal(most, e->config.receive_space);
+    assert_int_equal(e->share.members, 0);
+    link_fini(&link);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +355,7 @@ int main(void)
         cmocka_unit_test(small_ones_leave_the_order),
         cmocka_unit_test(turns_survive_loss),
         cmocka_unit_test(a_stopped_one_is_left_out),
+        cmocka_unit_test(a_late_segment_begins_nothing),
         cmocka_unit_test(hardly_any_is_dropped),
         cmocka_unit_test(one_after_the_other_has_all),
     };

@@ -114,15 +114,21 @@ static void a_guarded_name_is_there_while_it_is_used(void **state)
 {
     (void) state;
     iw_memory_t m;
-    atomic_uint uses = 0;
+    iw_uses_t uses;
+    iw_uses_init(&uses, 0);
     iw_memory_init(&m, 7);
     uint32_t s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, &uses);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
-    uses = 2;
+    iw_use_begins(&uses);
+    iw_use_begins(&uses);
+    iw_use_ends(&uses);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);
-    uses = 0;
+    assert_int_equal(iw_memory_ended(&m, s), 1);
+    iw_use_ends(&uses);
+    assert_int_equal(iw_memory_ended(&m, s), 2);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_STAG);
     assert_true(iw_memory_remove(&m, s));
+    assert_int_equal(iw_memory_ended(&m, s), 0);
     /* The guard does not stay with the place. */
     s = iw_memory_add(&m, memory, 100, IW_REMOTE_READ, NULL, NULL, NULL);
     assert_int_equal(check(&m, s, IW_REMOTE_READ, 0, 1), IW_ACCESS_OK);

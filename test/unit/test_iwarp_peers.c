@@ -757,7 +757,7 @@ static void memory_of_a_peer_that_talked(void **state)
     }
     size_t each = (iw_engine_memory(l.engine[0]) - before) / count;
     print_message("a peer that talked: %zu bytes\n", each);
-    assert_true(each <= 3424);
+    assert_true(each <= 3432);
     link_fini(&l);
 }
 

@@ -203,6 +203,29 @@ static void a_try_goes_by_itself(void **state)
     free(data);
 }
 
+/* It acknowledges, too, so that what is behind it is shorter, as the end of a train is. */
+static void a_try_takes_no_other_along(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 30 * S);
+    uint8_t byte = 1;
+    const struct iovec piece = {&byte, 0};
+    e[0].peer->user = &e[0];
+    transfer(e, 1000000, 1);
+    const iw_port_counters_t *p = iw_port_counters(e[0].port);
+    const uint32_t stag = iw_register(e[1].engine, &byte, 1, IW_REMOTE_WRITE, NULL);
+    iw_peer_set_alternate(e[0].peer, true);
+    e[0].peer->failover.is_alternate = true;
+    e[0].peer->rx.ack_now = true;
+    iw_port_set_alternate(e[0].port, take_along, &e[1]);
+    const uint64_t calls = p->send_calls;
+    assert_int_equal(iw_post_write(e[0].peer, &piece, 1, stag, 0, IW_QUIET | IW_INLINE, NULL), IW_OK);
+    iw_port_flush(e[0].port, e[0].engine);
+    assert_int_equal(p->send_calls, calls + 1);
+    assert_int_equal(p->alternate_out, 1);
+    ends_close(e);
+}
+
 /* A large datagram, and a small one behind it, which could be the end of its train: both arrive. Nothing
  * else can lose them here, so every datagram that was sent comes in. */
 static void what_follows_a_large_datagram(void **state)
@@ -760,6 +783,7 @@ int main(void)
         cmocka_unit_test(marks_are_heard),
         cmocka_unit_test(what_shall_not_go_by_the_network_does_not),
         cmocka_unit_test(a_try_goes_by_itself),
+        cmocka_unit_test(a_try_takes_no_other_along),
         cmocka_unit_test(what_follows_a_large_datagram),
         cmocka_unit_test(a_conversation_is_not_joined),
         cmocka_unit_test(data_goes_through_faults),

@@ -39,7 +39,7 @@ FAULTY(int, getifaddrs, -1, (struct ifaddrs **all), (all))
 FAULTY(ssize_t, recv, -1, (int s, void *data, size_t n, int flags), (s, data, n, flags))
 FAULTY(int, recvmmsg, -1, (int s, struct mmsghdr *m, unsigned n, int flags, struct timespec *t),
        (s, m, n, flags, t))
-FAULTY(int, ppoll, -1,
+FAULTY(int, ppoll, 0 == faulty_ppoll.error ? 0 : -1, /* 0: nothing is ready */
        (struct pollfd * fd, nfds_t n, const struct timespec *t, const sigset_t *set),
        (fd, n, t, set))
 FAULTY(int, pthread_create, EAGAIN,
@@ -381,6 +381,41 @@ static void by_ipv6(void **state)
 }
 
 /* ---- sending ---- */
+
+/* While the socket says that it has no room, no datagram is made for it. */
+static void nothing_is_made_in_vain(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 30 * S);
+    transfer(e, 1000000, 1);
+    const iw_port_counters_t *p = iw_port_counters(e[0].port);
+    const iw_counters_t *c = iw_engine_counters(e[0].engine);
+    const struct iovec piece = {e[0].buffer[0], LENGTH};
+    iw_completion_t done;
+    while (1 == iw_engine_poll(e[0].engine, &done, 1)) {}
+    faulty_ppoll = (faulty_t){.times = UINT32_MAX};
+    kernel.any = (faulty_t){.times = UINT32_MAX, .error = EAGAIN};
+    assert_int_equal(iw_post_send(e[0].peer, &piece, 1, 0, NULL), IW_OK);
+    iw_port_flush(e[0].port, e[0].engine);
+    const uint64_t made = c->packets_out, busy = p->busy;
+    assert_true(busy > 0);
+    kernel.any.times = 0;
+    for (unsigned i = 0; i < 1000; ++i) {
+        iw_port_progress(e[0].port, e[0].engine);
+    }
+    for (const uint64_t until = iw_port_now() + 1000000; iw_port_now() < until;) {
+        iw_port_flush(e[0].port, e[0].engine);
+    }
+    assert_int_equal(c->packets_out, made);
+    assert_int_equal(p->busy, busy);
+    assert_true(faulty_ppoll.hits > 0);
+    assert_true(iw_engine_has_output(e[0].engine));
+    faulty_ppoll.times = 0;
+    expect(e, 1, IW_RECEIVED, &done);
+    expect(e, 0, IW_SENT, &done);
+    assert_int_equal(c->segments_resent, 0);
+    ends_close(e);
+}
 
 static void no_room_for_a_while(void **state)
 {
@@ -798,6 +833,7 @@ int main(void)
         TEST(what_is_not_there_is_not_used),
         TEST(an_ordinary_user),
         TEST(by_ipv6),
+        TEST(nothing_is_made_in_vain),
         TEST(no_room_for_a_while),
         TEST(trains_that_are_not_possible),
         TEST(a_refused_train_is_not_the_last),

@@ -111,6 +111,30 @@ static void a_silent_one_loses_its_turn(void **state)
     assert_int_equal(window(0), 0);
 }
 
+/* Nobody waits for its turn, but its share is missed. */
+static void one_that_is_gone_loses_its_share(void **state)
+{
+    (void) state;
+    begin();
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_null(heard(i, 100, 0));
+        (void) window(i);
+    }
+    assert_null(heard(1, 100, IW_SHARE_GONE));
+    assert_int_equal(window(1), WHOLE - SPACE);
+    assert_null(heard(1, 100, IW_SHARE_GONE + 1));
+    assert_int_equal(sender[0].state, IW_SHARE_NONE);
+    assert_int_equal(window(1), SPACE);
+    assert_int_equal(share.told, SPACE);
+    /* It is heard again, and begins as any other. */
+    assert_null(heard(0, 100, IW_SHARE_GONE + 2));
+    assert_int_equal(share.members, 2);
+    /* Alone it is not gone, however long it was not heard. */
+    (void) iw_share_leave(&share, &sender[1], 2, IW_SHARE_GONE + 2);
+    assert_null(heard(0, 100, 3 * IW_SHARE_GONE));
+    assert_int_equal(sender[0].state, IW_SHARE_SERVED);
+}
+
 /* Of those served the one that was not heard for longest. */
 static void who_is_heard_keeps_its_turn(void **state)
 {
@@ -239,6 +263,7 @@ int main(void)
         cmocka_unit_test(no_more_than_the_whole_is_told),
         cmocka_unit_test(a_long_message_gives_way),
         cmocka_unit_test(a_silent_one_loses_its_turn),
+        cmocka_unit_test(one_that_is_gone_loses_its_share),
         cmocka_unit_test(who_is_heard_keeps_its_turn),
         cmocka_unit_test(a_crowd_is_remembered_for_a_while),
         cmocka_unit_test(anything_may_happen),

@@ -239,7 +239,7 @@ static void memory_at_rest_is_not_touched(void **state)
     memset(p->memory, 1, 100);
     for (unsigned uses = 2; uses-- > 0;) {
         memset(q->memory, 0, 100);
-        atomic_store(&q->uses, uses);
+        atomic_store(&q->uses.count, uses);
         const unsigned before = p->done;
         vb_port_lock(p->port);
         assert_int_equal(vb_post_datagram_rdma(p->peer[1], &piece, q->stag, 0, VB_SIGNAL, p),

@@ -337,7 +337,8 @@ static void memory_that_is_hidden(void **state)
 {
     (void) state;
     process_t *p = &process[1], *q = &process[2];
-    atomic_uint uses = 1;
+    iw_uses_t uses;
+    iw_uses_init(&uses, 1);
     begin_hybrid(2, UINT32_MAX);
     meet_by_datagrams(1, 2);
     vb_port_lock(q->port);

@@ -9,10 +9,11 @@
 #include "btl_ibx_module.h"
 #include "iwarp/iw_atomic.h"
 
+/* Not MIN and MAX: nothing in the interface says whether the numbers have a sign, and osc/rdma asks for both kinds. Refused, it makes them
+ * of compare and swap. */
 #define MCA_BTL_IBX_ATOMICS                                                                        \
     (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
-     | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_MIN    \
-     | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_32BIT                                 \
+     | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_32BIT  \
      | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB)
 
 /* Our own messages, below the tags of the PML. */

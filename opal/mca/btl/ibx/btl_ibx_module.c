@@ -96,7 +96,7 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_register(mca_btl_ibx_module_t *m
     if (0 != (flags & MCA_BTL_IBX_REG_PIN)) {
         return &reg->pinned;
     }
-    atomic_fetch_add(&reg->uses, 1);
+    iw_use_begins(&reg->uses);
     return &reg->handle;
 }
 
@@ -107,8 +107,12 @@ int mca_btl_ibx_deregister_mem(mca_btl_base_module_t *btl, mca_btl_base_registra
     const bool is_pinned = 0 == handle->base;
     mca_btl_ibx_reg_t *reg =
         is_pinned ? (mca_btl_ibx_reg_t *) ((char *) handle - offsetof(mca_btl_ibx_reg_t, pinned)) : mca_btl_ibx_reg_of(handle);
-    if (!is_pinned && 1 == atomic_fetch_sub(&reg->uses, 1) && reg->is_reached) {
-        /* From now on nobody touches the memory for a peer; once locked, nobody is at it. */
+    if (!is_pinned) {
+        iw_use_ends(&reg->uses);
+    }
+    if (!is_pinned && reg->is_reached) {
+        /* From now on nobody touches this part of the memory for a peer; once locked, nobody is at it. Also where others are in
+         * use: the program may give this one back. */
         mca_btl_ibx_lock(module);
         mca_btl_ibx_unlock(module);
     }

@@ -212,7 +212,7 @@ typedef struct mca_btl_ibx_reg {
     mca_rcache_base_registration_t base;
     struct mca_btl_base_registration_handle_t handle;
     struct mca_btl_base_registration_handle_t pinned; /* for callers that only keep it: base 0 */
-    atomic_uint uses;                                 /* by callers that may have given the handle to a peer */
+    iw_uses_t uses;                                   /* by callers that may have given the handle to a peer */
     bool is_reached; /* peers reach it by way of this process */
 } mca_btl_ibx_reg_t;
 

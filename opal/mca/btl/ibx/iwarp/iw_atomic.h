@@ -15,18 +15,11 @@ typedef enum iw_atomic_op {
     IW_ATOMIC_AND,
     IW_ATOMIC_OR,
     IW_ATOMIC_XOR,
-    IW_ATOMIC_MIN, /* of signed numbers, as MPI's C integers are */
-    IW_ATOMIC_MAX,
     IW_ATOMIC_OPS,
 } iw_atomic_op_t;
 
-static inline bool iw_atomic_is_less(uint64_t a, uint64_t b, bool is_32)
-{
-    return is_32 ? (int32_t) (uint32_t) a < (int32_t) (uint32_t) b : (int64_t) a < (int64_t) b;
-}
-
 /* What becomes of a word. compare: of IW_ATOMIC_CSWAP, which stores the operand where the word is that. */
-static inline uint64_t iw_atomic_result(iw_atomic_op_t op, bool is_32, uint64_t word, uint64_t operand, uint64_t compare)
+static inline uint64_t iw_atomic_result(iw_atomic_op_t op, uint64_t word, uint64_t operand, uint64_t compare)
 {
     switch (op) {
     case IW_ATOMIC_ADD:
@@ -41,10 +34,6 @@ static inline uint64_t iw_atomic_result(iw_atomic_op_t op, bool is_32, uint64_t 
         return word | operand;
     case IW_ATOMIC_XOR:
         return word ^ operand;
-    case IW_ATOMIC_MIN:
-        return iw_atomic_is_less(word, operand, is_32) ? word : operand;
-    case IW_ATOMIC_MAX:
-        return iw_atomic_is_less(operand, word, is_32) ? word : operand;
     default:
         return word;
     }
@@ -63,14 +52,14 @@ static inline uint64_t iw_atomic_do(iw_atomic_op_t op, bool is_32, void *at, uin
         uint32_t *const word = at;
         uint32_t before = __atomic_load_n(word, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(
-            word, &before, (uint32_t) iw_atomic_result(op, true, before, (uint32_t) operand, (uint32_t) compare), true,
+            word, &before, (uint32_t) iw_atomic_result(op, before, (uint32_t) operand, (uint32_t) compare), true,
             __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
         }
         return before;
     }
     uint64_t *const word = at;
     uint64_t before = __atomic_load_n(word, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(word, &before, iw_atomic_result(op, false, before, operand, compare), true,
+    while (!__atomic_compare_exchange_n(word, &before, iw_atomic_result(op, before, operand, compare), true,
                                         __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
     }
     return before;

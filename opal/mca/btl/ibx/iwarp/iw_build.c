@@ -153,6 +153,7 @@ void iw_build_ack(iw_peer_t *p, iw_packet_t *k, unsigned max, uint64_t now)
         k->head[offsetof(iw_head_t, flags)] |= IW_F_RNR;
     }
     k->had_ack = true;
+    p->rx.marks_told = p->rx.marks;
     p->rx.ack_now = false;
     p->rx.ack_at = 0;
     p->rx.unacked = p->rx.unacked_bytes = 0;

@@ -144,6 +144,15 @@ static inline void iw_cc_gone(iw_cc_t *c, uint64_t bytes)
     c->in_flight -= bytes;
 }
 
+/* It has not left: neither has what it took of the pace. */
+static inline void iw_cc_unsent(iw_cc_t *c, uint64_t bytes)
+{
+    c->tokens += (int64_t) bytes;
+    if (c->tokens > (int64_t) IW_CC_BURST) {
+        c->tokens = (int64_t) IW_CC_BURST;
+    }
+}
+
 /* Bytes each second: 5/4 of a window for each round trip, so that the window and not the pacer
  * decides (RFC 9002, 7.7). */
 static inline uint64_t iw_cc_rate(const iw_cc_t *c, const iw_rtt_t *r)

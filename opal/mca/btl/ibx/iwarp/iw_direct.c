@@ -62,8 +62,8 @@ unsigned iw_engine_direct(const iw_engine_t *e, iw_direct_t *direct, unsigned mo
     unsigned n = 0;
     for (uint32_t at = NULL == r ? 0 : r->front; n < most && NULL != r;) {
         const uint32_t left = r->length - at;
-        const uint32_t most = e->filling_length < IW_DIRECT_MOST ? e->filling_length : IW_DIRECT_MOST;
-        const uint32_t room = left < most ? left : most;
+        const uint32_t length = e->filling_length < IW_DIRECT_MOST ? e->filling_length : IW_DIRECT_MOST;
+        const uint32_t room = left < length ? left : length;
         if (0 == room) {
             break; /* of no length known */
         }

@@ -165,7 +165,7 @@ void iw_done_forget(iw_peer_t *p)
 
 /* ---- memory ---- */
 
-uint32_t iw_register(iw_engine_t *e, void *base, uint64_t length, unsigned rights, const atomic_uint *uses)
+uint32_t iw_register(iw_engine_t *e, void *base, uint64_t length, unsigned rights, const iw_uses_t *uses)
 {
     return iw_memory_add(&e->memory, base, length, rights, NULL, NULL, uses);
 }

@@ -24,6 +24,7 @@
 #include "iw_counters.h"
 #include "iw_direct.h"
 #include "iw_atomic.h"
+#include "iw_memory.h"
 #include "iw_wire.h"
 
 #include <netinet/in.h>
@@ -226,7 +227,7 @@ bool iw_withdraw_receive(iw_engine_t *engine, void **context);
 void iw_set_receive_space(iw_engine_t *engine, uint32_t bytes);
 
 /* Let peers reach memory; rights and uses as in iw_memory.h. 0: no room. */
-uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const atomic_uint *uses);
+uint32_t iw_register(iw_engine_t *engine, void *base, uint64_t length, unsigned rights, const iw_uses_t *uses);
 bool iw_deregister(iw_engine_t *engine, uint32_t stag);
 
 /* Up to max completions, in no order between peers and kinds. Returns how many. */
@@ -281,6 +282,9 @@ bool iw_engine_has_output(const iw_engine_t *engine);
 
 /* These could not be sent for now. */
 void iw_engine_unsent(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
+/* The same of the last ones of an iw_engine_output, of which it is certain that nothing has left: their numbers are given to others, as if
+ * they had not been made. */
+void iw_engine_not_taken(iw_engine_t *engine, const iw_packet_t *packet, unsigned count);
 /* The local interface does not take a datagram as large as this one, but one of limit bytes; 0: it does not say. */
 void iw_engine_too_big(iw_engine_t *engine, const iw_packet_t *packet, uint16_t limit);
 

@@ -114,6 +114,15 @@ static inline void iw_failover_tried(iw_failover_t *r, uint64_t pn, uint64_t now
     r->try_at = now;
 }
 
+/* It never left. */
+static inline void iw_failover_untried(iw_failover_t *r, uint64_t pn)
+{
+    if (0 != pn && pn == r->try_pn) {
+        r->try_pn = 0;
+        r->try_at = 0;
+    }
+}
+
 /* Is it sure that the network fails? */
 static inline bool iw_failover_is_blocked(const iw_failover_t *r)
 {

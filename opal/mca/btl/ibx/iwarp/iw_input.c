@@ -195,7 +195,7 @@ static void answered(iw_peer_t *p, bool is_mutual)
 /* Its number and its mark, and what these tell of the network. True: it follows the one before. */
 static bool note(iw_engine_t *e, iw_peer_t *p, const iw_frame_t *f, size_t length)
 {
-    p->rx.marks += e->is_marked;
+    p->rx.marks += e->is_marked && (uint8_t) (p->rx.marks - p->rx.marks_told) < UINT8_MAX;
     e->count.marked_in += e->is_marked;
     iw_receive_came(p, f, length);
     return iw_seen_add(&p->rx.seen, f->pn, f->floor);

@@ -127,20 +127,23 @@ typedef struct iw_segment {
     uint32_t ssn;
     uint32_t offset;
     uint32_t cost;   /* what it counts in flight */
+    uint32_t ended;  /* of a read served: uses of its memory that had ended when the peer was known to lack it, or was asked */
     uint16_t length; /* of payload */
     uint16_t wire;   /* of the datagram */
     bool last;
     bool resent;
     bool overtaken;
+    bool unmade;   /* it was given back with its number (iw_engine_not_taken): as if it had not been made */
+    bool lacked;   /* so the peer answered, and nothing has left since */
     uint8_t times; /* it left, and was not given back (iw_engine_unsent); no more than can be counted */
-    uint8_t hollow; /* of a read served: its memory was taken back; times the peer was asked since */
+    uint8_t asked; /* of a read served, whose memory may have been given back: so often the peer was asked whether it has it, since it left last */
     uint8_t earliers;
     iw_sent_t earlier[IW_EARLIER];
 } iw_segment_t;
 
 /* Answers to this many questions that the peer lacks what cannot be sent any more: it is so, and not
  * only that the segment was overtaken. */
-#define IW_HOLLOW_MAX 16
+#define IW_ASKED_MAX 16
 
 typedef struct iw_receive {
     void *buffer;
@@ -212,7 +215,8 @@ typedef struct iw_peer_tx {
     bool large;          /* a message is longer than a datagram: larger ones would pay */
     uint8_t turn;        /* IW_QUEUE_..., from which the last segment was cut */
     bool ping_pending;
-    uint8_t marks;       /* as the peer counted them last */
+    uint8_t marks;       /* as the peer counted them last, */
+    uint64_t told_pn;    /* in the datagram of this number, with the window */
     uint64_t rnr_until;  /* 0: none; these are times of the engine's */
     uint64_t rnr_pn;     /* of the datagram that said so */
     uint64_t pace_at;
@@ -273,7 +277,8 @@ typedef struct iw_peer_rx {
     bool ack_now;
     bool rnr;
     bool is_near;  /* one came that is larger than any network's: from within the host, where there is no queue but the socket's */
-    uint8_t marks; /* datagrams that came marked, as far as the acknowledgement tells */
+    uint8_t marks; /* datagrams that came marked, as the next acknowledgement tells; */
+    uint8_t marks_told; /* as the last one did: the peer knows no difference larger than UINT8_MAX */
     iw_sender_t sender; /* in the midst of a message, or not */
     spec_node_t waiting; /* in the engine's list: refused for want of a buffer */
     spec_node_t messages;
@@ -405,8 +410,8 @@ uint64_t iw_random(iw_engine_t *e);
 /* iw_receive.c */
 /* A datagram has been accepted that is not marked as seen yet: what it tells of the network (iw_share_came). */
 void iw_receive_came(iw_peer_t *p, const iw_frame_t *f, size_t length);
-/* A segment of so many bytes has come; is more of its message to come? */
-void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now);
+/* A segment of so many bytes has come: is it the newest of its peer, or fills it a hole? is_last: of its message. */
+void iw_receive_part(iw_peer_t *p, bool is_newest, bool is_last, uint32_t bytes, uint64_t now);
 bool iw_receive_take(iw_engine_t *e, iw_peer_t *p, uint32_t spare, iw_receive_t *receive);
 void iw_receive_put_back(iw_engine_t *e, iw_peer_t *p, const iw_receive_t *receive);
 void iw_receive_wake(
@@ -459,6 +464,8 @@ static inline bool iw_wants_out(const iw_peer_t *p)
            || !spec_list_is_empty(&p->tx.bulk) || !spec_list_is_empty(&p->tx.responses) || p->rx.ack_now || p->tx.ping_pending || p->tx.large;
 }
 void iw_segment_free(iw_segment_t *s);
+/* Of a read that we serve: is its memory there, as far as the caller has told? */
+bool iw_segment_has_memory(const iw_segment_t *s);
 
 /* iw_loss.c */
 bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now); /* false: refused */

@@ -74,11 +74,11 @@ static void needless(iw_peer_t *p, const iw_sent_t *t)
     iw_cc_found(&p->path.cc, t->recovery, t->at);
 }
 
-/* By its number, or by one it had before. The number of a hollow segment was that of a question about it, and the answer
- * says nothing but how long it took. */
+/* By its number, or by one it had before. The number of one that was asked about was that of the question, and the answer
+ * says nothing of it but how long it took. */
 static bool arrived(iw_peer_t *p, acked_t *a, const iw_segment_t *s)
 {
-    bool is_named = names(a, s->pn, s->sent) && 0 == s->hollow;
+    bool is_named = names(a, s->pn, s->sent) && 0 == s->asked;
     const unsigned at = a->at;
     for (unsigned i = 0; i < s->earliers; ++i) {
         a->at = 0;
@@ -172,7 +172,7 @@ static void segment_lost(iw_peer_t *p, iw_segment_t *s, bool overtaken, uint64_t
 {
     s->overtaken = overtaken;
     /* A probe larger than the path says nothing about congestion (RFC 8899, 3). */
-    if (NULL != s->request && 0 == s->hollow && 0 == p->tx.rnr_until) {
+    if (NULL != s->request && 0 == s->asked && 0 == p->tx.rnr_until) {
         s->recovery = iw_cc_lost(&p->path.cc, s->sent, p->path.mtu.size, now);
     }
     check_black_hole(p, s);
@@ -215,7 +215,7 @@ static bool spare_lost(iw_peer_t *p, acked_t *a)
             continue;
         }
         a->at = 0;
-        if (0 != s->pn && (0 == s->earliers || covers(a, s->pn))) {
+        if (0 != s->pn && 0 == s->asked && (0 == s->earliers || covers(a, s->pn))) {
             needless(p, &(iw_sent_t){s->pn, s->sent, s->recovery, s->overtaken});
         }
         spec_list_remove(&s->link);
@@ -225,8 +225,35 @@ static bool spare_lost(iw_peer_t *p, acked_t *a)
     return progress;
 }
 
-/* *lacks: the peer waits for data that is gone. */
-static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t now, bool *lacks)
+/* The peer was asked whether it has a segment, had the question, and did not have the segment: its delivery waits for just that one, or
+ * none of the numbers that it left under is among those that arrived, which reach back further. */
+static bool is_lacked(acked_t *a, const iw_segment_t *s)
+{
+    a->at = 0;
+    return s->asked > 0 && 0 != s->pn && covers(a, s->pn)
+           && (s->ssn == a->next
+               || (s->earliers > 0 && s->earliers < IW_EARLIER && s->earlier[0].pn > a->span[0].low));
+}
+
+/* So it is still to be sent: what the peer lacks it has not read, and the memory has not been given back, unless a use has ended since
+ * the question. Where one always does it is enough that nothing that the peer said after its answer has come: that it has read all. False:
+ * the memory is gone. */
+static bool send_lacked(iw_peer_t *p, iw_segment_t *s, bool is_newest)
+{
+    if (!iw_segment_has_memory(s)) {
+        return false;
+    }
+    s->lacked = true;
+    s->pn = 0; /* of the question */
+    if (is_newest && s->asked >= IW_ASKED_MAX / 2) {
+        s->ended = iw_memory_ended(&p->engine->memory, s->request->local_stag);
+    }
+    iw_loss_take_back(p, s);
+    return true;
+}
+
+/* *lacks: the peer waits for data that is gone. is_newest: nothing that it said later has come. */
+static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, bool is_newest, uint64_t now, bool *lacks)
 {
     bool progress = false;
     for (spec_node_t *next, *l = p->loss.in_flight.next; l != &p->loss.in_flight; l = next) {
@@ -237,7 +264,9 @@ static bool acknowledge(iw_peer_t *p, acked_t *a, uint64_t largest, uint64_t now
             break;
         }
         if (!arrived(p, a, s)) {
-            *lacks |= s->hollow >= IW_HOLLOW_MAX && covers(a, s->pn) && s->ssn == a->next;
+            const unsigned at = a->at;
+            *lacks |= is_lacked(a, s) && !send_lacked(p, s, is_newest) && s->asked >= IW_ASKED_MAX && s->ssn == a->next;
+            a->at = at;
             continue;
         }
         acked_in_flight(p, s, now);
@@ -273,10 +302,10 @@ static void heard_of(iw_peer_t *p, const acked_t *a, uint64_t largest, bool prog
  * warning (RFC 9002, 7.1). */
 static void heard_of_marks(iw_peer_t *p, uint8_t marks, const acked_t *a, uint64_t now)
 {
-    const int8_t more = (int8_t) (marks - p->tx.marks); /* acknowledgements overtake each other */
+    const uint8_t more = (uint8_t) (marks - p->tx.marks);
     if (more > 0 && 0 != a->newest) {
         p->tx.marks = marks;
-        p->engine->count.marked_out += (uint64_t) more;
+        p->engine->count.marked_out += more;
         iw_cc_marked(&p->path.cc, a->newest_at, p->path.mtu.size, now);
     }
 }
@@ -313,12 +342,16 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
     for (unsigned i = 0; i < a.count && p->failover.is_alternate; ++i) {
         (void) iw_failover_acknowledged(&p->failover, a.span[i].low, a.span[i].high, now);
     }
-    bool lacks = false, progress = acknowledge(p, &a, largest, now, &lacks);
+    bool lacks = false, progress = acknowledge(p, &a, largest, f->pn >= p->rx.seen.end, now, &lacks);
     if (!spec_list_is_empty(&p->loss.lost)) {
         progress |= spare_lost(p, &a);
     }
     heard_of(p, &a, largest, progress, now, iw_get16(f->ack->delay) * IW_US);
-    heard_of_marks(p, f->ack->marks, &a, now);
+    const bool is_later = f->pn > p->tx.told_pn; /* acknowledgements overtake each other (RFC 9293, 3.10.7.4: SND.WL1) */
+    if (is_later) {
+        p->tx.told_pn = f->pn;
+        heard_of_marks(p, f->ack->marks, &a, now);
+    }
     if (spec_seq_before(p->tx.una_ssn, a.next)) {
         p->tx.una_ssn = a.next;
     }
@@ -326,8 +359,10 @@ bool iw_loss_ack(iw_peer_t *p, const iw_frame_t *f, uint64_t now)
         iw_rdmap_terminate(p, IW_TERM_STAG, p->tx.una_ssn);
         return true;
     }
-    p->tx.window = iw_get32(f->ack->window);
-    p->tx.window_at = now;
+    if (is_later) {
+        p->tx.window = iw_get32(f->ack->window);
+        p->tx.window_at = now;
+    }
     if (NULL != f->rnr) {
         not_ready(p, f, now);
     } else if (f->pn > p->tx.rnr_pn) {

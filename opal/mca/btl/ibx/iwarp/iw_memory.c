@@ -53,7 +53,7 @@ static bool grow(iw_memory_t *m)
 }
 
 uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rights, void *peer,
-                       void *owner, const atomic_uint *uses)
+                       void *owner, const iw_uses_t *uses)
 {
     if (0 == m->free_head && !grow(m)) {
         return 0;
@@ -99,12 +99,18 @@ bool iw_memory_remove(iw_memory_t *m, uint32_t stag)
     return true;
 }
 
+uint32_t iw_memory_ended(const iw_memory_t *m, uint32_t stag)
+{
+    const iw_region_t *r = find(m, stag);
+    return NULL == r || NULL == r->uses ? 0 : atomic_load(&r->uses->ended);
+}
+
 iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,
                             uint64_t to, uint64_t length, uint8_t **at, const iw_region_t **region)
 {
     const iw_region_t *r = find(m, stag);
     if (NULL == r || (NULL != r->peer && peer != r->peer)
-        || (NULL != r->uses && 0 == atomic_load(r->uses))) {
+        || (NULL != r->uses && 0 == atomic_load(&r->uses->count))) {
         return IW_ACCESS_STAG;
     }
     if (rights != (r->rights & rights)) {

@@ -21,12 +21,36 @@ enum iw_rights {
     IW_READ_SINK = 4, /* target of one of our own RDMA Reads: only its responses may write */
 };
 
+/* The uses of memory that has a name, as the caller knows them; any thread changes them. */
+typedef struct iw_uses {
+    atomic_uint count; /* at the moment */
+    atomic_uint ended; /* so far; it may wrap */
+} iw_uses_t;
+
+static inline void iw_uses_init(iw_uses_t *u, unsigned count)
+{
+    atomic_init(&u->count, count);
+    atomic_init(&u->ended, 0);
+}
+
+static inline void iw_use_begins(iw_uses_t *u)
+{
+    (void) atomic_fetch_add(&u->count, 1);
+}
+
+/* In this order: where it was not the last, the other number tells of it. */
+static inline void iw_use_ends(iw_uses_t *u)
+{
+    (void) atomic_fetch_add(&u->ended, 1);
+    (void) atomic_fetch_sub(&u->count, 1);
+}
+
 typedef struct iw_region {
     uint8_t *base; /* NULL: not in use */
     uint64_t length;
-    void *peer;              /* that may use it; NULL: all */
-    void *owner;             /* of the caller that registered it */
-    const atomic_uint *uses; /* see iw_memory_add */
+    void *peer;            /* that may use it; NULL: all */
+    void *owner;           /* of the caller that registered it */
+    const iw_uses_t *uses; /* see iw_memory_add */
     uint32_t next_free;
     uint16_t key;
     uint8_t rights;
@@ -55,15 +79,19 @@ void iw_memory_fini(iw_memory_t *m);
 /* Name length bytes at base (not NULL). Returns the STag, or 0 when there is no room. The memory
  * stays the caller's and must live until it is taken back.
  *
- * While *uses is 0 nothing of a peer reaches the memory, as if it were taken back: for callers that keep a name for
- * the next time, and do not know what becomes of the memory until then. *uses is read with each
- * datagram and lives as long as the name; NULL: it is always in use. Where it becomes 0 while another thread may be at work for
- * the engine, that thread is done with the memory when the engine's lock was had once. */
+ * While there is no use nothing of a peer reaches the memory, as if it were taken back: for callers that keep a name for
+ * the next time, and do not know what becomes of the memory until then. A use may be of a part only, of which they do not know
+ * either when it has ended: what a peer has read before is not touched again unless the peer says that it lacks it (iw_memory_ended).
+ * *uses is read with each datagram and lives as long as the name; NULL: it is always in use. When a use ends while another thread may be
+ * at work for the engine, that thread is done with the memory when the engine's lock was had once. */
 uint32_t iw_memory_add(iw_memory_t *m, void *base, uint64_t length, unsigned rights, void *peer,
-                       void *owner, const atomic_uint *uses);
+                       void *owner, const iw_uses_t *uses);
 
 /* Take it back: nothing of a peer reaches it from now on. False: there is no such STag. */
 bool iw_memory_remove(iw_memory_t *m, uint32_t stag);
+
+/* How many uses of the memory of this name have ended so far. */
+uint32_t iw_memory_ended(const iw_memory_t *m, uint32_t stag);
 
 /* May peer do this? On IW_ACCESS_OK *at is where, and *region, if asked for, the region. */
 iw_access_t iw_memory_check(const iw_memory_t *m, uint32_t stag, const void *peer, unsigned rights,

@@ -244,7 +244,7 @@ static void tear_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause)
     }
     iw_timer_drop(p);
     p->rx.rnr = p->rx.ack_now = p->tx.ping_pending = false;
-    iw_receive_amid(p, false, 0, e->time);
+    iw_receive_part(p, true, true, 0, e->time);
     p->alive.waiting_since = 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#define BUSY_WAIT UINT64_C(200000) /* ns, at most, until room there was not is asked for again */
 #define PART UINT64_C(200000) /* ns: between two checks of a thread that cannot be woken */
 
 uint64_t iw_port_now(void)
@@ -174,6 +175,7 @@ iw_port_t *iw_port_open(const iw_port_config_t *c)
     p->intake.slots = 1;
     p->is_direct = c->direct;
     p->asking = -1;
+    atomic_init(&p->busy, -1);
     for (unsigned i = 0; i < PEER_SOCKETS; ++i) {
         p->peer_socket[i].socket = -1;
     }
@@ -307,8 +309,10 @@ bool iw_port_sleep(struct pollfd *fd, unsigned count, uint64_t time_ns)
 
 bool iw_port_wait(iw_port_t *p, uint64_t deadline, int wake, uint64_t timeout_ns)
 {
-    struct pollfd fd[2] = {{.fd = p->socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    const uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : 0;
-    return iw_port_sleep(fd, wake >= 0 ? 2 : 1, time < timeout_ns ? time : timeout_ns)
-           && 0 != fd[1].revents;
+    const bool is_busy = 0 != atomic_load(&p->busy_until); /* then the deadline is now, as there is something to send */
+    struct pollfd fd[3] = {{.fd = p->socket, .events = POLLIN},
+                           {.fd = wake, .events = POLLIN},
+                           {.fd = is_busy ? atomic_load(&p->busy) : -1, .events = POLLOUT}};
+    const uint64_t now = iw_port_now(), time = deadline > now ? deadline - now : is_busy ? BUSY_WAIT : 0;
+    return iw_port_sleep(fd, 3, time < timeout_ns ? time : timeout_ns) && 0 != fd[1].revents;
 }

@@ -89,7 +89,7 @@ unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
 /* The same for a caller that comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
 unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 
-/* Sleep until a datagram comes, a timer is due, `wake` (a file descriptor, or -1) becomes readable
+/* Sleep until a datagram comes, a timer is due, the kernel has room again for what it did not take, `wake` (a file descriptor, or -1) becomes readable
  * or timeout_ns has passed. True: `wake` is readable. */
 bool iw_port_wait(iw_port_t *port, uint64_t deadline, int wake, uint64_t timeout_ns);
 /* Sleep until one of these is ready, for at most time_ns. True: one is. Where the system refuses to wait for descriptors

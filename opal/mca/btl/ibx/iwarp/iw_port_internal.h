@@ -34,6 +34,7 @@
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
 #define SLOT_ROOM (SLOT + 64)
 #define IN_SIZE   (SLOTS * SLOT_ROOM)
+#define BUSY_FOR  UINT64_C(20000) /* ns: to make datagrams that are not taken costs more than to ask whether there is room */
 #define REFUSED   8    /* times in a row that sendmmsg did not do what sendmsg did */
 #define PEER_SOCKETS     16   /* connected sockets */
 
@@ -61,6 +62,9 @@ struct iw_port {
     iw_address_t address;
     uint32_t space;
     uint16_t limit; /* longest datagram of the interface, when the port was opened */
+    /* These two also for iw_port_wait, which has no lock. */
+    atomic_uint_least64_t busy_until; /* the kernel had no room, and is asked again then; 0: it takes datagrams, as far as is known */
+    atomic_int busy; /* the socket that had none; -1: it was not the socket's */
     uint64_t polled; /* when iw_port_progress was called last */
     iw_poll_t poll;
     iw_intake_t intake;

@@ -1,7 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Sends datagrams through the socket: several by one call, peers that get many by a connected socket; and reads what the
  * network reports of peers that are silent. */
-#define _GNU_SOURCE /* sendmmsg */
+#define _GNU_SOURCE /* sendmmsg, ppoll */
 #include "iw_port_internal.h"
 
 #include <linux/errqueue.h>
@@ -40,7 +40,7 @@ static unsigned train_length(const iw_port_t *p, unsigned i, unsigned count)
     }
     while (i + n < count && n < TRAIN_MAX) {
         const iw_packet_t *k = &p->packet[i + n];
-        if (k->peer != first->peer || NULL == k->peer || k->length > first->length || k->probe
+        if (k->peer != first->peer || NULL == k->peer || k->length > first->length || k->probe || k->alternate
             || bytes + k->length > TRAIN_SIZE) {
             break;
         }
@@ -212,6 +212,9 @@ static int peer_socket_of(iw_port_t *p, const iw_address_t *to)
         return -1;
     }
     if (l->socket >= 0) {
+        if (atomic_load(&p->busy) == l->socket) {
+            atomic_store(&p->busy, -1);
+        }
         close(l->socket);
     }
     *l = (peer_socket_t){.to = *to, .socket = -1, .heat = 1};
@@ -377,6 +380,15 @@ static unsigned run_of(const iw_port_t *p, unsigned done, unsigned count)
     return end;
 }
 
+/* From this message on there is no room, in the buffer of the socket or below. What the buffer did not take has not left at all. */
+static void give_back(iw_port_t *p, iw_engine_t *e, unsigned message, unsigned count, int s, bool is_buffer)
+{
+    const unsigned first = p->first[message];
+    (is_buffer ? iw_engine_not_taken : iw_engine_unsent)(e, &p->packet[first], p->first[count] - first);
+    atomic_store(&p->busy, is_buffer ? s : -1);
+    atomic_store(&p->busy_until, iw_port_now() + BUSY_FOR);
+}
+
 static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
 {
     int s = p->socket;
@@ -404,9 +416,10 @@ static bool send_messages(iw_port_t *p, iw_engine_t *e, unsigned count)
             done += (unsigned) n;
             continue;
         }
-        const unsigned next = send_failed(p, e, done, end, errno);
+        const int error = errno;
+        const unsigned next = send_failed(p, e, done, end, error);
         if (next == done) {
-            iw_engine_unsent(e, &p->packet[p->first[done]], p->first[count] - p->first[done]);
+            give_back(p, e, done, count, s, !asks && (EAGAIN == error || EWOULDBLOCK == error));
             return false;
         }
         done = next;
@@ -434,8 +447,23 @@ static bool send_alone(iw_port_t *p)
     return false;
 }
 
+/* There was none: is there now? A socket says so when half of its buffer is free. */
+static bool has_room(iw_port_t *p, uint64_t now)
+{
+    struct pollfd fd = {.fd = atomic_load(&p->busy), .events = POLLOUT};
+    if (now < atomic_load(&p->busy_until)) {
+        return false;
+    }
+    const bool is_busy = fd.fd >= 0 && 0 == ppoll(&fd, 1, &(struct timespec){0}, NULL);
+    atomic_store(&p->busy_until, is_busy ? now + BUSY_FOR : 0);
+    return !is_busy;
+}
+
 void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
 {
+    if (0 != atomic_load_explicit(&p->busy_until, memory_order_relaxed) && !has_room(p, now)) {
+        return;
+    }
     /* A bound, so that receiving has its turn. */
     for (unsigned round = 0; round < 8 && iw_engine_has_output(e); ++round) {
         unsigned count = iw_engine_output(e, now, p->packet, BATCH);

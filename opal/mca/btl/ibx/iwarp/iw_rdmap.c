@@ -428,7 +428,8 @@ iw_verdict_t iw_rdmap_segment(iw_peer_t *p, const iw_frame_t *f)
     ++e->count.segments_in;
     e->goes_on = !d.last;
     if (d.tagged || !d.last || 0 != d.mo) { /* a message in one segment is nothing of the one that it passes */
-        iw_receive_amid(p, !d.last, d.length, e->time);
+        const bool is_newest = NULL == early ? spec_list_is_empty(&p->rx.early) : at == p->rx.early.prev;
+        iw_receive_part(p, is_newest, d.last, d.length, e->time);
     }
     if (NULL != early) {
         ++e->count.segments_early;

@@ -140,15 +140,16 @@ void iw_receive_came(iw_peer_t *p, const iw_frame_t *f, size_t length)
     }
 }
 
-void iw_receive_amid(iw_peer_t *p, bool amid, uint32_t bytes, uint64_t now)
+/* The newest one tells whether the peer goes on sending; what fills a hole behind it came late, and tells nothing of that. */
+void iw_receive_part(iw_peer_t *p, bool is_newest, bool is_last, uint32_t bytes, uint64_t now)
 {
     iw_engine_t *e = p->engine;
     iw_sender_t *const m = &p->rx.sender;
-    if (!amid && IW_SHARE_NONE == m->state) {
+    if (IW_SHARE_NONE == m->state && (is_last || !is_newest)) {
         return;
     }
     const uint32_t space = iw_share_space(&e->share, !p->rx.is_near, e->config.receive_space);
-    iw_sender_t *next = amid ? iw_share_heard(&e->share, m, bytes, iw_share_of(space, e->peer_count, iw_build_least(e)), most_served(p), now)
+    iw_sender_t *next = !is_last || !is_newest ? iw_share_heard(&e->share, m, bytes, iw_share_of(space, e->peer_count, iw_build_least(e)), most_served(p), now)
                              : iw_share_leave(&e->share, m, most_served(p), now);
     if (NULL != next) {
         iw_peer_t *other = SPEC_ENTRY(next, iw_peer_t, rx.sender);

@@ -100,6 +100,12 @@ static void number(iw_peer_t *p, iw_request_t *r)
     }
 }
 
+/* Of the memory that it is served from. */
+static uint32_t uses_ended(const iw_segment_t *s)
+{
+    return iw_memory_ended(&s->peer->engine->memory, s->request->local_stag);
+}
+
 /* The next segment of a request; NULL: out of memory. */
 static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
 {
@@ -116,6 +122,7 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     if (0 == r->cut) {
         number(p, r);
     }
+    s->ended = IW_DO_RESPONSE == r->operation ? uses_ended(s) : 0;
     r->cut += s->length;
     s->last = s->length == left;
     ++r->out;
@@ -135,10 +142,10 @@ static iw_segment_t *cut(iw_peer_t *p, iw_request_t *r)
     return s;
 }
 
-/* The number of a question about a hollow segment is not one of the segment. */
+/* The number of a question about a segment is not one of the segment. */
 static void remember(iw_segment_t *s)
 {
-    if (0 != s->pn && s->hollow < 2) {
+    if (0 != s->pn && s->asked < 2) {
         s->earliers -= IW_EARLIER == s->earliers;
         s->earlier[s->earliers++] = (iw_sent_t){s->pn, s->sent, s->recovery, s->overtaken};
     }
@@ -170,7 +177,7 @@ static bool is_awaited(const iw_segment_t *s)
 /* The sender waits for it: somebody wants to know, or the window will be full soon. */
 static bool wants_ack(const iw_peer_t *p, const iw_segment_t *s, uint32_t bytes)
 {
-    return s->resent || (is_awaited(s) && IW_DO_SEND != s->request->operation)
+    return (s->resent && !(s->unmade && 0 == s->times)) || (is_awaited(s) && IW_DO_SEND != s->request->operation)
            || !iw_cc_room(&p->path.cc, window_of(p), bytes + iw_build_datagram_room(p) + 2 * IW_OVERHEAD);
 }
 
@@ -192,15 +199,21 @@ static void emit_probe(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, size_t siz
     ++p->engine->count.probes_out;
 }
 
-/* Is the memory of a read that we serve still there? */
-static bool is_hollow(const iw_segment_t *s)
+bool iw_segment_has_memory(const iw_segment_t *s)
 {
     const iw_request_t *r = s->request;
     uint8_t *at;
-    return IW_DO_RESPONSE == r->operation
-           && IW_ACCESS_OK
-                  != iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer,
-                                     IW_REMOTE_READ, r->local_to + s->offset, s->length, &at, NULL);
+    return IW_ACCESS_OK
+           == iw_memory_check(&r->peer->engine->memory, r->local_stag, r->peer, IW_REMOTE_READ, r->local_to + s->offset, s->length,
+                              &at, NULL);
+}
+
+/* May the memory of a read that we serve have been given back, as the peer has it? A use of it has ended since it left, perhaps the one
+ * that this was for; or nobody uses it. */
+static bool is_in_doubt(const iw_segment_t *s)
+{
+    return IW_DO_RESPONSE == s->request->operation
+           && ((s->times > 0 && ((s->asked > 0 && !s->lacked) || uses_ended(s) != s->ended)) || !iw_segment_has_memory(s));
 }
 
 /* A datagram of a segment that is in no list. False: the connection ended over it. */
@@ -209,13 +222,17 @@ static bool emit(iw_peer_t *p, iw_segment_t *s, iw_packet_t *k, uint64_t now)
     uint64_t pn = p->tx.next_pn;
     /* Whoever read the memory says above us that it has all, and the memory is taken back, while the
      * acknowledgement of this segment was lost. So do not send again, but ask: an answer that counts
-     * the segment as arrived is the acknowledgement. */
-    if (s->resent && is_hollow(s)) {
-        s->hollow += s->hollow < UINT8_MAX;
+     * the segment as arrived is the acknowledgement, and one that does not says that it is still to be sent. */
+    if (s->resent && is_in_doubt(s)) {
+        s->asked += s->asked < UINT8_MAX;
+        s->lacked = false;
+        s->ended = uses_ended(s);
         emit_probe(p, s, k, 0, now);
         ++p->loss.resent_out;
         return true;
     }
+    s->asked = 0;
+    s->lacked = false;
     iw_build_begin(p, k, IW_SEGMENT);
     if (!s->resent || iw_build_ack_fits(p, s)) {
         iw_build_piggyback(p, k, now);
@@ -454,9 +471,29 @@ bool iw_engine_has_output(const iw_engine_t *e)
     return !spec_list_is_empty(&e->ready);
 }
 
-void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+static void segment_unsent(iw_peer_t *p, iw_segment_t *s)
 {
-    /* From the last: each goes to the front of what is to be sent again. */
+    --s->times;
+    iw_failover_untried(&p->failover, s->pn);
+    if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
+        iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
+        p->tx.large = true;
+    }
+    p->tx.ping_pending |= NULL == s->request;
+    s->pn = 0;
+    iw_loss_take_back(p, s);
+}
+
+/* A number that is not used counts as lost, here and at the receiver. */
+static void number_unused(iw_peer_t *p, const iw_packet_t *k)
+{
+    const iw_head_t *h = (const iw_head_t *) k->head;
+    p->tx.next_pn -= iw_get64(h->pn) + 1 == p->tx.next_pn;
+}
+
+/* From the last: each goes to the front of what is to be sent again. */
+static void unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count, bool is_unused)
+{
     for (unsigned i = count; i-- > 0;) {
         iw_peer_t *p = packet[i].peer;
         ++e->count.unsent;
@@ -465,17 +502,28 @@ void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
         }
         iw_segment_t *s = packet[i].segment;
         if (NULL != s) {
-            --s->times;
-            if (NULL == s->request && 0 != s->offset) { /* it says nothing of the path: once more */
-                iw_path_unsent(&p->path.mtu, (uint16_t) s->offset);
-                p->tx.large = true;
+            s->unmade = is_unused;
+            if (is_unused) { /* else the pace keeps numbers from being used up */
+                iw_cc_unsent(&p->path.cc, s->cost);
             }
-            s->pn = 0;
-            iw_loss_take_back(p, s);
+            segment_unsent(p, s);
+        }
+        if (is_unused) {
+            number_unused(p, &packet[i]);
         }
         p->rx.ack_now |= packet[i].had_ack;
         iw_ready(p);
     }
+}
+
+void iw_engine_unsent(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+{
+    unsent(e, packet, count, false);
+}
+
+void iw_engine_not_taken(iw_engine_t *e, const iw_packet_t *packet, unsigned count)
+{
+    unsent(e, packet, count, true);
 }
 
 void iw_engine_too_big(iw_engine_t *e, const iw_packet_t *packet, uint16_t limit)

@@ -5,7 +5,7 @@
  * Shares that are too small cost more than waiting: a share has to hold two datagrams, and small datagrams cost as many
  * calls and checks as large ones. So only so many senders are served at a time as there are shares that hold two of the
  * largest; the others wait, with what a sender has at least, for the end of a message, or of a turn (IW_SHARE_TURN), in the order
- * in which they came. A sender that is not heard loses its turn, if another one waits: it may be stopped.
+ * in which they came. A sender that is not heard loses its turn, if another one waits, and later its share, too: it may be stopped.
  *
  * A window that was told can be used until another one is told, so a share is no larger than what all others leave of
  * the whole.
@@ -28,6 +28,7 @@
 
 #define IW_SHARE_TURN   UINT64_C(1048576) /* bytes of one sender, after which another one that waits is served */
 #define IW_SHARE_SILENT UINT64_C(5000000) /* ns */
+#define IW_SHARE_GONE   UINT64_C(100000000) /* ns: also where nobody waits */
 #define IW_SHARE_MEMORY UINT64_C(500000000) /* ns: those that sent at the same time will do so again */
 
 #define IW_SHARE_FIRST  UINT32_C(262144) /* bytes of several, until more is known: what one may begin with (IW_CC_INITIAL) */
@@ -193,13 +194,17 @@ static inline iw_sender_t *iw_share_heard(iw_share_t *s, iw_sender_t *m, uint32_
         iw_share_put(s, m, IW_SHARE_SERVED);
     }
     m->bytes += bytes;
+    iw_sender_t *quiet = SPEC_ENTRY(s->served.next, iw_sender_t, link);
     if (spec_list_is_empty(&s->waiting)) {
+        if (quiet != m && now - quiet->heard > IW_SHARE_GONE) {
+            (void) iw_share_leave(s, quiet, most, now);
+        }
         return NULL;
     }
     if (IW_SHARE_SERVED == m->state && m->bytes >= IW_SHARE_TURN) {
         iw_share_put(s, m, IW_SHARE_WAITS);
     }
-    iw_sender_t *quiet = SPEC_ENTRY(s->served.next, iw_sender_t, link);
+    quiet = SPEC_ENTRY(s->served.next, iw_sender_t, link);
     if (!spec_list_is_empty(&s->served) && now - quiet->heard > IW_SHARE_SILENT) {
         iw_share_tell(s, quiet, 0);
         iw_share_put(s, quiet, IW_SHARE_WAITS);

@@ -33,14 +33,20 @@ static opal_hash_table_t carriers;  /* carrier_t of BTLs, by the process's name;
 
 /* ---- transports that carry ---- */
 
+/* Does it take a datagram of so many bytes, behind a header of 8? */
+static bool takes(const mca_btl_base_module_t *btl, size_t length)
+{
+    return btl->btl_max_send_size >= length + 8;
+}
+
 /* The same process by another interface, to which the network carries datagrams. */
-static carrier_t other_interface(const mca_btl_ibx_udp_endpoint_t *endpoint)
+static carrier_t other_interface(const mca_btl_ibx_udp_endpoint_t *endpoint, size_t length)
 {
     for (uint32_t i = 0; i < mca_btl_ibx_udp_modules_n; ++i) {
         mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_modules[i];
         mca_btl_base_endpoint_t *other =
             &module->base == endpoint->base.module ? NULL : mca_btl_ibx_endpoint_of(&module->base, endpoint->base.proc);
-        if (NULL == other) {
+        if (NULL == other || !takes(&module->base.super, length)) {
             continue;
         }
         mca_btl_ibx_udp_lock(module);
@@ -64,7 +70,7 @@ static bool is_carrier(const mca_btl_base_selected_module_t *selected, const mca
            && btl->btl_exclusivity < endpoint->base.module->super.btl_exclusivity;
 }
 
-static carrier_t other_transport(const mca_btl_ibx_udp_endpoint_t *endpoint)
+static carrier_t other_transport(const mca_btl_ibx_udp_endpoint_t *endpoint, size_t length)
 {
     mca_btl_base_selected_module_t *selected;
     carrier_t carrier = {NULL, NULL};
@@ -72,7 +78,8 @@ static carrier_t other_transport(const mca_btl_ibx_udp_endpoint_t *endpoint)
         opal_proc_t *proc = endpoint->base.proc;
         opal_bitmap_t reached;
         OBJ_CONSTRUCT(&reached, opal_bitmap_t);
-        if (NULL == carrier.endpoint && is_carrier(selected, endpoint) && OPAL_SUCCESS == opal_bitmap_init(&reached, 1)) {
+        if (NULL == carrier.endpoint && is_carrier(selected, endpoint) && takes(selected->btl_module, length)
+            && OPAL_SUCCESS == opal_bitmap_init(&reached, 1)) {
             carrier.btl = selected->btl_module;
             (void) carrier.btl->btl_add_procs(carrier.btl, 1, &proc, &carrier.endpoint, &reached);
         }
@@ -91,10 +98,11 @@ static void survive_broken_pipes(void)
     }
 }
 
-static carrier_t carrier_of(const mca_btl_ibx_udp_endpoint_t *endpoint)
+/* It may be one that was found for a shorter datagram. */
+static carrier_t carrier_of(const mca_btl_ibx_udp_endpoint_t *endpoint, size_t length)
 {
     void *known = NULL;
-    const carrier_t other = other_interface(endpoint);
+    const carrier_t other = other_interface(endpoint, length);
     if (NULL != other.endpoint) {
         return other;
     }
@@ -104,7 +112,7 @@ static carrier_t carrier_of(const mca_btl_ibx_udp_endpoint_t *endpoint)
             free(known);
             return other;
         }
-        *(carrier_t *) known = other_transport(endpoint);
+        *(carrier_t *) known = other_transport(endpoint, length);
         if (NULL != ((carrier_t *) known)->endpoint) {
             survive_broken_pipes();
         }
@@ -124,6 +132,17 @@ static void leave(mca_btl_base_endpoint_t *endpoint)
             (void) carrier.btl->btl_del_procs(carrier.btl, 1, &endpoint->proc, &carrier.endpoint);
         }
     }
+}
+
+/* One that takes so many bytes. */
+static carrier_t carrier_for(mca_btl_ibx_udp_endpoint_t *endpoint, size_t length)
+{
+    const carrier_t carrier = carrier_of(endpoint, length);
+    if (NULL == carrier.endpoint || takes(carrier.btl, length)) {
+        return carrier;
+    }
+    leave(&endpoint->base);
+    return carrier_of(endpoint, length);
 }
 
 void mca_btl_ibx_udp_failover_part(mca_btl_base_endpoint_t *endpoint)
@@ -176,11 +195,15 @@ static carried_t *next(mca_btl_ibx_udp_module_t *module, bool *is_blocked)
     return item;
 }
 
-static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_module_t *carrier)
+static void tell(mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_module_t *carrier)
 {
     const mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
     const char *host = spec_host_of(endpoint->base.proc);
     char path[256], from[96], to[96];
+    if (endpoint->is_told) {
+        return;
+    }
+    endpoint->is_told = true; /* by this process; which processes of the host have is a file */
     snprintf(path, sizeof(path), "failover %s %s", module->base.interface.name, host);
     if (spec_tell_once(path)) {
         (void) mca_btl_ibx_address_text(iw_port_address(module->port), from, sizeof(from));
@@ -188,6 +211,30 @@ static void tell(const mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_
         spec_explain_now("help-mpi-btl-ibx.txt", "path fails", mca_btl_ibx_host(), host, from, to,
                          carrier->btl_component->btl_version.mca_component_name);
     }
+}
+
+/* There is no transport that carries it; if there is one that is for shorter ones only, says so. */
+static void cannot(mca_btl_ibx_udp_endpoint_t *endpoint, size_t length)
+{
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
+    leave(&endpoint->base);
+    const carrier_t other = carrier_of(endpoint, 0);
+    if (NULL != other.endpoint) {
+        char bytes[32], longest[32], path[256];
+        const char *host = spec_host_of(endpoint->base.proc);
+        snprintf(bytes, sizeof(bytes), "%zu bytes", length);
+        snprintf(longest, sizeof(longest), "%zu bytes", other.btl->btl_max_send_size);
+        snprintf(path, sizeof(path), "too long %s %s", module->base.interface.name, host);
+        if (spec_tell_once(path)) {
+            spec_explain_now("help-mpi-btl-ibx.txt", "datagrams too long", mca_btl_ibx_host(), host, bytes,
+                             other.btl->btl_component->btl_version.mca_component_name, longest);
+        }
+    }
+    mca_btl_ibx_udp_lock(module);
+    if (NULL != endpoint->peer) {
+        iw_peer_set_alternate(endpoint->peer, false);
+    }
+    mca_btl_ibx_udp_unlock(module);
 }
 
 /* False: it is not on its way. */
@@ -201,19 +248,15 @@ static bool give_to(carrier_t carrier, const carried_t *item)
     return OPAL_SUCCESS == rc;
 }
 
-static void give(mca_btl_ibx_udp_module_t *module, carried_t *item, bool is_blocked)
+static void give(carried_t *item, bool is_blocked)
 {
     mca_btl_ibx_udp_endpoint_t *endpoint = item->endpoint;
     if (NULL == endpoint) {
         return;
     }
-    const carrier_t carrier = carrier_of(endpoint);
+    const carrier_t carrier = carrier_for(endpoint, item->length);
     if (NULL == carrier.endpoint) {
-        mca_btl_ibx_udp_lock(module);
-        if (NULL != endpoint->peer) {
-            iw_peer_set_alternate(endpoint->peer, false);
-        }
-        mca_btl_ibx_udp_unlock(module);
+        cannot(endpoint, item->length);
     } else if (give_to(carrier, item) && is_blocked) {
         tell(endpoint, carrier.btl);
     }
@@ -227,7 +270,7 @@ void mca_btl_ibx_udp_failover_give(mca_btl_ibx_udp_module_t *module)
         return;
     }
     for (unsigned n = 0; n < AT_ONCE && NULL != (item = next(module, &is_blocked)); ++n) {
-        give(module, item, is_blocked);
+        give(item, is_blocked);
         free(item);
     }
     opal_mutex_unlock(&giving);
@@ -283,6 +326,18 @@ void mca_btl_ibx_udp_failover_open(void)
     }
 }
 
+/* Of processes that nobody has left: with their transports, which may have ended already, end their endpoints there. */
+static void forget_carriers(void)
+{
+    uint64_t name;
+    void *known, *node;
+    while (OPAL_SUCCESS == opal_hash_table_get_first_key_uint64(&carriers, &name, &known, &node)) {
+        (void) opal_hash_table_remove_value_uint64(&carriers, name);
+        free(known);
+    }
+    OBJ_DESTRUCT(&carriers);
+}
+
 void mca_btl_ibx_udp_failover_close(mca_btl_ibx_udp_module_t *module)
 {
     while (NULL != module->failover.first) {
@@ -294,7 +349,7 @@ void mca_btl_ibx_udp_failover_close(mca_btl_ibx_udp_module_t *module)
     mca_btl_ibx_udp_failover_listen();
     if (is_open && 0 == mca_btl_ibx_udp_modules_n) {
         is_open = false;
-        OBJ_DESTRUCT(&carriers);
+        forget_carriers();
         OBJ_DESTRUCT(&giving);
     }
 }

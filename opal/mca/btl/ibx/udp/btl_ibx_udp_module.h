@@ -29,6 +29,7 @@ typedef struct mca_btl_ibx_udp_endpoint {
     iw_cma_t memory; /* of the process, if it is of this host */
     bool is_remote;           /* on another host */
     iw_reach_verdict_t reach; /* if so: whether it is reached */
+    bool is_told;             /* that another transport carries its datagrams; within the one call at a time that gives them */
     uint8_t pair;             /* its module that is reached */
     iw_reach_host_t *host;    /* what is known of that host; NULL: not looked up yet */
 } mca_btl_ibx_udp_endpoint_t;

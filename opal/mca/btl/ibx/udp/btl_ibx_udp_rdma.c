@@ -18,7 +18,7 @@ static int make(void *context, void *base, size_t size, mca_rcache_base_registra
     mca_btl_ibx_reg_t *cached = (mca_btl_ibx_reg_t *) reg;
     cached->pinned = (struct mca_btl_base_registration_handle_t){0};
     cached->is_reached = true;
-    atomic_init(&cached->uses, 0);
+    iw_uses_init(&cached->uses, 0);
     unsigned rights = 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_READ ? IW_REMOTE_READ : 0;
     rights |= reg->access_flags & MCA_RCACHE_ACCESS_REMOTE_WRITE ? IW_REMOTE_WRITE : 0;
@@ -82,7 +82,7 @@ mca_btl_base_registration_handle_t *mca_btl_ibx_udp_register_mem(mca_btl_base_mo
         free(reg);
         return NULL;
     }
-    atomic_store(&reg->uses, 1);
+    iw_use_begins(&reg->uses);
     return &reg->handle;
 }
 

@@ -32,7 +32,7 @@ bool mca_btl_ibx_verbs_copy(void *context, uint32_t rkey, uint64_t remote, void 
     /* A registration that is about to go waits for this lock, and memory that is about to be nobody's for the port's. */
     mca_btl_ibx_atomic_lock();
     const mca_btl_ibx_verbs_reg_t *reg = vb_map_get(&module->keys, rkey);
-    bool may = NULL != reg && 0 != (reg->super.base.access_flags & access) && atomic_load(&reg->super.uses) > 0;
+    bool may = NULL != reg && 0 != (reg->super.base.access_flags & access) && atomic_load(&reg->super.uses.count) > 0;
     if (may) {
         const uint64_t offset = remote - (uint64_t) (uintptr_t) reg->super.base.base;
         const uint64_t length = (uint64_t) (reg->super.base.bound - reg->super.base.base) + 1;

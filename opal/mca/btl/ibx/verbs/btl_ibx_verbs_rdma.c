@@ -117,7 +117,7 @@ static int register_memory(void *context, void *base, size_t size,
         /* The cache gives up what it keeps and asks again. */
         return ENOMEM == errno || EAGAIN == errno ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
-    atomic_init(&reg->super.uses, 0);
+    iw_uses_init(&reg->super.uses, 0);
     reg->super.is_reached = vb_port_abilities(module->port)->datagrams || mca_btl_ibx_verbs_has_failover();
     reg->super.pinned = (struct mca_btl_base_registration_handle_t){0};
     reg->super.handle = (struct mca_btl_base_registration_handle_t){.base = (uint64_t) (uintptr_t) base,

@@ -108,7 +108,7 @@ void vb_dgram_flush(vb_dgram_t *d, uint64_t now)
         const unsigned n = iw_engine_output(d->engine, now, d->packet, room < VB_BATCH ? room : VB_BATCH);
         for (unsigned i = 0; i < n; ++i) {
             if (!send_packet(d, &d->packet[i])) {
-                iw_engine_unsent(d->engine, &d->packet[i], n - i);
+                iw_engine_not_taken(d->engine, &d->packet[i], n - i);
                 return;
             }
         }

@@ -241,7 +241,7 @@ bool vb_port_datagrams(const vb_port_t *port, vb_dgram_address_t *own, uint8_t *
 }
 
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
-                        const atomic_uint *uses)
+                        const iw_uses_t *uses)
 {
     if (NULL == port->hybrid) {
         return 0;

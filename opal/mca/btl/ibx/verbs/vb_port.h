@@ -24,6 +24,7 @@
 #define VB_PORT_H
 
 #include "ibx_window.h"
+#include "iw_memory.h"
 #include "spec_now.h"
 #include "vb_conn.h"
 #include "vb_switch.h"
@@ -285,9 +286,9 @@ const vb_switch_t *vb_peer_switch(const vb_peer_t *peer);
  * vb_post_datagram_rdma at the moment. */
 bool vb_peer_is_by_datagrams(const vb_peer_t *peer);
 /* Names memory for peers that come by datagrams; 0: no room, or no datagrams. They do not reach it while
- * *uses is 0 (iw_memory_add), which lives as long as the name. */
+ * *uses has none (iw_memory_add), which lives as long as the name. */
 uint32_t vb_port_expose(vb_port_t *port, void *base, uint64_t size, bool read, bool write,
-                        const atomic_uint *uses);
+                        const iw_uses_t *uses);
 void vb_port_hide(vb_port_t *port, uint32_t stag);
 /* What a process said before it was known (vb_config_t: stranger). */
 void vb_port_hear(vb_port_t *port, const uint8_t *data, size_t length);
