@@ -1,23 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Yields the processor (sched_yield): with each pml_spec_yield_polls-th poll of a thread, and to threads of other processes. */
+/* Yields the processor (sched_yield) with each pml_spec_yield_polls-th poll of a thread. */
 #include "pml_spec_yield.h"
 
 #include "pml_spec_agent.h"
 
 #include <sched.h>
-
-void mca_pml_spec_give_way(uint32_t keeps)
-{
-    static uint64_t again; /* of the process, whoever needs the processor */
-    const uint64_t before = __atomic_load_n(&again, __ATOMIC_RELAXED), now = spec_now();
-    if (spec_give_may(before, now)) {
-        (void) sched_yield();
-        const uint64_t after = spec_give_back(before, now, spec_now(), keeps);
-        if (after != before) {
-            __atomic_store_n(&again, after, __ATOMIC_RELAXED);
-        }
-    }
-}
 
 /* The program has one thread, and its agent pauses: may an agent of others need this processor? For a small message a wait is
  * over before that is known; longer ones give way by themselves (pml_spec_agent.h). */

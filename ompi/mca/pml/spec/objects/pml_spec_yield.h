@@ -8,12 +8,6 @@
 #ifndef PML_SPEC_YIELD_H
 #define PML_SPEC_YIELD_H
 
-#include "../core/spec_give.h"
-
-/* This thread polls in vain, and one of another process may need its processor: it has it, unless giving it away has cost too much
- * lately. keeps: SPEC_GIVE_AGENT or _COPIER. Any thread. */
-void mca_pml_spec_give_way(uint32_t keeps);
-
 /* From now on opal_progress yields; nothing if pml_spec_yield_polls is 0. */
 void mca_pml_spec_yield_begin(void);
 
