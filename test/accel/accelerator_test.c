@@ -570,8 +570,8 @@ unsigned long long test_accelerator_streamed(void)
 }
 
 /* While it is held no copy on a stream comes to an end, and none is made. */
-PUBLIC void test_accelerator_hold(bool is_held);
-void test_accelerator_hold(bool is_held)
+PUBLIC void test_accelerator_pause(bool is_held);
+void test_accelerator_pause(bool is_held)
 {
     (void) pthread_mutex_lock(&test.lock);
     test.is_held = is_held;

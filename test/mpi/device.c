@@ -33,7 +33,7 @@ static bool find_device(void)
     *(void **) &device.fail_at = dlsym(NULL, "test_accelerator_fail_at");
     *(void **) &device.copies = dlsym(NULL, "test_accelerator_copies");
     *(void **) &device.streamed = dlsym(NULL, "test_accelerator_streamed");
-    *(void **) &device.hold = dlsym(NULL, "test_accelerator_hold");
+    *(void **) &device.hold = dlsym(NULL, "test_accelerator_pause");
     *(void **) &device.begin = dlsym(NULL, "test_accelerator_begin");
     *(void **) &device.query = dlsym(NULL, "test_accelerator_query");
     return NULL != device.begin && NULL != device.query && NULL != device.take
@@ -240,7 +240,7 @@ static void held(int where, bool early)
     buffer_free(&b);
 }
 
-/* A receive that was freed is over when MPI is: begun here, looked at after MPI_Finalize. */
+/* A receive that was freed is over when MPI is: begun here, checked after MPI_Finalize. */
 static buffer_t freed;
 enum { FREED = 3 << 20 };
 

@@ -32,7 +32,7 @@ static bool find_device(void)
     *(void **) &device.give = dlsym(NULL, "test_accelerator_give");
     *(void **) &device.address = dlsym(NULL, "test_accelerator_address");
     *(void **) &device.streamed = dlsym(NULL, "test_accelerator_streamed");
-    *(void **) &device.hold = dlsym(NULL, "test_accelerator_hold");
+    *(void **) &device.hold = dlsym(NULL, "test_accelerator_pause");
     return NULL != device.take && NULL != device.give && NULL != device.address
            && NULL != device.streamed && NULL != device.hold;
 }

@@ -7,8 +7,8 @@
 #include "../core/spec_agent.h"
 #include "pml_spec_bell.h"
 #include "pml_spec_give.h"
+#include "pml_spec_give.h"
 #include "pml_spec_processors.h"
-#include "pml_spec_yield.h"
 #include "spec_thread.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 
 #include "pml_spec_agent.h"
 #include "pml_spec_give.h"
+#include "pml_spec_give.h"
 #include "pml_spec_rings.h"
-#include "pml_spec_yield.h"
 #include "spec_thread.h"
 
 #include <pthread.h>

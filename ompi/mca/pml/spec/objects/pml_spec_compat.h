@@ -301,8 +301,8 @@ static inline bool mca_pml_spec_on_device(const void *p)
            || 0 != (asks.flags & CONVERTOR_CUDA_UNIFIED);
 }
 
-/* If it fails Open MPI ends the process. A thread that the program has not made has no context of the driver; who asks for an
- * address there gets its context. */
+/* If it fails Open MPI ends the process. A thread that the program has not made has no context of the driver; asking for an
+ * address gives it that of the memory. */
 static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
 {
     (void) opal_cuda_check_bufs((char *) to, (char *) (uintptr_t) from);
