@@ -7,7 +7,6 @@
 #include "../core/spec_agent.h"
 #include "pml_spec_bell.h"
 #include "pml_spec_give.h"
-#include "pml_spec_give.h"
 #include "pml_spec_processors.h"
 #include "spec_thread.h"
 

@@ -6,7 +6,6 @@
 
 #include "pml_spec_agent.h"
 #include "pml_spec_give.h"
-#include "pml_spec_give.h"
 #include "pml_spec_rings.h"
 #include "spec_thread.h"
 

@@ -427,7 +427,7 @@ static inline int mca_pml_spec_revoke_comm(ompi_communicator_t *comm, bool coll_
 #    define mca_pml_spec_outlives()            false
 #    define mca_pml_spec_goes_on_without(proc) ((void) (proc), false)
 #    define mca_pml_spec_is_gone(comm, rank)   ((void) (comm), (void) (rank), false)
-#    define mca_pml_spec_is_dead(proc)       ((void) (proc), false)
+#    define mca_pml_spec_is_dead(proc)         ((void) (proc), false)
 #    define mca_pml_spec_is_lost(comm, rank, tag)                                                  \
         ((void) (comm), (void) (rank), (void) (tag), false)
 #    define mca_pml_spec_probe_error(comm, src, tag)                                               \

@@ -76,7 +76,7 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
     mca_pml_spec_agent_asks(endpoint->btl_proc);
-    if (OPAL_LIKELY(control_try(bml_btl, hdr, len)) 
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len))
         || mca_pml_spec_lost_proc(endpoint->btl_proc)) {
         return;
     }
