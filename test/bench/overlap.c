@@ -15,10 +15,10 @@
  *        ibcast, iallreduce, ialltoall, iallgather   a collective operation, of so many bytes at each rank in all, on any number
  *                                     of ranks; all are measured, and the slowest rank's times are shown
  *
- * A line per case:  overlap kind= size= order= side= comm_us= compute_us= total_us= wait_us= overlap= raw= q1= q3=
+ * A line per case:  overlap kind= size= order= side= comm_us= compute_us= total_us= call_us= wait_us= overlap= raw= q1= q3=
  *                   threads_us= account= iterations= disturbed= noisy= errors=
  * overlap = (comm + compute - total) / comm of the medians, within 0..1; raw = the same as it is; q1, q3 = quartiles of
- * raw over the iterations; wait_us = time in the wait after the computation; threads_us = processor time of the process's other threads;
+ * raw over the iterations; call_us = time in the nonblocking call, and wait_us in the wait, of those with a computation; threads_us = processor time of the process's other threads;
  * account = 1 - (wait + threads) / comm, which other programs do not disturb; iterations = how many the
  * result comes from; disturbed = further ones, in which a process lost its processor to another (used only if there are
  * hardly any others: then noisy=1, and the result means little). */
@@ -50,6 +50,7 @@ struct one_case {
 
 struct times {
     double total, wait;
+    double call; /* of the nonblocking call */
     double threads; /* processor time of the other threads of this process, which move data */
     bool disturbed; /* this side lost its processor meanwhile */
 };
@@ -229,6 +230,7 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     }
     double threads = threads_us(), start = bench_now();
     begin(c, &request);
+    t.call = bench_now() - start;
     if (c->early && !is_collective(c)) {
         bench_tell();
     }
@@ -282,13 +284,14 @@ static void series_add(struct series *s, struct times t, bool disturbed)
 }
 
 /* The values to use: undisturbed ones, if there are enough, else all. Returns how many. */
-static size_t series_values(const struct series *s, double *total, double *wait, double *threads)
+static size_t series_values(const struct series *s, double *total, double *call, double *wait, double *threads)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->room; ++i) {
         bool used = s->clean >= BENCH_FEWEST ? i < s->clean : i < s->clean || i >= s->room - s->disturbed;
         if (used) {
             total[n] = s->times[i].total;
+            call[n] = s->times[i].call;
             threads[n] = s->times[i].threads;
             wait[n++] = s->times[i].wait;
         }
@@ -343,8 +346,8 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     c->measured = is_collective(c) || bench.rank == measured_rank;
     c->early = (SENDER_FIRST == c->order) == (0 == bench.rank);
     size_t room = (size_t) iterations * ROOM, n[KINDS];
-    double warm[WARM], middle[KINDS], wait_us = 0, spent_us = 0;
-    double *raw = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double)),
+    double warm[WARM], middle[KINDS], call_us = 0, wait_us = 0, spent_us = 0;
+    double *raw = calloc(room, sizeof(double)), *call = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double)),
            *threads = calloc(room, sizeof(double));
     struct series series[KINDS];
     for (int k = 0; k < KINDS; ++k) {
@@ -368,8 +371,9 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
         }
         measure(c, series, steps, (size_t) iterations, seconds * 1e6);
         for (int k = 0; k < KINDS; ++k) {
-            n[k] = series_values(&series[k], raw, wait, threads);
+            n[k] = series_values(&series[k], raw, call, wait, threads);
             middle[k] = stat_median(raw, n[k]);
+            call_us = stat_median(call, n[k]);
             wait_us = stat_median(wait, n[k]);
             spent_us = stat_median(threads, n[k]);
         }
@@ -391,14 +395,15 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
         raw[i] = overlap_ratio(middle[COMM], middle[COMPUTE], raw[i]);
     }
     double result[] = {middle[COMM], middle[COMPUTE], middle[TOTAL], wait_us, ratio,
-                       stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75), spent_us};
-    bench_to_rank0(measured_rank, result, 8);
+                       stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75), spent_us,
+                       call_us};
+    bench_to_rank0(measured_rank, result, 9);
     long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("overlap kind=%s size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f wait_us=%.2f "
+        printf("overlap kind=%s size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f call_us=%.2f wait_us=%.2f "
                "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f threads_us=%.2f account=%.3f iterations=%zu disturbed=%zu noisy=%d "
                "errors=%ld\n",
-               kinds[c->kind], c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[3],
+               kinds[c->kind], c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[8], result[3],
                overlap_shown(result[4]), result[4], result[5], result[6], result[7], 1.0 - (result[3] + result[7]) / result[0], n[TOTAL],
                series[TOTAL].disturbed, noisy, errors);
         fflush(stdout);
@@ -408,6 +413,7 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     }
     free(threads);
     free(wait);
+    free(call);
     free(raw);
 }
 

@@ -541,6 +541,48 @@ static void the_agent_sends_what_waits(void **state)
     }
 }
 
+/* A large write: a thread with a processor of its own sends all of it, and the application's call nothing. Else the call
+ * sends what it can. */
+static void a_large_write_is_left_to_the_thread(void **state)
+{
+    (void) state;
+    enum { SIZE = 300000 };
+    for (int mode = IW_AGENT_BACKUP; mode <= IW_AGENT_OFFLOAD; ++mode) {
+        end_t *e = ends_open(true, 60 * S);
+        uint8_t *source = must_alloc(SIZE), *target = must_alloc(SIZE);
+        struct iovec piece = {source, SIZE};
+        iw_agent_config_t config;
+        iw_completion_t c;
+        memset(source, 7, SIZE);
+        const uint32_t stag = iw_register(e[0].engine, target, SIZE, IW_REMOTE_WRITE, NULL);
+        iw_agent_config_default(&config);
+        config.mode = (iw_agent_mode_t) mode;
+        iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
+        assert_true(NULL != agent && iw_agent_start(agent));
+        iw_agent_lock(agent);
+        const uint64_t before = iw_engine_counters(e[1].engine)->bytes_out;
+        assert_int_equal(iw_post_write(e[1].peer, &piece, 1, stag, 0, IW_BULK, NULL), IW_OK);
+        iw_agent_flush_bulk(agent);
+        assert_int_equal(before == iw_engine_counters(e[1].engine)->bytes_out, IW_AGENT_OFFLOAD == mode);
+        iw_agent_unlock(agent);
+        const uint64_t until = iw_port_now() + 60 * S;
+        unsigned written = 0;
+        while (0 == written) {
+            assert_true(iw_port_now() < until);
+            iw_port_progress(e[0].port, e[0].engine);
+            iw_agent_lock(agent);
+            written = iw_engine_poll(e[1].engine, &c, 1);
+            iw_agent_unlock(agent);
+        }
+        assert_true(IW_WRITTEN == c.what && IW_OK == c.status);
+        iw_agent_destroy(agent);
+        assert_memory_equal(target, source, SIZE);
+        ends_close(e);
+        free(source);
+        free(target);
+    }
+}
+
 /* However patient the agent is: told of bulk it wakes, and takes over soon. */
 static void the_agent_is_impatient_for_bulk(void **state)
 {
@@ -793,6 +835,7 @@ int main(void)
         cmocka_unit_test(the_agent_answers_for_a_silent_application),
         cmocka_unit_test(what_waits_leaves_with_the_next_poll),
         cmocka_unit_test(the_agent_sends_what_waits),
+        cmocka_unit_test(a_large_write_is_left_to_the_thread),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
         cmocka_unit_test(payloads_are_received_in_place),
         cmocka_unit_test(ports_of_a_range),

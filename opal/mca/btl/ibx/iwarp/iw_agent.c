@@ -340,6 +340,15 @@ void iw_agent_gather(iw_agent_t *a)
     tell_if_in_charge(a);
 }
 
+void iw_agent_flush_bulk(iw_agent_t *a)
+{
+    if (IW_AGENT_OFFLOAD == a->config.mode && a->started) {
+        iw_agent_gather(a);
+    } else {
+        iw_agent_flush(a);
+    }
+}
+
 uint64_t iw_agent_takeovers(const iw_agent_t *a)
 {
     return atomic_load(&((iw_agent_t *) (uintptr_t) a)->takeovers);

@@ -58,6 +58,10 @@ void iw_agent_flush(iw_agent_t *agent);
 /* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
 void iw_agent_gather(iw_agent_t *agent);
 
+/* The same after posting a large write. OFFLOAD leaves all of it to the thread, so that the application goes on at once; if it
+ * waits instead, it comes for it before the thread is awake. */
+void iw_agent_flush_bulk(iw_agent_t *agent);
+
 /* Large transfers begin, here or at a peer that was told of memory: for a while the thread is less patient.
  * Any thread, with or without the lock. */
 void iw_agent_expect_bulk(iw_agent_t *agent);

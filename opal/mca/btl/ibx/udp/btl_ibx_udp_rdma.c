@@ -148,6 +148,9 @@ static bool copied(mca_btl_ibx_udp_module_t *module, const mca_btl_ibx_job_t *jo
     return is_done;
 }
 
+/* To send so much takes the caller several times what it takes to wake the thread. */
+#define LEFT_LEAST ((size_t) 128 << 10)
+
 /* Issues it, or queues it: its memory at the peer is in this region. lock is not held. */
 static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
                   const mca_btl_base_registration_handle_t *remote_handle)
@@ -161,7 +164,11 @@ static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
     } else {
         opal_list_append(&module->waiting, (opal_list_item_t *) job);
     }
-    iw_agent_flush(module->agent);
+    if (MCA_BTL_IBX_PUT == job->type && job->length >= LEFT_LEAST) {
+        iw_agent_flush_bulk(module->agent);
+    } else {
+        iw_agent_flush(module->agent);
+    }
     mca_btl_ibx_udp_unlock_sent(module);
     if (OPAL_UNLIKELY(ended)) { /* nothing could be issued */
         mca_btl_ibx_job_end(&module->base, job);
