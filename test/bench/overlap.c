@@ -51,6 +51,7 @@ struct one_case {
 struct times {
     double total, wait;
     double call; /* of the nonblocking call */
+    double own;  /* processor time of this thread in call and wait */
     double threads; /* processor time of the other threads of this process, which move data */
     bool disturbed; /* this side lost its processor meanwhile */
 };
@@ -228,18 +229,21 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     if (!c->early && !is_collective(c)) {
         bench_await();
     }
-    double threads = threads_us(), start = bench_now();
+    double threads = threads_us(), own = cpu_us(CLOCK_THREAD_CPUTIME_ID), start = bench_now();
     begin(c, &request);
     t.call = bench_now() - start;
+    t.own = cpu_us(CLOCK_THREAD_CPUTIME_ID) - own;
     if (c->early && !is_collective(c)) {
         bench_tell();
     }
     if (c->measured) {
         pass_time(c, steps);
     }
+    own = cpu_us(CLOCK_THREAD_CPUTIME_ID);
     double computed = bench_now();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     double end = bench_now();
+    t.own += cpu_us(CLOCK_THREAD_CPUTIME_ID) - own;
     t.total = end - start;
     t.wait = end - computed;
     t.threads = threads_us() - threads;
@@ -284,7 +288,7 @@ static void series_add(struct series *s, struct times t, bool disturbed)
 }
 
 /* The values to use: undisturbed ones, if there are enough, else all. Returns how many. */
-static size_t series_values(const struct series *s, double *total, double *call, double *wait, double *threads)
+static size_t series_values(const struct series *s, double *total, double *call, double *own, double *wait, double *threads)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->room; ++i) {
@@ -292,6 +296,7 @@ static size_t series_values(const struct series *s, double *total, double *call,
         if (used) {
             total[n] = s->times[i].total;
             call[n] = s->times[i].call;
+            own[n] = s->times[i].own;
             threads[n] = s->times[i].threads;
             wait[n++] = s->times[i].wait;
         }
@@ -346,9 +351,9 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     c->measured = is_collective(c) || bench.rank == measured_rank;
     c->early = (SENDER_FIRST == c->order) == (0 == bench.rank);
     size_t room = (size_t) iterations * ROOM, n[KINDS];
-    double warm[WARM], middle[KINDS], call_us = 0, wait_us = 0, spent_us = 0;
-    double *raw = calloc(room, sizeof(double)), *call = calloc(room, sizeof(double)), *wait = calloc(room, sizeof(double)),
-           *threads = calloc(room, sizeof(double));
+    double warm[WARM], middle[KINDS], call_us = 0, own_us = 0, wait_us = 0, spent_us = 0;
+    double *raw = calloc(room, sizeof(double)), *call = calloc(room, sizeof(double)), *own = calloc(room, sizeof(double)),
+           *wait = calloc(room, sizeof(double)), *threads = calloc(room, sizeof(double));
     struct series series[KINDS];
     for (int k = 0; k < KINDS; ++k) {
         series[k] = (struct series){.times = calloc(room, sizeof(struct times)), .room = room};
@@ -371,9 +376,10 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
         }
         measure(c, series, steps, (size_t) iterations, seconds * 1e6);
         for (int k = 0; k < KINDS; ++k) {
-            n[k] = series_values(&series[k], raw, call, wait, threads);
+            n[k] = series_values(&series[k], raw, call, own, wait, threads);
             middle[k] = stat_median(raw, n[k]);
             call_us = stat_median(call, n[k]);
+            own_us = stat_median(own, n[k]);
             wait_us = stat_median(wait, n[k]);
             spent_us = stat_median(threads, n[k]);
         }
@@ -396,15 +402,15 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     }
     double result[] = {middle[COMM], middle[COMPUTE], middle[TOTAL], wait_us, ratio,
                        stat_quantile(raw, n[TOTAL], 0.25), stat_quantile(raw, n[TOTAL], 0.75), spent_us,
-                       call_us};
-    bench_to_rank0(measured_rank, result, 9);
+                       call_us, own_us};
+    bench_to_rank0(measured_rank, result, 10);
     long errors = bench_errors();
     if (0 == bench.rank) {
-        printf("overlap kind=%s size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f call_us=%.2f wait_us=%.2f "
+        printf("overlap kind=%s size=%zu order=%s side=%s comm_us=%.2f compute_us=%.2f total_us=%.2f call_us=%.2f wait_us=%.2f own_us=%.2f "
                "overlap=%.3f raw=%.3f q1=%.3f q3=%.3f threads_us=%.2f account=%.3f iterations=%zu disturbed=%zu noisy=%d "
                "errors=%ld\n",
                kinds[c->kind], c->size, orders[c->order], sides[c->side], result[0], result[1], result[2], result[8], result[3],
-               overlap_shown(result[4]), result[4], result[5], result[6], result[7], 1.0 - (result[3] + result[7]) / result[0], n[TOTAL],
+               result[9], overlap_shown(result[4]), result[4], result[5], result[6], result[7], 1.0 - (result[3] + result[7]) / result[0], n[TOTAL],
                series[TOTAL].disturbed, noisy, errors);
         fflush(stdout);
     }
@@ -413,6 +419,7 @@ static void run_case(struct one_case *c, int iterations, double factor, double l
     }
     free(threads);
     free(wait);
+    free(own);
     free(call);
     free(raw);
 }

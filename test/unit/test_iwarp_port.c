@@ -575,12 +575,100 @@ static void a_large_write_is_left_to_the_thread(void **state)
             iw_agent_unlock(agent);
         }
         assert_true(IW_WRITTEN == c.what && IW_OK == c.status);
+        iw_agent_lock(agent); /* nothing is left: the next is sent at once */
+        const uint64_t then = iw_engine_counters(e[1].engine)->bytes_out;
+        piece.iov_len = 100;
+        assert_int_equal(iw_post_send(e[1].peer, &piece, 1, IW_INLINE, NULL), IW_OK);
+        iw_agent_flush(agent);
+        assert_true(iw_engine_counters(e[1].engine)->bytes_out > then);
+        iw_agent_unlock(agent);
         iw_agent_destroy(agent);
         assert_memory_equal(target, source, SIZE);
         ends_close(e);
         free(source);
         free(target);
     }
+}
+
+static atomic_uint moves, arrivals;
+
+static void moved(void *context)
+{
+    (void) context;
+    atomic_fetch_add(&moves, 1);
+}
+
+static void has_arrived(void *context)
+{
+    (void) context;
+    atomic_fetch_add(&arrivals, 1);
+}
+
+/* The application never calls, and is told what has come for it; the thread finds out that it has a processor, goes there, and
+ * sends a large write itself. */
+static void a_thread_gets_a_processor(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 60 * S);
+    uint8_t data[100000] = {1};
+    const uint32_t stag = iw_register(e[0].engine, data, sizeof(data), IW_REMOTE_WRITE, NULL);
+    struct iovec piece = {data, 100};
+    iw_agent_config_t config;
+    iw_agent_config_default(&config);
+    config.started = moved;
+    config.arrived = has_arrived;
+    iw_agent_t *agent = iw_agent_create(&config, e[1].port, e[1].engine);
+    assert_true(NULL != agent && iw_agent_start(agent));
+    const uint64_t until = iw_port_now() + 60 * S;
+    assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_INLINE, NULL), IW_OK);
+    while (0 == atomic_load(&arrivals)) {
+        assert_true(iw_port_now() < until);
+        iw_port_progress(e[0].port, e[0].engine);
+    }
+    assert_int_equal(atomic_load(&moves), 1);
+    iw_agent_lock(agent);
+    iw_agent_offload(agent);
+    iw_agent_unlock(agent);
+    while (1 == atomic_load(&moves)) {
+        assert_true(iw_port_now() < until);
+    }
+    iw_agent_lock(agent);
+    const uint64_t before = iw_engine_counters(e[1].engine)->bytes_out;
+    piece.iov_len = sizeof(data);
+    assert_int_equal(iw_post_write(e[1].peer, &piece, 1, stag, 0, IW_BULK, NULL), IW_OK);
+    iw_agent_flush_bulk(agent);
+    assert_true(before == iw_engine_counters(e[1].engine)->bytes_out);
+    iw_agent_unlock(agent);
+    iw_agent_destroy(agent);
+    ends_close(e);
+}
+
+/* What sends much ends after one call of the kernel where another thread waits for the port. */
+static void who_waits_waits_for_one_call(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 60 * S);
+    uint8_t data[16] = {1};
+    struct iovec piece = {data, sizeof(data)};
+    const uint64_t *out = &iw_engine_counters(e[0].engine)->packets_out;
+    transfer(e, 1000000, 20); /* there is a window */
+    for (int wanted = 1; wanted >= 0; --wanted) {
+        for (unsigned i = 0; i < 4 * BATCH; ++i) {
+            assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        }
+        const uint64_t before = *out;
+        if (wanted) {
+            iw_port_want(e[0].port, true);
+        }
+        iw_port_flush(e[0].port, e[0].engine);
+        assert_int_equal(*out - before <= BATCH, wanted);
+        assert_true(*out > before);
+        if (wanted) {
+            iw_port_want(e[0].port, false);
+        }
+        iw_port_flush(e[0].port, e[0].engine);
+    }
+    ends_close(e);
 }
 
 /* However patient the agent is: told of bulk it wakes, and takes over soon. */
@@ -836,6 +924,8 @@ int main(void)
         cmocka_unit_test(what_waits_leaves_with_the_next_poll),
         cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(a_large_write_is_left_to_the_thread),
+        cmocka_unit_test(a_thread_gets_a_processor),
+        cmocka_unit_test(who_waits_waits_for_one_call),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
         cmocka_unit_test(payloads_are_received_in_place),
         cmocka_unit_test(ports_of_a_range),

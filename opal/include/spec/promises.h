@@ -58,7 +58,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * connection has ended, and the message is not delivered either. */
 
 #define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
-#define MCA_BTL_IBX_VERSION UINT32_C(3) /* changes when the meaning of anything here does */
+#define MCA_BTL_IBX_VERSION UINT32_C(4) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_ORDER = 0 };
 enum { MCA_BTL_IBX_REG_PIN = 1 << 30 };                            /* beyond MCA_BTL_REG_FLAG_* */
@@ -70,6 +70,14 @@ enum {
     MCA_BTL_IBX_GATHERS = 8,
 };
 
+/* A thread of the caller that calls progress while the program computes, and has processors that nobody else needs. */
+typedef struct mca_btl_ibx_helper {
+    /* Progress will find something. It neither waits nor calls MPI or a BTL, and may be called often for one thing. */
+    void (*arrived)(void);
+    const void *processors; /* a cpu_set_t of so many bytes */
+    size_t size;
+} mca_btl_ibx_helper_t;
+
 /* The beginning of each module. */
 typedef struct mca_btl_ibx_public {
     mca_btl_base_module_t super;
@@ -78,6 +86,7 @@ typedef struct mca_btl_ibx_public {
     uint32_t promises;
     uint32_t in_place_min; /* see mca_btl_ibx_sends_in_place */
     const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
+    void (*help)(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper); /* see mca_btl_ibx_help */
 } mca_btl_ibx_public_t;
 
 /* MCA_BTL_IBX_ORDERED and the like of this module; 0 of any other BTL's. */
@@ -107,6 +116,17 @@ static inline const uint32_t *mca_btl_ibx_polls(const mca_btl_base_module_t *btl
     return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS
                ? ((const mca_btl_ibx_public_t *) btl)->polls
                : NULL;
+}
+
+/* There is such a thread, or (NULL) no more; then no call of `arrived` is under way when this returns. A thread of the transport, if it
+ * has one and the user has not said how it is to work, moves to these processors, takes all that comes as it comes, and calls
+ * `arrived`. *helper is copied. Not from within `arrived`. */
+static inline void mca_btl_ibx_help(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper)
+{
+    const mca_btl_ibx_public_t *module = (const mca_btl_ibx_public_t *) btl;
+    if (0 != mca_btl_ibx_promises(btl) && NULL != module->help) {
+        module->help(btl, helper);
+    }
 }
 
 /* ======== rcache/lazy: a hit without a search ======== */

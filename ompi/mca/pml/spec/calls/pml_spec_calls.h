@@ -111,7 +111,8 @@ static inline void mca_pml_spec_small_send(mca_pml_spec_send_request_t *sendreq,
     sendreq->copies = true;
     sendreq->blocks = blocks;
     sendreq->stopped = false;
-    mca_pml_spec_agent_watch(&sendreq->life, blocks, sendreq->req_send.req_bytes_packed);
+    mca_pml_spec_agent_watch(&sendreq->life, blocks, sendreq->req_send.req_bytes_packed,
+                             sendreq->req_send.req_base.req_tag);
     mca_pml_spec_eager_start_copy(sendreq, bml_btl);
 }
 

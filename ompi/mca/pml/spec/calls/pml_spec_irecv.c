@@ -115,7 +115,8 @@ static int receive_probed(void *buf, size_t count, ompi_datatype_t *dtype, ompi_
     mca_pml_spec_recv_reset(*recvreq);
     (*recvreq)->blocks = waits;
     (*recvreq)->starts = true;
-    mca_pml_spec_agent_watch(&(*recvreq)->life, waits, (*recvreq)->capacity);
+    mca_pml_spec_agent_watch(&(*recvreq)->life, waits, (*recvreq)->capacity,
+                             (*recvreq)->req_recv.req_base.req_tag);
     mca_pml_spec_deliver_frag(*recvreq, frag);
     return OMPI_SUCCESS;
 }

@@ -133,7 +133,8 @@ int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     }
     recvreq->blocks = blocking;
     recvreq->starts = true;
-    mca_pml_spec_agent_watch(&recvreq->life, blocking, recvreq->capacity);
+    mca_pml_spec_agent_watch(&recvreq->life, blocking, recvreq->capacity,
+                             recvreq->req_recv.req_base.req_tag);
     const plan_t plan = before_recv(recvreq, blocking);
     recvreq->posted.src = base->req_peer;
     recvreq->posted.tag = base->req_tag;

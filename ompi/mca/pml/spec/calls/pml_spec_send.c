@@ -277,7 +277,7 @@ int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_b
     sendreq->copies = false;
 
     const size_t length = sendreq->req_send.req_bytes_packed;
-    mca_pml_spec_agent_watch(&sendreq->life, sendreq->blocks, length);
+    mca_pml_spec_agent_watch(&sendreq->life, sendreq->blocks, length, base->req_tag);
     if (MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode) {
         int rc = buffer_message(sendreq);
         if (OMPI_SUCCESS != rc) {

@@ -16,8 +16,11 @@ void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_ag
 
 static uint64_t longer(spec_agent_t *agent)
 {
+    const bool is_busy = SPEC_AGENT_OWN == agent->home && !agent->is_apart
+                         && agent->seen.now - agent->busy < SPEC_AGENT_LINGER;
+    const uint64_t most = is_busy ? SPEC_AGENT_PAUSE_BUSY : SPEC_AGENT_PAUSE_MOST;
     const uint64_t twice = 0 == agent->pause ? SPEC_AGENT_PAUSE_LEAST : 2 * agent->pause;
-    return agent->pause = twice < SPEC_AGENT_PAUSE_MOST ? twice : SPEC_AGENT_PAUSE_MOST;
+    return agent->pause = twice < most ? twice : most;
 }
 
 static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *view)
@@ -32,20 +35,29 @@ static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *vie
     const bool inside =
         bell ? view->calls != view->then : view->calls != seen->calls && !slept && !rung;
     const bool called = bell && !inside && view->outstanding;
+    const bool arrived = has_own && !inside && view->arrivals != seen->arrivals;
 
+    agent->is_apart = inside || view->barred;
+    if (begun || ended) {
+        agent->busy = view->now;
+    }
     if (view->outstanding || begun || ended) {
         agent->needed = view->now;
         agent->is_quiet = false;
     } else if (!seen->outstanding && (ran || view->calls != seen->calls || view->barred)) {
         agent->is_quiet = true;
     }
-    if (agent->is_quiet && view->now - agent->needed >= SPEC_AGENT_LINGER) {
+    if (has_own && view->collectives != seen->collectives) {
+        agent->awake_until = view->now + SPEC_AGENT_LINGER_COLLECTIVE;
+    }
+    if (agent->is_quiet && view->now - agent->needed >= SPEC_AGENT_LINGER
+        && view->now >= agent->awake_until) {
         return SPEC_AGENT_SLEEP;
     }
     if (rung || called || ended || (slept && has_own)) {
         agent->news = view->now;
     }
-    if (rung || called || ended || slept || moved) {
+    if (rung || called || ended || slept || moved || arrived) {
         agent->pause = 0;
     }
     /* A program with which it shares a processor may be about to wait: a piece of a message in the agent's hands would then
@@ -59,7 +71,7 @@ static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *vie
         return SPEC_AGENT_RUN;
     }
     /* What ended may have been waited for by what progress does next. */
-    return ran && !ended ? SPEC_AGENT_PAUSE : SPEC_AGENT_RUN;
+    return ran && !ended && !arrived ? SPEC_AGENT_PAUSE : SPEC_AGENT_RUN;
 }
 
 spec_agent_act_t spec_agent_next(spec_agent_t *agent, const spec_agent_view_t *view, uint64_t *ns)

@@ -10,6 +10,10 @@
 #include "pml_spec_processors.h"
 #include "spec_thread.h"
 
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "opal/include/spec/promises.h"
+#include "opal/mca/btl/base/base.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -21,12 +25,14 @@
 
 /* What the thread does. Others wake it by writing AWAKE; it checks again after it has said that it is about to pause or sleep,
  * so that nothing begins unseen in between. */
-enum { AWAKE, PAUSES, SLEEPS };
+enum { AWAKE, NAPS, PAUSES, SLEEPS };
 
 static struct {
     atomic_uint does;
     atomic_uint begun, over;   /* requests that are counted */
     atomic_uint rings;         /* large ones that have begun */
+    atomic_uint collectives;   /* those of nonblocking collective operations */
+    atomic_uint arrivals;      /* times a transport's thread said that something is there */
     atomic_bool begins, stops; /* the thread, or it has */
     bool there;                /* it has been made */
     bool is_biased;            /* while it pauses the program goes without locks */
@@ -41,6 +47,7 @@ static struct {
     _Atomic bool rang;            /* it has called others since */
     _Atomic bool is_heard;        /* and an agent of them heard it */
     _Alignas(128) _Atomic uint32_t ended; /* requests, in the agent's thread */
+    _Atomic uint32_t seen;                /* calls of progress by the program when the agent paused last */
 } agent;
 
 /* ---- what the program's threads do ---- */
@@ -128,6 +135,31 @@ static void wake(void)
     }
 }
 
+/* Of a program that polls itself the agent stays away. */
+static bool is_polled(uint32_t calls)
+{
+    return calls != atomic_load_explicit(&agent.calls, memory_order_relaxed);
+}
+
+/* What a transport's thread calls. */
+static void arrived(void)
+{
+    atomic_fetch_add(&agent.arrivals, 1);
+    if (PAUSES == atomic_load(&agent.does) && !is_polled(atomic_load_explicit(&agent.seen, memory_order_relaxed))) {
+        wake();
+    }
+}
+
+/* The transports' threads come to the agent's processors, and tell it what arrives; NULL: no more. */
+static void help_transports(const mca_btl_ibx_helper_t *helper)
+{
+    mca_btl_base_selected_module_t *selected;
+    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
+                       mca_btl_base_selected_module_t) {
+        mca_btl_ibx_help(selected->btl_module, helper);
+    }
+}
+
 static void *run(void *unused);
 
 static void start(void)
@@ -135,6 +167,11 @@ static void start(void)
     agent.born = spec_now();
     const int error = spec_thread_create(&agent.thread, run, NULL);
     agent.there = 0 == error;
+    if (agent.there && SPEC_AGENT_OWN == agent.home) {
+        help_transports(&(mca_btl_ibx_helper_t){.arrived = arrived,
+                                                .processors = agent.processors.set,
+                                                .size = sizeof(agent.processors.set)});
+    }
     if (!agent.there) {
         mca_pml_spec.has_agent = false;
         MCA_PML_SPEC_VERBOSE(10, "the progress agent could not begin: %s", strerror(error));
@@ -154,13 +191,22 @@ static void count(atomic_uint *requests)
     }
 }
 
-void mca_pml_spec_agent_begun(size_t length)
+/* Tags of nonblocking collective operations, in a range of their own. */
+static bool is_collective(int tag)
+{
+    return tag <= MCA_COLL_BASE_TAG_NONBLOCKING_BASE && tag >= MCA_COLL_BASE_TAG_NONBLOCKING_END;
+}
+
+void mca_pml_spec_agent_begun(size_t length, int tag)
 {
     const bool is_large = SPEC_AGENT_OWN == agent.home && length > mca_pml_spec.eager_min;
     asks();
     count(&agent.begun);
     if (is_large) {
         count(&agent.rings);
+    }
+    if (OPAL_UNLIKELY(is_collective(tag))) {
+        count(&agent.collectives);
     }
     const unsigned does = atomic_load(&agent.does);
     if (OPAL_UNLIKELY(SLEEPS == does || (PAUSES == does && is_large))) {
@@ -212,6 +258,8 @@ static void view_now(spec_agent_view_t *view)
     view->now = spec_now();
     view->calls = atomic_load_explicit(&agent.calls, memory_order_relaxed);
     view->rings = atomic_load(&agent.rings);
+    view->collectives = atomic_load(&agent.collectives);
+    view->arrivals = atomic_load(&agent.arrivals);
     view->ended = atomic_load_explicit(&agent.ended, memory_order_relaxed);
     view->outstanding = view->begun != over || mca_pml_spec_has_windows();
     view->barred = mca_pml_spec_has_files();
@@ -241,11 +289,13 @@ static void be_called(spec_agent_view_t *view)
 /* For `ns`, or until it is woken, if nothing has begun since that view; ns 0: for as long as nothing does. */
 static void pause_for(spec_agent_view_t *view, uint64_t ns)
 {
-    const unsigned how = 0 == ns ? SLEEPS : PAUSES;
+    const unsigned how = 0 == ns ? SLEEPS : spec_agent_is_woken(agent.home, ns) ? PAUSES : NAPS;
     account(view->ended);
+    atomic_store_explicit(&agent.seen, view->calls, memory_order_relaxed);
     atomic_store(&agent.does, how);
     const bool calm = atomic_load(&agent.rings) == view->rings && !atomic_load(&agent.stops)
-                      && (PAUSES == how || atomic_load(&agent.begun) == view->begun);
+                      && (SLEEPS == how || is_polled(view->calls) || atomic_load(&agent.arrivals) == view->arrivals)
+                      && (SLEEPS != how || atomic_load(&agent.begun) == view->begun);
     if (calm) {
         if (SLEEPS == how) {
             mca_pml_spec_bell_take_down();
@@ -370,6 +420,7 @@ void mca_pml_spec_agent_end(void)
         wake();
         (void) pthread_join(agent.thread, NULL);
         agent.there = false;
+        help_transports(NULL);
     }
     (void) opal_progress_unregister(count_call);
     mca_pml_spec_bell_close();

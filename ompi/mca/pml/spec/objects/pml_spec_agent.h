@@ -25,8 +25,8 @@ const char *mca_pml_spec_agent_prepare(void);
 /* No thread of it is left when this returns, and none begins. Not from the agent's own thread. Idempotent. */
 void mca_pml_spec_agent_end(void);
 
-/* A nonblocking request is about to begin, of so many bytes. It may start the thread or wake it. */
-void mca_pml_spec_agent_begun(size_t length);
+/* A nonblocking request is about to begin, of so many bytes and with this tag. It may start the thread or wake it. */
+void mca_pml_spec_agent_begun(size_t length, int tag);
 
 /* Something was sent to a process that may have to answer: if this one waits for long, it calls that one's agent
  * (pml_spec_bell.h). */
@@ -62,12 +62,12 @@ static inline void mca_pml_spec_agent_accept(void)
 
 /* Counts a request from its start to its end, if there is an agent and no call that waits for it. Nobody else knows it yet, and no lock
  * is held. */
-static inline void mca_pml_spec_agent_watch(volatile int32_t *life, bool waits, size_t length)
+static inline void mca_pml_spec_agent_watch(volatile int32_t *life, bool waits, size_t length, int tag)
 {
     if (OPAL_UNLIKELY(mca_pml_spec.has_agent) && !waits) {
         mca_pml_spec_agent_accept();
         *life |= SPEC_LIFE_WATCHED;
-        mca_pml_spec_agent_begun(length);
+        mca_pml_spec_agent_begun(length, tag);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,10 @@
  * for it. */
 #define BULK_LASTS (100 * IW_MS)
 
+/* Times that the thread offers its processor to those that wait for the lock before it takes it again: about as long as one
+ * needs to wake. */
+#define OFFERS 64
+
 struct iw_agent {
     iw_agent_config_t config;
     iw_port_t *port;
@@ -49,7 +54,10 @@ struct iw_agent {
     atomic_int caller;     /* the thread that called last */
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
+    atomic_bool offloads;  /* the mode */
+    atomic_bool moves;     /* the thread is to bind itself anew */
     atomic_ulong takeovers;
+    bool is_left; /* under the lock: there is a large write, and the thread was told */
     atomic_bool bulk;    /* large transfers began since the thread checked last */
     atomic_bool patient; /* it sleeps for long, and must not when a large transfer begins */
     iw_idle_t silence; /* of the thread alone */
@@ -195,12 +203,19 @@ static void pause_after(iw_agent_t *a, uint64_t bytes)
 
 static void be_in_charge(iw_agent_t *a)
 {
-    const bool backup = IW_AGENT_BACKUP == a->config.mode;
+    const bool backup = !atomic_load_explicit(&a->offloads, memory_order_relaxed);
+    for (unsigned i = 0; i < OFFERS && iw_port_is_wanted(a->port); ++i) {
+        (void) sched_yield();
+    }
     pthread_mutex_lock(&a->lock);
     const uint64_t before = moved(a);
     const unsigned n = (backup ? iw_port_drain : iw_port_progress)(a->port, a->engine);
     const uint64_t bytes = moved(a) - before;
     const uint64_t deadline = iw_port_deadline(a->engine);
+    a->is_left = a->is_left && iw_engine_has_output(a->engine);
+    if (NULL != a->config.arrived && iw_engine_has_completions(a->engine)) {
+        a->config.arrived(a->config.context);
+    }
     pthread_mutex_unlock(&a->lock);
     if (NULL != a->config.relieved) {
         a->config.relieved(a->config.context);
@@ -218,19 +233,21 @@ static void *run(void *argument)
     unsigned long seen = atomic_load(&a->calls);
     spec_thread_name("ibx-engine");
     spec_thread_slices(SPEC_THREAD_SLICE);
-    if (NULL != a->config.started) {
-        a->config.started(a->config.context);
-    }
+    atomic_store(&a->moves, true);
     while (!atomic_load(&a->stop)) {
+        if (atomic_exchange(&a->moves, false) && NULL != a->config.started) {
+            a->config.started(a->config.context);
+        }
+        const bool backup = !atomic_load_explicit(&a->offloads, memory_order_relaxed);
         unsigned long calls = atomic_load_explicit(&a->calls, memory_order_relaxed);
-        if (IW_AGENT_BACKUP == a->config.mode && calls != seen) {
+        if (backup && calls != seen) {
             atomic_store(&a->in_charge, false);
             seen = calls;
             leave_it_to_the_application(a);
             continue;
         }
         if (!atomic_load(&a->in_charge)) {
-            if (IW_AGENT_BACKUP == a->config.mode && !is_away(a)) {
+            if (backup && !is_away(a)) {
                 continue;
             }
             atomic_store(&a->in_charge, true);
@@ -252,6 +269,7 @@ iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw
     a->port = port;
     a->engine = engine;
     atomic_init(&a->calls, 1);
+    atomic_init(&a->offloads, IW_AGENT_OFFLOAD == config->mode);
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->wake < 0) {
         free(a);
@@ -270,6 +288,13 @@ bool iw_agent_start(iw_agent_t *a)
     a->started = 0 == error;
     errno = error;
     return a->started;
+}
+
+void iw_agent_offload(iw_agent_t *a)
+{
+    atomic_store(&a->offloads, true);
+    atomic_store(&a->moves, true);
+    wake(a);
 }
 
 void iw_agent_stop(iw_agent_t *a)
@@ -293,7 +318,11 @@ void iw_agent_destroy(iw_agent_t *a)
 
 void iw_agent_lock(iw_agent_t *a)
 {
-    pthread_mutex_lock(&a->lock);
+    if (0 != pthread_mutex_trylock(&a->lock)) {
+        iw_port_want(a->port, true);
+        pthread_mutex_lock(&a->lock);
+        iw_port_want(a->port, false);
+    }
 }
 
 void iw_agent_unlock(iw_agent_t *a)
@@ -328,25 +357,26 @@ static inline void tell_if_in_charge(iw_agent_t *a)
     }
 }
 
-void iw_agent_flush(iw_agent_t *a)
-{
-    iw_port_flush(a->port, a->engine);
-    tell_if_in_charge(a);
-}
-
 void iw_agent_gather(iw_agent_t *a)
 {
     iw_port_gather(a->port);
     tell_if_in_charge(a);
 }
 
+void iw_agent_flush(iw_agent_t *a)
+{
+    if (a->is_left) {
+        iw_agent_gather(a);
+        return;
+    }
+    iw_port_flush(a->port, a->engine);
+    tell_if_in_charge(a);
+}
+
 void iw_agent_flush_bulk(iw_agent_t *a)
 {
-    if (IW_AGENT_OFFLOAD == a->config.mode && a->started) {
-        iw_agent_gather(a);
-    } else {
-        iw_agent_flush(a);
-    }
+    a->is_left |= a->started && atomic_load_explicit(&a->offloads, memory_order_relaxed);
+    iw_agent_flush(a);
 }
 
 uint64_t iw_agent_takeovers(const iw_agent_t *a)

@@ -24,10 +24,12 @@ typedef struct iw_agent_config {
     iw_agent_mode_t mode;
     uint64_t patience_ns;      /* BACKUP: silence after which the thread takes over */
     uint64_t bulk_patience_ns; /* the same while large transfers are expected */
-    /* Called by the thread before anything else, to bind itself to a processor; may be NULL. */
+    /* Called by the thread before anything else, to bind itself to processors, and after iw_agent_offload; may be NULL. */
     void (*started)(void *context);
     /* Called by the thread whenever it has given back the lock: for what takes long; may be NULL. */
     void (*relieved)(void *context);
+    /* Called by the thread under the lock when the engine has completions that nobody has taken yet; may be NULL. */
+    void (*arrived)(void *context);
     void *context;
 } iw_agent_config_t;
 
@@ -40,11 +42,14 @@ void iw_agent_config_default(iw_agent_config_t *config);
 iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw_engine_t *engine);
 /* Under the lock: the thread begins, if it has not yet. False: errno says why, and only the application moves data. */
 bool iw_agent_start(iw_agent_t *agent);
+/* The thread has got processors of its own: OFFLOAD from now on; it calls `started` again, to go there. Under the lock. */
+void iw_agent_offload(iw_agent_t *agent);
 /* Ends the thread, if there is one, and waits for it; none begins any more. Not under the lock, one caller at a time. */
 void iw_agent_stop(iw_agent_t *agent);
 /* Stops, if that has not been done, and frees. */
 void iw_agent_destroy(iw_agent_t *agent);
 
+/* Waits for one batch of the thread's at most. */
 void iw_agent_lock(iw_agent_t *agent);
 void iw_agent_unlock(iw_agent_t *agent);
 
@@ -58,8 +63,8 @@ void iw_agent_flush(iw_agent_t *agent);
 /* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
 void iw_agent_gather(iw_agent_t *agent);
 
-/* The same after posting a large write. OFFLOAD leaves all of it to the thread, so that the application goes on at once; if it
- * waits instead, it comes for it before the thread is awake. */
+/* The same after posting a large write. OFFLOAD leaves it to the thread, and what is posted behind it while there is something left
+ * to send, so that the application goes on at once; if it waits instead, it comes for it before the thread is awake. */
 void iw_agent_flush_bulk(iw_agent_t *agent);
 
 /* Large transfers begin, here or at a peer that was told of memory: for a while the thread is less patient.

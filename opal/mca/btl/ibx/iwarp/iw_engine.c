@@ -130,6 +130,11 @@ void iw_complete(iw_engine_t *e, void *context, iw_peer_t *p, iw_what_t what, iw
         (iw_completion_t){context, p, length, (uint8_t) what, (uint8_t) status};
 }
 
+bool iw_engine_has_completions(const iw_engine_t *e)
+{
+    return e->done_count > 0;
+}
+
 unsigned iw_engine_poll(iw_engine_t *e, iw_completion_t *completion, unsigned max)
 {
     unsigned n = 0;

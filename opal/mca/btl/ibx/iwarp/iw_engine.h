@@ -233,6 +233,9 @@ bool iw_deregister(iw_engine_t *engine, uint32_t stag);
 /* Up to max completions, in no order between peers and kinds. Returns how many. */
 unsigned iw_engine_poll(iw_engine_t *engine, iw_completion_t *completion, unsigned max);
 
+/* Would it find any? */
+bool iw_engine_has_completions(const iw_engine_t *engine);
+
 /* ---- the port's side ---- */
 
 typedef struct iw_packet {

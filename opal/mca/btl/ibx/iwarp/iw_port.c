@@ -6,6 +6,7 @@
 #include "spec_now.h"
 
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -259,6 +260,16 @@ static void plan_poll(iw_port_t *p, const iw_engine_t *e, uint64_t now, unsigned
 void iw_port_gather(iw_port_t *p)
 {
     iw_poll_begin(&p->poll);
+}
+
+void iw_port_want(iw_port_t *p, bool begins)
+{
+    (void) atomic_fetch_add(&p->wanted, begins ? 1u : UINT_MAX);
+}
+
+bool iw_port_is_wanted(const iw_port_t *p)
+{
+    return atomic_load_explicit(&p->wanted, memory_order_relaxed) > 0;
 }
 
 bool iw_port_is_due(const iw_port_t *p)

@@ -65,6 +65,7 @@ struct iw_port {
     /* These two also for iw_port_wait, which has no lock. */
     atomic_uint_least64_t busy_until; /* the kernel had no room, and is asked again then; 0: it takes datagrams, as far as is known */
     atomic_int busy; /* the socket that had none; -1: it was not the socket's */
+    atomic_uint wanted; /* so many wait for the lock */
     uint64_t polled; /* when iw_port_progress was called last */
     iw_poll_t poll;
     iw_intake_t intake;

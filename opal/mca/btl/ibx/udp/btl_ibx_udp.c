@@ -232,6 +232,25 @@ static void meet_strangers(void *context)
     mca_btl_ibx_meet_strangers(context);
 }
 
+static void tell_of_arrivals(void *context)
+{
+    const mca_btl_ibx_udp_module_t *module = context;
+    if (NULL != module->arrived) {
+        module->arrived();
+    }
+}
+
+static void help(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    mca_btl_ibx_udp_lock(module);
+    module->arrived = NULL == helper ? NULL : helper->arrived;
+    if (NULL != helper && MCA_BTL_IBX_ASYNC_AUTO == mca_btl_ibx_component.async) {
+        mca_btl_ibx_udp_agent_settle(module, helper->processors, helper->size);
+    }
+    mca_btl_ibx_udp_unlock(module);
+}
+
 /* Its thread begins with the first peer. False: not possible (told). */
 static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t async)
 {
@@ -241,6 +260,7 @@ static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t asy
     agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
     agent.started = mca_btl_ibx_udp_agent_bind;
     agent.relieved = meet_strangers;
+    agent.arrived = tell_of_arrivals;
     agent.context = module;
     module->agent = iw_agent_create(&agent, module->port, module->engine);
     if (NULL == module->agent) {
@@ -264,6 +284,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.public.version = MCA_BTL_IBX_VERSION;
     module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
     module->base.public.polls = &mca_btl_ibx_component.polls;
+    module->base.public.help = help;
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }

@@ -6,6 +6,7 @@
 
 #include "udp/btl_ibx_udp_module.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +27,20 @@ static int allowed(pid_t process, processors_t *processors)
     return 0 == sched_getaffinity(process, sizeof(processors->set), set) ? CPU_COUNT_S(sizeof(processors->set), set) : 0;
 }
 
-/* The processor for the thread; -1: the system decides. */
-static int chosen = -1;
+/* The processors for the threads, as one that begins or moves finds them; none: the system decides. */
+static struct {
+    pthread_mutex_t lock;
+    processors_t set;
+    size_t size;
+} chosen = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void choose(const void *set, size_t size)
+{
+    pthread_mutex_lock(&chosen.lock);
+    chosen.size = size < sizeof(chosen.set.set) ? size : sizeof(chosen.set.set);
+    memcpy(chosen.set.set, set, chosen.size);
+    pthread_mutex_unlock(&chosen.lock);
+}
 
 /* Of the processors that several processes share, the thread of number `me` gets one from the upper half:
  * processes that are not bound are put on the lower ones first. */
@@ -36,7 +49,11 @@ static void choose_processor(const processors_t *mine, uint32_t me)
     const cpu_set_t *set = (const cpu_set_t *) (const void *) mine->set;
     for (int i = PROCESSORS; i-- > 0;) {
         if (CPU_ISSET_S(i, sizeof(mine->set), set) && 0 == me--) {
-            chosen = i;
+            processors_t one;
+            cpu_set_t *only = (cpu_set_t *) (void *) one.set;
+            CPU_ZERO_S(sizeof(one.set), only);
+            CPU_SET_S((size_t) i, sizeof(one.set), only);
+            choose(only, sizeof(one.set));
             return;
         }
     }
@@ -76,13 +93,18 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 void mca_btl_ibx_udp_agent_bind(void *context)
 {
     (void) context;
-    if (chosen >= 0) {
-        processors_t one;
-        cpu_set_t *set = (cpu_set_t *) (void *) one.set;
-        memset(&one, 0, sizeof(one));
-        CPU_SET_S((size_t) chosen, sizeof(one.set), set);
-        (void) sched_setaffinity(0, sizeof(one.set), set);
+    pthread_mutex_lock(&chosen.lock);
+    if (chosen.size > 0) {
+        (void) sched_setaffinity(0, chosen.size, (const cpu_set_t *) (const void *) chosen.set.set);
     }
+    pthread_mutex_unlock(&chosen.lock);
+}
+
+void mca_btl_ibx_udp_agent_settle(mca_btl_ibx_udp_module_t *module, const void *processors, size_t size)
+{
+    choose(processors, size);
+    iw_agent_offload(module->agent);
+    tell(MCA_BTL_IBX_ASYNC_ON, "beside the PML's progress agent");
 }
 
 /* Open MPI lets in one thread at a time that asks for processes. */

@@ -3,6 +3,8 @@
 #ifndef BTL_IBX_UDP_AGENT_H
 #define BTL_IBX_UDP_AGENT_H
 
+#include <stddef.h>
+
 typedef enum mca_btl_ibx_async {
     MCA_BTL_IBX_ASYNC_OFF,
     MCA_BTL_IBX_ASYNC_ON,
@@ -19,6 +21,10 @@ mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted);
 void mca_btl_ibx_udp_agent_bind(void *context);
 
 struct mca_btl_ibx_udp_module;
+
+/* The thread gets processors of its own, of a cpu_set_t of so many bytes, and is ON from now on. The module's lock is held. */
+void mca_btl_ibx_udp_agent_settle(struct mca_btl_ibx_udp_module *module, const void *processors, size_t size);
+
 /* There is a peer to serve: the thread begins, if there is to be one and it has not yet. The module's lock is held. Without
  * resources for a thread, which is told once, the application moves the data. */
 void mca_btl_ibx_udp_agent_start(struct mca_btl_ibx_udp_module *module);

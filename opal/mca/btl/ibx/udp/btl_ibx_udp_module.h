@@ -53,6 +53,7 @@ struct mca_btl_ibx_udp_module {
     iw_port_t *port;
     iw_engine_t *engine;
     iw_agent_t *agent; /* with the lock; its thread begins with the first peer */
+    void (*arrived)(void); /* what the PML wants to be called; NULL: nothing. Under the lock */
     bool has_no_thread; /* only progress moves data: btl_ibx_iwarp_async is off */
     bool is_alone;      /* or there was none to be had, and that was told */
     iw_key_t key;
